@@ -1,0 +1,45 @@
+# make help lists the targets. Nothing here needs sudo: Python packages go into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-long check lint bench lock clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY)  ## show the main job on this repository's own memory, in a scratch clone
+	@$(BIN)/python bench/demo.py
+
+test: lint $(READY)  ## everything: style, types, layers, tests
+	$(BIN)/python -m pytest -n 2 -m "not long"
+
+test-long: $(READY)  ## the hundreds of kills and trials
+	$(BIN)/python -m pytest -n 2 -m long
+
+lint: $(READY)  ## ruff, mypy, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint $(READY)  ## the quick part: lint and the pure tests
+	$(BIN)/python -m pytest -q tests/pure
+
+bench: $(READY)  ## print the figures of docs/figures.md
+	$(BIN)/python -m bench
+
+lock:  ## renew requirements.lock from pyproject.toml
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --group dev pyproject.toml -o requirements.lock
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .hypothesis dist build

@@ -1,0 +1,35 @@
+"""filemem: Git-backed plain-file memory for coding agents and the people who work with them.
+
+import filemem
+
+memory = filemem.open(".")
+memory.save(topic="caching", decision="Use an LRU cache", reasoning="One process, no Redis to run")
+memory.search("where do we keep cached values?").hits[0].title
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+__all__ = ["open"]
+
+
+def open(path: str | PathLike[str] = ".", *, store: str | None = None) -> Memory:  # noqa: A001  the word users expect
+    """Open the memory of the Git work tree that holds a folder.
+
+    Args:
+        path: any folder of the work tree.
+        store: folder of records inside the work tree; None for the configured one, `memory` by default.
+
+    Raises:
+        NotFound: there is no repository.
+        BadInput: settings or store that cannot be used.
+    """
+    from filemem.memory import Memory  # noqa: PLC0415  heavy, and most importers of filemem want one small part of it
+
+    return Memory.open(Path(path), store=store)

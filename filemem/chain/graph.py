@@ -1,0 +1,131 @@
+"""The supersession graph as a value: what a decision says about its place, and what follows from all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+DEMOTING = frozenset({"accepted", "deprecated"})
+
+_UNCOMMITTED = 1 << 62  # sorts what has no commit yet behind all that has one
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What one decision says about its place.
+
+    Args:
+        id: its identity; of two nodes with one id the older counts.
+        path: store-relative.
+        topic: topic key; empty where none is stated, such a decision takes part in stated edges only.
+        created: epoch milliseconds.
+        status: proposed, accepted, rejected or deprecated.
+        supersedes: references (ids, or paths of files without an id); None where the key is absent.
+        demoted_by: references to what the record itself says it was superseded by.
+        synthesizes: references; those on its own topic are replaced by it.
+        born: commit that brought the file; empty where not committed yet.
+        born_order: place of that commit in history, older first; -1 where not committed yet.
+        first_path: its path in that commit; empty where it was never renamed.
+    """
+
+    id: str
+    path: str
+    topic: str
+    created: int
+    status: str
+    supersedes: tuple[str, ...] | None
+    demoted_by: tuple[str, ...] = ()
+    synthesizes: tuple[str, ...] = ()
+    born: str = ""
+    born_order: int = -1
+    first_path: str = ""
+
+    @property
+    def demotes(self) -> bool:
+        """True where what it replaces is no longer live."""
+        return self.status in DEMOTING
+
+    @property
+    def age(self) -> tuple[int, int, str, str]:
+        """The sort key of decisions: created, first commit, path; the id only so that no two are equal."""
+        order = self.born_order if self.born_order >= 0 else _UNCOMMITTED
+        return (self.created, order, self.first_path or self.path, self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The decisions of one topic.
+
+    Args:
+        topic: topic key.
+        order: all of them, oldest first, whatever their status.
+        heads: those that hold today, oldest first.
+        implied: those whose predecessor nobody stated.
+        replaced: how many are superseded.
+    """
+
+    topic: str
+    order: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    implied: frozenset[str] = frozenset()
+    replaced: int = 0
+
+    @property
+    def is_forked(self) -> bool:
+        """True where two or more decisions hold at once, and somebody has to choose."""
+        return len(self.heads) > 1
+
+
+class Flaw(NamedTuple):
+    """What is wrong with a decision's place; `code` and `level` as in `filemem.record.Problem`."""
+
+    node: str
+    code: str
+    level: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Answers about supersession; made by `resolve`, never changed. Unknown ids and topics give empty answers."""
+
+    nodes: Mapping[str, Node]  # in the one order of all decisions
+    chains: Mapping[str, Chain]
+    replaces: Mapping[str, tuple[str, ...]]
+    demoters: Mapping[str, tuple[str, ...]]
+    ends: Mapping[str, tuple[str, ...]]
+    problems: tuple[Flaw, ...]
+
+    def chain(self, topic: str, /) -> Chain:
+        """Return the chain of a topic key."""
+        return self.chains.get(topic) or Chain(topic)
+
+    def topic_of(self, node: str, /) -> str:
+        """Return the topic key of a decision; empty where it states none."""
+        return self.nodes[node].topic if node in self.nodes else ""
+
+    def is_head(self, node: str, /) -> bool:
+        """Say whether this decision holds today: accepted, and demoted by nothing."""
+        return node in self.ends.get(node, ())
+
+    def superseded_by(self, node: str, /) -> tuple[str, ...]:
+        """Return the direct successors that demote this decision, oldest first."""
+        return self.demoters.get(node, ())
+
+    def predecessors(self, node: str, /) -> tuple[str, ...]:
+        """Return what this decision replaces (or would replace, where it is only proposed), oldest first."""
+        return self.replaces.get(node, ())
+
+    def heads_of(self, node: str, /) -> tuple[str, ...]:
+        """Return what holds today for this decision: the ends of all ways up from it, also on other topics.
+
+        Where no way leads to a head (it was only proposed, or ends in a deprecated one), the topic's heads.
+        """
+        return self.ends.get(node) or self.chain(self.topic_of(node)).heads
+
+    def next_supersedes(self, topic: str, /) -> tuple[str, ...]:
+        """Return what a new decision on this topic key replaces: the heads, else the last deprecated decision."""
+        chain = self.chain(topic)
+        deprecated = [node for node in chain.order if self.nodes[node].status == "deprecated"]
+        return chain.heads or tuple(deprecated[-1:])

@@ -1,0 +1,288 @@
+"""Which decision holds today: the supersession graph, derived from what each record says about itself.
+
+The rule of this module: truth is a function of the set of records, never of the order they are read in, and a
+doubt never hides a decision. Where records contradict each other, all of them stay visible and a problem says so.
+
+The words: a successor *replaces* its predecessors. It *demotes* them only while it is accepted or deprecated. A
+*head* is an accepted decision that nothing demotes; two heads on one topic are a *fork*.
+
+How the graph is made:
+1. What is stated: `supersedes`, `synthesizes` within the topic, and "Superseded by" on the old side. Edges follow
+   ids across topics. Edges that run in a circle are dropped, all of them, so that nobody in it is demoted.
+2. One order of all decisions: by time, first commit, path; but what replaces always comes after what it replaces
+   (a file dated `2025-11-20` may replace one saved at ten o'clock that day).
+3. What is not stated: a decision on a stated topic without the key replaces the one before it, and a reference
+   to a record that is gone leads to the next older one. Both point back in the order, so no circle can arise.
+
+The work is one sort and a few passes; nothing recurses, so a chain may be as long as it likes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+from filemem.chain.graph import Chain, Flaw, Graph, Node
+
+LOOK_BACK = 256  # decisions of other branches passed over before giving up; then nothing is demoted
+ITSELF = "says that it supersedes itself, which is ignored; remove the reference"
+
+Edges = Mapping[str, AbstractSet[str]]  # successor -> what it replaces
+
+_TIME_IN_ID = re.compile(r"_([0-9]{10,15})_[0-9a-z]{8}\Z")
+
+
+def never(_a: str, _b: str) -> bool:
+    """Take all commits for related: the answer where there is no history to ask."""
+    return False
+
+
+def resolve(
+    nodes: Iterable[Node],
+    *,
+    known_removed: Collection[str] = frozenset(),
+    unrelated: Callable[[str, str], bool] = never,
+) -> Graph:
+    """Return the supersession graph of all decisions of a store.
+
+    Args:
+        nodes: every decision, in any order.
+        known_removed: references that a tombstone or Git's history shows to be removed on purpose.
+        unrelated: says of two commit ids that neither contains the other; asked only for edges that nobody stated.
+    """
+    known: dict[str, Node] = {}
+    for node in sorted(nodes, key=lambda node: node.age):
+        known.setdefault(node.id, node)
+    stated, gone = _stated(known)
+    circles = _circles({new: olds for new, olds in stated.items() if known[new].demotes})
+    replaces = {new: olds - circles.get(new, {new}) for new, olds in stated.items()}
+    order = _order(known, replaces)
+    implied, bridged = _unstated(order, gone, _Before(circles, unrelated))
+    problems = [
+        *(_in_circle(new, stated[new] & members) for new, members in circles.items()),
+        *(Flaw(new, "supersedes-itself", "warning", ITSELF) for new, olds in stated.items() if new in olds),
+        *(_leads_nowhere(each, each.reference in known_removed) for each in gone),
+    ]
+    return _graph(order, _joined(replaces, implied, bridged), implied, tuple(sorted(problems)))
+
+
+class _Gone(NamedTuple):
+    """A reference that leads nowhere; `key` is where it stands."""
+
+    node: str
+    key: str  # "supersedes" or "superseded by"
+    reference: str
+
+
+def _stated(known: Mapping[str, Node]) -> tuple[dict[str, set[str]], list[_Gone]]:
+    """Return what the records say of each other, and the references that lead nowhere."""
+    names: dict[str, str] = {"": ""}
+    for field in ("id", "path", "first_path"):
+        for node in known.values():
+            names.setdefault(getattr(node, field), node.id)
+    stated: dict[str, set[str]] = defaultdict(set)
+    gone: list[_Gone] = []
+    for node in known.values():
+        merged = [names.get(reference, "") for reference in node.synthesizes]
+        stated[node.id].update(old for old in merged if old and node.topic and known[old].topic == node.topic)
+        for key, references in (("supersedes", node.supersedes or ()), ("superseded by", node.demoted_by)):
+            for reference in dict.fromkeys(references):
+                other = names.get(reference)
+                if other is None:
+                    gone.append(_Gone(node.id, key, reference))
+                elif other:
+                    new, old = (node.id, other) if key == "supersedes" else (other, node.id)
+                    stated[new].add(old)
+    return stated, gone
+
+
+def _circles(edges: Edges) -> dict[str, set[str]]:
+    """Return, for each node that can reach itself through others, all nodes of its circle (Kosaraju's two walks)."""
+    finished: list[str] = []
+    seen: set[str] = set()
+    for start in edges:
+        finished.extend(_walk(start, edges, seen))
+    backwards = _reversed(edges)
+    seen.clear()
+    circles: dict[str, set[str]] = {}
+    for start in reversed(finished):
+        members = set(_walk(start, backwards, seen))
+        if len(members) > 1:
+            circles.update(dict.fromkeys(members, members))
+    return circles
+
+
+def _walk(start: str, edges: Edges, seen: set[str]) -> Iterator[str]:
+    """Yield all not yet seen nodes that `start` reaches, itself included, each after those it led to."""
+    if start in seen:
+        return
+    seen.add(start)
+    path = [(start, iter(edges.get(start, ())))]
+    while path:
+        node, rest = path[-1]
+        ahead = next((each for each in rest if each not in seen), None)
+        if ahead is None:
+            path.pop()
+            yield node
+        else:
+            seen.add(ahead)
+            path.append((ahead, iter(edges.get(ahead, ()))))
+
+
+def _order(known: Mapping[str, Node], edges: Edges) -> list[Node]:
+    """Return all decisions by age, but each demoting one behind what it replaces (Kahn's algorithm on a heap)."""
+    before = {new: set(edges.get(new, ())) if node.demotes else set() for new, node in known.items()}
+    after = _reversed(before)
+    ready = [node.age for node in known.values() if not before[node.id]]
+    heapq.heapify(ready)
+    order: list[Node] = []
+    while ready:
+        placed = known[heapq.heappop(ready)[-1]]
+        order.append(placed)
+        for new in after.get(placed.id, ()):
+            before[new].discard(placed.id)
+            if not before[new]:
+                heapq.heappush(ready, known[new].age)
+    return order
+
+
+def _unstated(
+    order: Iterable[Node], gone: Iterable[_Gone], before: _Before
+) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Return the edges that nobody wrote: implied by the order of a topic, and bridged over what is gone."""
+    limits: dict[str, list[int | None]] = defaultdict(list)
+    for lost in gone:
+        if lost.key == "supersedes":
+            stamp = _TIME_IN_ID.search(lost.reference)
+            limits[lost.node].append(int(stamp.group(1)) if stamp else None)
+    implied: dict[str, set[str]] = {}
+    bridged: dict[str, set[str]] = {}
+    earlier: dict[str, list[Node]] = defaultdict(list)
+    for node in order:
+        line = earlier[node.topic]
+        if not node.topic:
+            continue
+        if node.demotes and node.supersedes is None:
+            implied[node.id] = before(node, line)
+        if node.id in limits:
+            bridged[node.id] = set().union(*(before(node, line, limit) for limit in limits[node.id]))
+        if node.demotes:
+            line.append(node)
+    return {node: found for node, found in implied.items() if found}, bridged
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """Finds the decision before another on its topic, as far as one may conclude it from the order alone."""
+
+    circles: Mapping[str, set[str]]
+    unrelated: Callable[[str, str], bool]
+
+    def __call__(self, node: Node, line: Sequence[Node], limit: int | None = None) -> set[str]:
+        """Return the last of `line` that is not on another branch, nor younger than `limit`; empty if none is."""
+        for old in islice(reversed(line), LOOK_BACK):
+            too_young = limit is not None and old.created > limit
+            if not too_young and old.id not in self.circles.get(node.id, ()) and not self._apart(old, node):
+                return {old.id}
+        return set()
+
+    def _apart(self, old: Node, new: Node) -> bool:
+        """Say whether the two stand on branches that do not contain each other; uncommitted ones stand on all."""
+        return bool(old.born and new.born and old.born != new.born and self.unrelated(old.born, new.born))
+
+
+def _in_circle(node: str, onwards: Collection[str]) -> Flaw:
+    by_way_of = ", ".join(sorted(onwards))
+    told = f"supersedes {by_way_of}, which leads back to it; no decision of this circle demotes another"
+    return Flaw(node, "supersedes-cycle", "error", told)
+
+
+def _leads_nowhere(gone: _Gone, on_purpose: bool) -> Flaw:
+    why = "was removed" if on_purpose else "does not exist"
+    then = "; the one before it on the topic is taken instead" if gone.key == "supersedes" else ""
+    return Flaw(
+        gone.node,
+        "supersedes-missing" if gone.key == "supersedes" else "superseded-by-missing",
+        "hint" if on_purpose else "warning",
+        f"{gone.key} {gone.reference}, which {why}{then}",
+    )
+
+
+def _reversed(edges: Edges) -> dict[str, set[str]]:
+    back: dict[str, set[str]] = defaultdict(set)
+    for new, olds in edges.items():
+        for old in olds:
+            back[old].add(new)
+    return back
+
+
+def _joined(*parts: Edges) -> dict[str, set[str]]:
+    whole: dict[str, set[str]] = defaultdict(set)
+    for edges in parts:
+        for new, olds in edges.items():
+            whole[new] |= olds
+    return whole
+
+
+def _graph(order: Sequence[Node], replaces: Edges, implied: Collection[str], problems: tuple[Flaw, ...]) -> Graph:
+    """Write everything down in both directions and in the one order."""
+    nodes = {node.id: node for node in order}
+    predecessors: dict[str, list[str]] = defaultdict(list)
+    demoters: dict[str, list[str]] = defaultdict(list)
+    successors = _reversed(replaces)
+    for old in order:
+        for new in successors.get(old.id, ()):
+            predecessors[new].append(old.id)
+    for new, olds in ((node, predecessors[node]) for node in nodes if node in predecessors):
+        for old_id in olds if nodes[new].demotes else ():
+            demoters[old_id].append(new)
+    ends = _ends(order, demoters)
+    return Graph(
+        nodes, _chains(order, implied, demoters, ends), _frozen(predecessors), _frozen(demoters), ends, problems
+    )
+
+
+def _ends(order: Sequence[Node], demoters: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return where the ways up from each decision end: itself, or the ends of what demotes it."""
+    ends: dict[str, tuple[str, ...]] = {}
+    for node in reversed(order):
+        above = demoters.get(node.id, ())
+        if not above:
+            ends[node.id] = (node.id,) if node.status == "accepted" else ()
+        elif len(above) == 1:
+            ends[node.id] = ends[above[0]]
+        else:
+            ends[node.id] = tuple(dict.fromkeys(end for new in above for end in ends[new]))
+    return ends
+
+
+def _chains(
+    order: Iterable[Node],
+    implied: Collection[str],
+    demoters: Mapping[str, Sequence[str]],
+    ends: Mapping[str, Collection[str]],
+) -> dict[str, Chain]:
+    topics: dict[str, list[str]] = defaultdict(list)
+    for node in order:
+        if node.topic:
+            topics[node.topic].append(node.id)
+    return {
+        topic: Chain(
+            topic,
+            order=tuple(line),
+            heads=tuple(node for node in line if node in ends[node]),
+            implied=frozenset(node for node in line if node in implied),
+            replaced=sum(1 for node in line if demoters.get(node)),
+        )
+        for topic, line in topics.items()
+    }
+
+
+def _frozen(lists: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
+    return {key: tuple(values) for key, values in lists.items()}

@@ -1,0 +1,44 @@
+"""What changed between two looks at the store: pure comparison of two listings.
+
+Content identity is the Git blob id. Size and time are only a shortcut that says "this file need not be hashed".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+ADDED, MODIFIED, REMOVED = "added", "modified", "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file of the store as it was seen: blob id (40 or 64 hex digits), size in bytes, mtime in nanoseconds."""
+
+    blob: str
+    size: int = -1
+    mtime: int = -1
+
+
+Manifest = Mapping[str, Entry]  # store-relative path -> entry
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference: `entry` is None for a removed file."""
+
+    kind: str
+    path: str
+    entry: Entry | None
+
+
+def diff(before: Manifest, after: Manifest) -> Iterator[Change]:
+    """Yield what must be done to bring an index built from `before` to `after`, in path order."""
+    for path in sorted(before.keys() | after.keys()):
+        old, new = before.get(path), after.get(path)
+        if new is None:
+            yield Change(REMOVED, path, None)
+        elif old is None:
+            yield Change(ADDED, path, new)
+        elif old.blob != new.blob:
+            yield Change(MODIFIED, path, new)

@@ -1,0 +1,155 @@
+"""Settings, and who may decide them. The only reader of the environment.
+
+A repository's `.filemem.toml` is data from a stranger: it may name the store folder inside the work tree and the commit
+policy per type, nothing else. What could run code, reach outside or load a model is the user's to decide, in the
+user's own configuration file, the environment or flags.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+
+import platformdirs
+
+from filemem.errors import BadInput
+
+REPOSITORY_FILE = ".filemem.toml"
+POLICIES = ("commit", "batch", "leave")
+DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
+    {"decision": "commit", "checkpoint": "commit", "observation": "batch"}
+)
+MAX_FILE = 64 * 1024  # bytes; a settings file larger than this is not one
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Every setting, with its default.
+
+    Args:
+        store: folder of records, relative to the work tree, with `/`. Repository or user.
+        policy: commit policy by record type: `commit` each save, `batch` saves close together, `leave` the file
+            for the user to commit. Repository or user.
+        model: folder or hub name of a model2vec embedding model; empty for the bundled one. User only.
+        download: whether a hub name may be fetched from the network. User only.
+        run_hooks: whether the repository's Git hooks run on our commits. User only.
+        agent: name recorded for saves that do not say who makes them. User only.
+        cache: where the index goes when the Git directory cannot be written. User only.
+    """
+
+    store: str = "memory"
+    policy: Mapping[str, str] = field(default_factory=lambda: DEFAULT_POLICY)
+    model: str = ""
+    download: bool = False
+    run_hooks: bool = False
+    agent: str = ""
+    cache: Path = field(default_factory=lambda: Path(platformdirs.user_cache_dir("filemem")))
+
+
+def load(work_tree: Path, environment: Mapping[str, str] | None = None, user_file: Path | None = None) -> Config:
+    """Read the settings for a work tree: defaults, then the repository, then the user, then the environment.
+
+    Args:
+        work_tree: top folder of the work tree.
+        environment: variables to read instead of the process's own.
+        user_file: the user's settings file instead of the one in the user's configuration folder.
+
+    Raises:
+        BadInput: a settings file that is not TOML, or a value that its key does not take; names the file.
+    """
+    environment = os.environ if environment is None else environment
+    user_file = user_file or Path(platformdirs.user_config_dir("filemem")) / "config.toml"
+    repository_file = work_tree / REPOSITORY_FILE
+    config = _apply(Config(), _read(repository_file), REPOSITORY_FILE, _SHARED)
+    config = _apply(config, _read(user_file), str(user_file), {**_SHARED, **_USER})
+    variables = {
+        key: environment[name] for key in (*_SHARED, *_USER) if (name := f"FILEMEM_{key.upper()}") in environment
+    }
+    return _apply(config, variables, "the environment (FILEMEM_...)", {**_SHARED, **_USER})
+
+
+def store_path(text: object) -> str:
+    """Check the name of a store folder.
+
+    Raises:
+        BadInput: it is not a plain relative path inside the work tree.
+    """
+    path = PurePosixPath(str(text))
+    bad = {"", ".", ".."} & set(str(text).split("/")) or any(p.lower().startswith(".git") for p in path.parts)
+    if bad or path.is_absolute() or "\\" in str(text) or not str(text).isprintable():
+        raise BadInput(
+            f"the store must be a folder inside the work tree, not {str(text)!r}",
+            'write it as a relative path with "/", for example memory or docs/memory',
+            field="store",
+        )
+    return str(path)
+
+
+def _policy(value: object) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or not value.keys() <= DEFAULT_POLICY.keys():
+        raise BadInput("commit takes a table with the keys decision, checkpoint and observation")
+    if wrong := [str(v) for v in value.values() if v not in POLICIES]:
+        raise BadInput(f"commit policy is one of {', '.join(POLICIES)}, not {wrong[0]!r}")
+    return MappingProxyType({**DEFAULT_POLICY, **value})
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise BadInput(f"takes one line of text, not {value!r}")
+    return value
+
+
+def _flag(value: object) -> bool:
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in words:
+        raise BadInput(f"is true or false, not {value!r}")
+    return words[str(value).lower()]
+
+
+_Readers = Mapping[str, Callable[[object], object]]
+_SHARED: _Readers = {"store": store_path, "policy": _policy}
+_USER: _Readers = {
+    "model": _text,
+    "download": _flag,
+    "run_hooks": _flag,
+    "agent": _text,
+    "cache": lambda value: Path(_text(value)).expanduser(),
+}
+_SPELLING = {"commit": "policy"}  # in files the table is written [commit]
+
+
+def _apply(config: Config, values: Mapping[str, object], where: str, allowed: _Readers) -> Config:
+    for name, value in values.items():
+        key = _SPELLING.get(name, name)
+        reader = allowed.get(key)
+        if reader is None:
+            user_only = " (only the user's own configuration may set it)" if key in _USER else ""
+            raise BadInput(f"{where}: unknown setting {name!r}{user_only}", f"known here: {', '.join(allowed)}")
+        try:
+            config = replace(config, **{key: reader(value)})  # type: ignore[arg-type]
+        except BadInput as error:
+            raise BadInput(f"{where}: {name}: {error.message}", error.hint, field=name) from None
+    return config
+
+
+def _read(path: Path) -> Mapping[str, object]:
+    if not path.is_file() or path.is_symlink():
+        return {}
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            raise BadInput(f"{path.name} is larger than {MAX_FILE} bytes", "is it a settings file?")
+        return tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"{path.name} is not TOML: {error}", "correct it, or remove it: no setting is required"
+        ) from None
+    except OSError as error:
+        raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None

@@ -1,0 +1,228 @@
+"""From records to what is indexed about them: exact terms, text to analyse, passages to embed, and a node. Pure.
+
+A *node* is the small JSON value that travels with a document through the index: all that chains and listings need
+without opening the file. The index does not look inside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+
+from filemem import chain, query
+from filemem.record import DECISION, Edge, Record, short_id, topic_key
+
+Resolve = Callable[[str], str | None]  # a reference as written -> the id of a record, where one is meant
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """One indexed record.
+
+    Args:
+        path: store-relative path, the key of the document.
+        blob: Git blob id of the bytes it was made from; embeddings are cached under it.
+        id: the record's id.
+        type: decision, checkpoint or observation.
+        created: epoch milliseconds; orders listings and serves `since` / `until`.
+        terms: exact values by field (see TERM_FIELDS); matched whole, never analysed.
+        title: analysed, boosted.
+        topic: analysed, boosted.
+        body: analysed.
+        passages: texts to embed, each with the title in front.
+        node: JSON that travels with the document and means nothing to the index.
+    """
+
+    path: str
+    blob: str
+    id: str
+    type: str
+    created: int
+    terms: Mapping[str, tuple[str, ...]]
+    title: str
+    topic: str
+    body: str
+    passages: tuple[str, ...]
+    node: str
+
+
+TERM_FIELDS = (
+    "id",
+    "short",
+    "type",
+    "topic",
+    "tag",
+    "outcome",
+    "status",
+    "agent",
+    "affects",
+    "branch",
+    "ref",  # ids that the record's edges point to
+    "live",  # yes, no
+    "open",  # what a later look must settle: "reference" (points to nothing yet), "birth" (not committed yet)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """Who wrote a record first, from Git alone: empty where it is not committed yet. `at` in epoch milliseconds."""
+
+    commit: str = ""
+    author: str = ""
+    agent: str = ""
+    at: int = 0
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What chains and listings need to know of a record. Edge targets are ids where they could be resolved."""
+
+    id: str
+    path: str
+    type: str
+    title: str
+    created: int
+    topic: str = ""
+    stated: bool = False
+    status: str = "accepted"
+    outcome: str = ""
+    supersedes: tuple[str, ...] | None = None
+    superseded_by: tuple[str, ...] = ()
+    edges: tuple[tuple[str, str, str], ...] = ()  # kind, target, reason: all but supersedes
+    birth: Birth = field(default_factory=Birth)
+    live: bool = True
+    open: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The topic's identity; empty where none is stated."""
+        return topic_key(self.topic) if self.stated else ""
+
+    def dumps(self) -> str:
+        """Write the node as JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def loads(cls, text: str) -> Node:
+        """Read a node from JSON written by `dumps`."""
+        value = json.loads(text)
+        for name in ("superseded_by", "open"):
+            value[name] = tuple(value[name])
+        value["supersedes"] = None if value["supersedes"] is None else tuple(value["supersedes"])
+        value["edges"] = tuple((kind, target, reason) for kind, target, reason in value["edges"])
+        value["birth"] = Birth(**value["birth"])
+        return cls(**value)
+
+
+def node_of(record: Record, birth: Birth, resolve: Resolve) -> Node:
+    """Describe a record for chains and listings.
+
+    Args:
+        record: the record as read.
+        birth: its first commit.
+        resolve: turns a reference as written (id, number, file name, link) into an id.
+    """
+    unresolved = False
+
+    def ids(references: tuple[str, ...]) -> tuple[str, ...]:
+        nonlocal unresolved
+        found = [resolve(reference) for reference in references]
+        unresolved = unresolved or None in found
+        return tuple(dict.fromkeys(new or old for new, old in zip(found, references, strict=True)))
+
+    def others(edge: Edge) -> tuple[str, str, str]:
+        return edge.kind, ids((edge.target,))[0], edge.reason
+
+    supersedes = None if record.supersedes is None else ids(record.supersedes)
+    superseded_by = ids(record.superseded_by)
+    edges = tuple(others(edge) for edge in record.edges if edge.kind != "supersedes")
+    still_open = [name for name, is_open in (("reference", unresolved), ("birth", not birth.commit)) if is_open]
+    return Node(
+        id=record.id,
+        path=record.path,
+        type=record.type,
+        title=record.title,
+        created=record.created if record.created is not None else birth.at,
+        topic=record.topic,
+        stated=record.topic_stated,
+        status=record.status,
+        outcome=record.outcome if record.type == DECISION else "",
+        supersedes=supersedes,
+        superseded_by=superseded_by,
+        edges=edges,
+        birth=birth,
+        open=tuple(still_open),
+    )
+
+
+def chain_node(node: Node) -> chain.Node:
+    """The part of a node that decides supersession."""
+    return chain.Node(
+        id=node.id,
+        path=node.path,
+        topic=node.key,
+        created=node.created,
+        status=node.status,
+        supersedes=node.supersedes,
+        demoted_by=node.superseded_by,
+        synthesizes=tuple(target for kind, target, _ in node.edges if kind == "synthesizes"),
+        born=node.birth.commit,
+        born_order=node.birth.at or -1,
+        first_path=node.birth.path,
+    )
+
+
+def doc_of(record: Record, blob: str, node: Node) -> Doc:
+    """Say what the index should know about a record."""
+    body = "\n\n".join(part for part in _body(record) if part)
+    analysed = f"{record.title}\n{body}"
+    return Doc(
+        path=record.path,
+        blob=blob,
+        id=record.id,
+        type=record.type,
+        created=node.created,
+        terms={name: values for name, values in _terms(record, node).items() if values},
+        title=record.title,
+        topic=" ".join(part for part in (record.topic, query.split_identifiers(record.topic)) if part),
+        body=f"{body}\n\n{query.split_identifiers(analysed)}",
+        passages=query.passages(record.title, body),
+        node=node.dumps(),
+    )
+
+
+def _terms(record: Record, node: Node) -> dict[str, tuple[str, ...]]:
+    decision = record.type == DECISION
+    targets = (*(node.supersedes or ()), *node.superseded_by, *(target for _, target, _ in node.edges))
+    return {
+        "id": (record.id,),
+        "short": (short_id(record.id),),
+        "type": (record.type,),
+        "topic": (node.key,) if node.key else (),
+        "tag": tuple({query.fold(tag) for tag in (*record.tags, *record.concepts)}),
+        "outcome": (record.outcome,) if decision else (),
+        "status": (record.status,) if decision else (),
+        "agent": tuple({query.fold(name) for name in (record.agent or node.birth.agent, record.agent_id)} - {""}),
+        "affects": record.affects,
+        "branch": (record.branch,) if record.branch else (),
+        "ref": tuple(dict.fromkeys(targets)),
+        "live": ("yes" if node.live else "no",),
+        "open": node.open,
+    }
+
+
+def _body(record: Record) -> tuple[str, ...]:
+    """Everything a person could search for, in reading order. The title stands apart."""
+    return (
+        record.decision if record.decision != record.title else "",
+        record.text,
+        record.next_steps,
+        "\n".join(record.facts),
+        "\n".join(record.rejected),
+        "\n".join(entry.reason for entry in record.outcomes if entry.reason),
+        record.limitation,
+        " ".join((*record.tags, *record.concepts)),
+        " ".join((*record.affects, *record.open_files, *record.files_read, *record.files_modified)),
+    )

@@ -1,0 +1,50 @@
+"""What can go wrong that a caller can act on.
+
+One class per thing the caller can do about it. Every edge (command line, MCP, HTTP) maps these by one table;
+any other exception is a defect of filemem and is reported as a crash.
+"""
+
+
+class FilememError(Exception):
+    """A failure that the user can act on.
+
+    Args:
+        message: what happened, and where (field, or file:line).
+        hint: what to do about it; may be empty.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
+
+class BadInput(FilememError):
+    """The request is wrong: correct it and ask again. `field` names the argument at fault, or is empty."""
+
+    def __init__(self, message: str, hint: str = "", field: str = "") -> None:
+        super().__init__(message, hint)
+        self.field = field
+
+
+class NotFound(FilememError):
+    """What was named does not exist: pick another, or create it."""
+
+
+class Conflict(FilememError):
+    """Two changes disagree: a person or agent must choose. `heads` lists the record ids in question."""
+
+    def __init__(self, message: str, hint: str = "", heads: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint)
+        self.heads = heads
+
+
+class Locked(FilememError):
+    """Another process is at work: wait and try again."""
+
+
+class BrokenStore(FilememError):
+    """Disk, repository or index cannot be used as they are: repair them first."""

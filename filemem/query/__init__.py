@@ -1,0 +1,45 @@
+"""Searching, as far as it is pure: what a query says, what a filter lets through, where a hit is placed."""
+
+from filemem.query.excerpt import passages, rejected_before, snippet
+from filemem.query.filter import FIELDS, NOTHING, Filter, affects_match, fold, matches, merge, touches
+from filemem.query.hit import Hit, Provenance, Snippet
+from filemem.query.identifiers import split_identifiers
+from filemem.query.likeness import Similar, similar
+from filemem.query.order import Placed, arrange, summary
+from filemem.query.score import HYBRID, KEYWORD_ONLY, Candidate, Found, Scored, Scores, Weights, recency_of, score
+from filemem.query.terms import Terms, parse, parse_moment
+
+__all__ = [
+    "FIELDS",
+    "HYBRID",
+    "KEYWORD_ONLY",
+    "NOTHING",
+    "Candidate",
+    "Filter",
+    "Found",
+    "Hit",
+    "Placed",
+    "Provenance",
+    "Scored",
+    "Scores",
+    "Similar",
+    "Snippet",
+    "Terms",
+    "Weights",
+    "affects_match",
+    "arrange",
+    "fold",
+    "matches",
+    "merge",
+    "parse",
+    "parse_moment",
+    "passages",
+    "recency_of",
+    "rejected_before",
+    "score",
+    "similar",
+    "snippet",
+    "split_identifiers",
+    "summary",
+    "touches",
+]

@@ -1,0 +1,145 @@
+"""Restrictions on a search: exact terms, a time span, a path. Rule: a restriction only ever narrows.
+
+Several values of one field are alternatives; different fields must all hold. Values are compared whole, after
+`fold`; topics are topic keys (`filemem.record.topic_key`). Nothing here grows faster than its input.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+NOTHING = ("",)  # no record has an empty term, so this restriction lets nothing through
+
+# field of Filter -> key in a document's terms
+FIELDS: Mapping[str, str] = {
+    "types": "type",
+    "topics": "topic",
+    "tags": "tag",
+    "outcomes": "outcome",
+    "statuses": "status",
+    "agents": "agent",
+    "branches": "branch",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a hit must satisfy; an empty field restricts nothing.
+
+    Args:
+        types, outcomes, statuses: words of the format, lower case.
+        topics: topic keys.
+        tags, agents: as `fold` leaves them.
+        branches: branch names, exact.
+        since, until: epoch milliseconds, both inclusive.
+        path: a path or glob that the record's `affects` must touch.
+        live: only records that nothing supersedes.
+    """
+
+    types: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    path: str = ""
+    live: bool = False
+
+
+def fold(value: str) -> str:
+    """Return the form in which tags and agents are stored and compared: NFC, casefolded, trimmed."""
+    return unicodedata.normalize("NFC", value.strip()).casefold()
+
+
+def merge(a: Filter, b: Filter) -> Filter:
+    """Return the filter that lets through what both let through; of two paths the later one counts."""
+    values = {name: _both(getattr(a, name), getattr(b, name)) for name in FIELDS}
+    return replace(
+        a,
+        **values,
+        since=max((t for t in (a.since, b.since) if t is not None), default=None),
+        until=min((t for t in (a.until, b.until) if t is not None), default=None),
+        path=b.path or a.path,
+        live=a.live or b.live,
+    )
+
+
+def matches(wanted: Filter, terms: Mapping[str, tuple[str, ...]], created: int) -> bool:
+    """Say whether one document passes.
+
+    Args:
+        wanted: the filter.
+        terms: the document's exact terms (`filemem.documents.TERM_FIELDS`).
+        created: its time in epoch milliseconds.
+    """
+    if wanted.since is not None and created < wanted.since:
+        return False
+    if wanted.until is not None and created > wanted.until:
+        return False
+    if wanted.live and "yes" not in terms.get("live", ()):
+        return False
+    for name, key in FIELDS.items():
+        values: tuple[str, ...] = getattr(wanted, name)
+        if values and not set(values).intersection(terms.get(key, ())):
+            return False
+    return not wanted.path or any(touches(found, wanted.path) for found in terms.get("affects", ()))
+
+
+def touches(affected: str, path: str) -> bool:
+    """Say whether a stated `affects` and an asked path meet: either may be a glob or a folder of the other."""
+    return affects_match(affected, path) or affects_match(path, affected)
+
+
+def affects_match(pattern: str, path: str) -> bool:
+    """Say whether `pattern` covers `path`: the same path, a folder above it, or a glob.
+
+    `*` and `?` stay within one folder, `**` crosses folders, and a pattern also covers all that is below what it
+    matches. Time is at most the product of both lengths.
+    """
+    parts, names = _segments(pattern), _segments(path)
+    if not parts or not names:
+        return False
+    # reached: how many names the pattern read so far may have consumed
+    reached = {0}
+    for part in parts:
+        if part == "**":
+            reached = set(range(min(reached), len(names) + 1))
+        else:
+            reached = {at + 1 for at in reached if at < len(names) and _segment_match(part, names[at])}
+        if not reached:
+            return False
+    return True
+
+
+def _both(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
+    if not a or not b:
+        return a or b
+    return tuple(value for value in a if value in b) or NOTHING
+
+
+def _segments(path: str) -> list[str]:
+    names = path.strip().replace("\\", "/").split("/")
+    return [name for name in names if name not in ("", ".")]
+
+
+def _segment_match(pattern: str, name: str) -> bool:
+    """Match one path segment; the classic two-pointer walk that only ever returns to the last star."""
+    p = n = 0
+    star, resume = -1, 0
+    while n < len(name):
+        if p < len(pattern) and pattern[p] == "*":
+            star, resume = p, n
+            p += 1
+        elif p < len(pattern) and pattern[p] in ("?", name[n]):
+            p, n = p + 1, n + 1
+        elif star >= 0:
+            resume += 1
+            p, n = star + 1, resume
+        else:
+            return False
+    return all(rest == "*" for rest in pattern[p:])

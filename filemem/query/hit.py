@@ -1,0 +1,83 @@
+"""One result, as every surface gets it: the record, why it was found, where it stands, and who wrote it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from filemem.query.excerpt import Ranges
+from filemem.query.score import Scores
+from filemem.record import Edge, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Who wrote a record, from Git; `commit` is empty while nothing is committed.
+
+    Args:
+        author: name of the commit's author.
+        agent: the program that wrote it, as the record or the commit says.
+        commit: full id of the commit that brought it.
+        date: of that commit, epoch milliseconds.
+        branch: where it stands if it is not in the main branch.
+        merged: whether the main branch has it; None where that is not known.
+    """
+
+    author: str = ""
+    agent: str = ""
+    commit: str = ""
+    date: int | None = None
+    branch: str = ""
+    merged: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A fragment of the text, and the ranges (start, end) in it to highlight."""
+
+    text: str = ""
+    ranges: Ranges = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One result.
+
+    Args:
+        record: the record as its file says it now.
+        path: of the file, from the top of the work tree.
+        created: epoch milliseconds; from Git where the record states no date.
+        scores: parts and final, 0..1; None for a listing without a query.
+        superseded_by: direct successors; empty for what holds.
+        heads: what holds today for it; two or more where its topic is forked.
+        chain: `5 decisions, 4 replaced`; empty for a chain of one.
+        more: found records of the same chain that are left out.
+        brought_in: not found by the query, but it holds today for a hit that was.
+        related: edges from and to it, each with the reason it was stated for.
+        already_rejected: alternatives that it rejected and the query names.
+        provenance: who wrote it.
+        snippet: why it was found.
+    """
+
+    record: Record
+    path: str
+    created: int
+    scores: Scores | None = None
+    superseded_by: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    chain: str = ""
+    more: int = 0
+    brought_in: bool = False
+    related: tuple[Edge, ...] = ()
+    already_rejected: tuple[str, ...] = ()
+    provenance: Provenance = Provenance()
+    snippet: Snippet = Snippet()
+
+    @property
+    def id(self) -> str:
+        """The record's id."""
+        return self.record.id
+
+    @property
+    def title(self) -> str:
+        """The record's heading."""
+        return self.record.title

@@ -1,0 +1,159 @@
+"""Known order: what the history of decisions says about the places of hits, whatever their scores say.
+
+Rule: a superseded decision never stands above the decision that holds instead of it. The hits of one chain stand
+together at the place of the best of them: what holds today first (brought in where the query did not find it),
+what led there after it, at most three in all; what is left out is counted. Everything else keeps its place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from filemem.query.score import Scored
+
+MOST_OF_A_CHAIN = 3
+
+
+class Line(Protocol):
+    """The decisions of one topic, oldest first, those that hold today, and how many are superseded."""
+
+    @property
+    def order(self) -> tuple[str, ...]: ...
+    @property
+    def heads(self) -> tuple[str, ...]: ...
+    @property
+    def replaced(self) -> int: ...
+
+
+class Known(Protocol):
+    """What is known about supersession; `filemem.chain.Graph` is one. Unknown ids give empty answers."""
+
+    def topic_of(self, node: str, /) -> str: ...
+    def chain(self, topic: str, /) -> Line: ...
+    def superseded_by(self, node: str, /) -> tuple[str, ...]: ...
+    def heads_of(self, node: str, /) -> tuple[str, ...]: ...
+
+
+class Placed(NamedTuple):
+    """One place in the answer.
+
+    Args:
+        id: the record.
+        scored: None where it was not found by the query but holds today for a record that was: the caller loads it.
+        superseded_by: direct successors; empty for what holds.
+        heads: what holds today for this decision; two or more where its topic is forked.
+        chain: the summary of its chain, as `summary` words it.
+        more: found records of the same chain that are left out; stated on the first of them only.
+    """
+
+    id: str
+    scored: Scored | None
+    superseded_by: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    chain: str = ""
+    more: int = 0
+
+
+def anything(_node: str) -> bool:
+    """Let every head be brought in: the answer where no filter restricts the search."""
+    return True
+
+
+def arrange(
+    scored: Iterable[Scored],
+    known: Known,
+    *,
+    may_bring: Callable[[str], bool] = anything,
+    most: int = MOST_OF_A_CHAIN,
+    limit: int | None = None,
+) -> tuple[Placed, ...]:
+    """Return the places of an answer, best first.
+
+    Args:
+        scored: what was found, each record once.
+        known: the supersession graph of the decisions among them.
+        may_bring: says whether a head that was not found satisfies the filter of the search.
+        most: how many hits of one chain are shown; all that hold are shown even if there are more.
+        limit: how many places are wanted; None for all.
+    """
+    found = {each.id: each for each in sorted(scored, key=lambda each: each.rank)}
+    placed: list[Placed] = []
+    for members in _groups(found, known):
+        if limit is not None and len(placed) >= limit:
+            break
+        placed += _of_one_chain(members, found, known, may_bring, most)
+    return tuple(placed[:limit])
+
+
+def summary(known: Known, topic: str) -> str:
+    """Return a chain in words, `5 decisions, 4 replaced`; empty for a chain of one."""
+    line = known.chain(topic)
+    if len(line.order) < 2:
+        return ""
+    forked = f", forked: {len(line.heads)} hold at once" if len(line.heads) > 1 else ""
+    return f"{len(line.order)} decisions, {line.replaced} replaced{forked}"
+
+
+def _groups(found: Mapping[str, Scored], known: Known) -> list[list[str]]:
+    """Put together what shares a topic or a head; groups and members in the order of `found`."""
+    leader: dict[str, str] = {}
+
+    def lead(name: str) -> str:
+        trail = []
+        while leader.setdefault(name, name) != name:
+            trail.append(name)
+            name = leader[name]
+        leader.update(dict.fromkeys(trail, name))
+        return name
+
+    for node in found:
+        topic = known.topic_of(node)
+        for other in known.heads_of(node):
+            leader[lead(other)] = lead(node)
+        if topic:
+            leader[lead(f"topic:{topic}")] = lead(node)
+    groups: dict[str, list[str]] = defaultdict(list)
+    for node in found:
+        groups[lead(node)].append(node)
+    return list(groups.values())
+
+
+def _of_one_chain(
+    members: Sequence[str],
+    found: Mapping[str, Scored],
+    known: Known,
+    may_bring: Callable[[str], bool],
+    most: int,
+) -> list[Placed]:
+    holding = _holding(members, known)
+    heads = [node for node in members if node in holding]
+    missing = [node for node in holding if node not in found and may_bring(node)]
+    heads += missing[: max(0, most - len(heads))]
+    others = [node for node in members if node not in holding]
+    kept = others[: max(0, most - len(heads))]  # the best of them, then told from the newest back
+    shown = [*heads, *sorted(kept, key=lambda node: -found[node].created)]
+    left_out = len(others) - len(kept)
+    return [
+        Placed(
+            id=node,
+            scored=found.get(node),
+            superseded_by=known.superseded_by(node),
+            heads=known.heads_of(node),
+            chain=summary(known, known.topic_of(node)),
+            more=left_out if at == 0 else 0,
+        )
+        for at, node in enumerate(shown)
+    ]
+
+
+def _holding(members: Iterable[str], known: Known) -> dict[str, None]:
+    """Return the decisions that hold for these, in order: their own heads, and every head of a forked topic."""
+    holding: dict[str, None] = {}
+    for node in members:
+        heads = known.heads_of(node)
+        if node in heads or known.superseded_by(node):
+            topic_heads = known.chain(known.topic_of(node)).heads
+            holding.update(dict.fromkeys((*heads, *(topic_heads if len(topic_heads) > 1 else ()))))
+    return holding

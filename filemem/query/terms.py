@@ -1,0 +1,159 @@
+"""What a person or agent typed, taken apart: words, phrases, exclusions, restrictions.
+
+Rule: one pass over capped text, no recursion, no rejection. Whatever is not understood is plain text, because
+the user meant something by it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from filemem.query.filter import Filter, fold
+from filemem.record import OUTCOMES, STATUSES, TYPES, parse_time, topic_key
+
+MAX_BYTES = 2048
+MAX_TERMS = 64
+DAY = 86_400_000  # milliseconds
+
+_CURLY = str.maketrans("“”„‟«»", '""' * 3)
+_EDGE = ",;!?"  # never part of a word at its ends; brackets, dots and plus signs can be (`.env`, `C++`, `f()`)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The words of a query, as typed (not stemmed, not split).
+
+    Args:
+        words: each once, in order; any of them may match.
+        phrases: quoted; every one must occur.
+        excluded: words or phrases behind a minus; none may occur.
+        text: the query without exclusions and restrictions, for the embedder.
+    """
+
+    words: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    text: str = ""
+
+
+def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
+    """Return the terms and the restrictions of a query string; at most 2 KB and 64 words of it count.
+
+    A restriction given twice (`tag:a tag:b`, `tag:a,b`) means either; one with a value that its field cannot have
+    (`type:string`) is plain text.
+
+    Args:
+        text: anything.
+        now: epoch milliseconds; without it ages (`since:2w`) are plain text.
+    """
+    found: dict[str, dict[str, None]] = {"words": {}, "phrases": {}, "excluded": {}}
+    said: list[str] = []
+    wanted = Filter()
+    left = MAX_TERMS
+    for token in _TOKEN.finditer(clean(text).translate(_CURLY)):
+        minus, key, quoted, bare = token.group("minus", "key", "quoted", "bare")
+        restriction = {} if minus or not key else _restriction(key, quoted if bare is None else bare, now)
+        if restriction:
+            wanted = _widen(wanted, restriction)
+            continue
+        parts = _words(token.group().lstrip("-") if minus else token.group())[:left]
+        left -= len(parts)
+        if not parts:
+            continue
+        whole = " ".join(parts)
+        if minus:
+            found["excluded"][whole] = None
+            continue
+        said.append(whole)
+        phrase = bare is None and not key and len(parts) > 1
+        found["phrases" if phrase else "words"].update(dict.fromkeys([whole] if phrase else parts))
+    words, phrases, excluded = (tuple(found[name]) for name in ("words", "phrases", "excluded"))
+    return Terms(words, phrases, excluded, " ".join(said)), wanted
+
+
+def clean(text: str, limit: int = MAX_BYTES) -> str:
+    """Return at most `limit` bytes of `text`, NFC, line breaks as spaces, other control characters dropped."""
+    short = text[:limit].encode("utf-8", "ignore")[:limit].decode("utf-8", "ignore")
+    spaced = "".join(" " if char.isspace() else char for char in short)
+    return unicodedata.normalize("NFC", "".join(c for c in spaced if unicodedata.category(c) != "Cc"))
+
+
+def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None:
+    """Return the moment that a restriction names, in epoch milliseconds, or None.
+
+    Args:
+        text: a date, a time, or an age: `12h`, `3d`, `2w`, `6m` (months of 30 days), `1y`.
+        now: epoch milliseconds; without it there are no ages.
+        end: a date means its last moment, not its first.
+    """
+    age = _AGE.fullmatch(text.strip())
+    if age is not None:
+        return None if now is None else now - int(age["count"]) * _UNITS[age["unit"]]
+    at = parse_time(text)
+    return at + DAY - 1 if at is not None and end and _DATE.fullmatch(text.strip()) else at
+
+
+def _words(text: str) -> list[str]:
+    """Cut at white space, strip sentence marks, and drop what no letter or digit stands in."""
+    words = (word.strip(_EDGE).rstrip(".:") for word in text.replace('"', " ").split())
+    return [word for word in words if any(char.isalnum() for char in word)]
+
+
+def _restriction(key: str, value: str, now: int | None) -> dict[str, object]:
+    """Return the field of Filter that `key:value` sets, or nothing where the value makes no sense for the key."""
+    if key in ("since", "until"):
+        moment = parse_moment(value, now, end=key == "until")
+        return {} if moment is None else {key: moment}
+    field, read = _READERS[key]
+    found = read(value.strip())
+    return {} if found in (None, (), "", False) else {field: found}
+
+
+def _widen(wanted: Filter, more: Mapping[str, object]) -> Filter:
+    """Add one restriction: values of one field are alternatives, of single values the last counts."""
+    changed = dict(more)
+    for field, value in more.items():
+        if isinstance(value, tuple):
+            changed[field] = tuple(dict.fromkeys((*getattr(wanted, field), *value)))
+    return replace(wanted, **changed)  # type: ignore[arg-type]  # the readers below give each field its type
+
+
+def _folded(value: str) -> tuple[str, ...]:
+    return tuple(part for part in map(fold, value.split(",")) if part)
+
+
+def _one_of(allowed: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    def read(value: str) -> tuple[str, ...]:
+        values = _folded(value)
+        return values if set(values) <= set(allowed) else ()
+
+    return read
+
+
+def _topic(value: str) -> tuple[str, ...]:
+    key = topic_key(value)
+    return (key,) if key else ()
+
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
+_AGE = re.compile(r"(?P<count>[0-9]{1,5})(?P<unit>[hdwmy])")
+_UNITS = {"h": DAY // 24, "d": DAY, "w": 7 * DAY, "m": 30 * DAY, "y": 365 * DAY}
+_READERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "type": ("types", _one_of(TYPES)),
+    "outcome": ("outcomes", _one_of(OUTCOMES)),
+    "status": ("statuses", _one_of(STATUSES)),
+    "tag": ("tags", _folded),
+    "agent": ("agents", _folded),
+    "topic": ("topics", _topic),
+    "branch": ("branches", lambda value: (value,) if value else ()),
+    "path": ("path", str),
+    "is": ("live", lambda value: fold(value) == "live"),
+}
+_TOKEN = re.compile(
+    r'(?P<minus>-(?=[^\W\d]|"))?'
+    rf"(?:(?P<key>{'|'.join((*_READERS, 'since', 'until'))}):)?"
+    r'(?:"(?P<quoted>[^"]*)"|(?P<bare>\S+))'
+)

@@ -1,0 +1,155 @@
+"""Records of other makers (MADR, Nygard, FIP and their kin): status words, dates and links, mapped onto ours.
+
+What is stated is read; links stay as written, because only the whole store knows which record they mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from filemem.record.body import Outline
+from filemem.record.model import STATUSES
+
+_STATUS_WORDS: Mapping[str, str] = {
+    **{word: word for word in STATUSES},
+    # `Last Call`, `Under review`
+    **dict.fromkeys(("draft", "pending", "open", "proposal", "review", "rfc", "wip", "last", "under"), "proposed"),
+    **dict.fromkeys(("deferred", "experimental", "trial", "in-progress", "progress", "discussion"), "proposed"),
+    **dict.fromkeys(("accept", "approved", "approve", "final", "active", "adopted", "agreed"), "accepted"),
+    **dict.fromkeys(("decided", "implemented", "done", "living", "amended", "current"), "accepted"),
+    **dict.fromkeys(("declined", "withdrawn", "abandoned", "cancelled", "canceled", "stagnant", "reject"), "rejected"),
+    **dict.fromkeys(
+        ("superseded", "superceded", "replaced", "obsolete", "retired", "deprecate", "archived"), "deprecated"
+    ),
+}
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)?")
+_LINKS = r"\[[^\]\n]{0,200}\]\([^)\n]{0,300}\)"
+_PARTLY = re.compile(r"\b(?:partly|partially|in part)\b", re.IGNORECASE)
+_OLD_SIDE = re.compile(r"\b(?:superseded|superceded|replaced)\b(?:[ \t]+(?:by|with)\b)?", re.IGNORECASE)
+_NEW_SIDE = re.compile(r"\b(?:supersedes|supercedes|replaces)\b", re.IGNORECASE)
+_STOP = re.compile(rf"\.(?:\s|$)|;|{_OLD_SIDE.pattern}|{_NEW_SIDE.pattern}", re.IGNORECASE)
+_REFERENCE = re.compile(
+    r"\[\[([^\]\n]{1,200})\]\]"
+    r"|\[[^\]\n]{0,200}\]\(\s{0,3}<?([^()<>\s]{1,300})>?[^)\n]{0,100}\)"
+    r"|(https?://[^\s<>()]{1,300})"
+    r"|(?<![\w./-])([\w./-]{1,200}\.md)\b"
+    r"|\b(decision_[a-z0-9_]{1,200}|file_[0-9a-z]{16})\b"
+    r"|(?<![\w-])([A-Za-z]{2,8}-[0-9O]{1,5}|(?:ADR|MADR|RFC|No\.?|Nr\.?) ?[0-9O]{1,5}|#?[0-9]{1,5})(?![\w-])"
+)
+_NOTHING = frozenset(("", "-", "–", "—", "n/a", "na", "none", "null", "~", "tbd", "no", "nil"))
+_FIELD = re.compile(
+    r"[ \t]{0,3}(?:[-*+][ \t]+)?\**(status|date|created|supersedes|supercedes|replaces|superseded[ -]by)"
+    r"\**[ \t]*:[ \t]*\**[ \t]*(.*)$",
+    re.IGNORECASE,
+)
+_PREAMBLE_LINES = 60
+_STATUS_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a status text says: our status word or None, and the links of both sides of a supersession."""
+
+    status: str | None = None
+    superseded_by: tuple[str, ...] = ()
+    supersedes: tuple[str, ...] = ()
+
+
+def read_status(text: str) -> Standing:
+    """Read a status as other makers write it: `✅ Accepted`, `Superseded by [ADR-12](0012-x.md)`, `Final`.
+
+    A superseded record without a link is `deprecated`; a partly superseded one still holds.
+    """
+    if text in STATUSES:
+        return Standing(text)
+    text = text[:2000]
+    partly = _PARTLY.search(text)
+    words = _WORD.findall(_strip_links(text).casefold())
+    status = next((_STATUS_WORDS[word] for word in words if word in _STATUS_WORDS), None)
+    if status == "deprecated" and partly:
+        status = "accepted"
+    if partly:
+        return Standing(status)
+    old, new = _after(_OLD_SIDE, text), _after(_NEW_SIDE, text)
+    return Standing("accepted" if status is None and new else status, old, new)
+
+
+def _strip_links(text: str) -> str:
+    return re.sub(_LINKS, " ", text)
+
+
+def _after(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for line in text.split("\n"):
+        if match := pattern.search(line):
+            rest = line[match.end() :]
+            stop = _STOP.search(rest)
+            found += references_in(rest[: stop.start()] if stop else rest)
+    return tuple(dict.fromkeys(found))
+
+
+def references_in(text: str) -> tuple[str, ...]:
+    """Return the links, file names, ids and numbers that `text` names, as written.
+
+    Web addresses count only where they name a Markdown file.
+    """
+    found: list[str] = []
+    for match in _REFERENCE.finditer(text[:5000]):
+        reference = next(group for group in match.groups() if group)
+        if "://" in reference and not _names_file(reference):
+            continue
+        found.append(reference)
+    return tuple(dict.fromkeys(found))
+
+
+def _names_file(address: str) -> bool:
+    return address.partition("#")[0].partition("?")[0].casefold().endswith(".md")
+
+
+def stated_references(value: str) -> tuple[str, ...]:
+    """Return the references of one front matter scalar, such as `FIP-0003, FIP-0005` or `N/A`."""
+    if value.strip().casefold() in _NOTHING:
+        return ()
+    if any(sign in value for sign in ",[(:") or " " in value.strip():
+        return references_in(value) or (value.strip(),)
+    return (value.strip(),)
+
+
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """What stands in the body of a record whose header does not say it: values and their line numbers."""
+
+    status: str = ""
+    status_line: int = 0
+    date: str = ""
+    date_line: int = 0
+    supersedes: tuple[str, ...] = ()
+    superseded_by: tuple[str, ...] = ()
+
+
+def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
+    """Read `Date: ...` lines, `* Status: ...` lists and the `## Status` section of a body."""
+    found: dict[str, tuple[str, int]] = {}
+    for start, stop in parts.text[:2]:
+        for number in range(start, min(stop, start + _PREAMBLE_LINES)):
+            line = lines[number]
+            if line.startswith("## "):
+                break
+            if ":" in line and (match := _FIELD.match(line)):
+                found.setdefault(match[1].casefold().replace(" ", "-"), (match[2].strip(), number))
+    status, status_line = found.get("status", ("", 0))
+    if not status and (section := parts.other.get("status")):
+        status_line = section[0]
+        status = "\n".join(lines[section[0] : min(section[1], section[0] + _STATUS_LINES)]).strip()
+    date, date_line = found.get("date") or found.get("created") or ("", 0)
+    new = [found[name][0] for name in ("supersedes", "supercedes", "replaces") if name in found]
+    return Preamble(
+        status,
+        status_line,
+        date,
+        date_line,
+        tuple(reference for value in new for reference in stated_references(value)),
+        stated_references(found.get("superseded-by", ("", 0))[0]),
+    )

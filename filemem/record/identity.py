@@ -1,0 +1,135 @@
+"""Who a record is and where it lives: ids, topic identity, slugs and paths. Text in, text out; never a clock
+or a random source."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+
+from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION, TYPES, Record
+from filemem.record.times import moment
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32, lower case
+_SHORT = 8
+_ENTROPY = 5  # bytes behind the last eight characters of an id
+_TOPIC_LIMIT = 50  # characters of a topic inside an id
+_SEPARATORS = re.compile(r"[\s_\-/.:]+")
+_NOT_ID = re.compile(r"[^a-z0-9_]+")
+_NOT_ASCII_SLUG = re.compile(r"[^a-z0-9]+")
+_RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "0123456789¹²³")))
+_UNTITLED = "untitled"
+_FOLDERS = {DECISION: "decisions", CHECKPOINT: "checkpoints", OBSERVATION: "observations"}
+TYPE_OF_FOLDER = {folder: type_ for type_, folder in _FOLDERS.items()}
+PRIVATE = "private"
+
+
+def _base32(data: bytes) -> str:
+    """Encode whole bytes whose bits divide by five."""
+    value = int.from_bytes(data)
+    digits = len(data) * 8 // 5
+    return "".join(_ALPHABET[(value >> 5 * place) & 31] for place in range(digits - 1, -1, -1))
+
+
+def _nfc_fold(text: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def topic_key(topic: str) -> str:
+    """Return the identity of a topic: NFC, case folded, every run of space `_ - / . :` one `_`, trimmed."""
+    return _SEPARATORS.sub("_", _nfc_fold(topic)).strip("_")
+
+
+def topic_folders(topic: str) -> str:
+    """Return the folders of a topic, `/` between them: the first separator nests, later ones are `-`."""
+    first, found, rest = topic_key(topic).partition("_")
+    return f"{slug(first)}/{slug(rest)}" if found else slug(first)
+
+
+def new_id(type: str, created_ms: int, entropy: bytes, topic: str = "") -> str:  # noqa: A002
+    """Return a new record id such as `decision_caching_1763650000123_k3f9w2ma`.
+
+    Args:
+        type: decision, checkpoint or observation.
+        created_ms: epoch milliseconds.
+        entropy: at least five random bytes; five are used.
+        topic: used by decisions only.
+    """
+    if type not in TYPES or len(entropy) < _ENTROPY:
+        raise ValueError(f"new_id needs one of {TYPES} and {_ENTROPY} random bytes")
+    tail = f"{created_ms}_{_base32(entropy[:_ENTROPY])}"
+    return f"{type}_{_ascii_topic(topic)}_{tail}" if type == DECISION else f"{type}_{tail}"
+
+
+def _ascii_topic(topic: str) -> str:
+    key = topic_key(topic)
+    plain = _NOT_ID.sub("", unicodedata.normalize("NFKD", key))[:_TOPIC_LIMIT].strip("_")
+    return plain or _base32(hashlib.sha256(key.encode()).digest()[:_ENTROPY])
+
+
+def short_id(id: str) -> str:  # noqa: A002
+    """Return the part of an id that people type: its last eight characters, fewer where the id ends sooner."""
+    return id.rpartition("_")[2][-_SHORT:]
+
+
+def derived_id(path: str) -> str:
+    """Return the id of a file that states none, made from its store-relative path."""
+    canonical = unicodedata.normalize("NFC", path)
+    digest = hashlib.sha256(canonical.encode(errors="surrogatepass")).digest()
+    return f"file_{_base32(digest[:10])}"
+
+
+def number(id: str) -> int:  # noqa: A002
+    """Return a stable integer for an id, between 1 and 2**53 - 1, for callers that know only numbers."""
+    digest = hashlib.sha256(id.encode(errors="surrogatepass")).digest()
+    return int.from_bytes(digest[:8]) >> 11 or 1
+
+
+def slug(text: str, limit: int = 60) -> str:
+    """Return `text` as one portable path component.
+
+    Letters of every script stay, all else becomes `-`; control and format characters vanish.
+
+    Args:
+        text: anything.
+        limit: most bytes of UTF-8 to return.
+    """
+    folded = _nfc_fold(text)
+    kept = _NOT_ASCII_SLUG.sub("-", folded) if folded.isascii() else _unicode_slug(folded)
+    name = _cut(kept.strip("-"), limit) or _UNTITLED
+    return f"{name}_" if name in _RESERVED else name
+
+
+def _unicode_slug(text: str) -> str:
+    kept = []
+    for character in text:
+        category = unicodedata.category(character)
+        if character.isalnum() or category[0] == "M":
+            kept.append(character)
+        elif character.isspace() or category not in ("Cc", "Cf", "Cs", "Co", "Cn"):
+            kept.append("-")
+    return re.sub("-{2,}", "-", unicodedata.normalize("NFC", "".join(kept)))
+
+
+def _cut(name: str, limit: int) -> str:
+    data = name.encode()
+    if len(data) <= limit:
+        return name
+    short = data[:limit].decode(errors="ignore")
+    whole_words = short.rpartition("-")[0]
+    if data[len(short.encode()) :].startswith(b"-") or len(whole_words) * 2 < len(short):
+        whole_words = short
+    return whole_words.strip("-")
+
+
+def record_path(record: Record) -> str:
+    """Return the store-relative path of a new record; `created` must be known (UTC decides the date)."""
+    when = moment(record.created or 0)
+    name = f"{when:%Y%m%d}-{slug(record.title)}-{slug(short_id(record.id))}.md"
+    between = {
+        DECISION: topic_folders(record.topic or record.title),
+        CHECKPOINT: f"{when:%Y/%m}",
+        OBSERVATION: f"{when:%Y/%m/%d}",
+    }[record.type]
+    path = f"{_FOLDERS[record.type]}/{between}/{name}"
+    return f"{PRIVATE}/{path}" if record.visibility == "private" else path

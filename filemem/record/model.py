@@ -1,0 +1,121 @@
+"""The values a record is made of. Only words of docs/format.md appear here; nothing is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+DECISION, CHECKPOINT, OBSERVATION = TYPES = ("decision", "checkpoint", "observation")
+STATUSES = ("proposed", "accepted", "rejected", "deprecated")
+OUTCOMES = ("pending", "success", "partial", "failed")
+DECIDERS = ("user", "assistant")
+KINDS = ("decision", "bugfix", "feature", "refactor", "discovery", "change", "memory", "context")
+VISIBILITIES = ("private", "department", "project", "public")
+EDGE_KINDS = ("supersedes", "builds_on", "debates", "synthesizes")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a file: shown by `check`, returned by reads, never raised on human text."""
+
+    path: str
+    line: int  # 1-based; 1 where the whole file is meant
+    code: str  # stable, lower case with dashes: "yaml-syntax", "duplicate-key", ...
+    level: str  # "error" (a value is lost), "warning" (a value is wrong), "hint" (could be better)
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.code} {self.message}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Outcome:
+    """One line of the outcome log: when (epoch milliseconds, UTC), what came of it, and why."""
+
+    at: int
+    outcome: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A link from one decision to another. `reason` quotes where it is stated."""
+
+    kind: str
+    target: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One Markdown file: a decision, a checkpoint or an observation (docs/format.md has the meaning of each key).
+
+    Times are epoch milliseconds, UTC. `path` is relative to the store, with `/`. `title` is the heading;
+    `text` what stands below it outside the known sections (a decision's reasoning, an observation's text).
+    """
+
+    id: str
+    type: str
+    path: str = ""
+    title: str = ""
+    text: str = ""
+    created: int | None = None
+    tags: tuple[str, ...] = ()
+    agent: str = ""
+    session: str = ""
+    source: str = ""
+    secrets_allowed: bool = False
+    # decision
+    topic: str = ""
+    topic_stated: bool = False  # False: taken from the heading, never part of implied supersession
+    decision: str = ""  # the whole decision: `## Decision` where it stands, else the heading
+    status: str = "accepted"
+    confidence: float | None = None
+    outcome: str = "pending"
+    outcomes: tuple[Outcome, ...] = ()  # oldest first
+    limitation: str = ""
+    decided_by: str = ""
+    supersedes: tuple[str, ...] | None = None  # None: the key is absent, supersession may be implied
+    builds_on: tuple[str, ...] = ()
+    debates: tuple[str, ...] = ()
+    synthesizes: tuple[str, ...] = ()
+    superseded_by: tuple[str, ...] = ()  # stated on the old side by records of other makers; we never write it
+    mentions: tuple[Edge, ...] = ()  # edges stated in the reasoning: `builds_on: decision_x`
+    affects: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()  # the items of `## Rejected`
+    # checkpoint
+    branch: str = ""
+    open_files: tuple[str, ...] = ()
+    next_steps: str = ""
+    # observation
+    kind: str = ""
+    project: str = ""
+    concepts: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+    files_read: tuple[str, ...] = ()
+    files_modified: tuple[str, ...] = ()
+    department: str = ""
+    visibility: str = ""
+    user_id: str = ""
+    agent_id: str = ""
+    run_id: str = ""
+    scope: str = ""
+    memory_type: str = ""
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict)  # unknown keys, as found
+    id_stated: bool = True  # False: derived from the path
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """Every edge this record states, front matter first, each target once per kind."""
+        stated = [Edge(kind, target, "front matter") for kind in EDGE_KINDS for target in (getattr(self, kind) or ())]
+        seen = {(edge.kind, edge.target) for edge in stated}
+        return (*stated, *(edge for edge in self.mentions if (edge.kind, edge.target) not in seen))
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a file says, and what is wrong with it. `record` is None only where nothing can be read at all."""
+
+    record: Record | None
+    problems: tuple[Problem, ...] = ()

@@ -1,0 +1,101 @@
+"""Which record a reference means: ids, short ids, paths, file names, numbers, titles, `[[wikilinks]]`.
+
+Other makers refer by number or file name; numbers are used twice in real stores, so only what names exactly
+one record resolves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from filemem.record.identity import short_id
+from filemem.record.model import Record
+
+ReferenceIndex = Mapping[str, str | None]  # how a record may be named -> its id, None where several answer
+
+# `FIP-OO35` is a real one.
+_NUMBERED = re.compile(r"(?:([a-z]{2,8})[-_ .]{1,2})?#?(?=o{0,4}[0-9])([0-9o]{1,5})(?![0-9o])")
+_GENERAL_PREFIXES = frozenset(("adr", "madr", "no", "nr", "number", "decision"))
+_ESCAPED_BYTE = re.compile(r"((?:%[0-9A-Fa-f]{2})+)")
+
+
+def reference_index(records: Iterable[Record]) -> ReferenceIndex:
+    """Return the names of `records`; a stronger kind of name (id over path over file name ...) hides a weaker."""
+    layers: list[dict[str, str | None]] = []
+    for record in records:
+        for strength, name in _names(record):
+            while len(layers) <= strength:
+                layers.append({})
+            layer = layers[strength]
+            layer[name] = record.id if layer.get(name, record.id) == record.id else None
+    index: dict[str, str | None] = {}
+    for layer in layers:
+        index.update(layer)
+    return index
+
+
+def _names(record: Record) -> Iterator[tuple[int, str]]:
+    path = record.path.casefold()
+    name = path.rpartition("/")[2]
+    stem = name.removesuffix(".md")
+    if record.title:
+        yield 0, record.title.casefold()
+    if match := _NUMBERED.match(stem):
+        prefix, number = _number(match)
+        yield (1 if prefix else 2), number
+        if prefix:
+            yield 2, f"{prefix}{number}"
+    if path:
+        yield 3, stem
+        yield 4, name
+    yield 5, short_id(record.id)
+    if path:
+        yield 6, path.removesuffix(".md")
+        yield 6, path
+    yield 7, record.id
+
+
+def _number(match: re.Match[str]) -> tuple[str, str]:
+    return match[1] or "", f"#{int(match[2].replace('o', '0'))}"
+
+
+def resolve_reference(reference: str, records_index: ReferenceIndex) -> str | None:
+    """Return the id of the one record that `reference` means, or None.
+
+    Args:
+        reference: an id, a path or file name (also in a link or a web address), a number such as `12`, `#12` or
+            `ADR-0012`, a title, or any of these as `[[wikilink]]`.
+        records_index: from `reference_index`.
+    """
+    for name in _candidates(reference.strip()):
+        if found := records_index.get(name):
+            return found
+    return None
+
+
+def _unquote(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[1].replace("%", "")).decode(errors="replace")
+
+
+def _candidates(reference: str) -> Iterator[str]:
+    yield reference
+    if reference.startswith("[[") and reference.endswith("]]"):
+        reference = reference[2:-2].partition("|")[0]
+    elif match := re.fullmatch(r"\[[^\]]*\]\(([^)]*)\)", reference):
+        reference = match[1]
+    reference = reference.strip(" \t<>()\"'")
+    reference = _ESCAPED_BYTE.sub(_unquote, reference.partition("#")[0] or reference)
+    yield reference
+    folded = reference.casefold()
+    while folded.startswith(("./", "../")):
+        folded = folded.partition("/")[2]
+    yield folded
+    yield folded.removeprefix("memory/")
+    if "/" in folded:
+        yield folded.rpartition("/")[2]
+    if match := _NUMBERED.fullmatch(folded.removesuffix(".md")):
+        prefix, number = _number(match)
+        yield f"{prefix}{number}"
+        if prefix in _GENERAL_PREFIXES:
+            yield number

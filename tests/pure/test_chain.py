@@ -1,0 +1,310 @@
+"""Supersession: small stories with their answers, then what must hold for every store."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from filemem.chain import Chain, Flaw, Graph, Node, resolve
+
+T = "auth"
+LATER = 5_000
+
+
+def node(name: str, created: int, supersedes: tuple[str, ...] | None = (), **more: object) -> Node:
+    told: dict[str, object] = {"path": f"decisions/{name}.md", "topic": T, "status": "accepted", **more}
+    return Node(id=name, created=created, supersedes=supersedes, **told)  # type: ignore[arg-type]
+
+
+def hand(name: str, created: int, **more: object) -> Node:
+    """A hand-written decision: no `supersedes` key."""
+    return node(name, created, None, **more)
+
+
+def heads(graph: Graph, topic: str = T) -> str:
+    return " ".join(sorted(graph.chain(topic).heads))
+
+
+# A story is its nodes and the ids that hold at its end.
+STORIES: dict[str, tuple[list[Node], str]] = {
+    "nothing": ([], ""),
+    "one": ([node("a", 1)], "a"),
+    "saved one after another": ([node("a", 1), node("b", 2, ("a",)), node("c", 3, ("b",))], "c"),
+    "two branches": ([node("a", 1), node("b", 2, ("a",)), node("c", 3, ("a",))], "b c"),
+    "two first decisions": ([node("a", 1), node("b", 2)], "a b"),
+    "merged by supersedes": ([node("a", 1), node("b", 2), node("m", 3, ("a", "b"))], "m"),
+    "merged by synthesizes": ([node("a", 1), node("b", 2), node("m", 3, (), synthesizes=("a", "b"))], "m"),
+    "a synthesis of other topics takes nothing from them": (
+        [node("a", 1), node("x", 1, topic="other"), node("m", 3, (), topic="third", synthesizes=("a", "x"))],
+        "a",
+    ),
+    "hand-written in a row": ([hand("a", 1), hand("b", 2), hand("c", 3)], "c"),
+    "hand-written on saved": ([node("a", 1), hand("b", 2)], "b"),
+    "hand-written in the past forks": ([node("a", 1), node("c", 3, ("a",)), hand("b", 2)], "b c"),
+    "an empty key is a statement": ([hand("a", 1), node("b", 2, ())], "a b"),
+    "proposed demotes nobody": ([node("a", 1), node("b", 2, ("a",), status="proposed")], "a"),
+    "rejected demotes nobody": ([node("a", 1), node("b", 2, ("a",), status="rejected")], "a"),
+    "deprecated demotes": ([node("a", 1), node("b", 2, ("a",), status="deprecated")], ""),
+    "implied order skips proposed": ([hand("a", 1), hand("p", 2, status="proposed"), hand("c", 3)], "c"),
+    "implied order skips rejected": ([hand("a", 1), hand("r", 2, status="rejected"), hand("c", 3)], "c"),
+    "a proposed one without the key implies nothing": ([hand("a", 1), hand("p", 2, status="proposed")], "a"),
+    "implied over a deprecated one": ([hand("a", 1), hand("d", 2, status="deprecated"), hand("c", 3)], "c"),
+    "no topic, no implied order": ([hand("a", 1, topic=""), hand("b", 2, topic=""), hand("c", 3)], "c"),
+    "superseded elsewhere": ([node("a", 1), node("b", 2, ("a",), topic="sessions")], ""),
+    "stated on the old side": ([node("a", 1, demoted_by=("b",)), node("b", 2)], "b"),
+    "stated on the old side by a proposal": ([node("a", 1, demoted_by=("b",)), node("b", 2, status="proposed")], "a"),
+    "by path": ([node("a", 1), node("b", 2, ("decisions/a.md",))], "b"),
+    "by the path before a rename": ([node("a", 1, first_path="a.md"), node("b", 2, ("a.md",))], "b"),
+    "gone in the middle": ([node("a", 1), node("c", 3, ("b",))], "c"),
+    "gone at the beginning": ([node("b", 2, ("a",))], "b"),
+    "gone elsewhere, nothing before it": ([node("a", 5), node("b", 2, ("x",))], "a b"),
+    "itself": ([node("a", 1), node("b", 2, ("a", "b"))], "b"),
+    "a circle of two": ([node("a", 1, ("b",)), node("b", 2, ("a",))], "a b"),
+    "a circle with a tail": ([node("a", 1, ("b",)), node("b", 2, ("a",)), node("c", 3, ("b",))], "a c"),
+    "a circle on something": ([node("x", 0), node("a", 1, ("b", "x")), node("b", 2, ("a",))], "a b"),
+    "a circle through the old side": ([hand("a", 1, demoted_by=("b",)), hand("b", 2, demoted_by=("a",))], "a b"),
+    "no circle while one is only proposed": ([node("a", 1, ("p",)), node("p", 2, ("a",), status="proposed")], "a"),
+    "dated by the day, behind what it replaces": ([node("b", 10), node("a", 0, ("b",)), hand("c", 20)], "c"),
+    "same time, by first commit": ([hand("z", 1, born_order=1), hand("a", 1, born_order=2)], "a"),
+    "same time and commit, by path": ([hand("z", 1, born_order=1), hand("a", 1, born_order=1)], "z"),
+    "same time, not committed is the youngest": ([hand("z", 1, born_order=9), hand("a", 1)], "a"),
+    "a rename does not change the order": ([hand("z", 1, first_path="a.md"), hand("b", 1, first_path="b.md")], "b"),
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_stories(story: str) -> None:
+    nodes, held = STORIES[story]
+    assert heads(resolve(nodes)) == held
+
+
+def test_chain_tells_order_heads_and_what_was_implied() -> None:
+    nodes = [hand("c", 3), node("a", 1), hand("p", 2, status="proposed"), node("b", 2, ("a",), path="z.md")]
+    assert resolve(nodes).chain(T) == Chain(T, ("a", "p", "b", "c"), ("c",), frozenset({"c"}), 2)
+    assert resolve(nodes).chain("unknown") == Chain("unknown")
+
+
+def test_the_answers_about_one_decision() -> None:
+    graph = resolve([node("a", 1), node("b", 2, ("a",)), node("c", 3, ("a",)), node("p", 4, ("b",), status="proposed")])
+    assert graph.superseded_by("a") == ("b", "c")
+    assert graph.predecessors("c") == ("a",)
+    assert graph.heads_of("a") == ("b", "c")
+    assert graph.heads_of("b") == ("b",)
+    assert graph.predecessors("p") == ("b",)  # what it would replace
+    assert graph.heads_of("p") == ("b", "c")  # what holds on its topic
+    assert graph.chain(T).is_forked
+    assert (graph.is_head("b"), graph.is_head("a"), graph.is_head("nobody")) == (True, False, False)
+    assert graph.heads_of("nobody") == graph.superseded_by("nobody") == graph.predecessors("nobody") == ()
+
+
+def test_edges_follow_ids_across_topics() -> None:
+    graph = resolve([node("a", 1), node("b", 2, ("a",), topic="sessions"), node("c", 3, ("b",), topic="sessions")])
+    assert graph.heads_of("a") == ("c",)
+    assert graph.chain(T).heads == ()
+    assert graph.chain("sessions").heads == ("c",)
+
+
+def test_what_the_next_save_supersedes() -> None:
+    a, b = node("a", 1), node("b", 2, ("a",))
+    assert resolve([]).next_supersedes(T) == ()
+    assert resolve([a, b]).next_supersedes(T) == ("b",)
+    assert resolve([a, node("c", 3)]).next_supersedes(T) == ("a", "c")
+    deprecated = [replace(b, status="deprecated"), node("c", 3, ("b",), status="deprecated")]
+    assert resolve([a, *deprecated]).next_supersedes(T) == ("c",)
+    assert resolve([replace(a, status="rejected")]).next_supersedes(T) == ()
+
+
+def test_implied_order_never_crosses_branches_that_do_not_contain_each_other() -> None:
+    def apart(a: str, b: str) -> bool:
+        return {a, b} == {"left", "right"}
+
+    base = hand("a", 1, born="base")
+    left, right = hand("b", 2, born="left"), hand("c", 3, born="right")
+    graph = resolve([base, left, right], unrelated=apart)
+    assert heads(graph) == "b c"
+    assert graph.superseded_by("a") == ("b", "c")
+    after_merge = hand("d", 4, born="")  # not committed: stands on what is checked out
+    assert resolve([base, left, right, after_merge], unrelated=apart).predecessors("d") == ("c",)
+    stated = node("c", 3, ("b",), born="right")
+    assert heads(resolve([base, left, stated], unrelated=apart)) == "c"
+
+
+def test_a_merge_commit_answers_for_both_sides() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def record(a: str, b: str) -> bool:
+        asked.append((a, b))
+        return False
+
+    resolve(
+        [hand("a", 1, born="x"), hand("b", 2, born="x"), hand("c", 3, born="y"), node("d", 4, ("c",), born="z")],
+        unrelated=record,
+    )
+    assert asked == [("x", "y")]
+
+
+def test_a_gone_reference_leads_to_what_was_before_it_and_not_to_what_came_after() -> None:
+    gone = f"decision_auth_{1_700_000_000_500}_k3f9w2ma"
+    old = node("a", 1_700_000_000_000)
+    sibling = node("s", 1_700_000_000_700)
+    new = node("c", 1_700_000_000_900, (gone,))
+    graph = resolve([old, sibling, new])
+    assert heads(graph) == "c s"
+    assert graph.predecessors("c") == ("a",)
+
+
+def problems(graph: Graph) -> list[tuple[str, str, str]]:
+    return [(flaw.node, flaw.code, flaw.level) for flaw in graph.problems]
+
+
+def test_problems() -> None:
+    lost = [node("a", 1), node("b", 2, ("x",))]
+    assert problems(resolve(lost)) == [("b", "supersedes-missing", "warning")]
+    assert problems(resolve(lost, known_removed={"x"})) == [("b", "supersedes-missing", "hint")]
+    assert problems(resolve([node("a", 1, demoted_by=("x",))])) == [("a", "superseded-by-missing", "warning")]
+    assert problems(resolve([node("a", 1, ("a",))])) == [("a", "supersedes-itself", "warning")]
+    circle = resolve([node("a", 1, ("b",)), node("b", 2, ("a",))])
+    assert problems(circle) == [("a", "supersedes-cycle", "error"), ("b", "supersedes-cycle", "error")]
+    assert "x" in resolve(lost).problems[0].message
+    assert problems(resolve([node("a", 1), node("b", 2, ("a",))])) == []
+    assert isinstance(circle.problems[0], Flaw)
+
+
+def test_of_two_with_one_id_the_older_counts() -> None:
+    older, younger = node("a", 1, topic="one"), node("a", 2, topic="two")
+    for nodes in ([older, younger], [younger, older]):
+        assert resolve(nodes).nodes["a"] == older
+
+
+NAMES = [f"n{number}" for number in range(9)]
+
+
+@st.composite
+def stores(
+    draw: st.DrawFn, statuses: tuple[str, ...] = ("accepted", "deprecated", "proposed", "rejected")
+) -> list[Node]:
+    """Any store: references to anything, to nothing, to themselves, in circles."""
+    references = st.lists(st.sampled_from([*NAMES, "gone"]), max_size=3).map(tuple)
+    return [
+        Node(
+            id=name,
+            path=f"{name}.md",
+            topic=draw(st.sampled_from(["", "x", "y"])),
+            created=draw(st.integers(0, 5)),
+            status=draw(st.sampled_from(statuses)),
+            supersedes=draw(st.none() | references),
+            demoted_by=draw(st.just(()) | references),
+            synthesizes=draw(st.just(()) | references),
+            born=draw(st.sampled_from(["", "c1", "c2", "c3"])),
+            born_order=draw(st.integers(-1, 3)),
+        )
+        for name in NAMES[: draw(st.integers(0, len(NAMES)))]
+    ]
+
+
+def acyclic(nodes: list[Node]) -> list[Node]:
+    """Keep only references to nodes earlier in the list, which is also made the order of time."""
+    known: set[str] = set()
+    kept = []
+    for number, each in enumerate(nodes):
+        supersedes = None if each.supersedes is None else tuple(ref for ref in each.supersedes if ref in known)
+        merged = tuple(ref for ref in each.synthesizes if ref in known)
+        kept.append(replace(each, created=number, supersedes=supersedes, synthesizes=merged, demoted_by=()))
+        known.add(each.id)
+    return kept
+
+
+def apart(a: str, b: str) -> bool:
+    return {a, b} == {"c2", "c3"}
+
+
+HARD = settings(deadline=None, derandomize=True, max_examples=150)
+
+
+@HARD
+@given(stores(), st.randoms(use_true_random=False))
+def test_the_order_of_reading_changes_nothing(nodes: list[Node], rng: random.Random) -> None:
+    shuffled = nodes.copy()
+    rng.shuffle(shuffled)
+    one, other = resolve(nodes, unrelated=apart), resolve(shuffled, unrelated=apart)
+    assert one == other
+    assert list(one.nodes) == list(other.nodes)
+
+
+@HARD
+@given(stores())
+def test_whatever_is_written_the_graph_is_sound(nodes: list[Node]) -> None:
+    graph = resolve(nodes, unrelated=apart)
+    order = {name: place for place, name in enumerate(graph.nodes)}
+    assert set(order) == {each.id for each in nodes}
+    for name in order:
+        for above in graph.superseded_by(name):
+            assert order[above] > order[name]  # so there is no circle
+            assert graph.nodes[above].status in ("accepted", "deprecated")
+            assert name in graph.predecessors(above)
+        assert all(graph.is_head(head) for head in graph.heads_of(name))
+        assert graph.is_head(name) == (graph.nodes[name].status == "accepted" and not graph.superseded_by(name))
+    told = {name for chain in graph.chains.values() for name in chain.order}
+    assert told == {each.id for each in nodes if each.topic}
+
+
+@HARD
+@given(stores(statuses=("accepted", "proposed", "rejected")))
+def test_where_anything_is_accepted_something_holds(nodes: list[Node]) -> None:
+    graph = resolve(acyclic(nodes), unrelated=apart)
+    accepted = [each.id for each in nodes if each.status == "accepted"]
+    assert all(graph.heads_of(name) for name in accepted)
+    assert not [flaw for flaw in graph.problems if flaw.code == "supersedes-cycle"]
+
+
+@HARD
+@given(stores())
+def test_members_of_a_circle_do_not_demote_each_other(nodes: list[Node]) -> None:
+    graph = resolve(nodes)
+    circles = {flaw.node for flaw in graph.problems if flaw.code == "supersedes-cycle"}
+    stated = {each.id: set(each.supersedes or ()) for each in nodes}
+    for name in circles:
+        for other in circles & stated[name]:
+            if name in stated[other]:
+                assert other not in graph.superseded_by(name)
+                assert name not in graph.superseded_by(other)
+
+
+@HARD
+@given(stores(), st.sampled_from(["supersedes", "synthesizes"]))
+def test_a_merge_closes_a_fork(nodes: list[Node], key: str) -> None:
+    held = resolve(nodes).chain("x").heads
+    merge = {"supersedes": (), key: held}
+    merged = Node(id="merge", path="m.md", topic="x", created=LATER, status="accepted", **merge)  # type: ignore[arg-type]
+    assert resolve([*nodes, merged]).chain("x").heads == ("merge",)
+
+
+@HARD
+@given(stores())
+def test_a_proposal_changes_nobodys_place(nodes: list[Node]) -> None:
+    graph = resolve(nodes)
+    everything = tuple(graph.nodes)
+    proposal = Node(id="p", path="p.md", topic="x", created=LATER, status="proposed", supersedes=everything)
+    after = resolve([*nodes, proposal])
+    assert {name: after.superseded_by(name) for name in everything} == {
+        name: graph.superseded_by(name) for name in everything
+    }
+
+
+@pytest.mark.parametrize("shape", ["long chain", "by hand", "one circle", "all forks", "all on branches"])
+def test_ten_thousand_decisions(shape: str) -> None:
+    count = 10_000
+    before = {"long chain": lambda n: (f"{n - 1}",), "one circle": lambda n: (f"{(n - 1) % count}",)}
+    state = before.get(shape, lambda _: () if shape == "all forks" else None)
+    nodes = [node(str(number), number, state(number), born=str(number)) for number in range(count)]
+    started = time.process_time()
+    graph = resolve(nodes, unrelated=lambda _a, _b: shape == "all on branches")
+    assert time.process_time() - started < 5
+    expected = 1 if shape in ("long chain", "by hand") else count
+    assert len(graph.chain(T).heads) == expected
+    assert graph.heads_of("0")

@@ -1,0 +1,540 @@
+"""Queries, filters, scores, order, excerpts: the pure part of searching."""
+
+from __future__ import annotations
+
+import random
+import string
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from filemem import query
+from filemem.chain import Graph, Node, resolve
+from filemem.query import Filter, Found, Placed, Scored, Scores, Terms, Weights
+
+DAY = 86_400_000
+NOW = int(datetime(2025, 11, 20, 12, tzinfo=UTC).timestamp() * 1000)
+SOFT = settings(deadline=None, derandomize=True, max_examples=200)
+
+
+def at(year: int, month: int, day: int) -> int:
+    return int(datetime(year, month, day, tzinfo=UTC).timestamp() * 1000)
+
+
+# --- what was typed
+
+WORDS = {
+    "jwt refresh": ("jwt", "refresh"),
+    "What is the cause?": ("What", "is", "the", "cause"),
+    "std::vector<int> in C++, or C#?": ("std::vector<int>", "in", "C++", "or", "C#"),
+    "src/auth/jwt.ts v1.2.3.": ("src/auth/jwt.ts", "v1.2.3"),
+    "https://x.org/a?b=c&d=1#e": ("https://x.org/a?b=c&d=1#e",),
+    "foo:bar Note: this": ("foo:bar", "Note", "this"),
+    "type:string status:200 is:it outcome:good": ("type:string", "status:200", "is:it", "outcome:good"),
+    "since:never topic: -- - -1 --json": ("since:never", "topic", "-1", "--json"),
+    ".env f() a&&b": (".env", "f()", "a&&b"),
+    "twice twice": ("twice",),
+    "数据库 缓存": ("数据库", "缓存"),
+    "na\u0000ive \u001b[1m": ("naive", "[1m"),
+    "(((( ]]]] :::: !!!! ++++": (),
+    "": (),
+}
+
+
+@pytest.mark.parametrize("text", WORDS)
+def test_words_survive_as_typed(text: str) -> None:
+    terms, wanted = query.parse(text)
+    assert terms.words == WORDS[text]
+    assert (terms.phrases, terms.excluded) == ((), ())
+    assert wanted == Filter()
+
+
+def test_phrases_and_exclusions() -> None:
+    terms, _ = query.parse('cache "refresh token" -redis -"single node" “curly ones” "one" -C++ "open end')
+    assert terms.phrases == ("refresh token", "curly ones")
+    assert terms.excluded == ("redis", "single node", "C++")
+    assert terms.words == ("cache", "one", "open", "end")
+    assert terms.text == "cache refresh token curly ones one open end"
+
+
+def test_restrictions() -> None:
+    terms, wanted = query.parse(
+        "why topic:Auth-Strategy type:decision,checkpoint tag:Performance tag:db outcome:failed status:accepted "
+        'agent:"Claude Code" is:live since:2025-01-01 until:2025-01-02 path:src/auth branch:feature/X'
+    )
+    assert terms == Terms(words=("why",), text="why")
+    assert wanted == Filter(
+        types=("decision", "checkpoint"),
+        topics=("auth_strategy",),
+        tags=("performance", "db"),
+        outcomes=("failed",),
+        statuses=("accepted",),
+        agents=("claude code",),
+        branches=("feature/X",),
+        since=at(2025, 1, 1),
+        until=at(2025, 1, 3) - 1,
+        path="src/auth",
+        live=True,
+    )
+
+
+def test_an_excluded_restriction_is_text() -> None:
+    terms, wanted = query.parse("-topic:auth")
+    assert (terms.excluded, wanted) == (("topic:auth",), Filter())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("12h", NOW - DAY // 2),
+        ("3d", NOW - 3 * DAY),
+        ("2w", NOW - 14 * DAY),
+        ("6m", NOW - 180 * DAY),
+        ("1y", NOW - 365 * DAY),
+        ("2025-11-19", at(2025, 11, 19)),
+        ("2025-11-19T00:00:01Z", at(2025, 11, 19) + 1000),
+        ("soon", None),
+    ],
+)
+def test_moments(text: str, expected: int | None) -> None:
+    assert query.parse_moment(text, NOW) == expected
+    assert query.parse(f"since:{text}", NOW)[1].since == expected
+    assert query.parse_moment("3d", None) is None
+
+
+def test_caps() -> None:
+    terms, _ = query.parse(" ".join(f"w{number}" for number in range(500)))
+    assert len(terms.words) == 64
+    terms, _ = query.parse('"' + "a " * 900 + '" tail')
+    assert len(terms.phrases[0].split()) == 64
+    assert terms.words == ()
+    assert len(query.parse("é" * 5000)[0].words[0]) == 1024
+
+
+@SOFT
+@given(st.text(max_size=300) | st.text(alphabet='a"-: (tag', max_size=80))
+def test_any_text_is_a_query(text: str) -> None:
+    terms, wanted = query.parse(text)
+    assert len(terms.words) + len(terms.phrases) + len(terms.excluded) <= 64
+    assert all(char >= " " for word in (*terms.words, *terms.phrases, *terms.excluded, terms.text) for char in word)
+    assert query.merge(Filter(), wanted) == wanted
+
+
+# --- names of code
+
+SPELLINGS = ["getUserById", "get_user_by_id", "get-user-by-id", "GetUserByID", "GET_USER_BY_ID", "get.user.by.id"]
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_any_spelling_gives_the_same_words(name: str) -> None:
+    assert set(query.split_identifiers(name).split()) >= {"get", "user", "by", "id"}
+    assert "." in name or "getuserbyid" in query.split_identifiers(name).split()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("HTTPServer2", "http server 2 httpserver2"),
+        ("src/auth/jwt.ts", "src auth jwt ts"),
+        ("v1.2.3", "v 1 v1 2 3"),
+        ("base64", "base 64 base64"),
+        ("std::unique_ptr", "std unique ptr"),
+        ("plain words, nothing else", ""),
+        ("commit 3f9a1c2d", ""),
+        ("__init__", ""),
+        ("éclairÀLaCarte", "éclair à la carte éclairàlacarte"),
+        ("A" * 500, ""),
+        ("", ""),
+    ],
+)
+def test_identifiers(text: str, expected: str) -> None:
+    assert query.split_identifiers(text) == expected
+
+
+# --- filters
+
+DOCUMENT = {
+    "type": ("decision",),
+    "topic": ("auth",),
+    "tag": ("db", "security"),
+    "outcome": ("failed",),
+    "status": ("accepted",),
+    "agent": ("claude-code",),
+    "branch": ("main",),
+    "affects": ("src/auth/**", "README.md"),
+    "live": ("yes",),
+}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "passes"),
+    [
+        (Filter(), True),
+        (Filter(types=("decision", "checkpoint")), True),
+        (Filter(types=("checkpoint",)), False),
+        (Filter(tags=("db",), topics=("auth",)), True),
+        (Filter(tags=("db",), topics=("cache",)), False),
+        (Filter(outcomes=("failed",), statuses=("accepted",), agents=("claude-code",), branches=("main",)), True),
+        (Filter(branches=("Main",)), False),
+        (Filter(since=100, until=100), True),
+        (Filter(since=101), False),
+        (Filter(until=99), False),
+        (Filter(live=True), True),
+        (Filter(path="src/auth/jwt.ts"), True),
+        (Filter(path="src"), True),
+        (Filter(path="*.md"), True),
+        (Filter(path="src/cache"), False),
+        (Filter(types=query.NOTHING), False),
+    ],
+)
+def test_matches(wanted: Filter, passes: bool) -> None:
+    assert query.matches(wanted, DOCUMENT, 100) is passes
+    assert not query.matches(Filter(tags=("db",)), {}, 100)
+    assert not query.matches(Filter(live=True), {**DOCUMENT, "live": ("no",)}, 100)
+
+
+def test_merging_only_narrows() -> None:
+    a = Filter(types=("decision", "checkpoint"), tags=("x",), since=5, until=9, path="a")
+    b = Filter(types=("checkpoint", "observation"), since=3, until=7, live=True)
+    assert query.merge(a, b) == Filter(types=("checkpoint",), tags=("x",), since=5, until=7, path="a", live=True)
+    nothing = query.merge(Filter(types=("decision",)), Filter(types=("checkpoint",)))
+    assert not query.matches(nothing, DOCUMENT, 100)
+    assert query.merge(a, Filter(path="b")).path == "b"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "covers"),
+    [
+        ("src/a.py", "src/a.py", True),
+        ("src/a.py", "src/a.pyc", False),
+        ("src", "src/a/b.py", True),
+        ("src/", "src/a/b.py", True),
+        ("./src/a", "src/a", True),
+        ("sr", "src/a", False),
+        ("*.py", "a.py", True),
+        ("*.py", "src/a.py", False),
+        ("**/*.py", "src/x/a.py", True),
+        ("**/*.py", "a.py", True),
+        ("src/**", "src/a/b", True),
+        ("src/**", "src", True),
+        ("src/**/test_*.py", "src/a/b/test_c.py", True),
+        ("src/**/test_*.py", "src/test_c.py", True),
+        ("src/**/test_*.py", "src/a/c.py", False),
+        ("src/?.py", "src/a.py", True),
+        ("src/?.py", "src/ab.py", False),
+        ("src/*/c", "src/a/b/c", False),
+        ("src/a*c*e", "src/abcde", True),
+        ("src/[a].py", "src/[a].py", True),
+        ("src\\win\\x", "src/win/x", True),
+        ("", "src", False),
+        ("src", "", False),
+        ("**", "anything/at/all", True),
+    ],
+)
+def test_affects(pattern: str, path: str, covers: bool) -> None:
+    assert query.affects_match(pattern, path) is covers
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("*a" * 500 + "b", "a" * 2000),
+        ("/".join(["**", "*a*"] * 100) + "/b", "/".join(["a"] * 400)),
+        ("**/" * 500 + "x", "y/" * 500),
+    ],
+)
+def test_hostile_globs_take_no_time(pattern: str, path: str) -> None:
+    started = time.process_time()
+    assert not query.affects_match(pattern, path)
+    assert time.process_time() - started < 2
+
+
+# --- scores
+
+
+def found(name: str, keyword: float = 0.0, cosine: float | None = None, **more: object) -> Found:
+    return Found(name, f"{name}.md", more.pop("created", NOW), keyword, cosine, **more)  # type: ignore[arg-type]
+
+
+def order(scored: tuple[Scored, ...]) -> str:
+    return " ".join(each.id for each in scored)
+
+
+def test_hybrid_score_is_the_weighted_mean_of_its_parts() -> None:
+    (best, other) = query.score([found("b", 2.0, 0.5, title_cosine=0.4), found("a", 4.0, 0.9)], now=NOW)
+    assert (best.id, best.scores.keyword, best.scores.vector, best.scores.title) == ("a", 1.0, 0.9, 0.9)
+    assert (other.scores.keyword, other.scores.vector, other.scores.title, other.scores.recency) == (0.5, 0.5, 0.4, 1.0)
+    expected = (0.40 * 0.5 + 0.60 * 0.5 + 0.18 * 0.4 + 0.05 * 1.0) / (0.40 + 0.60 + 0.18 + 0.05)
+    assert other.scores.final == pytest.approx(expected)
+
+
+def test_without_vectors_final_is_keyword() -> None:
+    scored = query.score([found("a", 3.0), found("b", 6.0), found("c")], now=NOW)
+    assert order(scored) == "b a c"
+    assert [each.scores.final for each in scored] == [1.0, 0.5, 0.0]
+
+
+def test_recency_is_gentle_and_can_be_off() -> None:
+    old, new = found("old", 1.0, 0.50, created=NOW - 3000 * DAY), found("new", 1.0, 0.48)
+    assert order(query.score([old, new], now=NOW)) == "new old"
+    assert order(query.score([old, new], now=NOW, recency=False)) == "old new"
+    assert order(query.score([replace(old, cosine=0.60), new], now=NOW)) == "old new"
+    assert query.recency_of(NOW - 180 * DAY, NOW) == pytest.approx(0.5)
+    assert query.recency_of(NOW + DAY, NOW) == 1.0
+
+
+def test_what_is_not_embedded_yet_does_not_sink() -> None:
+    scored = query.score([found("fresh", 9.0), found("a", 3.0, 0.7), found("b", 1.0, 0.3)], now=NOW)
+    assert order(scored) == "fresh a b"
+
+
+def test_of_equal_scores_the_younger_is_first() -> None:
+    scored = query.score([found("a", 1, created=NOW - DAY), found("b", 1), found("c", 1)], now=NOW, recency=False)
+    assert order(scored) == "b c a"
+    assert query.score([], now=NOW) == ()
+
+
+@SOFT
+@given(
+    st.lists(
+        st.builds(
+            Found,
+            id=st.sampled_from("abcdefgh"),
+            path=st.just("p"),
+            created=st.integers(0, 2 * NOW),
+            keyword=st.floats(allow_nan=True),
+            cosine=st.none() | st.floats(allow_nan=True),
+            title_cosine=st.none() | st.floats(allow_nan=True),
+        ),
+        max_size=8,
+    ),
+    st.booleans(),
+)
+def test_every_part_is_on_0_to_1(candidates: list[Found], recency: bool) -> None:
+    for each in query.score(candidates, now=NOW, recency=recency, weights=Weights(1, 1, 1, 1)):
+        parts = each.scores
+        assert all(0 <= part <= 1 for part in (parts.keyword, parts.vector, parts.title, parts.recency, parts.final))
+
+
+# --- known order
+
+
+def decision(
+    name: str, created: int, supersedes: tuple[str, ...] = (), topic: str = "t", status: str = "accepted"
+) -> Node:
+    return Node(name, f"{name}.md", topic, created, status, supersedes)
+
+
+def scored(**finals: float) -> list[Scored]:
+    return [Scored(name, f"{name}.md", 0, Scores(final=final)) for name, final in finals.items()]
+
+
+def placed(graph: Graph, **finals: float) -> str:
+    """Return ids in order; `+` marks what was brought in."""
+    return " ".join(("" if place.scored else "+") + place.id for place in query.arrange(scored(**finals), graph))
+
+
+CHAIN = [decision("a", 1), decision("b", 2, ("a",)), decision("c", 3, ("b",)), decision("d", 4, ("c",))]
+
+
+def test_the_live_decision_takes_the_best_place_of_its_chain() -> None:
+    graph = resolve([*CHAIN, decision("x", 9, topic="other")])
+    assert placed(graph, a=0.9, x=0.8, d=0.3) == "d a x"
+    assert placed(graph, a=0.9, x=0.8) == "+d a x"
+    assert placed(graph, x=0.9, d=0.3, checkpoint=0.8) == "x checkpoint d"
+
+
+def test_at_most_three_of_a_chain_and_the_rest_counted() -> None:
+    places = query.arrange(scored(a=0.9, b=0.8, c=0.7, d=0.6, other=0.5), resolve(CHAIN))
+    assert [place.id for place in places] == ["d", "a", "b", "other"]
+    assert [place.more for place in places] == [1, 0, 0, 0]
+    assert places[0] == Placed("d", places[0].scored, (), ("d",), "4 decisions, 3 replaced", 1)
+    assert places[1].superseded_by == ("b",)
+    assert places[1].heads == ("d",)
+    assert places[3].chain == ""
+
+
+def test_a_forked_topic_shows_all_that_hold() -> None:
+    graph = resolve([decision("a", 1), decision("b", 2, ("a",)), decision("c", 3, ("a",))])
+    assert placed(graph, b=0.9, other=0.5) == "b +c other"
+    assert placed(graph, a=0.9, c=0.2, other=0.5) == "c +b a other"
+    assert query.summary(graph, "t") == "3 decisions, 1 replaced, forked: 2 hold at once"
+
+
+def test_a_filter_keeps_heads_out() -> None:
+    places = query.arrange(scored(a=0.9), resolve(CHAIN), may_bring=lambda node: node != "d")
+    assert [place.id for place in places] == ["a"]
+    assert places[0].heads == ("d",)
+
+
+def test_proposed_and_rejected_do_not_bring_anything_in() -> None:
+    graph = resolve([decision("a", 1), decision("p", 2, ("a",), status="proposed")])
+    assert placed(graph, p=0.9) == "p"
+    assert placed(graph, p=0.9, x=0.5, a=0.1) == "a p x"
+
+
+def test_chains_are_followed_across_topics() -> None:
+    graph = resolve([decision("a", 1, topic="old"), decision("b", 2, ("a",), topic="new")])
+    assert placed(graph, a=0.9, x=0.8) == "+b a x"
+    assert placed(graph, a=0.9, x=0.8, b=0.1) == "b a x"
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Node]:
+    names = "abcdefghij"
+    return [
+        decision(
+            name,
+            draw(st.integers(0, 9)),
+            tuple(draw(st.sets(st.sampled_from(names), max_size=2))),
+            topic=draw(st.sampled_from(["", "t", "u"])),
+            status=draw(st.sampled_from(["accepted", "accepted", "deprecated", "proposed", "rejected"])),
+        )
+        for name in names
+    ]
+
+
+@SOFT
+@given(histories(), st.dictionaries(st.sampled_from("abcdefghijxyz"), st.floats(0, 1), max_size=13))
+def test_no_superseded_decision_stands_above_what_holds_instead(nodes: list[Node], finals: dict[str, float]) -> None:
+    graph = resolve(nodes)
+    ids = [place.id for place in query.arrange(scored(**finals), graph)]
+    assert len(ids) == len(set(ids))
+    assert set(ids) >= {name for name in finals if graph.is_head(name) or name in "xyz"}
+    for place, name in enumerate(ids):
+        if graph.superseded_by(name):
+            assert not set(graph.heads_of(name)) & set(ids[place:])
+            assert set(graph.heads_of(name)) & set(ids[:place]) or not graph.heads_of(name)
+
+
+def test_arranging_a_long_chain_is_quick() -> None:
+    count = 5000
+    nodes = [decision(str(number), number, (str(number - 1),) if number else ()) for number in range(count)]
+    graph = resolve(nodes)
+    finals = {str(number): number / count for number in range(count)}
+    started = time.process_time()
+    assert placed(graph, **finals).split()[0] == str(count - 1)
+    assert time.process_time() - started < 2
+
+
+# --- excerpts
+
+
+def marked(text: str, asked: str, width: int = 240) -> str:
+    """Return the snippet with its highlights in brackets."""
+    fragment, ranges = query.snippet(text, query.parse(asked)[0], width)
+    for start, end in reversed(ranges):
+        fragment = f"{fragment[:start]}[{fragment[start:end]}]{fragment[end:]}"
+    return fragment
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "expected"),
+    [
+        ("We cache tokens in Redis.", "token caching", "We [cache] [tokens] in Redis."),
+        ("Call get_user_by_id first.", "getUserById", "Call [get_user_by_id] first."),
+        ("the cause of it", "what is the cause", "the [cause] of it"),
+        ("one\n\n  two\tthree", "two", "one [two] three"),
+        ("我们使用数据库缓存。", "数据库", "我们使用[数据库]缓存。"),
+        ("Nothing here.", "absent", "Nothing here."),
+        ("", "anything", ""),
+        ("A formal form", "form", "A [formal] [form]"),
+        ("text test", "tests", "text [test]"),
+        ("see src/auth/jwt.ts", "src/auth/jwt.ts", "see [src]/[auth]/[jwt].[ts]"),
+    ],
+)
+def test_snippets(text: str, asked: str, expected: str) -> None:
+    assert marked(text, asked) == expected
+
+
+def test_the_snippet_is_taken_where_most_words_stand() -> None:
+    text = "redis " + "filler words " * 60 + "redis evicts keys under load " + "more filler " * 60
+    shown = marked(text, "redis evicts load", 80)
+    assert "[redis] [evicts] keys under [load]" in shown
+    assert shown.startswith("…")
+    assert shown.endswith("…")
+    assert len(shown) < 100
+
+
+@SOFT
+@given(st.text(max_size=400), st.text(max_size=40), st.integers(1, 60))
+def test_ranges_lie_in_the_fragment(text: str, asked: str, width: int) -> None:
+    fragment, ranges = query.snippet(text, query.parse(asked)[0], width)
+    assert len(fragment) <= width + 2
+    edges = [edge for pair in ranges for edge in pair]
+    assert edges == sorted(edges)
+    assert all(0 <= start < end <= len(fragment) for start, end in ranges)
+
+
+def test_passages_have_the_title_in_front_and_end_at_sentences() -> None:
+    text = "\n".join(f"Sentence number {number} says something of its own. And more." for number in range(60))
+    cut = query.passages("The  title", text)
+    assert all(piece.startswith("The title\n") for piece in cut)
+    assert all(len(piece) <= len("The title\n") + 450 and piece.endswith(".") for piece in cut)
+    assert " ".join(piece.removeprefix("The title\n") for piece in cut) == " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "expected"),
+    [
+        ("", "", ()),
+        ("Only a title", "", ("Only a title",)),
+        ("", "Only a text", ("Only a text",)),
+        ("T", "short. text", ("T\nshort. text",)),
+    ],
+)
+def test_small_passages(title: str, text: str, expected: tuple[str, ...]) -> None:
+    assert query.passages(title, text) == expected
+
+
+def test_passages_are_capped_and_cut_what_has_no_gaps() -> None:
+    assert len(query.passages("t", "word " * 100_000)) == 24
+    assert all(len(piece) <= 452 for piece in query.passages("t", "x" * 3000))
+    assert "".join(piece.removeprefix("t\n") for piece in query.passages("t", "x" * 3000)) == "x" * 3000
+
+
+def test_rejected_alternatives_that_the_query_names() -> None:
+    rejected = ("Keep Redis: one more service to run", "Memcached: no persistence", "Do nothing: it grows")
+    assert query.rejected_before(query.parse("use redis for caching")[0], rejected) == rejected[:1]
+    assert query.rejected_before(query.parse("service")[0], rejected) == ()
+    assert query.rejected_before(Terms(), rejected) == ()
+
+
+def test_likeness_needs_words_in_common() -> None:
+    text = "Use a local LRU cache for sessions"
+    others = [
+        ("same", "use a local lru cache, for sessions!", None),
+        ("close", "Use a local cache for user sessions", 0.9),
+        ("near in meaning only", "Evict memory early", 0.95),
+        ("other", "Rotate the signing key", 0.1),
+    ]
+    assert [each.id for each in query.similar(text, others)] == ["same", "close"]
+    assert query.similar("", [("empty", "", None)]) == ()
+
+
+# --- time
+
+HOSTILE: dict[str, Callable[[str], object]] = {
+    "parse": query.parse,
+    "split_identifiers": query.split_identifiers,
+    "snippet": lambda text: query.snippet(text, query.parse("aaaa-b 数 " + string.ascii_lowercase)[0]),
+    "passages": lambda text: query.passages("t", text),
+    "similar": lambda text: query.similar(text, [("x", text, 0.9)]),
+}
+UNITS = ["a", "(", '"', "aA", "a-", "a_", "-", ". ", "\n", "数", "a:", "tag:", "…", "a1", "。", "/", "\u0301"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_any_long_text_takes_linear_time(name: str) -> None:
+    rng = random.Random(1)
+    texts = [(unit * 300_000)[:300_000] for unit in UNITS]
+    texts.append("".join(rng.choice(UNITS) for _ in range(200_000)))
+    for text in texts:
+        started = time.process_time()
+        HOSTILE[name](text)
+        assert time.process_time() - started < 3, text[:10]
