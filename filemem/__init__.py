@@ -9,14 +9,16 @@ memory.search("where do we keep cached values?").hits[0].title
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from filemem.memory import Memory
 
-__all__ = ["open"]
+__all__ = ["VERSION", "open"]
+
+VERSION = "0.1.0"
 
 
 def open(path: str | PathLike[str] = ".", *, store: str | None = None) -> Memory:  # noqa: A001  the word users expect
@@ -30,6 +32,8 @@ def open(path: str | PathLike[str] = ".", *, store: str | None = None) -> Memory
         NotFound: there is no repository.
         BadInput: settings or store that cannot be used.
     """
+    from pathlib import Path  # noqa: PLC0415
+
     from filemem.memory import Memory  # noqa: PLC0415  heavy, and most importers of filemem want one small part of it
 
     return Memory.open(Path(path), store=store)

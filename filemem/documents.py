@@ -100,6 +100,17 @@ class Node:
         """The topic's identity; empty where none is stated."""
         return topic_key(self.topic) if self.stated else ""
 
+    def values(self, field: str) -> tuple[str, ...]:
+        """The exact terms of a field that decide which decisions belong together, as the index would have them."""
+        found = {
+            "topic": (self.key,),
+            "id": (self.id,),
+            "path": (self.path,),
+            "ref": (*(self.supersedes or ()), *self.superseded_by, *(target for _, target, _ in self.edges)),
+            "open": self.open,
+        }
+        return found[field]
+
     def dumps(self) -> str:
         """Write the node as JSON."""
         return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))

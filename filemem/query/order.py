@@ -109,11 +109,10 @@ def _groups(found: Mapping[str, Scored], known: Known) -> list[list[str]]:
         return name
 
     for node in found:
-        topic = known.topic_of(node)
-        for other in known.heads_of(node):
+        heads = known.heads_of(node)
+        topics = {known.topic_of(each) for each in (node, *heads)} - {""}  # a head may stand on a forked topic
+        for other in (*heads, *(f"topic:{topic}" for topic in sorted(topics))):
             leader[lead(other)] = lead(node)
-        if topic:
-            leader[lead(f"topic:{topic}")] = lead(node)
     groups: dict[str, list[str]] = defaultdict(list)
     for node in found:
         groups[lead(node)].append(node)

@@ -1,7 +1,6 @@
 """The record format: text and bytes in, values and bytes out. docs/format.md is the page for users."""
 
 from filemem.record.amend import amend
-from filemem.record.body import heading, one_line, tidy
 from filemem.record.edges import edges_in
 from filemem.record.identity import (
     derived_id,
@@ -14,6 +13,7 @@ from filemem.record.identity import (
     topic_key,
 )
 from filemem.record.keys import KEY_BY_NAME, KEYS, Key
+from filemem.record.lines import heading, one_line, tidy
 from filemem.record.model import (
     CHECKPOINT,
     DECIDERS,

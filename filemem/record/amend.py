@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
 from filemem.errors import BadInput, Conflict
-from filemem.record import body as md
 from filemem.record.amend_body import append_outcome, set_text, set_title
 from filemem.record.amend_header import holds, set_key
 from filemem.record.document import Document
 from filemem.record.header import read_header
 from filemem.record.keys import ALIASES, KEY_BY_NAME, TITLE_KEY
+from filemem.record.lines import conflicts, one_line, tidy
 from filemem.record.model import DECISION, Outcome, Record
 from filemem.record.outcomes import in_order, tidy_outcomes
 from filemem.record.parse import MAX_FILE, parse, stated_title
@@ -78,10 +78,10 @@ def _refuse_broken(document: Document, data: bytes, path: str) -> None:
     if len(data) > MAX_FILE:
         raise BadInput(f"{path}: the file is larger than 1 MiB", "split it")
     text = document.text()
-    conflicts = md.conflicts(text.split("\n")) if "<<<<<<<" in text else []
-    if conflicts:
+    found = conflicts(text.split("\n")) if "<<<<<<<" in text else []
+    if found:
         raise BadInput(
-            f"{path}:{conflicts[0][0] + 1}: an unresolved merge conflict",
+            f"{path}:{found[0][0] + 1}: an unresolved merge conflict",
             "keep one side, remove the markers, then try again",
         )
     header = read_header(text)
@@ -103,7 +103,7 @@ def _with_outcome(document: Document, path: str, before: Record, outcome: Outcom
 
 
 def _with_title(document: Document, path: str, before: Record, title: str) -> Document:
-    title = md.one_line(title)
+    title = one_line(title)
     if not title:
         raise BadInput("title must not be empty", field="title")
     if stated_title(read_header(document.text())):
@@ -133,9 +133,9 @@ def _unwanted(
             return f"`{name}` cannot be changed in the way it is written"
     if outcome is not None and after.outcomes != in_order([*before.outcomes, *tidy_outcomes([outcome])]):
         return "the outcome cannot be added to `## Outcomes` as it is written"
-    if title is not None and after.title != md.one_line(title):
+    if title is not None and after.title != one_line(title):
         return "the heading cannot be changed in the way it is written"
-    if text is not None and after.text != md.tidy(text):
+    if text is not None and after.text != tidy(text):
         return "the text cannot be changed in the way it is written"
     allowed = frozenset(_allowed(keys, outcome, title, text))
     for field in fields(Record):

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from filemem.record import body as md
 from filemem.record.document import Document
+from filemem.record.escapes import escape_text, unescape_line
 from filemem.record.header import read_header
+from filemem.record.lines import Range, tidy
 from filemem.record.model import DECISION, Outcome
 from filemem.record.outcomes import write_outcome
 from filemem.record.parse import parse, stated_title
@@ -77,7 +79,7 @@ def set_title(document: Document, type_: str, title: str) -> Document:
 
 def set_text(document: Document, path: str, type_: str, text: str) -> Document:
     """Return the document with other text; lines that stay the same keep their bytes."""
-    text = md.tidy(text)
+    text = tidy(text)
     before = parse(document.data(), path).record
     if before is None or before.text == text:
         return document
@@ -124,7 +126,7 @@ def _only_change(pieces: list[str], place: int, text: str) -> str | None:
     return None
 
 
-def _core(lines: list[str], start: int, stop: int) -> md.Range | None:
+def _core(lines: list[str], start: int, stop: int) -> Range | None:
     """Return a range without its blank first and last lines, None where nothing is left."""
     stop = _last_line(lines, start, stop) + 1
     while start < stop and not lines[start].strip():
@@ -136,11 +138,11 @@ def _escaped(piece: str, type_: str) -> list[tuple[str, str]]:
     """Return the lines of a text, each as it is and as it is written."""
     if not piece:
         return []
-    return list(zip(piece.split("\n"), md.escape_text(piece, type_).split("\n"), strict=True))
+    return list(zip(piece.split("\n"), escape_text(piece, md.SECTIONS[type_]).split("\n"), strict=True))
 
 
 def _replace_core(
-    document: Document, body: _Body, core: md.Range, new: list[tuple[str, str]], *, keep_lines: bool
+    document: Document, body: _Body, core: Range, new: list[tuple[str, str]], *, keep_lines: bool
 ) -> Document:
     start, stop = core
     if not new:
@@ -152,7 +154,7 @@ def _replace_core(
     if keep_lines:
         # A line that a person wrote another way and that means the same stays as it is.
         for place in (*range(min(len(old), len(new))), *range(-1, -min(len(old), len(new)) - 1, -1)):
-            if md.unescape_line(old[place]) == new[place][0]:
+            if unescape_line(old[place]) == new[place][0]:
                 contents[place] = old[place]
     raw = [content for content, _ in document.lines[body.above + start : body.above + stop]]
     contents = [

@@ -1,16 +1,16 @@
 """The Markdown below the header: the heading, the sections with a meaning, and all other text.
 
-Only lines count: a section opens at `## Name` at the start of a line outside a fenced block. Text that callers
-give is escaped with a backslash where it would open or close something, and the backslash is taken off on
-reading; so what was given is what is read.
+Only lines count: a section opens at `## Name` at the start of a line outside a fenced block.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from filemem.record.escapes import HEADING, escape_fence, unescape_fence, unescape_line
+from filemem.record.lines import Lines, Range, fenced, tidy
 from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION
 
 DECISION_SECTION, NEXT_STEPS, FACTS, REJECTED, OUTCOMES = (
@@ -25,80 +25,14 @@ SECTIONS: Mapping[str, frozenset[str]] = {
     CHECKPOINT: frozenset((NEXT_STEPS.casefold(),)),
     OBSERVATION: frozenset((FACTS.casefold(),)),
 }
-HEADING_LIMIT = 100  # characters of a first line that become the heading
 
-Lines = Sequence[str]
-Range = tuple[int, int]  # first line, line after the last
 
-_HEADING = re.compile(r"(#{1,6})(?=[ \t]|$)")
-_PREFIX = r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+"
-_FENCE = re.compile(rf"({_PREFIX})(`{{3,}}+|~{{3,}}+)(.*)")
-_ESCAPED_LINE = re.compile(r"\\+(?=#{1,6}(?:[ \t]|$)|<{7}|>{7})")
-_ESCAPED_FENCE = re.compile(rf"({_PREFIX})(\\+)(?=```|~~~)")
 _UNDERLINE = re.compile(r"=+[ \t]*$")
 _ITEM = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(.*))?$")
-_LEADING_BLANK = re.compile(r"\A(?:[^\S\n]*+\n)++")
 _BLANK_LINES = re.compile(r"\n[^\S\n]+(?=\n)")
 # Section names that open records of other makers: such a heading is no title.
 _NO_TITLE = {"abstract", "background", "context", "considerations", "decision", "description", "motivation"}
 _NO_TITLE |= {"overview", "problem", "rationale", "references", "status", "summary"}
-
-
-def tidy(text: str) -> str:
-    """Return text as it is kept: LF line ends, no blank first lines, no blank end, no NUL, no lone surrogate."""
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")  # as CommonMark asks
-    if not text.isascii():
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return _LEADING_BLANK.sub("", text.rstrip())
-
-
-def one_line(text: str) -> str:
-    """Return text as one line: line ends and the blanks around them become one space."""
-    return " ".join(part for line in tidy(text).split("\n") if (part := line.strip()))
-
-
-def heading(text: str) -> str:
-    """Return the heading for a text that has none: its first line, up to 100 characters."""
-    return tidy(text).partition("\n")[0].strip()[:HEADING_LIMIT].strip()
-
-
-def fences(lines: Lines) -> list[Range]:
-    """Return the fenced blocks, fence lines included. A fence that nothing closes is no fence."""
-    found = [
-        (number, match)
-        for number, line in enumerate(lines)
-        if ("```" in line or "~~~" in line) and (match := _FENCE.match(line))
-    ]
-    longest = {"`": 0, "~": 0}
-    closable: list[bool] = []
-    for _, match in reversed(found):
-        sign, length = match[2][0], len(match[2])
-        closable.append(longest[sign] >= length)
-        if _closes(match):
-            longest[sign] = max(longest[sign], length)
-    blocks: list[Range] = []
-    opened: tuple[int, str, int] | None = None
-    for (number, match), can_close in zip(found, reversed(closable), strict=True):
-        sign, length = match[2][0], len(match[2])
-        if opened is None:
-            if can_close and not (sign == "`" and "`" in match[3]):
-                opened = number, sign, length
-        elif sign == opened[1] and length >= opened[2] and _closes(match):
-            blocks.append((opened[0], number + 1))
-            opened = None
-    return blocks
-
-
-def _closes(match: re.Match[str]) -> bool:
-    return not match[3].strip() and not match[1].strip()
-
-
-def fenced(lines: Lines) -> frozenset[int]:
-    """Return the numbers of the lines that belong to fenced blocks."""
-    return frozenset(number for start, stop in fences(lines) for number in range(start, stop))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +59,7 @@ class Outline:
 
     title: Title | None
     text: tuple[Range, ...]
-    known: Mapping[str, tuple[Range, ...]]
+    known: Mapping[str, Sequence[Range]]
     code: frozenset[int]
     other: Mapping[str, Range]
 
@@ -143,7 +77,7 @@ def outline(lines: Lines, known: frozenset[str], *, stated: str = "", may_fence:
     headings = [
         (number, len(match[1]), line[match.end() :].strip())
         for number, line in enumerate(lines)
-        if line.startswith("#") and number not in code and (match := _HEADING.match(line))
+        if line.startswith("#") and number not in code and (match := HEADING.match(line))
     ]
     title = _title(lines, headings, code, known)
     if title and stated and title.text != stated:
@@ -152,7 +86,7 @@ def outline(lines: Lines, known: frozenset[str], *, stated: str = "", may_fence:
     if title:
         marks[title.line] = (title.count, "", 0)
     text: list[Range] = []
-    sections: dict[str, tuple[Range, ...]] = {}
+    sections: dict[str, list[Range]] = {}
     other: dict[str, Range] = {}
     start, owner, other_start = 0, "", 0
     last_other = ""
@@ -160,7 +94,7 @@ def outline(lines: Lines, known: frozenset[str], *, stated: str = "", may_fence:
         if last_other:
             other.setdefault(last_other, (other_start, number))
         if owner:
-            sections[owner] = (*sections.get(owner, ()), (start, number))
+            sections.setdefault(owner, []).append((start, number))
         elif text and text[-1][1] == start:
             text[-1] = text[-1][0], number
         elif number > start:
@@ -195,55 +129,6 @@ def _title(
     return None
 
 
-# -- escaping ----------------------------------------------------------------------------------------------
-
-
-def _escape(text: str, structural: Callable[[str], bool]) -> str:
-    lines = text.split("\n")
-    code = fenced(lines)
-    return "\n".join(line if number in code else _escape_line(line, structural) for number, line in enumerate(lines))
-
-
-def _escape_line(line: str, structural: Callable[[str], bool]) -> str:
-    if _ESCAPED_LINE.match(line) or structural(line) or line.startswith(("<<<<<<<", ">>>>>>>")):
-        return f"\\{line}"
-    return escape_fence(line)
-
-
-def escape_fence(line: str) -> str:
-    """Return a line that neither opens nor closes a fenced block."""
-    if "```" in line or "~~~" in line:
-        match = _ESCAPED_FENCE.match(line) or _FENCE.match(line)
-        if match and not (match[2].startswith("`") and "`" in line[match.end(2) :]):
-            return f"{match[1]}\\{line[match.end(1) :]}"
-    return line
-
-
-def unescape_line(line: str) -> str:
-    """Undo the escaping of one line that is not in a fenced block."""
-    return line[1:] if _ESCAPED_LINE.match(line) else _unescape_fence(line)
-
-
-def escape_text(text: str, type_: str) -> str:
-    """Escape text that stands below the heading of a record of this type."""
-    known = SECTIONS[type_]
-
-    def opens(line: str) -> bool:
-        return line[:3] in ("## ", "##\t") and line[3:].strip().casefold() in known
-
-    return _escape(text, opens)
-
-
-def escape_section(text: str) -> str:
-    """Escape text that stands in a section of its own."""
-
-    def closes(line: str) -> bool:
-        match = _HEADING.match(line)
-        return match is not None and len(match[1]) <= 2
-
-    return _escape(text, closes)
-
-
 # -- reading and writing parts ------------------------------------------------------------------------------
 
 
@@ -271,7 +156,7 @@ def read_items(lines: Lines, ranges: Iterable[Range], code: frozenset[int]) -> t
     for start, stop in ranges:
         margin, after_blank = -1, True
         for number in range(start, stop):
-            line = lines[number] if number in code else _unescape_fence(lines[number])
+            line = lines[number] if number in code else unescape_fence(lines[number])
             if not line.strip():
                 after_blank = True
                 if items:
@@ -297,13 +182,6 @@ def tidy_items(items: Iterable[str]) -> tuple[str, ...]:
     return tuple(kept for item in items if (kept := _BLANK_LINES.sub("\n", tidy(item).strip())))
 
 
-def _unescape_fence(line: str) -> str:
-    if "\\" in line:
-        match = _ESCAPED_FENCE.match(line)
-        return f"{match[1]}{line[match.end(1) + 1 :]}" if match else line
-    return line
-
-
 def _dedent(line: str, most: int) -> str:
     for width in range(most):
         if line[width : width + 1] not in (" ", "\t"):
@@ -318,30 +196,3 @@ def write_items(items: Iterable[str]) -> str:
         first, *rest = (escape_fence(line) for line in item.split("\n"))
         written.append("\n".join((f"- {first}", *(f"  {line}" if line else "" for line in rest))))
     return "\n".join(written)
-
-
-# -- merge conflicts ----------------------------------------------------------------------------------------
-
-
-def conflicts(lines: Lines) -> list[tuple[int, int, int]]:
-    """Return the unresolved merge conflicts as line numbers: `<<<<<<<`, the end of the first side, `>>>>>>>`."""
-    starts = [n for n, line in enumerate(lines) if line.startswith("<<<<<<<")]
-    if not starts:
-        return []
-    code = fenced(lines)
-    found: list[tuple[int, int, int]] = []
-    start = middle = divider = -1
-    for number, line in enumerate(lines):
-        if number in code:
-            continue
-        if line.startswith("<<<<<<<"):
-            start, middle, divider = number, -1, -1
-        elif line.startswith("|||||||") and start >= 0 > middle:
-            middle = number
-        elif line.rstrip() == "=======" and start >= 0 > divider:
-            divider = number
-            middle = number if middle < 0 else middle
-        elif line.startswith(">>>>>>>") and divider >= 0:
-            found.append((start, middle, number))
-            start = middle = divider = -1
-    return found

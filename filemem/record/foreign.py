@@ -85,9 +85,13 @@ def _after(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:
     for line in text.split("\n"):
         if match := pattern.search(line):
             rest = line[match.end() :]
-            stop = _STOP.search(rest)
+            stop = _STOP.search(re.sub(_LINKS, _mask, rest))  # a link may hold a full stop
             found += references_in(rest[: stop.start()] if stop else rest)
     return tuple(dict.fromkeys(found))
+
+
+def _mask(match: re.Match[str]) -> str:
+    return "x" * len(match[0])
 
 
 def references_in(text: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 import yaml
@@ -18,6 +19,10 @@ from frontmatter.default_handlers import BaseHandler, JSONHandler, YAMLHandler
 from filemem.record.yamltext import MAX_DEPTH, UNPRINTABLE, Plain, Refused, Value, flow, read_entries, read_simple
 
 MAX_HEADER = 64 * 1024  # characters
+
+# tomllib takes the square of a dotted key's length: 10 s for 40 kB of `a.a.a`.
+_MAX_OTHER = 16 * 1024
+_MOST_DOTS = 256
 
 _HANDLERS: tuple[tuple[str, BaseHandler], ...] = (
     ("yaml", YAMLHandler()),
@@ -28,7 +33,7 @@ _BLANK = re.compile(r"(?:[ \t]*\n)*+")
 _CHUNK = re.compile(r"^[^\s#\-\[\]{}][^\n:]{0,200}:(?=\s|\Z)", re.MULTILINE)
 # `title: Use X: the good parts`, the commonest mistake: what is meant is plain.
 _UNQUOTED_COLON = re.compile(r"([A-Za-z_][\w-]*):[ \t]+([^\s\"'\[{|>&*!#%@`][^\n]*)")
-_MOST_CHUNKS = 500
+_MOST_CHUNKS = 200
 _MOST_NOTES = 20
 
 
@@ -161,10 +166,11 @@ def _trouble(error: Refused | yaml.YAMLError, text: str, first_line: int) -> Not
 
 def _salvage(text: str, first_line: int) -> tuple[list[tuple[str | None, Value, int]], list[Note]]:
     """Read each `key:` by itself, so that one bad value does not hide the others."""
-    starts = [match.start() for match in _CHUNK.finditer(text)][:_MOST_CHUNKS]
+    starts = [match.start() for match in islice(_CHUNK.finditer(text), _MOST_CHUNKS + 1)]
+    stops = [*starts[1:], len(text)]
     found: list[tuple[str | None, Value, int]] = []
     lost: list[Note] = []
-    for start, stop in zip(starts, [*starts[1:], len(text)], strict=True):
+    for start, stop in islice(zip(starts, stops, strict=False), _MOST_CHUNKS):
         chunk = text[start:stop]
         try:
             entries, _ = read_entries(chunk)
@@ -180,10 +186,13 @@ def _salvage(text: str, first_line: int) -> tuple[list[tuple[str | None, Value, 
 
 def _other_header(kind: str, text: str, first_line: int, body: int) -> Header:
     try:
+        if len(text) > _MAX_OTHER or any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
+            raise ValueError(f"larger than {_MAX_OTHER // 1024} KiB, or a line has too many dots")
         values = dict(_LOADERS[kind](text))
-    except (ValueError, RecursionError, Refused) as error:
+    except (ValueError, RecursionError) as error:
         at = getattr(error, "lineno", 1) if kind == "json" else _toml_line(str(error))
-        message = f"the header is not {kind.upper()}: {str(error).splitlines()[0] or 'it nests too deeply'}"
+        why = str(error).partition("\n")[0] or "it nests too deeply"
+        message = f"the header cannot be read as {kind.upper()}: {why}"
         note = Note(first_line + at - 1, f"{kind}-syntax", "error", message)
         return Header(kind, body=body, sound=False, notes=(note,))
     lines = {key: first_line + max(0, _line_of(key, text)) for key in values}
@@ -220,7 +229,7 @@ def _as_written(value: object, depth: int) -> Value:
     if isinstance(value, str):
         return value
     if depth >= MAX_DEPTH:
-        raise Refused("header-depth", f"more than {MAX_DEPTH} levels deep", 0)
+        raise ValueError(f"more than {MAX_DEPTH} levels deep")
     if isinstance(value, dict):
         return {str(key): _as_written(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):

@@ -18,6 +18,9 @@ _SEPARATORS = re.compile(r"[\s_\-/.:]+")
 _NOT_ID = re.compile(r"[^a-z0-9_]+")
 _NOT_ASCII_SLUG = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "0123456789¹²³")))
+_NUMBER_IN_FRONT = re.compile(
+    r"\A(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:])[ \t]+(?=\S)", re.IGNORECASE
+)
 _UNTITLED = "untitled"
 _FOLDERS = {DECISION: "decisions", CHECKPOINT: "checkpoints", OBSERVATION: "observations"}
 TYPE_OF_FOLDER = {folder: type_ for type_, folder in _FOLDERS.items()}
@@ -38,6 +41,11 @@ def _nfc_fold(text: str) -> str:
 def topic_key(topic: str) -> str:
     """Return the identity of a topic: NFC, case folded, every run of space `_ - / . :` one `_`, trimmed."""
     return _SEPARATORS.sub("_", _nfc_fold(topic)).strip("_")
+
+
+def topic_of_heading(heading: str) -> str:
+    """Return the topic of a decision that states none: its heading without a number in front."""
+    return _NUMBER_IN_FRONT.sub("", heading, count=1)
 
 
 def topic_folders(topic: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-from filemem.record.body import Lines, Range, one_line
+from filemem.record.lines import Lines, Range, one_line
 from filemem.record.model import OUTCOMES, Outcome
 from filemem.record.times import format_moment, parse_time
 
@@ -53,7 +53,7 @@ def write_outcome(entry: Outcome, bullet: str = "-") -> str:
 
 def read_outcomes(lines: Lines, ranges: Iterable[Range]) -> tuple[tuple[Outcome, ...], tuple[int, ...]]:
     """Return the entries in these ranges, oldest first, and the numbers of the lines that are none."""
-    entries: list[Outcome] = []
+    found: list[tuple[Outcome, list[str]]] = []
     unread: list[int] = []
     for start, stop in ranges:
         joins = False
@@ -62,14 +62,14 @@ def read_outcomes(lines: Lines, ranges: Iterable[Range]) -> tuple[tuple[Outcome,
             if not line.strip():
                 joins = False
             elif entry := _entry(line):
-                entries.append(entry)
+                found.append((entry, [entry.reason]))
                 joins = True
             elif joins and not _BULLET.match(line):
-                last = entries[-1]
-                entries[-1] = Outcome(last.at, last.outcome, f"{last.reason} {line.strip()}".strip())
+                found[-1][1].append(line.strip())
             else:
                 unread.append(number)
                 joins = False
+    entries = [Outcome(entry.at, entry.outcome, " ".join(parts).strip()) for entry, parts in found]
     return in_order(entries), tuple(unread)
 
 

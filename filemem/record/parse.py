@@ -7,14 +7,14 @@ a hint. One bad file never hides the others.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from filemem.record import body as md
 from filemem.record.edges import edges_in
 from filemem.record.foreign import Preamble, read_preamble, read_status
 from filemem.record.header import Header, Note, read_header
-from filemem.record.identity import PRIVATE, TYPE_OF_FOLDER, derived_id
+from filemem.record.identity import PRIVATE, TYPE_OF_FOLDER, derived_id, topic_of_heading
 from filemem.record.keys import (
     ALIASES,
     EDGES,
@@ -23,6 +23,7 @@ from filemem.record.keys import (
     TITLE_KEY,
     Key,
 )
+from filemem.record.lines import Range, conflicts, heading, one_line
 from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION, STATUSES, Outcome, Parsed, Problem, Record
 from filemem.record.outcomes import read_outcomes
 from filemem.record.times import parse_time
@@ -32,9 +33,6 @@ from filemem.record.yamltext import Plain, Value
 MAX_FILE = 1024 * 1024  # bytes
 
 _ID = re.compile(r"[^\s/\\\x00-\x1f\x7f]{1,200}")
-_NUMBER_IN_FRONT = re.compile(
-    r"(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:])[ \t]+(?=\S)", re.IGNORECASE
-)
 _FILE_NUMBER = re.compile(r"^(?:\d{8}|(?:[A-Za-z]{2,8}-)?\d{1,5})[-_ ]+(?=.)")
 
 
@@ -80,7 +78,7 @@ def parse(data: bytes, path: str, first_path: str = "") -> Parsed:
 def stated_title(header: Header) -> str:
     """Return the title that a header states, or ""."""
     stated = header.values.get(TITLE_KEY)
-    return md.one_line(stated) if isinstance(stated, str) else ""
+    return one_line(stated) if isinstance(stated, str) else ""
 
 
 class _Reading(NamedTuple):
@@ -133,7 +131,7 @@ def _resolve_conflicts(text: str, notes: list[Note]) -> str:
     if "<<<<<<<" not in text:
         return text
     lines = text.split("\n")
-    for start, middle, end in md.conflicts(lines):
+    for start, middle, end in conflicts(lines):
         message = f"an unresolved merge conflict, up to line {end + 1}; the first side is read"
         notes.append(Note(start + 1, "conflict", "error", message))
         lines[start] = ""
@@ -240,7 +238,7 @@ def _title_and_text(reading: _Reading) -> None:
         return
     decision = fields.setdefault("decision", title)
     if not fields.get("topic"):
-        fields["topic"] = _NUMBER_IN_FRONT.sub("", title, count=1)
+        fields["topic"] = topic_of_heading(title)
         fields["topic_stated"] = False
         reading.notes.append(Note(1, "no-topic", "hint", "no `topic`; the heading serves"))
     if mentions := (*edges_in(text), *(edges_in(str(decision)) if decision != title else ())):
@@ -248,7 +246,7 @@ def _title_and_text(reading: _Reading) -> None:
 
 
 def _heading_of(text: str, path: str) -> str:
-    first = md.heading(text)
+    first = heading(text)
     if first and not first.startswith(("#", "<!--", "```", "---", "|")):
         return first
     stem = path.rpartition("/")[2].removesuffix(".md")
@@ -266,7 +264,7 @@ def _decision(reading: _Reading) -> None:
         _outcomes(reading, ranges)
 
 
-def _outcomes(reading: _Reading, ranges: tuple[md.Range, ...]) -> None:
+def _outcomes(reading: _Reading, ranges: Iterable[Range]) -> None:
     log, unread = read_outcomes(reading.lines, ranges)
     if unread:
         reading.extra["outcomes"] = [reading.lines[number].strip() for number in unread]

@@ -17,6 +17,7 @@ ReferenceIndex = Mapping[str, str | None]  # how a record may be named -> its id
 # `FIP-OO35` is a real one.
 _NUMBERED = re.compile(r"(?:([a-z]{2,8})[-_ .]{1,2})?#?(?=o{0,4}[0-9])([0-9o]{1,5})(?![0-9o])")
 _GENERAL_PREFIXES = frozenset(("adr", "madr", "no", "nr", "number", "decision"))
+_UPWARDS = re.compile(r"\A(?:\.{1,2}/)+")
 _ESCAPED_BYTE = re.compile(r"((?:%[0-9A-Fa-f]{2})+)")
 
 
@@ -88,8 +89,7 @@ def _candidates(reference: str) -> Iterator[str]:
     reference = _ESCAPED_BYTE.sub(_unquote, reference.partition("#")[0] or reference)
     yield reference
     folded = reference.casefold()
-    while folded.startswith(("./", "../")):
-        folded = folded.partition("/")[2]
+    folded = _UPWARDS.sub("", folded)
     yield folded
     yield folded.removeprefix("memory/")
     if "/" in folded:

@@ -7,7 +7,10 @@ from dataclasses import replace
 
 from filemem.record import body as md
 from filemem.record.edges import edges_in
+from filemem.record.escapes import escape_section, escape_text
+from filemem.record.identity import topic_of_heading
 from filemem.record.keys import EDGES, FLAG, KEYS, LIST, SECRETS_ALLOWED, SHARE, TIME, WORDS
+from filemem.record.lines import heading, one_line, tidy
 from filemem.record.model import DECISION, Record
 from filemem.record.outcomes import tidy_outcomes, write_outcome
 from filemem.record.times import format_time
@@ -22,27 +25,29 @@ def normal(record: Record) -> Record:
 
     `parse(render(record))` gives `normal(record)`, apart from the path.
     """
-    text = md.tidy(record.text)
+    text = tidy(record.text)
     outcomes = tidy_outcomes(record.outcomes)
     changes: dict[str, object] = {"text": text, "outcomes": outcomes}
     if outcomes:
         changes["outcome"] = outcomes[-1].outcome
     if record.type == DECISION:
-        decision = md.tidy(record.decision)
-        title = md.one_line(record.title) or md.heading(decision) or md.heading(text)
+        decision = tidy(record.decision)
+        title = one_line(record.title) or heading(decision) or heading(text)
         changes["decision"] = decision = title if decision.strip() in ("", title) else decision
         mentions = (*edges_in(text), *(edges_in(decision) if decision != title else ()))
         changes["mentions"] = tuple(dict.fromkeys(mentions))
         if not record.topic:
-            changes["topic"] = title
+            changes["topic"] = topic_of_heading(title)
     else:
-        title = md.one_line(record.title) or md.heading(text)
+        title = one_line(record.title) or heading(text)
     if not record.title and text == title:
         changes["text"] = ""
     changes["title"] = title
     for name in ("rejected", "facts"):
         changes[name] = md.tidy_items(getattr(record, name))
-    changes["next_steps"] = md.tidy(record.next_steps)
+    for name in ("metadata", "extra"):
+        changes[name] = _deep_clean(getattr(record, name))
+    changes["next_steps"] = tidy(record.next_steps)
     for key in KEYS:
         value = getattr(record, key.field)
         if isinstance(value, tuple):
@@ -65,11 +70,7 @@ def render(record: Record) -> bytes:
         if value := _value(record, key.field, key.shape):
             lines.append(f"{key.name}: {value}")
             written.add(key.name)
-    lines += [
-        f"{scalar(_clean(name))}: {flow(_deep_clean(value))}"
-        for name, value in record.extra.items()
-        if name not in written
-    ]
+    lines += [f"{scalar(name)}: {flow(value)}" for name, value in record.extra.items() if name not in written]
     lines.append("---")
     return ("\n".join(lines) + "\n" + _body(record)).encode()
 
@@ -98,7 +99,7 @@ def _value(record: Record, field: str, shape: str) -> str:
         return repr(float(value))
     if shape == FLAG:
         return SECRETS_ALLOWED if value else ""
-    return flow(_deep_clean(value)) if value else ""
+    return flow(value) if value else ""
 
 
 def _body(record: Record) -> str:
@@ -106,7 +107,7 @@ def _body(record: Record) -> str:
     if record.title:
         blocks.append(f"# {record.title}")
     if record.text:
-        blocks.append(md.escape_text(record.text, record.type))
+        blocks.append(escape_text(record.text, md.SECTIONS[record.type]))
     for name, content in _sections(record):
         if content:
             blocks.append(f"## {name}\n{content}")
@@ -117,11 +118,11 @@ def _sections(record: Record) -> list[tuple[str, str]]:
     if record.type == DECISION:
         whole = record.decision if record.decision != record.title else ""
         return [
-            (md.DECISION_SECTION, md.escape_section(whole)),
+            (md.DECISION_SECTION, escape_section(whole)),
             (md.REJECTED, md.write_items(record.rejected)),
             (md.OUTCOMES, "\n".join(write_outcome(entry) for entry in record.outcomes)),
         ]
     return [
-        (md.NEXT_STEPS, md.escape_section(record.next_steps)),
+        (md.NEXT_STEPS, escape_section(record.next_steps)),
         (md.FACTS, md.write_items(record.facts)),
     ]

@@ -384,6 +384,11 @@ def test_chains_are_followed_across_topics() -> None:
     assert placed(graph, a=0.9, x=0.8, b=0.1) == "b a x"
 
 
+def test_a_head_that_stands_on_a_forked_topic_is_brought_in_once() -> None:
+    graph = resolve([decision("a", 1, topic=""), decision("g", 2), decision("j", 2, ("a",))])
+    assert placed(graph, a=0.9, g=0.8) == "g +j a"
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> list[Node]:
     names = "abcdefghij"

@@ -1,0 +1,366 @@
+"""Updates change only the lines they must. The test for that is the diff."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from filemem.errors import BadInput, Conflict
+from filemem.record import Outcome, Record, amend, parse, render
+
+ODD = Path(__file__).parents[2] / "fixtures" / "odd"
+GOOD = sorted(path.relative_to(ODD).as_posix() for path in ODD.glob("*.md"))
+BROKEN = sorted(path.relative_to(ODD).as_posix() for path in ODD.glob("broken/*.md"))
+WHEN = 1764062043000
+FAILED = Outcome(WHEN, "failed", "evicts too early under load")
+LOG_LINE = b"2025-11-25T09:14:03Z failed: evicts too early under load"
+LINES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+def changes(old: bytes, new: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Return the lines that went and the lines that came, line ends included."""
+    before, after = LINES.findall(old), LINES.findall(new)
+    gone: list[bytes] = []
+    come: list[bytes] = []
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            gone += before[a:b]
+            come += after[c:d]
+    return gone, come
+
+
+def stripped(lines: list[bytes]) -> list[bytes]:
+    return [line.rstrip(b"\r\n") for line in lines]
+
+
+def read(data: bytes, name: str) -> Record:
+    parsed = parse(data, f"decisions/{name}")
+    assert parsed.record is not None
+    return parsed.record
+
+
+def ends(data: bytes) -> set[bytes]:
+    return {match[0] for match in re.finditer(rb"\r\n|\r|\n", data)}
+
+
+REFUSED: Mapping[str, str] = {
+    "toml.md": "TOML",
+    "json.md": "JSON",
+    "braces.md": "braces",
+    "checkpoint.md": "only decisions",
+    "observation.md": "only decisions",
+    "explicit-key.md": "start its line",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if name not in REFUSED])
+def test_an_outcome_touches_only_its_lines(name: str) -> None:
+    old = (ODD / name).read_bytes()
+    new = amend(old, f"decisions/{name}", outcome=FAILED)
+    before, after = read(old, name), read(new, name)
+    assert after.outcome == "failed"
+    assert after.outcomes[-1] == FAILED
+    assert after.outcomes[:-1] == before.outcomes or FAILED.at == before.outcomes[-1].at
+    gone, come = changes(old, new)
+    mended = [line for line in gone if line + b"\n" in come or line + b"\r\n" in come]  # had no end
+    assert len(mended) <= (0 if old.endswith((b"\n", b"\r")) else 1)
+    for line in gone:
+        assert b"outcome" in line or line in mended
+    allowed = (b"outcome", b"'outcome", b'"outcome', b"  outcome", b"---", b"## Outcomes")
+    for line in stripped(come):
+        fresh = line.startswith(allowed) or LOG_LINE in line or not line
+        assert fresh or line in stripped(mended), (name, line)
+    assert sum(LOG_LINE in line for line in come) == 1
+    if ends(old):
+        assert ends(new) <= ends(old)
+        assert new.endswith((b"\n", b"\r")) == old.endswith((b"\n", b"\r"))
+    assert new.startswith(b"\xef\xbb\xbf") == old.startswith(b"\xef\xbb\xbf")
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_cannot_be_amended_says_why(name: str) -> None:
+    old = (ODD / name).read_bytes()
+    with pytest.raises((Conflict, BadInput), match=REFUSED[name]):
+        amend(old, name, outcome=FAILED)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files_are_refused_with_file_and_line(name: str) -> None:
+    old = (ODD / name).read_bytes()
+    expected = next(p for p in parse(old, name).problems if p.level == "error")
+    with pytest.raises(BadInput, match=re.escape(f"{name}:{expected.line}: ")) as raised:
+        amend(old, name, outcome=FAILED)
+    assert raised.value.hint
+
+
+KEY_CHANGES: tuple[Mapping[str, Any], ...] = (
+    {"outcome": "success"},
+    {"confidence": 0.5},
+    {"status": "deprecated"},
+    {"limitation": "not for: more\nthan one # process"},
+    {"tags": ["performance", "ops", "third, with comma"]},
+    {"tags": ["ops"]},
+    {"tags": []},
+    {"supersedes": ["decision_cache_1761300000456_x7q2c0ne"]},
+    {
+        "supersedes": [
+            "decision_cache_1761300000456_x7q2c0ne",
+            "decision_cache_1762300000456_y8r3d1pf",
+            "decision_cache_1763300000456_z9s4e2qg",
+        ]
+    },
+    {"affects": ["src/**/*.py"]},
+    {"zz_unknown": "kept"},
+    {"outcome": None},
+    {"tags": None},
+    {"absent": None},
+)
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if name not in ("toml.md", "json.md", "braces.md")])
+@pytest.mark.parametrize("keys", KEY_CHANGES, ids=lambda keys: "-".join(f"{k}={v}" for k, v in keys.items())[:40])
+def test_a_key_touches_only_its_lines(name: str, keys: Mapping[str, Any]) -> None:
+    old = (ODD / name).read_bytes()
+    ((key, value),) = keys.items()
+    try:
+        new = amend(old, f"decisions/{name}", keys=keys)
+    except Conflict:
+        assert (name, key) in {
+            ("block-lists.md", "supersedes"),
+            ("flow-lists.md", "tags"),
+            ("explicit-key.md", "outcome"),
+        }
+        return
+    record = read(new, name)
+    outcomes = record.outcomes
+    if key in ("confidence", "status", "limitation"):
+        assert getattr(record, key) == value
+    elif key in ("tags", "supersedes", "affects"):
+        foreign = ["0003-use-redis.md"] if name.startswith("nygard") and key == "supersedes" else []
+        assert list(getattr(record, key) or ()) == (value or []) + foreign
+    elif key == "outcome" and not outcomes:
+        assert record.outcome == (value or "pending")
+    elif key == "zz_unknown":
+        assert record.extra[key] == "kept"
+    gone, come = changes(old, new)
+    for line in stripped(come):
+        assert key.encode() in line or line == b"---" or line.lstrip().startswith((b"- ", b"performance", b"ops"))
+    for line in gone:
+        folded = name == "folded.md" and key == "limitation"
+        assert folded or key.encode() in line or line.lstrip().startswith((b"- ", b"performance", b"ops", b"]"))
+    if value is None:
+        assert not come
+
+
+def test_comments_and_layout_survive() -> None:
+    old = (ODD / "comments.md").read_bytes()
+    new = amend(old, "comments.md", keys={"outcome": "failed", "confidence": 0.9, "status": "deprecated"})
+    gone, come = changes(old, new)
+    assert gone == [b"status: accepted   # see the meeting notes\n", b"outcome:   # not known yet\n"]
+    assert come == [
+        b"status: deprecated   # see the meeting notes\n",
+        b"confidence: 0.9\n",
+        b"outcome: failed   # not known yet\n",
+    ]
+
+
+def test_list_items_keep_their_lines() -> None:
+    old = (ODD / "block-lists.md").read_bytes()
+    three = ["decision_cache_1761300000456_x7q2c0ne", "decision_cache_1762300000456_y8r3d1pf", "decision_c_1_zzzzzzzz"]
+    new = amend(old, "block-lists.md", keys={"supersedes": three, "affects": ["src/cache/*.py"]})
+    gone, come = changes(old, new)
+    assert gone == [b"- src/cache/lru.py\n"]
+    assert come == [b"  - decision_c_1_zzzzzzzz\n"]
+    old = (ODD / "flow-lists.md").read_bytes()
+    new = amend(old, "flow-lists.md", keys={"tags": ["performance", "ops", "new"], "affects": ["a.py"]})
+    gone, come = changes(old, new)
+    assert gone == [b"  ops,\n", b"affects: []\n"]
+    assert come == [b"  ops, new,\n", b"affects: [a.py]\n"]
+
+
+def test_line_ends_follow_the_neighbour() -> None:
+    for name, end in (("crlf.md", b"\r\n"), ("cr-only.md", b"\r")):
+        new = amend((ODD / name).read_bytes(), name, outcome=FAILED, keys={"confidence": 0.5}, title="Other")
+        assert ends(new) == {end}
+    mixed = (ODD / "mixed-ends.md").read_bytes()
+    gone, come = changes(mixed, amend(mixed, "mixed-ends.md", title="Other", text="New text."))
+    assert [line[-2:] == b"\r\n" for line in gone] == [line[-2:] == b"\r\n" for line in come]
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if name != "title-key.md"])
+def test_a_title_touches_only_the_heading(name: str) -> None:
+    old = (ODD / name).read_bytes()
+    path = f"decisions/{name}"
+    new = amend(old, path, title="Another name for it")
+    before, after = read(old, name), read(new, name)
+    assert after.title == "Another name for it"
+    gone, come = changes(old, new)
+    assert len([line for line in come if line.strip()]) <= 2
+    assert all(before.title.encode() in line or not line.endswith((b"\n", b"\r")) for line in gone)
+
+
+def test_a_stated_title_is_changed_where_it_stands() -> None:
+    old = (ODD / "title-key.md").read_bytes()
+    gone, come = changes(old, amend(old, "title-key.md", title="Use: none"))
+    assert (gone, come) == ([b'title: "Use a local cache"\n'], [b'title: "Use: none"\n'])
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_new_text_leaves_the_rest(name: str) -> None:
+    old = (ODD / name).read_bytes()
+    path = f"decisions/{name}"
+    before = read(old, name)
+    text = f"{before.text}\n\nOne more line.\n## Outcomes\n- 2020-01-01 success: not an entry".strip()
+    new = amend(old, path, text=text)
+    after = read(new, name)
+    assert after.text == text
+    assert (after.outcomes, after.rejected, after.next_steps, after.facts) == (
+        before.outcomes,
+        before.rejected,
+        before.next_steps,
+        before.facts,
+    )
+    _, come = changes(old, new)
+    assert len([line for line in come if line.strip()]) <= 4
+    if name in ("nygard.md", "nygard-crlf.md", "madr-2.md"):  # the text holds their date
+        with pytest.raises(Conflict, match="created"):
+            amend(new, path, text="")
+        return
+    emptied = read(amend(new, path, text=""), name)
+    assert (emptied.text, emptied.outcomes) == ("", before.outcomes)
+
+
+def test_text_below_the_log_stays_below() -> None:
+    old = (ODD / "log-then-text.md").read_bytes()
+    record = read(old, "log-then-text.md")
+    new = amend(old, "log-then-text.md", text=f"Above the log.\n\n{record.text}")
+    gone, come = changes(old, new)
+    assert not gone
+    assert sorted(come) == [b"\n", b"Above the log.\n"]
+    assert new.index(b"Above the log") < new.index(b"## Outcomes")
+
+
+def test_the_log_keeps_its_bullets_and_place() -> None:
+    old = (ODD / "log-then-text.md").read_bytes()
+    gone, come = changes(old, amend(old, "log-then-text.md", outcome=FAILED))
+    assert gone == [b"outcome: success\n"]
+    assert come == [b"outcome: failed\n", b"* " + LOG_LINE + b"\n"]
+
+
+def test_an_older_outcome_does_not_become_the_newest() -> None:
+    old = (ODD / "plain.md").read_bytes()
+    new = amend(old, "plain.md", outcome=Outcome(0, "success", "in the lab"))
+    assert read(new, "plain.md").outcome == "pending"
+    assert b"outcome: pending" in new
+
+
+def test_nothing_asked_nothing_changed() -> None:
+    for name in GOOD:
+        old = (ODD / name).read_bytes()
+        assert amend(old, name) == old
+        record = read(old, name)
+        assert amend(old, f"decisions/{name}", text=record.text) == old
+
+
+def test_an_empty_title_is_refused() -> None:
+    with pytest.raises(BadInput, match="title"):
+        amend(b"# x\n", "x.md", title=" \n ")
+
+
+SCALARS = (
+    "pending",
+    "'pending'",
+    '"pending"',
+    "  pending",
+    "pending # why",
+    "",
+    "# nothing",
+    ">-\n  pending",
+    "!!str pending",
+)
+LISTS = ("[a, b]", "[ a,b ]", "\n- a\n- b", "\n  - a # one\n  # two\n  - b", "a", "[]", "[\n  a,\n  b\n]", "")
+FILLERS = ("# comment", "", "x-custom: {a: [1, 2]}", "note: |\n  text\n\n  more", "date: 2025-11-20", "agent: bo # who")
+
+
+@st.composite
+def odd_files(draw: st.DrawFn) -> tuple[bytes, str]:
+    parts = [
+        "id: decision_cache_1763650000123_k3f9w2ma",
+        draw(st.sampled_from(("topic: cache", "topic:   'a: b'", "topic: é # c"))),
+        *draw(st.lists(st.sampled_from(FILLERS), max_size=4, unique=True)),
+    ]
+    if draw(st.booleans()):
+        parts.append(f"outcome: {draw(st.sampled_from(SCALARS))}")
+    if draw(st.booleans()):
+        parts.append(
+            f"tags:{draw(st.sampled_from(('', ' ')))}{draw(st.sampled_from(LISTS))}".replace("tags:[", "tags: [")
+        )
+    parts = draw(st.permutations(parts))
+    indent = draw(st.sampled_from(("", "", "  ")))
+    header = "\n".join(f"{indent}{line}" if line else line for part in parts for line in part.split("\n"))
+    body = draw(
+        st.lists(
+            st.sampled_from(
+                (
+                    "# Title",
+                    "Text.",
+                    "",
+                    "## Rejected",
+                    "- x",
+                    "## Notes",
+                    "```\n# code\n```",
+                    "## Outcomes",
+                    "- 2025-01-01 partial: so so",
+                )
+            ),
+            max_size=8,
+        )
+    )
+    text = f"---\n{header}\n---\n" + "\n".join(body) + draw(st.sampled_from(("", "\n", "\n\n")))
+    end = draw(st.sampled_from(("\n", "\r\n")))
+    return (draw(st.sampled_from(("", "\ufeff"))) + text.replace("\n", end)).encode(), end
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(odd_files(), st.sampled_from(("failed", "success")), st.sampled_from((["a", "b", "c"], ["b"], ["n: w"])))
+def test_five_hundred_odd_files(odd: tuple[bytes, str], word: str, tags: list[str]) -> None:
+    old, end = odd
+    before = parse(old, "decisions/x.md")
+    outcome = Outcome(WHEN, word, "measured")
+    for keys, entry in (({}, outcome), ({"tags": tags}, None), ({"confidence": 0.25}, None)):
+        try:
+            new = amend(old, "decisions/x.md", keys=keys, outcome=entry)
+        except BadInput:
+            assert any(p.level == "error" for p in before.problems)
+            return
+        except Conflict:
+            assert "tags" in keys
+            assert b"# one" in old
+            continue
+        record = read(new, "x.md")
+        gone, come = changes(old, new)
+        if entry:
+            assert record.outcomes[-1] == entry
+        if "tags" in keys:
+            assert list(record.tags) == tags
+        for line in come:
+            known = (b"outcome", b"tags", b"confidence", b"---", b"## Outcomes", b"- ", b"]", b"a", b"b")
+            assert line.strip().startswith(known) or line in (end.encode(), b"") or line[: -len(end)] in gone, line
+        assert all(line.endswith(end.encode()) for line in LINES.findall(new)[:-1])
+
+
+def test_a_rendered_record_is_amended_in_one_line() -> None:
+    record = Record(
+        id="decision_a_1_abcdefgh", type="decision", title="A", text="Because.", topic="a", topic_stated=True, created=0
+    )
+    old = render(record)
+    gone, come = changes(old, amend(old, "a.md", outcome=FAILED))
+    assert not gone
+    assert come == [b"outcome: failed\n", b"\n", b"## Outcomes\n", b"- " + LOG_LINE + b"\n"]

@@ -1,0 +1,55 @@
+"""docs/format.md cannot lie: its records are what is written, its keys and codes are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from filemem.record import KEYS, Outcome, parse, record_path, render
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+RECORDS = re.findall(r"`((?:decisions|checkpoints|observations)/\S+\.md)`:\n\n```markdown\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize(("path", "text"), RECORDS[:3], ids=[path for path, _ in RECORDS[:3]])
+def test_complete_records_are_written_so(path: str, text: str) -> None:
+    parsed = parse(text.encode(), path)
+    assert parsed.record is not None
+    assert parsed.problems == ()
+    assert render(parsed.record).decode() == text
+    assert record_path(parsed.record) == path
+
+
+def test_a_heading_is_enough() -> None:
+    assert len(RECORDS) == 4
+    path, text = RECORDS[3]
+    parsed = parse(text.encode(), path)
+    assert parsed.record is not None
+    assert parsed.record.title == "No cache at all"
+    assert {problem.level for problem in parsed.problems} == {"hint"}
+
+
+def test_every_key_and_choice_is_described() -> None:
+    for key in KEYS:
+        assert f"`{key.name}`" in PAGE, key.name
+        for choice in key.choices:
+            assert f"`{choice}`" in PAGE, choice
+
+
+def test_every_problem_is_described() -> None:
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "filemem" / "record").glob("*.py"))
+    codes = set(re.findall(r'(?:Note\([^"]*?|Refused\(|note\([^"]*?)"([a-z]+-[a-z-]+|conflict|encoding)"', source))
+    assert len(codes) > 15
+    missing = {code for code in codes if f"`{code}`" not in PAGE and not code.startswith("bad-")}
+    assert not missing
+
+
+def test_the_log_of_the_page() -> None:
+    log = re.search(r"```markdown\n(## Outcomes\n.*?)```", PAGE, re.DOTALL)
+    assert log
+    record = parse(f"# T\n\n{log[1]}".encode(), "x.md").record
+    assert record is not None
+    assert record.outcomes[-1] == Outcome(1764028800000, "failed", "evicts too early under load")

@@ -1,0 +1,177 @@
+"""Ids, topics, slugs and paths: what is stable, portable and short."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from filemem.record import (
+    Record,
+    derived_id,
+    new_id,
+    number,
+    parse,
+    record_path,
+    render,
+    short_id,
+    slug,
+    topic_folders,
+    topic_key,
+)
+
+MS = 1763650000123
+ENTROPY = bytes.fromhex("98de9e1548ff")
+
+
+def test_ids_have_the_form_of_the_format_page() -> None:
+    id_ = new_id("decision", MS, ENTROPY, "Caching")
+    assert re.fullmatch(r"decision_caching_1763650000123_[0-9a-hjkmnp-tv-z]{8}", id_)
+    assert id_.endswith(short_id(id_))
+    assert re.fullmatch(r"checkpoint_1763650000123_.{8}", new_id("checkpoint", MS, ENTROPY))
+    assert re.fullmatch(r"observation_1763650000123_.{8}", new_id("observation", MS, ENTROPY, "unused"))
+    assert new_id("decision", MS, ENTROPY, "a") != new_id("decision", MS, bytes(5), "a")
+    with pytest.raises(ValueError, match="random bytes"):
+        new_id("decision", MS, b"1234")
+    with pytest.raises(ValueError, match="one of"):
+        new_id("thing", MS, ENTROPY)
+
+
+@pytest.mark.parametrize(
+    ("topic", "part"),
+    [
+        ("Auth Strategy", "auth_strategy"),
+        ("café crème", "cafe_creme"),
+        ("캐시 v2", "v2"),
+        ("x" * 80, "x" * 50),
+        ("C++/CLI", "c_cli"),
+    ],
+)
+def test_topics_in_ids(topic: str, part: str) -> None:
+    assert new_id("decision", 1, bytes(5), topic) == f"decision_{part}_1_00000000"
+
+
+def test_a_topic_without_ascii_gets_a_hash() -> None:
+    korean, chinese = (new_id("decision", 1, bytes(5), topic) for topic in ("캐시", "缓存"))
+    assert korean != chinese
+    assert re.fullmatch(r"decision_[0-9a-z]{8}_1_00000000", korean)
+
+
+@pytest.mark.parametrize(
+    ("id_", "short"),
+    [
+        ("decision_caching_1763650000123_k3f9w2ma", "k3f9w2ma"),
+        ("file_0123456789abcdef", "89abcdef"),
+        ("decision_auth_1700000000_a1b2", "a1b2"),
+        ("ADR-12", "ADR-12"),
+    ],
+)
+def test_short_ids(id_: str, short: str) -> None:
+    assert short_id(id_) == short
+
+
+def test_derived_ids_are_stable() -> None:
+    path = "decisions/a.md"
+    digest = base64.b32encode(hashlib.sha256(path.encode()).digest()[:10]).decode()
+    crockford = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789abcdefghjkmnpqrstvwxyz")
+    assert derived_id(path) == f"file_{digest.translate(crockford)}" == "file_y2gh7ssydw56pn60"
+    assert derived_id("caf\u00e9.md") == derived_id("cafe\u0301.md")
+    assert re.fullmatch(r"file_[0-9a-hjkmnp-tv-z]{16}", derived_id("\ud800"))
+
+
+def test_numbers_are_stable_and_exact_everywhere() -> None:
+    seen = {number(f"checkpoint_{n}_aaaaaaaa") for n in range(2000)}
+    assert len(seen) == 2000
+    assert all(0 < n < 2**53 and int(float(n)) == n for n in seen)
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "folders"),
+    [
+        ("Auth Strategy", "auth_strategy", "auth/strategy"),
+        ("auth-strategy", "auth_strategy", "auth/strategy"),
+        ("auth_strategy_v2", "auth_strategy_v2", "auth/strategy-v2"),
+        ("AUTH/strategy", "auth_strategy", "auth/strategy"),
+        ("auth : - strategy.", "auth_strategy", "auth/strategy"),
+        ("auth", "auth", "auth"),
+        ("Straße", "strasse", "strasse"),
+        ("캐시 정책", "캐시_정책", "캐시/정책"),
+        ("e\u0301tat", "état", "état"),
+        ("con/aux", "con_aux", "con_/aux_"),
+        ("../../etc/passwd", "etc_passwd", "etc/passwd"),
+        ("///", "", "untitled"),
+        ("c++", "c++", "c"),
+    ],
+)
+def test_topics(topic: str, key: str, folders: str) -> None:
+    assert (topic_key(topic), topic_folders(topic)) == (key, folders)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Switch to a local LRU cache", "switch-to-a-local-lru-cache"),
+        ("naïve café", "naïve-café"),
+        ("हिन्दी में", "हिन्दी-में"),
+        ("한국어 제목", "한국어-제목"),
+        ("NUL", "nul_"),
+        ("com1", "com1_"),
+        ("..hidden", "hidden"),
+        ("a\u200db\u202ec", "abc"),
+        ("a\nb\tc", "a-b-c"),
+        ("🙂", "untitled"),
+        ("", "untitled"),
+        ('a<b>:"c|d?*e\\f/g', "a-b-c-d-e-f-g"),
+    ],
+)
+def test_slugs(text: str, expected: str) -> None:
+    assert slug(text) == expected
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(st.text(max_size=200), st.integers(8, 80))
+def test_slugs_are_portable(text: str, limit: int) -> None:
+    name = slug(text, limit)
+    assert 0 < len(name.encode()) <= limit + 1
+    assert not set(name) & set('<>:"/\\|?*. \t\n')
+    assert all(unicodedata.category(c)[0] != "C" for c in name)
+    assert not name.startswith(("-", ".")) and not name.endswith("-")  # noqa: PT018
+    assert unicodedata.is_normalized("NFC", name)
+    assert slug(name, limit) in (name, f"{name}_", name.removesuffix("_"))
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(st.text(max_size=60))
+def test_topic_identity_is_stable(topic: str) -> None:
+    key = topic_key(topic)
+    assert topic_key(key) == key
+    assert topic_key(f"  {topic}--") == key
+    assert topic_folders(key) == topic_folders(topic)
+    assert ".." not in topic_folders(topic).split("/")
+
+
+def test_a_long_slug_is_cut_between_words() -> None:
+    cut = slug("one two three four five six seven eight nine ten eleven twelve thirteen")
+    assert cut == "one-two-three-four-five-six-seven-eight-nine-ten-eleven"
+    assert len(slug("가" * 100).encode()) == 60
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        (("decision", "cache", ""), "decisions/cache/20251120-use-it-k3f9w2ma.md"),
+        (("checkpoint", "", ""), "checkpoints/2025/11/20251120-use-it-k3f9w2ma.md"),
+        (("observation", "", "project"), "observations/2025/11/20/20251120-use-it-k3f9w2ma.md"),
+        (("observation", "", "private"), "private/observations/2025/11/20/20251120-use-it-k3f9w2ma.md"),
+    ],
+)
+def test_paths(changes: tuple[str, str, str], path: str) -> None:
+    type_, topic, visibility = changes
+    record = Record(id="x_1_k3f9w2ma", type=type_, title="Use it", topic=topic, visibility=visibility, created=MS)
+    assert record_path(record) == path
+    assert parse(render(record), path).record.type == type_  # type: ignore[union-attr]

@@ -1,0 +1,135 @@
+"""Schemas say for machines what the format page says for people, and faults are told in our words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from filemem import schema
+from filemem.errors import NotFound
+from filemem.record import KEYS, TYPES
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_each_schema_is_valid_and_describes_every_key(name: str) -> None:
+    loaded = schema.load(name)
+    jsonschema_rs.meta.validate(loaded)
+    assert loaded["$schema"].endswith("2020-12/schema")
+    assert loaded["additionalProperties"] is True
+    wanted = {key.name for key in KEYS if name in key.types} | {"title"}
+    assert set(loaded["properties"]) == wanted
+    for key, part in loaded["properties"].items():
+        assert part["description"].endswith((".", "`")), key
+    for key in KEYS:
+        if key.choices and key.name != "type" and name in key.types:
+            assert loaded["properties"][key.name]["enum"] == list(key.choices)
+    assert loaded["properties"]["type"]["enum"] == [name]
+
+
+def test_the_wheel_carries_what_the_checkout_has() -> None:
+    for name in schema.NAMES:
+        assert schema.load(name) == json.loads((ROOT / "schemas" / f"{name}.schema.json").read_text("utf-8"))
+    with pytest.raises(NotFound, match="nothing"):
+        schema.load("nothing")
+
+
+DECISION = schema.load("decision")
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "sentence"),
+    [
+        ({"confidence": "high"}, "confidence", 'confidence must be a number between 0 and 1, not "high"'),
+        ({"confidence": 1.5}, "confidence", "confidence must be a number between 0 and 1, not 1.5"),
+        (
+            {"outcome": "great"},
+            "outcome",
+            'outcome must be one of pending, success, partial, failed, not "great"',
+        ),
+        ({"tags": 5}, "tags", "tags must be text or a list of text that is not empty, not 5"),
+        ({"affects": ["a", ""]}, "affects[1]", 'affects[1] must be text that is not empty, not ""'),
+        ({"secrets": True}, "secrets", "secrets must be allowed, not true"),
+        ([], "", "the value must be an object, not []"),
+    ],
+)
+def test_faults_of_a_decision(value: object, field: str, sentence: str) -> None:
+    assert schema.errors(DECISION, value) == ((field, sentence),)
+
+
+def test_what_is_right_is_silent() -> None:
+    assert schema.errors(DECISION, {"confidence": 0.5, "tags": "a", "anything": [1], "topic": "x"}) == ()
+
+
+STRICT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "topic": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 20},
+        "offset": {"type": "integer", "minimum": 0},
+        "open_files": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
+        "metadata": {"type": "object", "properties": {"n": {"type": ["integer", "null"]}}, "required": ["n"]},
+        "ids": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}]},
+        "flag": {"type": "boolean"},
+        "code": {"type": "string", "maxLength": 3},
+        "name": {"$ref": "#/$defs/name"},
+        "again": {"type": "array", "uniqueItems": True},
+    },
+    "required": ["topic"],
+    "additionalProperties": False,
+    "$defs": {"name": {"type": "string", "pattern": "^[a-z]+$"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({}, ("topic", "topic is required")),
+        ({"topic": "a", "topics": 1}, ("topics", "topics is not known; did you mean topic?")),
+        ({"topic": "a", "limit": 0}, ("limit", "limit must be a whole number between 1 and 20, not 0")),
+        ({"topic": "a", "limit": "5"}, ("limit", 'limit must be a whole number between 1 and 20, not "5"')),
+        ({"topic": "a", "offset": -1}, ("offset", "offset must be a whole number of at least 0, not -1")),
+        ({"topic": "a", "open_files": ["a", 5]}, ("open_files[1]", "open_files[1] must be text, not 5")),
+        (
+            {"topic": "a", "open_files": ["a", "b", "c"]},
+            ("open_files", 'open_files must be a list of at most 2 items, each text, not ["a", "b", "c"]'),
+        ),
+        ({"topic": "a", "metadata": {}}, ("metadata.n", "metadata.n is required")),
+        (
+            {"topic": "a", "metadata": {"n": "x"}},
+            ("metadata.n", 'metadata.n must be a whole number or null, not "x"'),
+        ),
+        ({"topic": "a", "ids": 5}, ("ids", "ids must be text or a list of whole numbers, not 5")),
+        ({"topic": "a", "flag": "yes"}, ("flag", 'flag must be true or false, not "yes"')),
+        ({"topic": "a", "code": "long"}, ("code", 'code must be text of at most 3 characters, not "long"')),
+        ({"topic": "a", "name": "A"}, ("name", 'name must be text that matches ^[a-z]+$, not "A"')),
+        ({"topic": "a", "again": [1, 1]}, ("again", "again must be a list without repetitions, not [1, 1]")),
+        ({"topic": None}, ("topic", "topic must be text, not null")),
+    ],
+)
+def test_faults_of_arguments(value: object, expected: tuple[str, str]) -> None:
+    assert schema.errors(STRICT, value) == (expected,)
+
+
+def test_an_unknown_name_without_a_neighbour_lists_the_known_ones() -> None:
+    ((field, sentence),) = schema.errors(STRICT, {"topic": "a", "qqq": 1})
+    assert field == "qqq"
+    assert sentence.startswith("qqq is not known; pick from topic, limit, offset")
+
+
+def test_a_long_value_is_cut_and_odd_ones_do_not_raise() -> None:
+    ((_, sentence),) = schema.errors(STRICT, {"topic": ["x" * 1000]})
+    assert len(sentence) < 120
+    assert schema.errors(STRICT, {"topic": "\ud800"}) == ()
+    assert schema.errors(STRICT, {"topic": "a", "limit": float("nan")})
+    assert schema.errors(STRICT, {"topic": {1, 2}})
+
+
+def test_every_fault_is_told_once() -> None:
+    faults = schema.errors(STRICT, {"limit": 0, "flag": 1, "x": 1, "y": 2})
+    assert sorted(field for field, _ in faults) == ["flag", "limit", "topic", "x", "y"]
