@@ -1,0 +1,76 @@
+"""What a file of the store may be called. Pure: nothing is looked up on disk.
+
+A path is relative to the store, with `/`. It may not leave the store nor name anything of Git's in any disguise that
+some file system would accept: letter case, invisible characters, trailing dots and spaces, streams, 8.3 names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+
+from filemem.errors import BadInput
+
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?", re.IGNORECASE)
+_GIT_SHORT = re.compile(r"gi[^.]{0,4}~[0-9]+")  # what an 8.3 file system calls .git, .gitmodules, ...
+_CONTROL = ("Cc", "Cs", "Zl", "Zp")  # control characters, undecodable bytes, line and paragraph separators
+MAX_DEPTH = 16  # folders; topics make two or three
+
+
+def check_path(path: str, *, writing: bool = False) -> tuple[str, ...]:
+    """Split a store-relative path, or say why it may not be used.
+
+    Args:
+        path: relative to the store, with `/`.
+        writing: also refuse names that only other systems reserve.
+
+    Raises:
+        BadInput: it leaves the store, reaches into a Git directory in any disguise, or is no portable name.
+    """
+    parts = tuple(path.split("/"))
+    reason = _bad_path(path, parts) or (writing and _bad_new_path(parts))
+    if reason:
+        raise BadInput(
+            f"{path[:200]!r} {reason}",
+            "give a path inside the store, like decisions/auth/20250101-use-jwt-k3f9w2ma.md",
+            field="path",
+        )
+    return parts
+
+
+def is_record(name: str) -> bool:
+    """Whether a file of this name (last part of its path) is a record."""
+    lowered = name.lower()
+    return lowered.endswith(".md") and lowered != "readme.md" and not name.startswith(".")
+
+
+def is_private(path: str) -> bool:
+    """Whether a store-relative path lies in the folder that is never committed."""
+    return path.split("/", 1)[0].casefold() == "private"
+
+
+def _bad_path(path: str, parts: tuple[str, ...]) -> str:
+    if not path or path.startswith("/") or "\\" in path or re.match(r"[A-Za-z]:", path):
+        return "is not a relative path with /"
+    if any(unicodedata.category(c) in _CONTROL for c in path):
+        return "holds control characters"
+    if any(part in ("", ".", "..") for part in parts):
+        return "leaves the store or has empty parts"
+    if any(_is_git(part) for part in parts):
+        return "reaches into a Git directory or Git's own files"
+    return ""
+
+
+def _bad_new_path(parts: tuple[str, ...]) -> str:
+    if any(_DEVICE.fullmatch(part) or part.endswith((".", " ")) or ":" in part for part in parts):
+        return "has a name that other systems reserve"
+    if any(len(os.fsencode(part)) > 255 for part in parts) or len(parts) > MAX_DEPTH:
+        return "is too long"
+    return ""
+
+
+def _is_git(part: str) -> bool:
+    visible = "".join(c for c in unicodedata.normalize("NFKC", part) if unicodedata.category(c) != "Cf")
+    plain = visible.split(":")[0].casefold().rstrip(". ")
+    return plain.startswith(".git") or bool(_GIT_SHORT.match(plain))

@@ -1,0 +1,287 @@
+"""The facade: everything filemem does, once, for the command line, MCP, HTTP and Python alike.
+
+A save in one straight line: `changing.save` checks the fields and works out what they supersede, `saving.Saver` brings
+the file and the commit into the repository, `Index.push` makes it searchable.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from filemem.errors import BadInput, BrokenStore, Locked
+from filemem.index import IndexDamaged
+from filemem.memory import changing, checking, searching, syncing, telling, writing
+from filemem.memory.store import Store
+from filemem.memory.syncing import Look
+from filemem.memory.values import History, Results, Revision, Saved, Similar, Step, Topic
+from filemem.query import Filter, Hit, fold, parse_moment
+from filemem.record import OUTCOMES, STATUSES, TYPES, Problem, topic_key
+
+__all__ = ["History", "Hit", "Memory", "Results", "Revision", "Saved", "Similar", "Step", "Topic"]
+
+Progress = Callable[[int, int], object]  # records done, records in all
+MOST_HITS = 1_000
+_Answer = TypeVar("_Answer")
+MODES = ("hybrid", "keyword", "vector")
+
+
+class Memory:
+    """The memory of one Git work tree. Safe to use from several threads; one call at a time is at work."""
+
+    def __init__(self, store: Store, progress: Progress | None = None) -> None:
+        self._store = store
+        self._progress = progress
+        self._lock = threading.RLock()  # one call at a time
+        self._syncing = threading.RLock()  # of its own: a search does not wait for an index that is being built
+        self._closing: list[Callable[[], None]] = []
+        self.trouble: str | None = None  # why the last look at the files failed, if it did
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        store: str | None = None,
+        serving: bool = False,
+        progress: Progress | None = None,
+    ) -> Memory:
+        """Open the memory that a folder belongs to, finish what a crash left, and catch up with the files.
+
+        Args:
+            folder: any folder of the work tree.
+            store: folder of records, or None for the configured one.
+            serving: a watcher will keep the index in step; keep helpers alive between saves.
+            progress: told how far long work is.
+
+        Raises:
+            NotFound: no repository.
+            BadInput: settings or store that cannot be used.
+            BrokenStore: the repository cannot be used.
+        """
+        memory = cls(Store.open(folder, store, serving=serving), progress)
+        try:
+            memory._store.saver.replay(thorough=serving)
+            if not serving and not syncing.is_current(memory._store):
+                memory.sync()
+        except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
+            memory.trouble = error.message
+        return memory
+
+    @property
+    def folder(self) -> Path:
+        """The folder of records."""
+        return self._store.folder
+
+    def on_close(self, action: Callable[[], None]) -> None:
+        """Run something before the parts are closed."""
+        self._closing.append(action)
+
+    def close(self) -> None:
+        """Commit what is batched and release everything."""
+        for action in self._closing:
+            action()
+        with self._lock:
+            self._store.close()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def save(self, **fields: Any) -> Saved:
+        """Save a decision (topic, decision, reasoning), a checkpoint (summary) or an observation (text, title).
+
+        Args:
+            fields: as docs/format.md names them; `type` where the fields alone do not tell.
+
+        Raises:
+            BadInput: a field is wrong, missing, or looks like a secret.
+            NotFound: an edge points to nothing.
+            Conflict: the topic is forked and nothing says which decisions are replaced.
+        """
+        return self._ask(lambda: changing.save(self._store, fields))
+
+    def update(self, id: str, **fields: Any) -> Saved:  # noqa: A002  the tools' word
+        """Append what came of a decision (outcome, reason), or change status, title, text or tags.
+
+        Raises:
+            BadInput, NotFound, Conflict: as `filemem.memory.changing.update` says.
+        """
+        return self._ask(lambda: changing.update(self._store, id, fields))
+
+    def delete(self, id: str, *, reason: str = "") -> Saved:  # noqa: A002
+        """Remove a record by a commit; history keeps it.
+
+        Raises:
+            NotFound, Conflict: as `filemem.memory.changing.delete` says.
+        """
+        return self._ask(lambda: changing.delete(self._store, id, reason))
+
+    def search(
+        self, query: str = "", *, limit: int = 10, offset: int = 0, mode: str = "hybrid", **restrictions: Any
+    ) -> Results:
+        """Find records, best first; without a query the newest first.
+
+        Args:
+            query: words, "phrases", -exclusions, and restrictions such as topic:caching or is:live.
+            limit: 1 to 1,000 hits.
+            offset: hits to pass over.
+            mode: hybrid, keyword or vector.
+            restrictions: type, topic, tag, outcome, status, agent, branch (one or several words), since, until
+                (a date or an age such as 2w), path, live.
+
+        Raises:
+            BadInput: a restriction that cannot be read.
+        """
+        wanted = _filter(restrictions, self._store.clock())
+        text = writing.text("query", query)
+        for name, value, most in (("limit", limit, MOST_HITS), ("offset", offset, 1_000_000)):
+            if not isinstance(value, int) or isinstance(value, bool) or not (name == "limit") <= value <= most:
+                raise BadInput(f"{name} must be a whole number up to {most:,}, not {value!r}", field=name)
+        if mode not in MODES:
+            raise BadInput(f"mode must be one of {', '.join(MODES)}, not {mode!r}", field="mode")
+        found = self._ask(lambda: searching.search(self._store, text, wanted, limit=limit, offset=offset, mode=mode))
+        trouble = "; ".join(part for part in (found.degraded, self.trouble or "") if part)
+        return Results(found.hits, trouble, found.note)
+
+    def get(self, *ids: str) -> tuple[Hit, ...]:
+        """Return whole records by id, unique start of a short id, or path.
+
+        Raises:
+            BadInput: no id given.
+            NotFound: one that does not exist.
+        """
+        if not ids:
+            raise BadInput("no id given", "give id or ids", field="ids")
+        store = self._store
+        return self._ask(lambda: searching.present(store, [changing.find(store, one) for one in ids]))
+
+    def history(self, topic_or_id: str) -> History:
+        """Tell how a topic was decided, oldest first.
+
+        Raises:
+            NotFound: neither a topic nor a decision.
+        """
+        return self._ask(lambda: telling.history(self._store, topic_or_id))
+
+    def timeline(self, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5) -> Results:
+        """Tell what was saved around a record, a time, or the best hit of a query.
+
+        Raises:
+            BadInput, NotFound: as `filemem.memory.telling.timeline` says.
+        """
+        return self._ask(
+            lambda: telling.timeline(
+                self._store, anchor=anchor, query=query, depth_before=depth_before, depth_after=depth_after
+            )
+        )
+
+    def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
+        """Return the checkpoint to go on from, and a note where it is another branch's or author's."""
+        return self._ask(lambda: telling.latest_checkpoint(self._store, branch))
+
+    def topics(self, prefix: str = "") -> tuple[Topic, ...]:
+        """List topics with what holds today."""
+        return self._ask(lambda: telling.topics(self._store, prefix))
+
+    def check(self, *paths: str) -> tuple[int, tuple[Problem, ...]]:
+        """Read every record and say what is wrong.
+
+        Raises:
+            NotFound: a path that holds no record.
+        """
+        with self._lock:
+            return checking.check(self._store, paths)
+
+    def sync(self, *, full: bool = False, hints: Iterable[str] = ()) -> Look:
+        """Finish what waits for the repository, and bring the index in step with the files.
+
+        Args:
+            full: look at every file, not only where a folder's time changed.
+            hints: absolute paths that may have changed.
+
+        Raises:
+            BrokenStore: the index folder cannot be written.
+        """
+        with self._syncing:
+            saver = self._store.saver
+            saver.replay(thorough=full)
+            if saver.due() == 0:
+                saver.flush()
+            if full and self._store.serving and not saver.pending():
+                self._store.repo.maintain()
+            try:
+                return syncing.catch_up(self._store, full=full, hints=hints, progress=self._progress)
+            except IndexDamaged:
+                return syncing.rebuild(self._store, progress=self._progress)
+
+    def rebuild(self) -> Look:
+        """Build the index anew from the files; the old one serves until the switch."""
+        with self._syncing:
+            return syncing.rebuild(self._store, progress=self._progress)
+
+    def status(self) -> dict[str, Any]:
+        """Say how the memory stands: counts, index, what waits for a commit, problems."""
+        return self._ask(lambda: {**telling.status(self._store), "degraded": self.trouble or ""})
+
+    def _ask(self, question: Callable[[], _Answer]) -> _Answer:
+        """Answer from the index; where that is damaged, build it anew and answer then."""
+        with self._lock:
+            try:
+                return question()
+            except IndexDamaged:
+                try:
+                    self.sync(full=True)
+                except BrokenStore as error:
+                    self.trouble = error.message
+                    self._store.do_without_index()
+                return question()
+
+
+def _filter(restrictions: Mapping[str, Any], now: int) -> Filter:
+    """Read the restrictions of a search.
+
+    Raises:
+        BadInput: an unknown one, or a value that it does not take.
+    """
+    words: dict[str, tuple[str, Callable[[str], str], tuple[str, ...]]] = {
+        "type": ("types", str.casefold, TYPES),
+        "topic": ("topics", topic_key, ()),
+        "tag": ("tags", fold, ()),
+        "outcome": ("outcomes", writing.outcome_word, OUTCOMES),
+        "status": ("statuses", str.casefold, STATUSES),
+        "agent": ("agents", fold, ()),
+        "branch": ("branches", str, ()),
+    }
+    values: dict[str, Any] = {}
+    for name, value in restrictions.items():
+        if value is None:
+            continue
+        if name in words:
+            field, read, allowed = words[name]
+            given = [word for word in writing.lines(name, value) if (name, word) != ("type", "all")]
+            values[field] = tuple(read(word) for word in given)
+            if wrong := [word for word in values[field] if allowed and word not in allowed]:
+                raise BadInput(f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}", field=name)
+        elif name in ("since", "until"):
+            values[name] = parse_moment(writing.line(name, value), now, end=name == "until")
+            if values[name] is None:
+                hint = "a date such as 2025-11-20, a time, or an age such as 3d, 2w, 6m"
+                raise BadInput(f"{name}: cannot read {value!r}", hint, field=name)
+        elif name == "path":
+            values[name] = writing.line(name, value)
+        elif name == "live":
+            if not isinstance(value, bool):
+                raise BadInput(f"live must be true or false, not {value!r}", field=name)
+            values[name] = value
+        else:
+            known = ", ".join((*words, "since", "until", "path", "live"))
+            raise BadInput(f"search has no restriction {name!r}", f"it takes {known}", field=name)
+    return Filter(**values)

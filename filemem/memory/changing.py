@@ -1,0 +1,291 @@
+"""What a save, an update and a delete do, from checked fields to the answer. The order of a save is `saving`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+from filemem import query
+from filemem.documents import Birth, Node, doc_of, node_of
+from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
+from filemem.files import blob_id
+from filemem.memory import searching, writing
+from filemem.memory.saving import BATCH, COMMIT
+from filemem.memory.store import Store
+from filemem.memory.values import Saved, Similar
+from filemem.record import (
+    CHECKPOINT,
+    DECISION,
+    EDGE_KINDS,
+    Outcome,
+    Record,
+    parse,
+    record_path,
+    render,
+    topic_key,
+)
+from filemem.repo import Message
+
+NEAR = 5  # records looked at for likeness
+
+
+def save(store: Store, fields: Mapping[str, object]) -> Saved:
+    """Check, write, commit and index one record.
+
+    Raises:
+        BadInput: a field is wrong or missing, or looks like a secret.
+        NotFound: an edge points to nothing.
+        Conflict: the topic is forked and nothing says which decisions are replaced.
+    """
+    kind, given = writing.check(fields)
+    allowed = writing.refuse_secrets(given)
+    given |= {name: resolve_all(store, name, given[name]) for name in EDGE_KINDS if given.get(name)}
+    given.setdefault("agent", store.config.agent)
+    if kind == CHECKPOINT:
+        given.setdefault("branch", store.repo.branch() or "")
+    with store.saver.exclusive():
+        if kind == DECISION:
+            given["supersedes"] = _supersedes(store, given)
+        record = writing.compose(kind, given, store.clock(), store.entropy())
+        record = replace(record, secrets_allowed=allowed)
+        record = replace(record, path=record_path(record))
+        data = render(record)
+        done = store.saver.put(record.path, data, _message(record, record.title), policy=_policy(store, kind))
+        degraded = _index(store, record.path, data, done.commit)
+    superseded = record.supersedes or ()
+    on = f" on {record.topic}" if kind == DECISION else ""
+    replaced = f", replacing {len(superseded)}" if superseded and record.status in ("accepted", "deprecated") else ""
+    return Saved(
+        id=record.id,
+        type=kind,
+        path=f"{store.files.store}/{record.path}",
+        message=f"{kind.capitalize()} saved{on}{replaced}",
+        commit=done.commit or "",
+        pending=done.pending or "",
+        superseded=superseded,
+        similar=_similar(store, record),
+        degraded=degraded,
+    )
+
+
+def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
+    """Append an outcome, or change keys, heading or text of one record; only the lines that must change do.
+
+    Raises:
+        BadInput: nothing to change, or a field that this record's type does not take.
+        NotFound: no such record.
+        Conflict: the file cannot be amended as it is.
+    """
+    node = find(store, reference)
+    record = store.read(node.path, node.birth.path).record
+    if record is None:
+        raise NotFound(f"{reference}: the file {node.path} is gone", "git log shows what became of it")
+    given = {name: value for name, value in fields.items() if value is not None}
+    changes, told = _amendments(store, record, given)
+    writing.refuse_secrets(given)
+    with store.saver.exclusive():
+        message = _message(record, told, subject=f"{_scope(record)}: {told}")
+        done = store.saver.amend(node.path, message, policy=_policy(store, node.type), **changes)
+        degraded = _index(store, node.path, store.bytes_of(node.path), "", birth=node.birth)
+    return Saved(
+        id=node.id,
+        type=node.type,
+        path=f"{store.files.store}/{node.path}",
+        message=f"Updated {node.id}: {told}",
+        commit=done.commit or "",
+        pending=done.pending or "",
+        degraded=degraded,
+    )
+
+
+def delete(store: Store, reference: str, reason: str) -> Saved:
+    """Remove one record by a commit.
+
+    Raises:
+        NotFound: no such record.
+        Conflict: the file has edits that are not committed.
+    """
+    node = find(store, reference)
+    told = writing.line("reason", reason)
+    record = store.read(node.path, node.birth.path).record
+    shown = record or Record(id=node.id, type=node.type, title=node.title, topic=node.topic)
+    with store.saver.exclusive():
+        subject = f"{_scope(shown)}: delete {shown.title}" + (f" ({told})" if told else "")
+        message = _message(shown, "", subject=subject)
+        done = store.saver.remove(node.path, message, policy=_policy(store, node.type))
+        degraded = _told(lambda: store.index.push_removed(node.path))
+    kept = "Git history keeps it" if done.commit or node.birth.commit else "it was never committed, so nothing keeps it"
+    return Saved(
+        id=node.id,
+        type=node.type,
+        path=f"{store.files.store}/{node.path}",
+        message=f"Deleted {node.id}; {kept}",
+        commit=done.commit or "",
+        pending=done.pending or "",
+        degraded=degraded,
+    )
+
+
+def find(store: Store, reference: str) -> Node:
+    """Find one record by id, unique start of its short id, or path.
+
+    Raises:
+        NotFound: nothing, or more than one record, answers to it.
+    """
+    wanted = writing.line("id", reference).strip()
+    inside = wanted.removeprefix(f"{store.files.store}/")
+    found = store.lookup("id", [wanted]) or store.lookup("path", [inside])
+    if not found and wanted:
+        found = [Node.loads(text) for text in store.index.by_prefix("short", wanted.casefold())]
+    exact = [node for node in found if node.id == wanted] or found
+    if len({node.id for node in exact}) == 1:
+        return exact[0]
+    if exact:
+        names = ", ".join(sorted(node.id for node in exact)[:5])
+        raise NotFound(f"{len(exact)} records begin with {wanted!r}: {names}", "give more of the id")
+    near = get_close_matches(wanted, [node.id for node in store.nodes()], n=3, cutoff=0.5) if wanted else []
+    raise NotFound(
+        f"no record {wanted!r}", f"did you mean {' or '.join(near)}?" if near else "filemem search lists what there is"
+    )
+
+
+def resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
+    """Turn the references of an edge into ids; a file without an id is named by its path.
+
+    Raises:
+        NotFound: one that points to nothing, or to no decision; names the field.
+    """
+    ids = []
+    for reference in references:
+        try:
+            node = find(store, reference)
+        except NotFound as error:
+            raise NotFound(f"{field}: {error.message}", error.hint) from None
+        if node.type != DECISION:
+            raise BadInput(f"{field}: {node.id} is a {node.type}; edges lead to decisions", field=field)
+        ids.append(node.path if node.id.startswith("file_") else node.id)
+    return tuple(dict.fromkeys(ids))
+
+
+def _supersedes(store: Store, given: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a new decision replaces: what it says, else the heads of its topic."""
+    if "supersedes" in given:
+        return tuple(given["supersedes"])
+    key = topic_key(given["topic"])
+    if not key:
+        raise BadInput("topic has no letters or digits", "name what the decision is about", field="topic")
+    resolved, around = searching.neighbourhood(store, store.lookup("topic", [key]))
+    heads = resolved.next_supersedes(key)
+    merged = set(given.get("synthesizes", ()))
+    if len(heads) > 1 and not merged:
+        raise Conflict(
+            f"topic {given['topic']} is forked: {len(heads)} decisions hold at once",
+            "read them, then save again with supersedes or synthesizes naming those that this one replaces",
+            heads=heads,
+        )
+    chosen = [head for head in heads if not merged or len(heads) == 1 or head in merged]
+    return tuple(around[head].path if head.startswith("file_") else head for head in chosen)
+
+
+def _amendments(store: Store, record: Record, given: Mapping[str, object]) -> tuple[dict[str, Any], str]:
+    """The arguments of `amend`, and what they do in a few words."""
+    outcome, reason = given.get("outcome"), writing.line("reason", given.get("reason", ""))
+    decision = record.type == DECISION
+    changes: dict[str, Any] = {}
+    told: list[str] = []
+    keys: dict[str, object] = {}
+    if not decision and (wrong := next((name for name in ("outcome", "reason", "status") if name in given), None)):
+        raise BadInput(f"a {record.type} has no {wrong}; only decisions do", field=wrong)
+    if outcome is not None:
+        word = writing.outcome_word(outcome)
+        changes["outcome"] = Outcome(store.clock(), word, reason)
+        told.append(f"{word}: {reason}" if reason else word)
+    elif reason:
+        raise BadInput("a reason needs the outcome it explains", "give outcome as well", field="outcome")
+    if "status" in given:
+        keys["status"] = writing.FIELDS[DECISION]["status"]("status", given["status"])
+        told.append(str(keys["status"]))
+    if "tags" in given:
+        keys["tags"] = list(writing.lines("tags", given["tags"]))
+        told.append("tags")
+    if keys:
+        changes["keys"] = keys
+    for name, read in (("title", writing.line), ("text", writing.text)):
+        if name in given:
+            changes[name] = read(name, given[name])
+            told.append(f"{name} revised")
+    if not changes:
+        raise BadInput("nothing to update", "give outcome and reason, status, title, text or tags", field="outcome")
+    return changes, ", ".join(told)
+
+
+def _index(store: Store, path: str, data: bytes, commit: str | None, birth: Birth | None = None) -> str:
+    """Make a record searchable at once, by every process; what goes wrong is told and never fails the save."""
+    record = parse(data, path, birth.path if birth else "").record
+    if record is None:
+        return ""
+    if birth is None:
+        author = store.repo.identity()[0].name if commit else ""
+        birth = Birth(commit, author, record.agent, store.repo.time_of(commit), path) if commit else Birth()
+    node = node_of(record, birth, lambda reference: _known(store, reference))
+    doc = doc_of(record, blob_id(data, store.repo.hash_name), node)
+    return _told(lambda: store.index.push(doc))
+
+
+def _known(store: Store, reference: str) -> str | None:
+    nodes = store.lookup("id", [reference]) or store.lookup("path", [reference])
+    return nodes[0].id if nodes else None
+
+
+def _told(write: Any) -> str:
+    try:
+        write()
+    except BrokenStore as error:
+        return f"saved, but not searchable yet: {error.message}"
+    return ""
+
+
+def _similar(store: Store, record: Record) -> tuple[Similar, ...]:
+    """What is known already and says nearly the same, except what this record replaces."""
+    if record.type == CHECKPOINT:
+        return ()
+    text = f"{record.title}\n{record.text}"
+    terms, _ = query.parse(text)
+    kind = query.Filter(types=(record.type,))
+    found = store.index.candidates(terms, kind, NEAR * 4).candidates
+    skip = {record.id, *(record.supersedes or ())}
+    nodes = {one.id: (Node.loads(one.node), one.cosine) for one in found[: NEAR * 4] if one.id not in skip}
+    others = []
+    for node, cosine in nodes.values():
+        other = store.read(node.path, node.birth.path).record
+        if other is not None:
+            others.append((node.id, f"{other.title}\n{other.text}", cosine))
+    near = query.similar(text, others)[:NEAR]
+    return tuple(_hint(nodes[one.id][0], one.likeness) for one in near)
+
+
+def _hint(node: Node, likeness: float) -> Similar:
+    if node.type == DECISION:
+        text = f"if it is about the same thing, reuse the topic {node.topic!r} or give builds_on"
+    else:
+        text = "says nearly the same; update it instead of saving it twice"
+    return Similar(node.id, node.title, node.topic if node.stated else "", likeness, text)
+
+
+def _policy(store: Store, kind: str) -> str:
+    """A one-shot command has no later saves to wait for."""
+    policy = store.config.policy[kind]
+    return COMMIT if policy == BATCH and not store.serving else policy
+
+
+def _scope(record: Record) -> str:
+    return f"{record.type}({record.topic})" if record.type == DECISION and record.topic else record.type
+
+
+def _message(record: Record, body: str, subject: str = "") -> Message:
+    trailers = [("Filemem-Id", record.id)]
+    trailers += [("Supersedes", old) for old in record.supersedes or ()] if not subject else []
+    trailers += [("Agent", record.agent)] if record.agent else []
+    return Message(subject or f"{_scope(record)}: {body}", tuple(trailers))

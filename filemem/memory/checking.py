@@ -1,0 +1,121 @@
+"""What is wrong with the records: every file read afresh, each alone and then all together. The index is not asked."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from filemem import secrets
+from filemem.documents import Birth, Node, node_of
+from filemem.errors import NotFound
+from filemem.memory import graph
+from filemem.memory.store import Store
+from filemem.record import DECISION, Problem, Record, derived_id, reference_index, resolve_reference, short_id
+
+HIDDEN = {
+    **dict.fromkeys(range(0x202A, 0x202F), "a direction override"),
+    **dict.fromkeys(range(0x2066, 0x206A), "a direction isolate"),
+    **dict.fromkeys(range(0xE0000, 0xE0080), "a tag character"),
+    0x200B: "a zero-width space",
+}  # code points that a reviewer does not see
+
+
+def check(store: Store, paths: Iterable[str]) -> tuple[int, tuple[Problem, ...]]:
+    """Read every record and say what is wrong.
+
+    Args:
+        store: the parts.
+        paths: report only these files or folders (store-relative or below the work tree); all where none is given.
+
+    Returns:
+        How many files were read, and the problems by path and line.
+
+    Raises:
+        NotFound: a path that holds no record.
+    """
+    manifest, problems = store.files.scan({}, hash_name=store.repo.hash_name)
+    records: dict[str, Record] = {}
+    for path in manifest:
+        data = store.bytes_of(path)
+        parsed = store.read(path)
+        problems += parsed.problems
+        if parsed.record is not None:
+            records[path] = parsed.record
+            problems += _text_problems(path, data, parsed.record)
+    problems += _together(store, records)
+    wanted = [_relative(store, path, manifest) for path in paths]
+    shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
+    prefix = f"{store.files.store}/"
+    named = [replace(problem, path=prefix + problem.path) for problem in shown]
+    return len(manifest), tuple(sorted(named, key=lambda p: (p.path, p.line, p.code, p.message)))
+
+
+def _relative(store: Store, path: str, manifest: Iterable[str]) -> str:
+    inside = path.strip("/").removeprefix(f"{store.files.store}/") if path.strip("/") != store.files.store else ""
+    if inside and not any(known == inside or known.startswith(f"{inside}/") for known in manifest):
+        raise NotFound(f"{path}: no record there", f"name a file or folder below {store.files.store}/")
+    return inside
+
+
+def _text_problems(path: str, data: bytes, record: Record) -> Iterable[Problem]:
+    text = data.decode(errors="replace")
+    for secret in secrets.find(text):
+        level = "hint" if record.secrets_allowed else "error"
+        word = "was allowed by its author" if record.secrets_allowed else "take it out, and revoke it"
+        yield Problem(path, secret.line, "secret", level, f"this looks like a secret ({secret.kind}): {word}")
+    for number, row in enumerate(text.splitlines(), 1):
+        found = next((HIDDEN[ord(char)] for char in row if ord(char) in HIDDEN), None) if not row.isascii() else None
+        if found:
+            yield Problem(path, number, "hidden-character", "warning", f"holds {found}, which nobody sees in review")
+
+
+def _together(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:
+    """What can be seen only across files: ids used twice, links to nothing, circles, forks."""
+    past = store.past()
+    births = past.births
+    owner: dict[str, str] = {}
+    for path, record in sorted(records.items(), key=lambda item: (_age(item[1], births), item[0])):
+        first = owner.setdefault(record.id, path)
+        if first != path:
+            text = (
+                f"the id {record.id} belongs to {first}; this file is known as {derived_id(path)}: give it its own id"
+            )
+            yield Problem(path, 1, "duplicate-id", "error", text)
+    unique = {p: r if owner[r.id] == p else replace(r, id=derived_id(p)) for p, r in records.items()}
+    index = reference_index(list(unique.values()))
+    nodes = {
+        p: node_of(r, births.get(p, Birth()), lambda ref: resolve_reference(ref, index)) for p, r in unique.items()
+    }
+    by_id = {node.id: node for node in nodes.values() if node.type == DECISION}
+    gone = _gone(by_id, {node.id for node in nodes.values()})
+    resolved = graph.resolve(by_id.values(), removed=_removed(gone, past.removed), unrelated=store.unrelated)
+    for flaw in resolved.problems:
+        yield Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message)
+    for node in by_id.values():
+        for kind, target, _ in node.edges:
+            if target in gone and kind != "synthesizes":
+                yield Problem(node.path, 1, "dangling-edge", "warning", f"{kind}: there is no record {target}")
+    topics: dict[str, Node] = {node.key: node for node in by_id.values() if node.key}
+    for key, node in sorted(topics.items()):
+        heads = resolved.chain(key).heads
+        if len(heads) > 1:
+            others = ", ".join(by_id[head].path for head in heads[:-1])
+            text = f"topic {node.topic} is forked: {others} also hold; save a decision that supersedes them"
+            yield Problem(by_id[heads[-1]].path, 1, "forked-topic", "warning", text)
+
+
+def _age(record: Record, births: Mapping[str, Birth]) -> int:
+    birth = births.get(record.path)
+    return birth.at if birth else record.created or 1 << 62
+
+
+def _gone(nodes: Mapping[str, Node], known: set[str]) -> set[str]:
+    targets = {t for node in nodes.values() for t in (*graph.supersession(node), *(edge[1] for edge in node.edges))}
+    return targets - known
+
+
+def _removed(references: Iterable[str], paths: Iterable[str]) -> frozenset[str]:
+    """The references whose file Git's history shows to have been removed: by path, or by the id in its name."""
+    names = {part for path in paths for part in (path, posixpath.basename(path)[:-3].rpartition("-")[2])}
+    return frozenset(ref for ref in references if ref in names or short_id(ref) in names)

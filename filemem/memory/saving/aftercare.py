@@ -1,0 +1,73 @@
+"""Looking after commits that are already made: what a gc or a racing commit did to them.
+
+A user's `git commit` reads the index before it locks it, so it can drop or revert a path that we committed meanwhile.
+For one minute such a path is committed again. A record that left HEAD in any other way stays out: that was the user.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from filemem.memory.saving.work import Work
+from filemem.repo import Change, Entry, Message, NotNow
+
+MINUTE, HOUR = 60.0, 3600.0  # seconds: in which a dropped path counts as a race; in which objects are looked after
+
+
+def heal(work: Work, thorough: bool) -> list[str]:
+    """Put back objects that a gc took which had begun before our commit was made."""
+    objects: dict[str, bytes] = {}
+    for _, entry in work.repo.journal.recent(time.time(), HOUR if thorough else MINUTE):
+        objects |= entry.objects
+    count = work.repo.restore(objects)
+    return [f"wrote {count} missing Git objects again"] if count else []
+
+
+def recheck(work: Work) -> list[str]:
+    """Look whether a commit that raced with ours dropped or reverted our path, in HEAD or in the index."""
+    repo = work.repo
+    latest = {e.operation.path: e for _, e in repo.journal.recent(time.time(), MINUTE) if "blob" in e.marks}
+    for entry in repo.journal.entries():
+        latest.pop(entry.operation.path, None)
+    repaired = []
+    whole: dict[str, Entry] = {}
+    for path, entry in latest.items():
+        item = repo.item(path)
+        current, wanted = item.oid if item else "", entry.marks["blob"]
+        if not _stands(work, entry):
+            continue
+        if current == wanted:
+            whole[path] = entry
+        elif current in ("", entry.operation.old) and repo.history.is_ancestor(entry.marks.get("commit", "none")):
+            _commit_again(work, entry, current)
+            repaired.append(f"committed {path} again: another commit had dropped it")
+    index = repo.index_entries(list(whole))
+    for path, entry in whole.items():
+        wanted, now = entry.marks["blob"], index.get(path, "")
+        if now != wanted and now in ("", entry.operation.old):
+            repo.repair_index({path: ("100644", wanted) if wanted else None})
+            repaired.append(f"put {path} back into the index")
+    return repaired
+
+
+def _stands(work: Work, entry: Entry) -> bool:
+    """Whether the file is as the entry left it."""
+    disk = work.on_disk(work.in_store(entry.operation.path))
+    if disk is None or entry.data is None:
+        return disk is None and entry.data is None
+    return disk == entry.data
+
+
+def _commit_again(work: Work, entry: Entry, current: str) -> None:
+    operation, blob = entry.operation, entry.marks["blob"]
+    again = work.repo.journal.open(replace(operation, at=work.clock(), old=current), entry.data)
+    if blob in entry.objects:
+        work.repo.restore({blob: entry.objects[blob]})
+    with work.landed(again, None) as landed:
+        change = Change(operation.path, blob or None, current, before=current or None)
+        try:
+            work.commit([again], [change], Message(operation.subject, operation.trailers), landed)
+        except NotNow as wait:
+            work.wait(again, wait.reason, landed)
+    entry.file.unlink(missing_ok=True)

@@ -1,0 +1,229 @@
+"""What a save, an update and a removal do under the save lock, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from filemem.errors import BrokenStore, Conflict, FilememError, NotFound
+from filemem.files import is_private
+from filemem.memory.saving import replay
+from filemem.memory.saving.values import BATCH, IN_BATCH, Amendment, Saved
+from filemem.memory.saving.work import Edited, Landed, Work
+from filemem.repo import AMEND, PUT, REMOVE, Change, Entry, Message, Moved, NotNow
+
+_AGAIN = 5  # times an amend is worked out anew because HEAD moved under it
+_UNCOMMITTED = "the file is not committed yet; your next commit takes it along"
+
+
+class Operations:
+    """The three operations. Whoever calls holds the save lock, but for `put_file`."""
+
+    def __init__(self, work: Work) -> None:
+        self._work, self._files, self._repo = work, work.files, work.repo
+
+    # put
+
+    def put_file(self, path: str, data: bytes, replace: bool) -> Saved:
+        self._check_free(path, data, replace)
+        if is_private(path):
+            self._files.hide(path.split("/", 1)[0])
+        self._files.write(path, data)
+        return Saved(path, self._repo.blob_id(data))
+
+    def put(self, path: str, data: bytes, message: Message, policy: str, replace: bool) -> Saved:
+        work = self._work
+        seen = self._check_free(path, data, replace)
+        in_repo = work.in_repo(path)
+        attributes = self._repo.attributes(in_repo)
+        if obstacle := self._repo.obstacle(attributes):
+            self._files.write(path, data)
+            return Saved(path, self._repo.blob_id(data), None, obstacle)
+        item = self._repo.item(in_repo)
+        old = self._repo.blob(item.oid) if item else None
+        committed = self._repo.committed_form(data, old, attributes)
+        reason = work.gate() or (IN_BATCH if policy == BATCH and item is None else "")
+        if not reason and item and item.oid == self._repo.blob_id(committed) and seen == data:
+            return Saved(path, self._repo.blob_id(data), self._repo.head())
+        operation = work.operation(PUT, path, message, old=item.oid if item else "", seen=seen)
+        entry = self._repo.journal.open(operation, data)
+        if reason:
+            # A tracked file stays as it is for now: what is written into it, `git rebase --abort` would take back.
+            file = data if item is None else None
+            with self._all_or_nothing(entry, file, seen), work.landed(entry, file) as landed:
+                work.wait(entry, reason, landed)
+            return Saved(path, self._repo.blob_id(data), None, reason)
+        mode = "100755" if item and item.mode == b"100755" else "100644"
+        change = Change(in_repo, self._repo.blob_id(committed), operation.old, None, mode, operation.old or None)
+        return self._finish(entry, data, change, (committed,), message, seen)
+
+    def _finish(
+        self, entry: Entry, data: bytes, change: Change, blobs: tuple[bytes, ...], message: Message, seen: bytes | None
+    ) -> Saved:
+        """Land and commit one operation; where that fails, take the file back."""
+        path = self._work.in_store(change.path)
+        with self._all_or_nothing(entry, data, seen), self._work.landed(entry, data, blobs) as landed:
+            try:
+                commit = self._work.commit([entry], [change], message, landed)
+            except NotNow as wait:
+                return self._postpone(entry, data, wait, landed)
+        return Saved(path, self._repo.blob_id(data), commit)
+
+    @contextmanager
+    def _all_or_nothing(self, entry: Entry, data: bytes | None, seen: bytes | None) -> Iterator[None]:
+        """Where a step fails, make the file what it was (`seen`) and forget the entry: the caller learns of it.
+
+        Not where the commit is made already: then the error is about what came after, and a replay ends it.
+        """
+        try:
+            yield
+        except FilememError:
+            if self._repo.history.is_ancestor(entry.marks.get("commit", "none")):
+                raise
+            path = self._work.in_store(entry.operation.path)
+            with suppress(FilememError, OSError):
+                if self._work.on_disk(path) == data != seen:
+                    if seen is None:
+                        self._files.remove(path)
+                    else:
+                        self._files.write(path, seen)
+            self._repo.journal.drop(entry)
+            raise
+
+    def _postpone(self, entry: Entry, data: bytes | None, wait: NotNow, landed: Landed) -> Saved:
+        if wait.final:
+            self._repo.journal.drop(entry)
+        else:
+            self._work.wait(entry, wait.reason, landed)
+        blob = "" if data is None else self._repo.blob_id(data)
+        return Saved(self._work.in_store(entry.operation.path), blob, None, wait.reason)
+
+    # amend
+
+    def amend_file(self, path: str, amendment: Amendment, reason: str | None) -> Saved:
+        working = self.existing(path)
+        file = amendment.apply(self._work.edit, working, path)
+        if file != working:
+            self._files.write(path, file)
+        return Saved(path, self._repo.blob_id(file), None, reason)
+
+    def amend(self, path: str, amendment: Amendment, message: Message) -> Saved:
+        reason = self._work.gate()
+        unfinished = self.unfinished(path)
+        if unfinished and not reason:
+            replay.replay(self._work, thorough=False)
+        elif unfinished and unfinished[-1].operation.kind == PUT and self._repo.item(self._work.in_repo(path)) is None:
+            return self._amend_waiting(path, amendment, unfinished[-1], reason)
+        working = self._current(path)
+        if reason:
+            return self._amend_later(path, amendment, message, working, reason)
+        for _ in range(_AGAIN):
+            edited = self._work.amended(path, amendment, working)
+            if isinstance(edited, str):
+                return self.amend_file(path, amendment, edited)
+            if edited.file == working and edited.change.blob == edited.change.old:
+                return Saved(path, self._repo.blob_id(working), self._repo.head())
+            with suppress(Moved):
+                return self._amend_now(path, amendment, message, working, edited)
+        raise BrokenStore(f"{path} changes faster than it can be saved", "another program commits it in a loop")
+
+    def _amend_now(self, path: str, amendment: Amendment, message: Message, working: bytes, edited: Edited) -> Saved:
+        operation = self._work.operation(
+            AMEND, path, message, old=edited.change.old or "", seen=working, amendment=amendment
+        )
+        if self._files.read(path) != working:
+            raise Conflict(f"{path} is being edited right now", "save your edits, then try again")
+        entry = self._repo.journal.open(operation, edited.file)
+        return self._finish(entry, edited.file, edited.change, edited.blobs, message, working)
+
+    def _amend_later(self, path: str, amendment: Amendment, message: Message, working: bytes, reason: str) -> Saved:
+        item = self._repo.item(self._work.in_repo(path))
+        if item is None:
+            return self.amend_file(path, amendment, _UNCOMMITTED)
+        file = amendment.apply(self._work.edit, working, path)
+        operation = self._work.operation(
+            AMEND, path, message, old=item.oid, seen=self._work.on_disk(path), amendment=amendment
+        )
+        entry = self._repo.journal.open(operation, file)
+        with self._all_or_nothing(entry, None, None), self._work.landed(entry, None) as landed:
+            self._work.wait(entry, reason, landed)
+        return Saved(path, self._repo.blob_id(file), None, reason)
+
+    def _amend_waiting(self, path: str, amendment: Amendment, before: Entry, reason: str) -> Saved:
+        """Amend a new record that is itself still waiting: the two become one."""
+        working = self.existing(path)
+        file = amendment.apply(self._work.edit, working, path)
+        message = Message(before.operation.subject, before.operation.trailers)
+        entry = self._repo.journal.open(self._work.operation(PUT, path, message, seen=working), file)
+        with self._all_or_nothing(entry, file, working), self._work.landed(entry, file) as landed:
+            self._work.wait(entry, reason, landed)
+        self._repo.journal.drop(before)
+        return Saved(path, self._repo.blob_id(file), None, reason)
+
+    # remove
+
+    def remove(self, path: str, message: Message, force: bool) -> Saved:
+        work, in_repo = self._work, self._work.in_repo(path)
+        reason = work.gate()
+        item = self._repo.item(in_repo)
+        if item is None:
+            self.existing(path)
+            for entry in self.unfinished(path):
+                self._repo.journal.drop(entry)
+            self._files.remove(path)
+            return Saved(path, "")
+        if self.unfinished(path) and not reason:
+            replay.replay(work, thorough=False)
+            item = self._repo.item(in_repo) or item
+        on_disk = work.on_disk(path)
+        if not force:
+            self._check_clean(path, item.oid, self._current(path))
+        operation = work.operation(REMOVE, path, message, old=item.oid, seen=on_disk)
+        entry = self._repo.journal.open(operation, None)
+        with self._all_or_nothing(entry, None, on_disk), work.landed(entry, None) as landed:
+            if reason:
+                work.wait(entry, reason, landed)
+                return Saved(path, "", None, reason)
+            self._files.remove(path)
+            work.step("removed")
+            try:
+                change = Change(in_repo, None, item.oid, None, before=item.oid)
+                commit = work.commit([entry], [change], message, landed)
+            except NotNow as wait:
+                return self._postpone(entry, None, wait, landed)
+        return Saved(path, "", commit)
+
+    def _check_clean(self, path: str, committed: str, seen: bytes) -> None:
+        in_repo = self._work.in_repo(path)
+        head = self._repo.blob(committed) or b""
+        staged = self._repo.index_entries([in_repo]).get(in_repo, committed)
+        edited = self._repo.committed_form(seen, head, self._repo.attributes(in_repo)) != head
+        if (edited or staged != committed) and not self.unfinished(path):
+            raise Conflict(f"{path} has edits that are not committed", "commit or undo them first")
+
+    # shared
+
+    def _check_free(self, path: str, data: bytes, replace: bool) -> bytes | None:
+        """What stands at a path, if it may be replaced."""
+        seen = self._work.on_disk(path)
+        if seen is not None and seen != data and not replace:
+            raise Conflict(f"{path} exists already with other content", "choose another name, or update it")
+        return seen
+
+    def existing(self, path: str) -> bytes:
+        return self._files.read(path)
+
+    def _current(self, path: str) -> bytes:
+        """A file as reads show it: with what waits for it."""
+        waiting = replay.overlay(self._work)
+        if path not in waiting:
+            return self.existing(path)
+        found = waiting[path]
+        if found is None:
+            raise NotFound(f"there is no file {path}: its removal is waiting to be committed")
+        return found
+
+    def unfinished(self, path: str) -> list[Entry]:
+        wanted = (self._work.in_repo(path), self._repo.journal.worktree)
+        entries = self._repo.journal.entries()
+        return [e for e in entries if (e.operation.path, e.operation.worktree) == wanted]

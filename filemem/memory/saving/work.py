@@ -1,0 +1,233 @@
+"""One operation from the journal to the commit: the steps that saving and replaying share.
+
+Order is the safety: journal entry, blob and record are synced together and renamed in that order; then the index entry,
+the objects, HEAD; then the folders are synced and the objects looked at once more. Only then is a save acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
+from filemem.files import Files
+from filemem.memory.saving.values import Amendment, EditFunction
+from filemem.repo import Change, Entry, Loose, Message, Operation, Repo, together
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """What an amend comes to: new bytes for the file, for the commit, and for the index where that differs."""
+
+    file: bytes
+    change: Change
+    blobs: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What lies on disk for one operation: its blobs, and the waits for the folders that its names stand in."""
+
+    blobs: Sequence[Loose] = ()
+    barriers: Sequence[Callable[[], None]] = ()
+
+
+@dataclass(slots=True)
+class Work:
+    """The tools of one saver, and the steps built from them."""
+
+    files: Files
+    repo: Repo
+    clock: Callable[[], int]
+    edit: EditFunction
+    step: Callable[[str], None]
+
+    # looking
+
+    def in_repo(self, path: str) -> str:
+        """A store path from the top of the work tree."""
+        return f"{self.files.store}/{path}"
+
+    def in_store(self, path: str) -> str:
+        """A path from the top of the work tree, in the store."""
+        return path.removeprefix(f"{self.files.store}/")
+
+    def on_disk(self, path: str) -> bytes | None:
+        """The bytes of a file of the store; None where there is none."""
+        try:
+            return self.files.read(path)
+        except NotFound:
+            return None
+
+    def gate(self) -> str:
+        """Why commits must wait now, or ""."""
+        return self.repo.state(time.time())  # file times are the system's: no other clock would do
+
+    # the journal entry
+
+    def operation(
+        self,
+        kind: str,
+        path: str,
+        message: Message,
+        *,
+        old: str = "",
+        seen: bytes | None = None,
+        amendment: Amendment | None = None,
+    ) -> Operation:
+        """Describe an operation for the journal; `seen` is the file as it is now."""
+        return Operation(
+            kind,
+            self.in_repo(path),
+            self.repo.journal.worktree,
+            message.subject,
+            message.trailers,
+            self.clock(),
+            old=old,
+            seen="" if seen is None else self.repo.blob_id(seen),
+            edit=amendment.plain() if amendment else None,
+            pid=os.getpid(),
+            started=self.repo.lock.myself,
+        )
+
+    @contextmanager
+    def landed(self, entry: Entry, data: bytes | None, blobs: Sequence[bytes] = ()) -> Iterator[Landed]:
+        """Put journal entry, blobs and file on disk durably and in this order; `data` None leaves the file alone.
+
+        Raises:
+            BadInput: the path cannot be written.
+            BrokenStore: the disk refuses. Nothing of the operation is left then.
+        """
+        with ExitStack() as cleanup:
+            try:
+                yield self._land(entry, data, blobs, cleanup)
+            finally:
+                entry.close()
+
+    def _land(self, entry: Entry, data: bytes | None, blobs: Sequence[bytes], cleanup: ExitStack) -> Landed:
+        staged = None
+        loose: list[Loose] = []
+        try:
+            self.step("begin")
+            for content in blobs:
+                loose.append(self.repo.prepare(content))
+                cleanup.callback(loose[-1].discard)
+            if data is not None:
+                staged = self.files.stage(self.in_store(entry.operation.path), data)
+                cleanup.callback(staged.discard)
+            self.step("written")
+            together([entry.sync, *(each.sync for each in loose), *([staged.sync] if staged else [])])
+            self.step("synced")
+            entry.publish()
+            self.step("journal")
+            for each in loose:
+                each.publish()
+            self.step("blob")
+            if staged is not None:
+                staged.publish()
+                entry.mark("file", "written")
+                self.step("record")
+        except (OSError, FilememError) as error:
+            self.repo.journal.drop(entry)
+            if isinstance(error, OSError):
+                raise BrokenStore(f"{entry.operation.path}: {error.strerror}", "check the disk") from None
+            raise
+        return Landed(loose, [staged.sync_folders] if staged else [])
+
+    def write_blobs(self, contents: Sequence[bytes]) -> list[Loose]:
+        """Write blobs durably."""
+        loose = [self.repo.prepare(content) for content in contents]
+        for each in loose:
+            each.sync()
+            each.publish()
+        return loose
+
+    def commit(self, entries: Sequence[Entry], changes: Sequence[Change], message: Message, landed: Landed) -> str:
+        """Commit what has landed, hand its entries on, and return the commit's id. Errors as for `Repo.commit`."""
+
+        def note(name: str, value: str) -> None:
+            for entry in entries:
+                entry.mark(name, value)
+
+        try:
+            made = self.repo.commit(
+                changes,
+                message,
+                at=self.clock(),
+                blobs=landed.blobs,
+                barriers=(self.repo.journal.sync_folder, *landed.barriers),
+                gate=self.gate,
+                step=self.step,
+                note=note,
+            )
+            for entry, change in zip(entries, changes, strict=True):
+                entry.mark("blob", change.blob or "")
+                self.repo.journal.finish(entry, made.objects)
+        except OSError as error:
+            raise BrokenStore(f"{changes[0].path}: {error.strerror}", "check the disk") from None
+        finally:
+            for entry in entries:
+                entry.close()
+        self.step("done")
+        return made.commit
+
+    def wait(self, entry: Entry, reason: str, landed: Landed) -> None:
+        """Leave an operation in the journal, with the reason, durably."""
+        entry.mark("pending", reason)
+        together([entry.sync, self.repo.journal.sync_folder, *landed.barriers])
+        entry.close()
+        self.step("pending")
+
+    # amending
+
+    def amended(self, path: str, amendment: Amendment, working: bytes, *, applied: bool = False) -> Edited | str:
+        """Work out an amend of a file whose current bytes are `working`.
+
+        Args:
+            path: relative to the store.
+            amendment: the change.
+            working: the file as it is.
+            applied: whether the file has the change already, and only its committed version lacks it.
+
+        Returns:
+            What to write and commit, or the reason why only the file can be changed.
+
+        Raises:
+            Conflict: the change fits the file but not its committed version.
+        """
+        in_repo = self.in_repo(path)
+        item = self.repo.item(in_repo)
+        attributes = self.repo.attributes(in_repo)
+        reason = "the file is not committed yet; your next commit takes it along" if item is None else ""
+        if reason or (reason := self.repo.obstacle(attributes)):
+            return reason
+        assert item is not None  # noqa: S101 - the reason above
+        head = self.repo.blob(item.oid) or b""
+        file = working if applied else amendment.apply(self.edit, working, path)
+        if not applied and self.repo.committed_form(working, head, attributes) == head:
+            committed = self.repo.committed_form(file, head, attributes)
+        else:
+            committed = self._apply_to("committed", amendment, head, path)
+        blob = self.repo.blob_id(committed)
+        staged_now = self.repo.index_entries([in_repo]).get(in_repo)
+        staged, blobs = None, [committed]
+        if staged_now is None:
+            staged = ""  # the user has staged its removal: that stays theirs
+        elif staged_now not in (item.oid, blob):
+            content = self._apply_to("staged", amendment, self.repo.blob(staged_now) or b"", path)
+            staged = self.repo.blob_id(content)
+            blobs.append(content)
+        change = Change(in_repo, blob, item.oid, staged, "100755" if item.mode == b"100755" else "100644", staged_now)
+        return Edited(file, change, tuple(blobs))
+
+    def _apply_to(self, version: str, amendment: Amendment, data: bytes, path: str) -> bytes:
+        try:
+            return amendment.apply(self.edit, data, path)
+        except (BadInput, Conflict) as error:
+            raise Conflict(
+                f"{path} has uncommitted edits, and the change does not fit its {version} version: {error.message}",
+                "commit or undo the edits first",
+            ) from None

@@ -1,0 +1,166 @@
+"""From a question to hits: ask the index, score, put in known order, then read the files of what is shown.
+
+What a hit shows comes from the file as it is now; the index only says where to look. Provenance comes from Git.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from filemem import query
+from filemem.chain import Graph
+from filemem.documents import Node
+from filemem.memory import graph
+from filemem.memory.store import Store
+from filemem.memory.values import Results
+from filemem.query import Filter, Hit, Placed, Provenance, Scored, Snippet, Terms
+from filemem.record import DECISION, Edge
+
+DEPTH = 100  # candidates asked of each index
+NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
+INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
+
+
+def search(
+    store: Store, text: str, given: Filter, *, limit: int, offset: int = 0, mode: str = "hybrid", recency: bool = True
+) -> Results:
+    """Answer a query.
+
+    Args:
+        store: the parts.
+        text: words, phrases, exclusions and restrictions as `filemem.query.parse` reads them; empty for the newest.
+        given: restrictions besides those in the text.
+        limit, offset: how many hits, and how many to pass over.
+        mode: hybrid, keyword or vector.
+        recency: whether age counts.
+    """
+    terms, stated = query.parse(text, store.clock())
+    wanted = query.merge(given, stated)
+    demoted = _demoted_by_pending(store)
+    if not (terms.words or terms.phrases):
+        nodes = [Node.loads(one) for one in store.index.newest(wanted, limit, offset, dead=demoted)]
+        return Results(present(store, nodes, terms))
+    depth = max(DEPTH, 3 * (limit + offset))
+    found = store.index.candidates(terms, wanted, depth, mode=mode, dead=demoted)
+    rated = query.score(found.candidates, now=store.clock(), recency=recency)
+    scored = [one for one in rated if one.scores.keyword or one.scores.vector >= NOISE][:depth]
+    nodes_by_id = {one.id: Node.loads(one.node) for one in found.candidates}
+    resolved, around = neighbourhood(store, nodes_by_id.values())
+    placed = query.arrange(
+        scored, resolved, may_bring=lambda node: _passes(around.get(node), wanted), limit=offset + limit
+    )
+    shown = placed[offset : offset + limit]
+    nodes = [nodes_by_id.get(place.id) or around[place.id] for place in shown]
+    return Results(_hits(store, nodes, shown, terms), degraded=found.degraded or "")
+
+
+def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> tuple[Hit, ...]:
+    """Make hits of nodes in the order given, with their place in their chains."""
+    listed = list(nodes)
+    resolved, _ = neighbourhood(store, listed)
+    places = [
+        Placed(
+            id=node.id,
+            scored=None,
+            superseded_by=resolved.superseded_by(node.id),
+            heads=query.contested(resolved, node.id) or resolved.heads_of(node.id),
+            chain=query.summary(resolved, node.key) if node.key else "",
+        )
+        for node in listed
+    ]
+    return _hits(store, listed, places, terms, listing=True)
+
+
+def neighbourhood(store: Store, nodes: Iterable[Node]) -> tuple[Graph, dict[str, Node]]:
+    """The supersession graph around nodes, and the decisions in it by id."""
+    around = graph.gather(store.lookup, nodes)
+    return graph.resolve(around.values(), unrelated=store.unrelated), around
+
+
+def _hits(
+    store: Store,
+    nodes: Iterable[Node],
+    places: Iterable[Placed],
+    terms: Terms | None,
+    *,
+    listing: bool = False,
+) -> tuple[Hit, ...]:
+    listed = list(nodes)
+    incoming = _incoming(store, [node.id for node in listed if node.type == DECISION])
+    hits = []
+    for node, place in zip(listed, places, strict=True):
+        record = store.read(node.path, node.birth.path).record
+        if record is None:  # gone since it was indexed; the next look takes it out
+            continue
+        record = replace(record, id=node.id)
+        scored: Scored | None = place.scored
+        decision = record.decision if record.decision != record.title else ""
+        body = "\n".join(part for part in (decision, record.text, *record.rejected) if part)
+        fragment, ranges = query.snippet(body, terms) if terms else ("", ())
+        hits.append(
+            Hit(
+                record=record,
+                path=f"{store.files.store}/{node.path}",
+                created=node.created,
+                scores=scored.scores if scored else None,
+                superseded_by=place.superseded_by,
+                heads=place.heads,
+                chain=place.chain,
+                more=place.more,
+                brought_in=scored is None and not listing,
+                related=(*_outgoing(node), *incoming.get(node.id, ())),
+                already_rejected=query.rejected_before(terms, record.rejected) if terms else (),
+                provenance=provenance(store, node),
+                snippet=Snippet(fragment, ranges),
+            )
+        )
+    return tuple(hits)
+
+
+def provenance(store: Store, node: Node) -> Provenance:
+    """Who wrote a record first, from Git; empty while nothing is committed."""
+    birth = node.birth
+    if not birth.commit:
+        return Provenance()
+    return Provenance(birth.author, birth.agent, birth.commit, birth.at, branch=store.repo.branch() or "")
+
+
+def _outgoing(node: Node) -> tuple[Edge, ...]:
+    return tuple(Edge(kind, target, reason) for kind, target, reason in node.edges)
+
+
+def _incoming(store: Store, ids: list[str]) -> Mapping[str, list[Edge]]:
+    """Edges of other records to these, in the words of the one pointed at."""
+    edges: dict[str, list[Edge]] = {}
+    for node in store.lookup("ref", ids):
+        for kind, target, reason in node.edges:
+            if target in ids:
+                edges.setdefault(target, []).append(Edge(INVERSE.get(kind, kind), node.id, reason))
+    return edges
+
+
+def _passes(node: Node | None, wanted: Filter) -> bool:
+    """Whether a head that was not found satisfies the restrictions, as far as its node tells."""
+    if node is None:
+        return False
+    terms = {
+        "type": (node.type,),
+        "topic": (node.key,),
+        "status": (node.status,),
+        "outcome": (node.outcome,),
+        "live": ("yes" if node.live else "no",),
+    }
+    asks_more = wanted.tags or wanted.agents or wanted.path or wanted.branches
+    return not asks_more and query.matches(wanted, terms, node.created)
+
+
+def _demoted_by_pending(store: Store) -> frozenset[str]:
+    """Ids that records not yet folded into the index supersede: the index still says that they live."""
+    pending = [Node.loads(text) for text in store.index.pending_nodes()]
+    return frozenset(
+        target
+        for node in pending
+        if node.status in ("accepted", "deprecated")
+        for target in (*(node.supersedes or ()),)
+    )

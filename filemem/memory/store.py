@@ -1,0 +1,158 @@
+"""The parts of a memory, opened and joined: files, repository, saver, index. What is asked of one record is here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets as randomness
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from filemem import config as settings
+from filemem import record
+from filemem.config import Config
+from filemem.documents import Birth, Node, node_of
+from filemem.errors import NotFound
+from filemem.files import Files
+from filemem.index import Index, embedder
+from filemem.memory.saving import Saver
+from filemem.record import Parsed
+from filemem.repo import Repo
+
+
+def now() -> int:
+    """The time in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass
+class Store:
+    """The parts that the facade joins; `clock` gives epoch milliseconds, `entropy` eight random bytes."""
+
+    config: Config
+    repo: Repo
+    files: Files
+    saver: Saver
+    index: Index
+    serving: bool = False  # a server: helpers stay alive, saves may wait for one another
+    clock: Callable[[], int] = now
+    entropy: Callable[[], bytes] = lambda: randomness.token_bytes(8)
+    _plain: list[Node] | None = None
+    _related: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, folder: Path, store: str | None, *, serving: bool) -> Store:
+        """Find the repository of a folder and open what stands beside it.
+
+        Args:
+            folder: any folder of the work tree.
+            store: folder of records, or None for the configured one.
+            serving: keep helpers alive between saves.
+
+        Raises:
+            NotFound: no repository.
+            BadInput: settings that cannot be used.
+        """
+        repo = Repo.discover(folder)
+        config = settings.load(repo.work_tree)
+        name = settings.store_path(store) if store else config.store
+        files = Files(repo.work_tree, name, spool=repo.private / "spool")
+        saver = Saver(files, repo, clock=now)
+        index = Index(_index_folder(repo, config), embedder(config.model, download=config.download))
+        return cls(config, repo, files, saver, index, serving)
+
+    def close(self) -> None:
+        """Release helpers and locks."""
+        self.saver.close()
+        self.index.close()
+        self.repo.close()
+
+    @cached_property
+    def folder(self) -> Path:
+        """The store's folder."""
+        return Path(self.repo.work_tree) / self.files.store
+
+    def bytes_of(self, path: str) -> bytes:
+        """What a record holds now, operations that wait for the repository included.
+
+        Raises:
+            NotFound: there is no such file.
+        """
+        waiting = self.saver.overlay()
+        if path in waiting:
+            data = waiting[path]
+            if data is None:
+                raise NotFound(f"{path} is deleted; the commit waits for the repository")
+            return data
+        return self.files.read(path)
+
+    def read(self, path: str, first_path: str = "") -> Parsed:
+        """Read one record; a file that is gone or cannot be opened gives a problem, not an error."""
+        try:
+            data = self.bytes_of(path)
+        except NotFound:
+            return Parsed(None)
+        return record.parse(data, path, first_path)
+
+    def do_without_index(self) -> None:
+        """Answer `lookup` from the files themselves, as they are now: a save never fails because of the index."""
+        listing, _ = self.files.scan({}, hash_name=self.repo.hash_name)
+        found = (self.read(path).record for path in listing)
+        self._plain = [node_of(record, Birth(), lambda reference: reference) for record in found if record]
+
+    def lookup(self, name: str, values: Collection[str]) -> list[Node]:
+        """The nodes that have one of these exact terms."""
+        if self._plain is not None:
+            return [node for node in self._plain if not set(values).isdisjoint(node.values(name))]
+        return [Node.loads(text) for text in self.index.by_term(name, values)] if values else []
+
+    def nodes(self) -> Iterable[Node]:
+        """Every node the index knows."""
+        return map(Node.loads, self.index.nodes())
+
+    def past(self, since: str = "") -> Past:
+        """What Git says of the store's files: their first commits, and what was removed.
+
+        Args:
+            since: only what happened after this commit.
+        """
+        prefix = f"{self.files.store}/"
+        if self.repo.head() is None:
+            return Past({}, frozenset())
+        walk = self.repo.history.walk(self.files.store, since)
+        births = {
+            path.removeprefix(prefix): Birth(
+                b.commit.id, b.commit.author, b.commit.agent, b.commit.at, b.first_path.removeprefix(prefix)
+            )
+            for path, b in walk.births.items()
+        }
+        return Past(births, frozenset(path.removeprefix(prefix) for path in walk.removed))
+
+    def unrelated(self, one: str, other: str) -> bool:
+        """Whether two commits lie on branches that do not contain each other."""
+        pair = (min(one, other), max(one, other))
+        if not one or not other or one == other:
+            return False
+        if pair not in self._related:
+            contains = self.repo.history.is_ancestor
+            self._related[pair] = not (contains(one, other) or contains(other, one))
+        return self._related[pair]
+
+
+def _index_folder(repo: Repo, config: Config) -> Path:
+    """In the Git directory of the work tree; in the user's cache where that cannot be written."""
+    if os.access(repo.git_dir, os.W_OK):
+        return repo.private / "index"
+    name = hashlib.sha256(str(repo.git_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return config.cache / name / "index"
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """First commits by path, and the paths of removed files; all store-relative."""
+
+    births: dict[str, Birth]
+    removed: frozenset[str]

@@ -1,0 +1,267 @@
+"""Bringing the index in step with the files: scan, diff, apply. The one way, whatever changed them.
+
+A changed record can change what others are: a new decision demotes the old one, a file that appears settles a link.
+So a look has two halves: read what changed and work out which others must be told anew, then hand all to the index.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from filemem import changes
+from filemem.documents import Birth, Doc, Node, doc_of, node_of
+from filemem.memory import graph
+from filemem.memory.store import Store
+from filemem.record import (
+    Problem,
+    Record,
+    ReferenceIndex,
+    derived_id,
+    reference_index,
+    resolve_reference,
+)
+
+Progress = Callable[[int, int], object]  # records done, records in all
+
+KEEP = 20_000  # records held between the two halves; above this they are read twice instead
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at the store did: files changed, and whether another process holds the index."""
+
+    changed: int = 0
+    busy: bool = False
+
+
+class Batch:
+    """The first half: reads the changed files and knows every document that must be written.
+
+    Args:
+        store: the parts.
+        found: what changed.
+        births: first commits by path, for every path in `found`.
+    """
+
+    def __init__(self, store: Store, found: Iterable[changes.Change], births: Mapping[str, Birth]) -> None:
+        self.store = store
+        self.changes = {change.path: change for change in found}
+        self.births = births
+        self.records: dict[str, Record] = {}
+        self.nodes: dict[str, Node] = {}
+        self._read()
+        self._settle()
+
+    def load(self, path: str) -> Doc | None:
+        """Make the document for a path; None where the file cannot be read or is gone."""
+        node = self.nodes.get(path)
+        record = self.records.get(path) or (self._record(path) if node else None)
+        entry = self.changes[path].entry
+        if node is None or record is None or entry is None:
+            return None
+        return doc_of(replace(record, id=node.id), entry.blob, node)
+
+    def _read(self) -> None:
+        paths = [path for path, change in self.changes.items() if change.entry is not None]
+        references = References(self.store, self.changes)
+        records: Iterable[Record | None] = map(self._record, paths)
+        read = [record for record in records if record is not None]
+        references.add(read)
+        ids = self._unique_ids(read)
+        for record in read:
+            birth = self.births.get(record.path, Birth())
+            node = node_of(replace(record, id=ids[record.path]), birth, references.resolve)
+            if node.id != record.id:
+                node = replace(node, open=(*node.open, "id"))
+            self.nodes[record.path] = node
+            if len(read) <= KEEP:
+                self.records[record.path] = record
+
+    def _record(self, path: str) -> Record | None:
+        return self.store.read(path, self.births.get(path, Birth()).path).record
+
+    def _unique_ids(self, read: Collection[Record]) -> dict[str, str]:
+        """Of two files with one id the older keeps it; the younger is known by one derived from its path."""
+        claims: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for record in read:
+            birth = self.births.get(record.path, Birth())
+            claims[record.id].append((birth.at or record.created or 0, record.path))
+        others = [n for n in self.store.lookup("id", list(claims)) if n.path not in self.changes and n.id in claims]
+        for node in others:
+            claims[node.id].append((node.birth.at or node.created, node.path))
+        owner = {record_id: min(claimants)[1] for record_id, claimants in claims.items()}
+        for node in others:
+            if owner[node.id] != node.path:
+                self._again(replace(node, id=derived_id(node.path), open=(*node.open, "id")))
+        return {r.path: r.id if owner[r.id] == r.path else derived_id(r.path) for r in read}
+
+    def _settle(self) -> None:
+        """Work out liveness around everything that changed, and add the documents whose answer flips."""
+        before = self.store.lookup("path", list(self.changes)) if self.changes else []
+        start = [*self.nodes.values(), *before]
+        around = graph.gather(self._lookup, start, self.nodes)
+        current = [n for n in around.values() if n.path not in self.changes or self.nodes.get(n.path) is n]
+        resolved = graph.resolve(
+            {node.path: node for node in (*current, *self.nodes.values())}.values(),
+            unrelated=self.store.unrelated,
+        )
+        for path, node in self.nodes.items():
+            self.nodes[path] = replace(node, live=graph.is_live(resolved, node))
+        for node in current:
+            if node.path not in self.changes and node.live != graph.is_live(resolved, node):
+                self._again(replace(node, live=not node.live))
+
+    def _again(self, node: Node) -> None:
+        entry = self.store.index.manifest().get(node.path)
+        if entry is not None:
+            self.changes[node.path] = changes.Change(changes.MODIFIED, node.path, entry)
+            self.nodes[node.path] = node
+
+    def _lookup(self, field: str, values: Collection[str]) -> list[Node]:
+        """What the index knows, and what this batch knows better."""
+        wanted = set(values)
+        mine = [node for node in self.nodes.values() if not wanted.isdisjoint(node.values(field))]
+        return [*mine, *(n for n in self.store.lookup(field, values) if n.path not in self.changes)]
+
+
+class References:
+    """Resolves references as people write them, against the whole store."""
+
+    def __init__(self, store: Store, changed: Mapping[str, changes.Change]) -> None:
+        self._store = store
+        self._changed = changed
+        self._mine: set[str] = set()
+        self._read: list[Record] = []
+        self._all: ReferenceIndex | None = None
+
+    def add(self, read: Iterable[Record]) -> None:
+        """Let references point to these records too."""
+        self._read = list(read)
+        self._mine = {record.id for record in self._read}
+
+    def resolve(self, reference: str) -> str | None:
+        """The id that a reference means, or None where nothing in the store answers to it."""
+        if reference in self._mine:
+            return reference
+        if any(
+            node.id == reference and node.path not in self._changed for node in self._store.lookup("id", [reference])
+        ):
+            return reference
+        if self._all is None:
+            others = (n for n in self._store.nodes() if n.path not in self._changed)
+            known = [Record(id=n.id, type=n.type, path=n.path, title=n.title) for n in others]
+            self._all = reference_index([*self._read, *known])
+        return resolve_reference(reference, self._all)
+
+
+def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: Progress | None = None) -> Look:
+    """Bring the index in step with the files.
+
+    Args:
+        store: the parts.
+        full: look at every file, not only at folders whose time changed.
+        hints: absolute paths that a watcher named.
+        progress: told how far the work is.
+    """
+    if not store.index.writable:
+        return Look(busy=True)
+    waiting = [Node.loads(text).path for text in store.index.pending_nodes()]
+    before, head = store.index.manifest(), store.repo.head() or ""
+    moved = _moved(store, head) if before else ELSEWHERE  # an index built anew knows nothing of what came before
+    times = store.files.folder_times()  # before the scan: what is written during it is looked at again next time
+    after, _ = _listing(store, before, None if full or moved is ELSEWHERE else hints)
+    found = list(changes.diff(before, after))
+    births = _births(store, [change.path for change in found], waiting, moved)
+    found += _unsettled(store, found, waiting, births, after)
+    if found or not store.index.exists:
+        batch = Batch(store, found, births)
+        store.index.apply(batch.changes.values(), batch.load, head=head, progress=progress, seen=after)
+    elif store.index.pending():
+        store.index.fold()
+    store.index.note(head=head, folders=times, seen=None if found else after)
+    return Look(len(found))
+
+
+def is_current(store: Store) -> bool:
+    """Whether the index is in step as far as HEAD and folder times tell: a few stats, no lock, no process."""
+    tip, folders = store.repo.tip(), store.index.folders
+    return bool(tip) and tip == store.index.head and bool(folders) and not store.files.changed_folders(folders)
+
+
+STILL, ONWARD, ELSEWHERE = "still", "onward", "elsewhere"  # where HEAD went since the last look
+
+
+def _moved(store: Store, head: str) -> str:
+    """Commits on top of what we knew change files in folders whose times tell; a checkout or reset may change any."""
+    if head == store.index.head:
+        return STILL
+    return ONWARD if store.index.head and store.repo.history.is_ancestor(store.index.head) else ELSEWHERE
+
+
+def rebuild(store: Store, *, progress: Progress | None = None) -> Look:
+    """Build the index anew from all files; the old one answers until the switch.
+
+    Raises:
+        Locked: another process is the writer.
+    """
+    if not store.index.writable:
+        return Look(busy=True)
+    store.index.reset()
+    return catch_up(store, full=True, progress=progress)
+
+
+def _births(store: Store, changed: Iterable[str], waiting: Collection[str], moved: str) -> dict[str, Birth]:
+    """First commits of what changed, and of everything whose first commit is news because HEAD moved."""
+    if moved == ELSEWHERE:
+        gone = {node.path: Birth() for node in store.nodes() if node.birth.commit}
+        return gone | store.past().births
+    nodes = store.lookup("path", [*changed, *waiting])
+    births = {node.path: node.birth for node in nodes if node.birth.commit}
+    if moved == ONWARD:
+        news = store.past(store.index.head).births
+        renamed = any(birth.path != path for path, birth in news.items())  # born before: only the whole walk tells
+        births |= store.past().births if renamed else news
+    else:
+        news = {}
+    for path in waiting:  # a commit of ours may have left HEAD before we looked
+        birth = births.get(path)
+        if birth and path not in news and not store.repo.history.is_ancestor(birth.commit):
+            births[path] = Birth()
+    return births
+
+
+def _unsettled(
+    store: Store,
+    found: Collection[changes.Change],
+    waiting: Iterable[str],
+    births: Mapping[str, Birth],
+    after: changes.Manifest,
+) -> list[changes.Change]:
+    """Records to tell anew although their bytes are the same.
+
+    Those saved and not yet folded in, whose successors and predecessors must learn of them; those committed only now;
+    those that point to what was not there before; those that had to give up their id to another file.
+    """
+    already = {change.path for change in found}
+    added = any(change.kind == changes.ADDED for change in found)
+    removed = any(change.kind == changes.REMOVED for change in found)
+    nodes = store.lookup("path", [path for path in births if path not in already])
+    again = [node for node in nodes if node.birth != births[node.path]]
+    again += store.lookup("open", [*(["reference"] if added else []), *(["id"] if added or removed else [])])
+    paths = {*waiting, *(node.path for node in again)} - already
+    return [changes.Change(changes.MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
+
+
+def _listing(
+    store: Store, before: changes.Manifest, hints: Iterable[str] | None
+) -> tuple[changes.Manifest, list[Problem]]:
+    """List the files: all of them, or those in folders that changed or were named."""
+    if hints is None:
+        return store.files.scan(before, hash_name=store.repo.hash_name)
+    named = {posixpath.dirname(posixpath.relpath(hint, store.folder)) for hint in hints}
+    inside = {folder for folder in named if not folder.startswith("..")}
+    folders = store.files.changed_folders(store.index.folders) | inside
+    return store.files.scan(before, hash_name=store.repo.hash_name, folders=folders)

@@ -1,0 +1,231 @@
+"""Answers in the order of time: a topic's history, what was saved around a moment, where the work stood."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from filemem.chain import Graph
+from filemem.documents import Node
+from filemem.errors import BadInput, NotFound
+from filemem.memory import changing, graph, searching
+from filemem.memory.store import Store
+from filemem.memory.values import History, Results, Revision, Step, Topic
+from filemem.query import Filter, Hit
+from filemem.record import CHECKPOINT, DECISION, TYPES, parse_time, topic_key
+from filemem.repo import People, people
+
+
+def history(store: Store, topic_or_id: str) -> History:
+    """Tell how a topic was decided.
+
+    Args:
+        store: the parts.
+        topic_or_id: a topic, or a decision whose chain is meant.
+
+    Raises:
+        NotFound: neither a topic nor a decision; says what was probably meant.
+    """
+    key = topic_key(topic_or_id)
+    start = store.lookup("topic", [key]) if key else []
+    if not start:
+        start = [_decision(store, topic_or_id)]
+        key = start[0].key
+    resolved, around = searching.neighbourhood(store, start)
+    chain = resolved.chain(key)
+    members = list(chain.order) if key else _linked(resolved, start[0].id)
+    heads = {head: None for member in members for head in resolved.heads_of(member)}
+    foreign = [head for head in heads if head not in members and head in around]
+    told = [around[member] for member in (*members, *foreign)]
+    named = people(store.repo.git_dir, {node.birth.commit for node in told if node.birth.commit})
+    steps = (_step(store, node, resolved, key, named) for node in told)
+    topic = next((around[m].topic for m in reversed(members) if around[m].stated), "")
+    return History(topic, tuple(heads), tuple(step for step in steps if step is not None))
+
+
+def timeline(
+    store: Store, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5
+) -> Results:
+    """Tell what was saved before and after a moment, oldest first.
+
+    Args:
+        store: the parts.
+        anchor: a record's id or a time; empty for the best hit of `query`, or the newest record.
+        query: what the moment is about, where no anchor is given.
+        depth_before, depth_after: how many records on either side.
+
+    Raises:
+        BadInput: anchor and query both given.
+        NotFound: no such record.
+    """
+    if anchor and query:
+        raise BadInput("give anchor or query, not both", field="anchor")
+    middle: Node | None = None
+    if anchor and (at := parse_time(anchor)) is not None:
+        moment, name = at, anchor
+    else:
+        middle = changing.find(store, anchor) if anchor else _best(store, query)
+        if middle is None:
+            return Results((), note="nothing found" if query else "nothing saved yet")
+        moment, name = middle.created, middle.id
+    skip = middle.id if middle else ""
+    older = [n for n in _newest(store, Filter(until=moment), depth_before + 1) if n.id != skip][:depth_before]
+    younger = [n for n in _oldest(store, moment, depth_after + 1) if n.id != skip][:depth_after]
+    nodes = [*reversed(older), *([middle] if middle else []), *younger]
+    return Results(searching.present(store, nodes), anchor=name)
+
+
+def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
+    """Return the checkpoint to go on from, and whose it is where it is not this branch's and this author's.
+
+    Args:
+        store: the parts.
+        branch: the branch to go on with; empty for the one checked out.
+    """
+    here = branch or store.repo.branch() or ""
+    me = _author(store)
+    recent = _newest(store, Filter(types=(CHECKPOINT,)), 200)
+    if not recent:
+        return None
+    hits = searching.present(store, recent)
+    ranked = max(
+        enumerate(hits),
+        key=lambda item: (
+            item[1].record.branch == here,
+            item[1].provenance.author in ("", me),
+            item[1].created,
+            -item[0],
+        ),
+    )[1]
+    notes = []
+    if ranked.record.branch and ranked.record.branch != here:
+        notes.append(f"from branch {ranked.record.branch}: there is none on {here or 'this branch'}")
+    if ranked.provenance.author not in ("", me):
+        notes.append(f"saved by {ranked.provenance.author}")
+    return ranked, "; ".join(notes)
+
+
+def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
+    """List the topics that begin with a prefix, each with what holds today, in alphabetical order."""
+    key = topic_key(prefix)
+    by_topic: dict[str, list[Node]] = defaultdict(list)
+    for node in store.nodes():
+        if node.type == DECISION and node.key and node.key.startswith(key):
+            by_topic[node.key].append(node)
+    resolved, around = searching.neighbourhood(store, (n for nodes in by_topic.values() for n in nodes))
+    return tuple(_topic(by_topic[name], resolved.chain(name).heads, around) for name in sorted(by_topic))
+
+
+def status(store: Store) -> dict[str, Any]:
+    """How the memory stands: counts by type, topics, index, what waits for a commit, how many problems."""
+    counts = {kind: store.index.count(Filter(types=(kind,))) for kind in TYPES}
+    topics = {node.key for node in store.nodes() if node.type == DECISION and node.key}
+    resolved = graph.resolve(n for n in store.nodes() if n.type == DECISION)
+    verified = store.index.verify()
+    return {
+        "store": store.files.store,
+        "records": counts,
+        "topics": len(topics),
+        "forked": sum(resolved.chain(topic).is_forked for topic in topics),
+        "index": {
+            "state": "damaged: " + "; ".join(verified) if verified else store.index.stale or "in step",
+            "records": sum(counts.values()),
+            "model": store.index.model,
+            "folder": str(store.index.root),
+        },
+        "pending": [
+            {"kind": op.kind, "path": op.path, "reason": op.reason, "age": _age(op.age_s)}
+            for op in store.saver.pending()
+        ],
+    }
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {unit}{'s' if count > 1 else ''}"
+    return f"{int(seconds)} s"
+
+
+def _topic(nodes: Iterable[Node], heads: tuple[str, ...], around: dict[str, Node]) -> Topic:
+    members = sorted(nodes, key=lambda node: node.created)
+    newest = max((around[head] for head in heads), key=lambda node: node.created, default=None)
+    return Topic(members[-1].topic, len(members), heads, newest.title if newest else "", members[-1].created)
+
+
+def _decision(store: Store, reference: str) -> Node:
+    try:
+        node = changing.find(store, reference)
+    except NotFound as error:
+        names = {node.key: node.topic for node in store.nodes() if node.key}
+        near = get_close_matches(topic_key(reference), names, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(names[key] for key in near)}?" if near else "filemem topics lists them"
+        raise NotFound(f"no topic and no record {reference!r}", hint if near else error.hint or hint) from None
+    if node.type != DECISION:
+        raise BadInput(f"{node.id} is a {node.type}; only decisions have a history of supersession", field="topic")
+    return node
+
+
+def _linked(resolved: Graph, start: str) -> list[str]:
+    """The decisions that stated edges join to one without a topic, oldest first."""
+    seen, waiting = {start}, [start]
+    while waiting:
+        node = waiting.pop()
+        new = {*resolved.predecessors(node), *resolved.superseded_by(node)} - seen
+        seen |= new
+        waiting.extend(new)
+    return sorted(seen, key=lambda each: resolved.nodes[each].age)
+
+
+def _step(store: Store, node: Node, resolved: Graph, key: str, named: Mapping[str, People]) -> Step | None:
+    record = store.read(node.path, node.birth.path).record
+    if record is None:
+        return None
+    birth = node.birth
+    log = store.repo.history.log(f"{store.files.store}/{node.path}") if birth.commit else ()
+    commits = [revision.commit for revision in reversed(log) if revision.commit.id != birth.commit]
+    edits = tuple(Revision(c.id, c.author, c.agent, c.at, c.subject) for c in commits)
+    return Step(
+        record=record,
+        path=f"{store.files.store}/{node.path}",
+        commit=birth.commit,
+        author=birth.author,
+        agent=birth.agent,
+        at=node.created or birth.at,
+        supersedes=resolved.predecessors(node.id),
+        superseded_by=resolved.superseded_by(node.id),
+        implied=node.id in resolved.chain(node.key).implied,
+        foreign=node.key != key,
+        people=named.get(birth.commit, People()),
+        revisions=edits,
+    )
+
+
+def _author(store: Store) -> str:
+    """The user's name as Git knows it; empty where it knows none."""
+    try:
+        return store.repo.identity()[0].name
+    except BadInput:
+        return ""
+
+
+def _best(store: Store, query: str) -> Node | None:
+    if not query:
+        return next(iter(_newest(store, Filter(), 1)), None)
+    found = searching.search(store, query, Filter(), limit=1).hits
+    return changing.find(store, found[0].record.id) if found else None
+
+
+def _newest(store: Store, wanted: Filter, limit: int) -> list[Node]:
+    return [Node.loads(text) for text in store.index.newest(wanted, limit)]
+
+
+def _oldest(store: Store, since: int, limit: int) -> list[Node]:
+    """The first records from a moment on, oldest first: the end of the newest-first listing."""
+    wanted = Filter(since=since)
+    there = store.index.count(wanted)
+    texts = store.index.newest(wanted, limit, max(0, there - limit))
+    return [Node.loads(text) for text in reversed(texts)]

@@ -1,0 +1,122 @@
+"""What the facade answers. Plain values; how they are shown is the business of a dialect or the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from filemem.query import Hit
+from filemem.record import Record
+from filemem.repo import People
+
+
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """A record that is near to one just saved; `similarity` is a cosine on 0..1."""
+
+    id: str
+    title: str
+    topic: str
+    similarity: float
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a write did.
+
+    Args:
+        id, type, path: the record; the path is relative to the work tree.
+        message: one sentence.
+        commit: the commit that holds it, where there is one already.
+        pending: why it is not committed yet; empty where it is, or where the policy leaves it to the user.
+        superseded: ids of the decisions it replaces.
+        similar: records to link to or reuse.
+        degraded: why the index could not take it at once.
+    """
+
+    id: str
+    type: str
+    path: str
+    message: str
+    commit: str = ""
+    pending: str = ""
+    superseded: tuple[str, ...] = ()
+    similar: tuple[Similar, ...] = ()
+    degraded: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """An answer to a search: hits, best first.
+
+    Args:
+        hits: the hits.
+        degraded: why the answer may be worse than it could be; empty where nothing is wrong.
+        note: what else the reader should know, such as an index that is still catching up.
+        anchor: for a timeline, the id it is about.
+    """
+
+    hits: tuple[Hit, ...]
+    degraded: str = ""
+    note: str = ""
+    anchor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One edit of a record in place. `at` in epoch milliseconds."""
+
+    commit: str
+    author: str
+    agent: str
+    at: int
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One decision in the history of a topic.
+
+    Args:
+        record: as its file says it now.
+        path: of the file, from the top of the work tree.
+        commit, author, agent, at: who brought it, from Git; `at` in epoch milliseconds.
+        supersedes, superseded_by: ids, oldest first.
+        implied: nobody stated what it supersedes.
+        foreign: it belongs to another topic that the chain leads to.
+        people: co-authors and reviewers that the commit names.
+        revisions: edits in place, oldest first.
+    """
+
+    record: Record
+    path: str
+    commit: str
+    author: str
+    agent: str
+    at: int
+    supersedes: tuple[str, ...] = ()
+    superseded_by: tuple[str, ...] = ()
+    implied: bool = False
+    foreign: bool = False
+    people: People = field(default_factory=People)
+    revisions: tuple[Revision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """How a topic was decided: the chain, oldest first, and what holds today."""
+
+    topic: str
+    heads: tuple[str, ...]
+    chain: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic with what holds today; `title` is the newest head's."""
+
+    topic: str
+    decisions: int
+    heads: tuple[str, ...]
+    title: str
+    latest: int

@@ -1,0 +1,280 @@
+"""Making a commit of a few paths on top of HEAD, whatever else is going on.
+
+The order is the safety. The index entry comes before HEAD moves: the other way round a crash leaves our record as a
+"staged delete", and the user's next commit removes it. Objects come before both. HEAD is moved only from where we
+read it; when somebody else was faster, the commit is built again on top of theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from filemem.errors import BrokenStore, Conflict, FilememError
+from filemem.repo import trees
+from filemem.repo.git import GitError
+from filemem.repo.message import Stamp, commit_bytes
+from filemem.repo.objects import Loose, Object, Objects
+from filemem.repo.parallel import together
+from filemem.repo.refs import IndexUpdate, NotNow, Refs
+
+_TRIES = 200  # of moving HEAD; each loss means that another commit was made
+_SIGN_LIMIT = 60.0  # seconds; a passphrase may have to be typed
+_HEAL_ROUNDS = 5
+
+Step = Callable[[str], None]
+
+
+class Moved(Conflict):
+    """HEAD holds another version of a path than the change was made for."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} was changed by another commit meanwhile", "read it again, then repeat the change")
+        self.path = path
+
+
+class _AlreadyThereError(Exception):
+    """HEAD holds what the commit would bring."""
+
+    def __init__(self, commit: str) -> None:
+        super().__init__(commit)
+        self.commit = commit
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit does to one path (from the top of the work tree).
+
+    Args:
+        path: the file.
+        blob: its new content by id; None removes it.
+        old: what HEAD must hold now; "" for nothing, None if it does not matter.
+        staged: what the user's index gets where that differs from `blob`; "" leaves the index alone.
+        mode: file mode for the index.
+        before: what the index holds now, to be put back where no commit comes of it.
+    """
+
+    path: str
+    blob: str | None
+    old: str | None = None
+    staged: str | None = None
+    mode: str = "100644"
+    before: str | None = None
+
+    @property
+    def entry(self) -> tuple[str, str] | None:
+        """The index entry: mode and blob id, None to remove it."""
+        blob = self.staged or self.blob
+        return None if blob is None else (self.mode, blob)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A commit that is in place. `objects` are all that it added: (id, packed bytes)."""
+
+    commit: str
+    objects: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One commit to be made.
+
+    Args:
+        changes: the paths.
+        message: subject and trailers.
+        stamp: who and when.
+        blobs: new blobs, already in place.
+        barriers: further waits for the disk, made together with those for the branch.
+        gate: says why commits must wait now, or "".
+        step: told the name of each step as it is reached.
+        note: told what a crash must be able to read: ("index", time), ("commit", id), ("ref", time).
+        signing: Git settings to sign with; None for no signature.
+    """
+
+    changes: Sequence[Change]
+    message: str
+    stamp: Stamp
+    blobs: Sequence[Loose]
+    barriers: Sequence[Callable[[], None]]
+    gate: Callable[[], str]
+    step: Step
+    note: Callable[[str, str], None]
+    signing: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True)
+class Committer:
+    """Makes commits in one repository."""
+
+    objects: Objects
+    refs: Refs
+    head: Callable[[], Object | None]  # the commit HEAD names; None before the first one
+    branch_folders: Callable[[], list[Path]]  # folders whose listing changes when HEAD moves
+
+    def commit(self, plan: Plan) -> Made:
+        """Carry out a plan.
+
+        Raises:
+            NotNow: the user is in the middle of something, or a lock is held.
+            Moved: HEAD holds another version of a path than expected.
+            BrokenStore: the repository refuses.
+        """
+        touched = [change for change in plan.changes if change.staged != ""]
+        plan.note("index", _now())
+        index = IndexUpdate(self.objects.git, {change.path: change.entry for change in touched})
+        plan.step("index-started")
+        try:
+            return self._attempts(plan, index)
+        except (FilememError, OSError):
+            self._put_back(index, touched)
+            raise
+        finally:
+            index.abandon()
+
+    def _attempts(self, plan: Plan, index: IndexUpdate) -> Made:
+        for _ in range(_TRIES):
+            try:
+                head, made = self._build(plan)
+            except _AlreadyThereError as found:
+                index.wait()
+                return Made(found.commit, ())
+            plan.step("objects")
+            index.wait()
+            plan.step("index")
+            if reason := plan.gate():
+                raise NotNow(reason)
+            plan.note("commit", made[-1].oid)
+            plan.note("ref", _now())
+            if self._move(made, head):
+                plan.step("ref")
+                self._settle(plan, made)
+                return Made(made[-1].oid, tuple((o.oid, o.packed) for o in (*plan.blobs, *made)))
+            time.sleep(random.uniform(0, 0.01))  # noqa: S311 - spreads competitors, nothing secret
+        raise BrokenStore("HEAD does not hold still", "another program commits without a pause; try again later")
+
+    def _put_back(self, index: IndexUpdate, touched: Sequence[Change]) -> None:
+        try:
+            index.wait()
+            before = {c.path: None if c.before is None else (c.mode, c.before) for c in touched}
+            IndexUpdate(self.objects.git, before).wait()
+        except (NotNow, GitError):
+            pass  # the index is in other hands; what matters is the error that brought us here
+
+    def _build(self, plan: Plan) -> tuple[str | None, list[Loose]]:
+        """Write trees and commit on top of HEAD as it is now; returns HEAD and what was written, commit last."""
+        head = self.head()
+        root = head.data[5 : head.data.index(b"\n")].decode() if head else None
+        if head is not None and root is not None:
+            self._expect(plan.changes, head.oid, root)
+        blobs = {change.path: change.blob for change in plan.changes}
+        tree, data = trees.splice(self.objects.tree, self.objects.keep_tree, root, blobs)
+        parents = (head.oid,) if head else ()
+        made: list[Loose] = []
+        try:
+            made.extend(self.objects.prepare("tree", each) for each in data)
+            if plan.signing is None:
+                made.append(self.objects.prepare("commit", commit_bytes(tree, parents, plan.stamp, plan.message)))
+            self._publish(made)
+        finally:
+            for loose in made:
+                loose.discard()
+        if plan.signing is not None:
+            made.append(self._signed(plan, tree, parents))
+        return (head.oid if head else None), made
+
+    def _expect(self, changes: Sequence[Change], head: str, root: str) -> None:
+        found = {change.path: trees.find(self.objects.tree, root, change.path) for change in changes}
+        oids = {path: item.oid if item else "" for path, item in found.items()}
+        if all(oids[change.path] == (change.blob or "") for change in changes):
+            # A commit of the user's took our index entry along before HEAD was ours to move.
+            raise _AlreadyThereError(head)
+        for change in changes:
+            if change.old is not None and oids[change.path] != change.old:
+                raise Moved(change.path)
+
+    def _publish(self, made: Sequence[Loose]) -> None:
+        try:
+            together([loose.sync for loose in made])
+            for loose in made:
+                loose.publish()
+        except OSError as error:
+            raise BrokenStore(f"objects: {error.strerror}", "check space and permissions there") from None
+
+    def _signed(self, plan: Plan, tree: str, parents: Sequence[str]) -> Loose:
+        who = {"AUTHOR": plan.stamp.author, "COMMITTER": plan.stamp.committer}
+        extra = {f"GIT_{role}_NAME": identity.name for role, identity in who.items()}
+        extra |= {f"GIT_{role}_EMAIL": identity.email for role, identity in who.items()}
+        extra |= {f"GIT_{role}_DATE": plan.stamp.time for role in who}
+        try:
+            answer = self.objects.git.run(
+                "commit-tree",
+                "-S",
+                *(argument for parent in parents for argument in ("-p", parent)),
+                tree,
+                input=plan.message.encode("utf-8", "replace"),
+                limit=_SIGN_LIMIT,
+                config=(*(plan.signing or ()), "i18n.commitEncoding=utf-8"),
+                extra=extra,
+            )
+        except GitError as error:
+            raise NotNow(f"the commit could not be signed: {error.message}", "check your signing key") from None
+        return self.objects.existing(answer.decode().strip())
+
+    def _move(self, made: Sequence[Loose], head: str | None) -> bool:
+        try:
+            return self.refs.move(made[-1].oid, head)
+        except GitError:
+            # A gc may have taken the objects that nothing pointed to yet: then, and only then, write them again.
+            if not self._heal(made):
+                raise
+            return self.refs.move(made[-1].oid, head)
+
+    def _settle(self, plan: Plan, made: Sequence[Loose]) -> None:
+        try:
+            # One wait for all names. A file system that kept the order of renames needs only the last of them.
+            folders = {*self.branch_folders(), *(loose.target.parent for loose in (*plan.blobs, *made))}
+            together([*plan.barriers, *(partial(sync_folder, folder) for folder in sorted(folders))])
+        except OSError as error:
+            raise BrokenStore(f"refs: {error.strerror}", "check the disk") from None
+        plan.step("folders")
+        for _ in range(_HEAL_ROUNDS):
+            if not self._heal((*plan.blobs, *made)):
+                break
+        plan.step("verified")
+
+    def _heal(self, made: Sequence[Loose]) -> int:
+        """Write again what is no longer there; returns how many."""
+        return self.restore({loose.oid: loose.packed for loose in made if loose.packed})
+
+    def restore(self, objects: Mapping[str, bytes]) -> int:
+        """Put objects back that are missing or damaged, from their packed form; returns how many."""
+        lost = [oid for oid in objects if not self.objects.sound(oid)]
+        again = [self.objects.restore(oid, objects[oid]) for oid in lost]
+        try:
+            self._publish(again)
+        finally:
+            for loose in again:
+                loose.discard()
+        return len(lost)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the listing of a folder is on disk; one that a gc has emptied and removed needs no waiting."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _now() -> str:
+    return str(time.time_ns() // 1_000_000)

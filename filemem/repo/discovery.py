@@ -1,0 +1,119 @@
+"""Where the repository is: work tree, Git directory, common directory. Read from disk, no process needed.
+
+A repository that belongs to another user is used only where Git itself says so (`safe.directory`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from filemem.errors import BrokenStore, NotFound
+
+FOLDER = "filemem"  # of ours, in Git directories
+_MAX_POINTER = 8192  # bytes of a `.git` or `commondir` file
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders of one repository, absolute.
+
+    Args:
+        work_tree: top folder of the files.
+        git_dir: this work tree's own Git directory (HEAD, index, state of a merge or rebase).
+        common_dir: what all work trees share (objects, branches); the same as `git_dir` but in linked work trees.
+        foreign: who owns the repository where that is not us, else empty.
+    """
+
+    work_tree: Path
+    git_dir: Path
+    common_dir: Path
+    foreign: str = ""
+
+    @property
+    def private(self) -> Path:
+        """Our folder for this work tree."""
+        return self.git_dir / FOLDER
+
+    @property
+    def shared(self) -> Path:
+        """Our folder for all work trees: it outlives a linked one."""
+        return self.common_dir / FOLDER
+
+    @property
+    def spool(self) -> Path:
+        """Where files for the work tree are written before they are renamed into it."""
+        return self.private / "spool"
+
+    @property
+    def object_spool(self) -> Path:
+        """The same for objects; among them, a gc would remove a temporary file at once."""
+        return self.shared / "objects"
+
+
+def find(start: Path) -> Places:
+    """Look for a repository in a folder and the folders above it.
+
+    Raises:
+        NotFound: there is none.
+        BrokenStore: it has no work tree, or its `.git` file leads nowhere.
+    """
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if os.path.lexists(folder / ".git"):
+            return _places(folder)
+        if _is_git_dir(folder):
+            raise BrokenStore(
+                f"{folder} is a Git directory without a work tree", "filemem needs a checkout: git clone it first"
+            )
+    raise NotFound(f"there is no Git repository in {start} or above it", "run `git init` there, then `filemem init`")
+
+
+def _places(work_tree: Path) -> Places:
+    entry = work_tree / ".git"
+    git_dir = entry
+    if entry.is_file():
+        text = _pointer(entry)
+        if not text.startswith("gitdir:"):
+            raise BrokenStore(f"{entry} is not a Git directory", "check it, or clone the repository again")
+        git_dir = (work_tree / text.removeprefix("gitdir:").strip()).resolve()
+    if not (git_dir / "HEAD").is_file():
+        raise BrokenStore(
+            f"{entry} does not lead to a Git directory", "run `git worktree repair`, or clone the repository again"
+        )
+    common = git_dir
+    if (git_dir / "commondir").is_file():
+        common = (git_dir / _pointer(git_dir / "commondir").strip()).resolve()
+    return Places(work_tree, git_dir, common, _foreign_owner(work_tree, entry, git_dir))
+
+
+def _pointer(path: Path) -> str:
+    with path.open("rb") as file:
+        return os.fsdecode(file.read(_MAX_POINTER)).rstrip("\n")
+
+
+def _is_git_dir(folder: Path) -> bool:
+    return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
+
+
+def _foreign_owner(*paths: Path) -> str:
+    """The owner Git would object to, by the rule of its own check; empty where there is none."""
+    if not hasattr(os, "geteuid"):
+        return ""
+    allowed = {os.geteuid()}
+    for path in paths:
+        owner = os.lstat(path)[stat.ST_UID]
+        if owner not in allowed:
+            return _user_name(owner)
+    return ""
+
+
+def _user_name(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

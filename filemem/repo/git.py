@@ -1,0 +1,278 @@
+"""Running Git: the one place that starts it.
+
+A repository may be hostile: its configuration names programs that Git would run for us. So every call has the same
+fixed options that switch them off, an environment without `GIT_*`, an absolute program found outside the repository,
+a time limit, and never a shell. Values go to standard input or after `--`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from filemem.errors import BrokenStore
+from filemem.repo.discovery import Places
+
+LIMIT = 20.0  # seconds for one call
+NEEDED = (2, 36)
+
+_OFF = (
+    "core.fsmonitor=false",
+    f"core.hooksPath={os.devnull}",
+    "core.pager=cat",
+    "core.sshCommand=false",
+    "core.alternateRefsCommand=",
+    "core.protectHFS=true",
+    "core.protectNTFS=true",
+    "core.fsync=committed",
+    "core.quotePath=false",
+    "commit.gpgSign=false",
+    "log.showSignature=false",
+    "diff.external=",
+    "credential.helper=",
+    "protocol.allow=never",
+    "gc.auto=0",
+    "maintenance.auto=false",
+)
+PREAMBLE = ("--no-pager", "--literal-pathspecs", "--no-replace-objects", *(p for o in _OFF for p in ("-c", o)))
+_ALWAYS = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_PAGER": "cat",
+}
+
+
+class GitError(BrokenStore):
+    """Git refused. `stderr` is its own text, `code` its exit status (-1: it took too long)."""
+
+    def __init__(self, command: str, code: int, stderr: str) -> None:
+        self.code, self.stderr = code, stderr
+        first = stderr.strip().splitlines()
+        super().__init__(
+            f"git {command} failed: {first[0] if first else f'exit status {code}'}",
+            "try the same with Git itself; `git fsck` tells whether the repository is sound",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """Git for one repository.
+
+    Args:
+        program: absolute path of the executable.
+        places: the repository.
+        environment: what its processes see.
+    """
+
+    program: str
+    places: Places
+    environment: Mapping[str, str]
+
+    def command(self, *arguments: str, config: Sequence[str] = ()) -> list[str]:
+        """The argument list of one call; `config` holds further `key=value` settings."""
+        where = (f"--git-dir={self.places.git_dir}", f"--work-tree={self.places.work_tree}")
+        return [self.program, *PREAMBLE, *(p for c in config for p in ("-c", c)), *where, *arguments]
+
+    def start(
+        self, *arguments: str, config: Sequence[str] = (), extra: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start one call with all three streams as pipes; `extra` adds to the environment."""
+        try:
+            return subprocess.Popen(
+                self.command(*arguments, config=config),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.places.work_tree,
+                env={**self.environment, **(extra or {})},
+            )
+        except OSError as error:
+            raise BrokenStore(f"{self.program} cannot be started: {error.strerror}", "install Git") from None
+
+    def run(
+        self,
+        *arguments: str,
+        input: bytes = b"",  # noqa: A002 - the name that subprocess uses
+        limit: float = LIMIT,
+        config: Sequence[str] = (),
+        extra: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Run one call to its end and return its output.
+
+        Args:
+            input: standard input.
+            limit: seconds it may take.
+            config: further settings, `key=value`.
+            extra: further environment.
+
+        Raises:
+            GitError: it failed or took too long.
+        """
+        return finish(self.start(*arguments, config=config, extra=extra), arguments[0], input, limit)
+
+
+def finish(process: subprocess.Popen[bytes], name: str, data: bytes = b"", limit: float = LIMIT) -> bytes:
+    """Wait for a started call, feeding it `data`; returns its output. Raises GitError."""
+    try:
+        out, err = process.communicate(data, timeout=limit)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise GitError(name, -1, f"no answer in {limit:g} seconds") from None
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
+    if process.returncode:
+        raise GitError(name, process.returncode, err.decode("utf-8", "replace"))
+    return out
+
+
+class Helper:
+    """One Git process that stays and answers request after request; it ends when its standard input closes.
+
+    Args:
+        process: the process, its error stream kept small by its own nature.
+        name: for messages.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
+        self.process, self._name = process, name
+        self._buffer = b""
+
+    def send(self, data: bytes) -> None:
+        """Write a request. Raises GitError where the process is gone."""
+        assert self.process.stdin is not None  # noqa: S101 - opened as a pipe
+        try:
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
+        except OSError:
+            raise self.ended() from None
+
+    def line(self, limit: float = LIMIT) -> bytes:
+        """One line of the answer without its end. Raises GitError."""
+        while b"\n" not in self._buffer:
+            self._more(limit)
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def exactly(self, size: int, limit: float = LIMIT) -> bytes:
+        """The next `size` bytes of the answer. Raises GitError."""
+        while len(self._buffer) < size:
+            self._more(limit)
+        data, self._buffer = self._buffer[:size], self._buffer[size:]
+        return data
+
+    def ended(self) -> GitError:
+        """The error that ended the process; collects it."""
+        if not self._ends_itself():
+            self.process.kill()
+        _, err = self.process.communicate()
+        return GitError(self._name, self.process.returncode or -1, err.decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Let the process end."""
+        if self.process.poll() is None:
+            assert self.process.stdin is not None  # noqa: S101 - opened as a pipe
+            try:
+                self.process.stdin.close()
+            except OSError:
+                pass
+            if not self._ends_itself():
+                self.process.kill()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:
+                    pass
+        self.process.wait()
+
+    def _ends_itself(self) -> bool:
+        try:
+            self.process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _more(self, limit: float) -> None:
+        assert self.process.stdout is not None  # noqa: S101 - opened as a pipe
+        ready, _, _ = select.select([self.process.stdout], [], [], limit)
+        if not ready:
+            self.process.kill()
+            self.process.communicate()
+            raise GitError(self._name, -1, f"no answer in {limit:g} seconds")
+        data = os.read(self.process.stdout.fileno(), 1 << 16)
+        if not data:
+            raise self.ended()
+        self._buffer += data
+
+
+def locate(environment: Mapping[str, str], work_tree: Path) -> str:
+    """The first `git` on the search path that is given absolutely and stands outside the work tree.
+
+    Raises:
+        BrokenStore: there is none.
+    """
+    for folder in environment.get("PATH", os.defpath).split(os.pathsep):
+        path = Path(folder)
+        if path.is_absolute() and not path.resolve().is_relative_to(work_tree):
+            program = path / ("git.exe" if os.name == "nt" else "git")
+            if os.access(program, os.X_OK) and program.is_file():
+                return str(program)
+    raise BrokenStore("Git is not installed", "install Git 2.36 or newer")
+
+
+def clean(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for Git's processes: nothing of `GIT_*`, no relative search path."""
+    kept = {name: value for name, value in environment.items() if not name.upper().startswith("GIT_")}
+    path = environment.get("PATH", os.defpath).split(os.pathsep)
+    kept["PATH"] = os.pathsep.join(folder for folder in path if Path(folder).is_absolute())
+    return {**kept, **_ALWAYS}
+
+
+def trusted(program: str, environment: Mapping[str, str], work_tree: Path) -> bool:
+    """Whether Git itself is willing to use a repository that belongs to another user."""
+    try:
+        # Without --git-dir: naming it would switch Git's own check off.
+        asked = subprocess.run(
+            [program, *PREAMBLE, "-C", str(work_tree), "rev-parse", "--git-dir"],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=LIMIT,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.returncode == 0
+
+
+def check_version(git: Git, memo: Path) -> None:
+    """Refuse a Git that is too old; the answer is remembered in `memo` for this very executable.
+
+    Raises:
+        BrokenStore: it is older than 2.36.
+    """
+    found = Path(git.program).stat()
+    key = f"{git.program} {found.st_size} {found.st_mtime_ns}\n"
+    try:
+        if memo.read_text() == key:
+            return
+    except (OSError, UnicodeDecodeError):
+        pass
+    text = git.run("version").decode("utf-8", "replace")
+    match = re.search(r"(\d+)\.(\d+)", text)
+    if match is None or (int(match[1]), int(match[2])) < NEEDED:
+        raise BrokenStore(f"{text.strip()} is too old", "install Git 2.36 or newer")
+    try:
+        memo.write_text(key)
+    except OSError:
+        pass  # a read-only repository: asked again next time

@@ -1,0 +1,65 @@
+"""The repository's commit hooks, run only where the user's own configuration asks for it.
+
+They see a private index that holds HEAD and our change, as they would under `git commit --only`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filemem.repo.git import Git, GitError
+from filemem.repo.refs import NotNow
+from filemem.repo.settings import Settings
+
+if TYPE_CHECKING:
+    from filemem.repo.commit import Change
+
+_LIMIT = 120.0  # seconds for one hook
+
+
+def before(git: Git, settings: Settings, folder: Path, changes: Sequence[Change], message: str) -> str:
+    """Run `pre-commit` and `commit-msg`; returns the message as the hooks leave it.
+
+    Raises:
+        NotNow: a hook refuses (final: asking again changes nothing).
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    index, text = folder / "hook-index", folder / "hook-message"
+    extra = {"GIT_INDEX_FILE": str(index), "GIT_EDITOR": ":"}
+    try:
+        index.unlink(missing_ok=True)
+        text.write_text(message)
+        try:
+            git.run("read-tree", "HEAD", extra=extra)
+        except GitError:
+            pass  # no commit yet: the index starts empty
+        zero = "0" * 40
+        rows = (f"{c.mode} {c.blob}\t{c.path}\0" if c.blob else f"0 {zero}\t{c.path}\0" for c in changes)
+        git.run("update-index", "-z", "--index-info", input="".join(rows).encode(), extra=extra)
+        _run(git, settings, ("pre-commit",), extra)
+        _run(git, settings, ("commit-msg", "--", str(text)), extra)
+        return text.read_text(errors="replace")
+    finally:
+        index.unlink(missing_ok=True)
+        text.unlink(missing_ok=True)
+
+
+def after(git: Git, settings: Settings) -> None:
+    """Run `post-commit`; its failure changes nothing any more."""
+    try:
+        _run(git, settings, ("post-commit",), {})
+    except NotNow:
+        pass
+
+
+def _run(git: Git, settings: Settings, hook: tuple[str, ...], extra: dict[str, str]) -> None:
+    folder = settings.text("core.hookspath") or str(git.places.common_dir / "hooks")
+    try:
+        git.run(
+            "hook", "run", "--ignore-missing", *hook, limit=_LIMIT, config=(f"core.hooksPath={folder}",), extra=extra
+        )
+    except GitError as error:
+        said = " ".join(error.stderr.split())[:200]
+        raise NotNow(f"the {hook[0]} hook refused: {said}", "satisfy the hook, then save again", final=True) from None

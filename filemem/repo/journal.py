@@ -1,0 +1,237 @@
+"""What is being saved, on disk before anything else is touched, so that a crash at any moment can be finished.
+
+It lives in the Git directory that all work trees share: a linked work tree's own may be removed under us. One file per
+operation: a header line, the record's full bytes, then marks appended as the save goes on. When the commit is made the
+file moves from `journal/` to `recent/` with copies of the commit's objects: for an hour they can be put back if a
+`gc` that had started earlier removes them.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from filemem.errors import BrokenStore
+
+PUT, AMEND, REMOVE = "put", "amend", "remove"
+_NAME = re.compile(r"\d{15,}-")
+KEEP = 3600.0  # seconds that a finished operation is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What was asked for.
+
+    Args:
+        kind: `put` (write the file), `amend` (change lines of it) or `remove`.
+        path: from the top of the work tree, with `/`.
+        worktree: which work tree: its Git directory relative to the common one.
+        subject: of the commit message.
+        trailers: of the commit message.
+        at: epoch milliseconds.
+        old: blob id that HEAD had for the path when the operation began; empty for none.
+        seen: blob id of the file on disk then; empty for none.
+        edit: what `amend` changes, in plain JSON values.
+        pid: the process.
+        started: when that process was started, so that another one with its number is not mistaken for it.
+    """
+
+    kind: str
+    path: str
+    worktree: str
+    subject: str
+    trailers: tuple[tuple[str, str], ...]
+    at: int
+    old: str = ""
+    seen: str = ""
+    edit: Mapping[str, object] | None = None
+    pid: int = 0
+    started: str = ""
+
+
+@dataclass(slots=True)
+class Entry:
+    """An operation in the journal. `data` is the full new content of the file, None for a removal.
+
+    `marks` holds what was noted later: `pending` (the reason), `commit` (the one being made), `index` and `ref`
+    (when those steps began, epoch milliseconds).
+    """
+
+    operation: Operation
+    data: bytes | None
+    file: Path
+    marks: dict[str, str] = field(default_factory=dict)
+    objects: dict[str, bytes] = field(default_factory=dict)  # packed, by id
+    fd: int = -1
+    source: Path | None = None
+
+    def sync(self) -> None:
+        """Wait until the entry is on disk, marks included."""
+        if self.fd >= 0:
+            os.fsync(self.fd)
+
+    def publish(self) -> None:
+        """Make the entry visible."""
+        if self.source is not None:
+            self.source.rename(self.file)
+            self.source = None
+
+    def mark(self, name: str, value: str) -> None:
+        """Note something; it survives a crash of the process at once, a power cut only after `sync`."""
+        self.marks[name] = value
+        if self.fd < 0:
+            self.fd = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        os.write(self.fd, json.dumps([name, value]).encode() + b"\n")
+
+    def close(self) -> None:
+        """Let go of the file; an entry that never became visible is dropped."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+        if self.source is not None:
+            self.source.unlink(missing_ok=True)
+            self.source = None
+
+
+class Journal:
+    """The operations of all work trees of one repository.
+
+    Args:
+        folder: our folder in the common Git directory.
+        worktree: which work tree is ours.
+    """
+
+    def __init__(self, folder: Path, worktree: str) -> None:
+        self.folder, self.worktree = folder / "journal", worktree
+        self.recent_folder = folder / "recent"
+        self._last = 0
+        self._seen: dict[str, int] = {}
+        self._entries: tuple[Entry, ...] = ()
+
+    def open(self, operation: Operation, data: bytes | None) -> Entry:
+        """Write an entry aside, to be synced and published with the files of the save.
+
+        Raises:
+            BrokenStore: the disk refuses.
+        """
+        # Names sort in the order of the saves, also where the clock stands still or jumps back.
+        last = max((int(file.name.split("-")[0]) for file in _files(self.folder)), default=0)
+        self._last = max(operation.at, last + 1, self._last + 1)
+        name = f"{self._last:015d}-{os.getpid()}-{os.urandom(4).hex()}"
+        entry = Entry(operation, data, self.folder / name)
+        header = json.dumps({**asdict(operation), "size": -1 if data is None else len(data)}).encode() + b"\n"
+        try:
+            if not self.folder.is_dir():
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self.recent_folder.mkdir(exist_ok=True)
+            entry.source = self.folder / f".{name}"
+            entry.fd = os.open(entry.source, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            rest = memoryview(header + (data or b"") + b"\n")
+            while rest:
+                rest = rest[os.write(entry.fd, rest) :]
+        except OSError as error:
+            entry.close()
+            raise BrokenStore(f"{self.folder}: {error.strerror}", "check space and permissions there") from None
+        return entry
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Everything unfinished, of all work trees, oldest first."""
+        try:
+            with os.scandir(self.folder) as listing:
+                seen = {item.name: item.stat().st_size for item in listing if _NAME.match(item.name)}
+        except OSError:
+            seen = {}
+        if seen != self._seen:
+            found = (_read(self.folder / name) for name in sorted(seen))
+            self._seen, self._entries = seen, tuple(entry for entry in found if entry is not None)
+        return self._entries
+
+    def recent(self, now: float, within: float) -> Iterator[tuple[float, Entry]]:
+        """Finished operations of this work tree with their age, both in seconds; those older than an hour are dropped.
+
+        Args:
+            now: seconds since the epoch.
+            within: greatest age wanted.
+        """
+        for file in sorted(_files(self.recent_folder), key=_time_of):
+            age = now - _time_of(file)
+            if age > KEEP:
+                file.unlink(missing_ok=True)
+            elif age <= within:
+                entry = _read(file)
+                if entry is not None and entry.operation.worktree == self.worktree:
+                    yield age, entry
+
+    def has_recent(self, now: float, within: float) -> bool:
+        """Whether an operation was finished within the last seconds, in any work tree."""
+        return any(now - _time_of(file) <= within for file in _files(self.recent_folder))
+
+    def sync_folder(self) -> None:
+        """Wait until the names of the entries are on disk."""
+        fd = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def finish(self, entry: Entry, objects: Sequence[tuple[str, bytes]]) -> None:
+        """Hand an entry on: its commit is made. `objects` are (id, packed bytes) of what the commit added."""
+        rows = [json.dumps(["object", oid, base64.b64encode(packed).decode()]) for oid, packed in objects]
+        if entry.fd < 0:
+            entry.fd = os.open(entry.file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        os.write(entry.fd, "".join(f"{row}\n" for row in rows).encode())
+        if not self.recent_folder.is_dir():
+            self.recent_folder.mkdir(exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            entry.file.rename(self.recent_folder / entry.file.name)
+        entry.close()
+
+    def drop(self, entry: Entry) -> None:
+        """Forget an entry."""
+        entry.close()
+        entry.file.unlink(missing_ok=True)
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return [folder / name for name in sorted(os.listdir(folder)) if _NAME.match(name)]
+    except OSError:
+        return []
+
+
+def _read(file: Path) -> Entry | None:
+    """Read an entry; None where it is gone, or was torn by a power cut before its save went on."""
+    try:
+        text = file.read_bytes()
+        line, _, rest = text.partition(b"\n")
+        header = json.loads(line)
+        size = header.pop("size")
+        operation = Operation(**{**header, "trailers": tuple((k, v) for k, v in header["trailers"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if len(rest) < max(size, 0) + 1:
+        return None
+    entry = Entry(operation, None if size < 0 else rest[:size], file)
+    for row in rest[max(size, 0) + 1 :].splitlines():
+        try:
+            name, *values = json.loads(row)
+        except ValueError:
+            break  # the end of a mark that was being written
+        if name == "object":
+            entry.objects[values[0]] = base64.b64decode(values[1])
+        else:
+            entry.marks[name] = values[0]
+    return entry
+
+
+def _time_of(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,232 @@
+"""Git objects: reading them through one lasting `cat-file`, writing them as loose files.
+
+A loose object is a header and the data, compressed, under the name of its hash. Where the repository asks for more
+than that (`loose=False`) Git writes them, one process each.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import threading
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from filemem.errors import BrokenStore
+from filemem.repo import trees
+from filemem.repo.git import Git, GitError, Helper
+
+_MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
+_REMEMBERED = 64  # trees
+_LEVEL = 1  # of zlib: what Git uses for loose objects too
+
+
+def object_id(kind: str, data: bytes, hash_name: str = "sha1") -> str:
+    """Git's name for an object."""
+    header = f"{kind} {len(data)}\0".encode()
+    return hashlib.new(hash_name, header + data, usedforsecurity=False).hexdigest()
+
+
+@dataclass(slots=True)
+class Loose:
+    """An object on its way to disk: written aside; `sync`, then `publish`. `packed` is its file's content."""
+
+    oid: str
+    packed: bytes
+    target: Path
+    source: Path | None = None
+    fd: int = -1
+
+    def sync(self) -> None:
+        """Wait until the bytes are on disk."""
+        if self.fd >= 0:
+            os.fsync(self.fd)
+
+    def publish(self) -> None:
+        """Put the object where Git looks for it."""
+        if self.source is None:
+            return
+        os.close(self.fd)
+        self.fd = -1
+        for _ in range(_MKDIR_TRIES):
+            try:
+                self.source.rename(self.target)
+            except FileNotFoundError:
+                self.target.parent.mkdir(exist_ok=True)
+            else:
+                self.source = None
+                return
+        raise FileNotFoundError(errno.ENOENT, "a gc removes the folders of new objects at once")
+
+    def discard(self) -> None:
+        """Let go of what was not published."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+        if self.source is not None:
+            self.source.unlink(missing_ok=True)
+            self.source = None
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An object as read."""
+
+    oid: str
+    kind: str
+    data: bytes
+
+
+@dataclass(slots=True)
+class Objects:
+    """The object database of one repository.
+
+    Args:
+        git: runs Git there.
+        hash_name: object format, "sha1" or "sha256".
+        loose: whether we write loose objects ourselves.
+    """
+
+    git: Git
+    hash_name: str
+    loose: bool
+    _reader: Helper | None = None
+    _trees: dict[str, trees.Tree] = field(default_factory=dict)  # least recently used first
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def warm(self) -> None:
+        """Start the reader now, so that it is ready when needed."""
+        with self._lock:
+            self._running()
+
+    def read(self, name: str) -> Object | None:
+        """Read an object by id or by a name like `HEAD`; None where there is none."""
+        if "\n" in name or "\0" in name:
+            return None
+        with self._lock:
+            try:
+                return self._ask(name)
+            except GitError:  # the reader was killed, or died of a repository changed under it: once more
+                self._stop()
+                return self._ask(name)
+
+    @property
+    def width(self) -> int:
+        """Size of an object id in bytes."""
+        return hashlib.new(self.hash_name, usedforsecurity=False).digest_size
+
+    def existing(self, oid: str) -> Loose:
+        """An object that Git has just written, in the form of one we wrote.
+
+        Raises:
+            BrokenStore: it is not there.
+        """
+        found = self.read(oid)
+        if found is None:
+            raise BrokenStore(f"Git did not keep the object {oid}", "run `git fsck`")
+        return Loose(oid, _pack(found.kind, found.data), self._target(oid))
+
+    def tree(self, oid: str) -> trees.Tree:
+        """A tree; the last ones are remembered, since an id never changes its meaning.
+
+        Raises:
+            BrokenStore: it is not there.
+        """
+        tree = self._trees.pop(oid, None)
+        if tree is None:
+            found = self.read(oid)
+            if found is None or found.kind != "tree":
+                raise BrokenStore(f"the repository lacks the tree {oid}", "run `git fsck`")
+            tree = trees.parse(found.data, self.width)
+        self._remember(oid, tree)
+        return tree
+
+    def keep_tree(self, data: bytes, tree: trees.Tree) -> str:
+        """The id of a new tree, which is remembered for the next save."""
+        oid = object_id("tree", data, self.hash_name)
+        self._remember(oid, tree)
+        return oid
+
+    def _remember(self, oid: str, tree: trees.Tree) -> None:
+        self._trees[oid] = tree
+        while len(self._trees) > _REMEMBERED:
+            del self._trees[next(iter(self._trees))]
+
+    def prepare(self, kind: str, data: bytes) -> Loose:
+        """Write an object aside, to be synced and published with others.
+
+        Raises:
+            BrokenStore: the disk or Git refuses.
+        """
+        oid = object_id(kind, data, self.hash_name)
+        packed = _pack(kind, data)
+        if self.loose:
+            return self.restore(oid, packed)
+        made = self.git.run("hash-object", "-w", "-t", kind, "--stdin", input=data).decode().strip()
+        if made != oid:
+            raise BrokenStore(f"Git named an object {made}, expected {oid}", "report this")
+        return Loose(oid, packed, self._target(oid))
+
+    def restore(self, oid: str, packed: bytes) -> Loose:
+        """Write an object aside again from its packed form."""
+        target = self._target(oid)
+        spool = self.git.places.object_spool
+        source = spool / f".object-{os.getpid()}-{os.urandom(6).hex()}"
+        loose = Loose(oid, packed, target)
+        try:
+            if not spool.is_dir():
+                spool.mkdir(parents=True, exist_ok=True)
+            loose.fd = os.open(source, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
+            loose.source = source
+            rest = memoryview(packed)
+            while rest:
+                rest = rest[os.write(loose.fd, rest) :]
+        except OSError as error:
+            loose.discard()
+            raise BrokenStore(f"{source.parent}: {error.strerror}", "check space and permissions there") from None
+        return loose
+
+    def sound(self, oid: str) -> bool:
+        """Whether an object is there and whole."""
+        try:
+            packed = self._target(oid).read_bytes()
+            header, _, data = zlib.decompress(packed).partition(b"\0")
+            return object_id(header.split()[0].decode(), data, self.hash_name) == oid
+        except FileNotFoundError:
+            return self.read(oid) is not None
+        except (OSError, zlib.error, IndexError, UnicodeDecodeError):
+            return False
+
+    def close(self) -> None:
+        """Let the reader end."""
+        with self._lock:
+            self._stop()
+
+    def _target(self, oid: str) -> Path:
+        return self.git.places.common_dir / "objects" / oid[:2] / oid[2:]
+
+    def _ask(self, name: str) -> Object | None:
+        reader = self._running()
+        reader.send(os.fsencode(name) + b"\n")
+        answer = reader.line()
+        head = answer.split(b" ")
+        if len(head) != 3 or not head[2].isdigit():
+            return None  # "<name> missing", "<name> ambiguous"
+        data = reader.exactly(int(head[2]) + 1)[:-1]
+        return Object(head[0].decode(), head[1].decode(), data)
+
+    def _running(self) -> Helper:
+        if self._reader is None:
+            self._reader = Helper(self.git.start("cat-file", "--batch"), "cat-file")
+        return self._reader
+
+    def _stop(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+def _pack(kind: str, data: bytes) -> bytes:
+    return zlib.compress(f"{kind} {len(data)}\0".encode() + data, _LEVEL)

@@ -1,0 +1,162 @@
+"""Moving HEAD and telling the user's index: the two places where we meet the user's own Git commands.
+
+Both wait a little for the other's lock and never remove it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from filemem.errors import FilememError
+from filemem.repo.git import Git, GitError, Helper, finish
+
+REFLOG = "filemem: save"  # what `git reflog` shows for our commits
+PATIENCE = 3.0  # seconds to wait for a lock of another Git command
+_PAUSE = 0.02  # seconds between two tries
+_LOCKED = ("File exists", "Another git process", "Unable to create", "unable to create")
+_MOVED = ("but expected", "reference already exists", "unable to resolve reference")
+
+
+class NotNow(FilememError):
+    """A commit must wait: for the user, or for a lock. `reason` says for what; `final` that waiting will not help."""
+
+    def __init__(self, reason: str, hint: str = "", *, final: bool = False) -> None:
+        super().__init__(reason, hint or "it is committed as soon as that is over")
+        self.reason, self.final = reason, final
+
+
+class Refs:
+    """HEAD of one work tree, moved by one lasting `update-ref`."""
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._helper: Helper | None = None
+
+    def warm(self) -> None:
+        """Start the helper now, so that it is ready when needed."""
+        if self._helper is None:
+            command = ("update-ref", "-m", REFLOG, "--stdin")
+            self._helper = Helper(self._git.start(*command), "update-ref")
+
+    def move(self, new: str, old: str | None) -> bool:
+        """Point HEAD (the branch it names) to `new` if it is at `old`; None stands for "no commit yet".
+
+        Returns:
+            Whether it was; False means that somebody else moved it.
+
+        Raises:
+            NotNow: another Git command holds a lock on it.
+            GitError: Git refuses for another reason.
+        """
+        request = f"start\nupdate HEAD {new} {old or '0' * len(new)}\nprepare\ncommit\n".encode()
+        stop = time.monotonic() + PATIENCE
+        while True:
+            self.warm()
+            try:
+                return self._once(request)
+            except GitError as error:
+                self.close()
+                if any(text in error.stderr for text in _MOVED):
+                    return False
+                killed = not error.stderr  # it may have moved HEAD before: then the next try is refused, rightly
+                if not killed and not any(text in error.stderr for text in _LOCKED):
+                    raise
+                if time.monotonic() > stop:
+                    raise NotNow(f"HEAD is locked: {error.message}") from None
+            time.sleep(_PAUSE)
+
+    def _once(self, request: bytes) -> bool:
+        assert self._helper is not None  # noqa: S101 - started just before
+        self._helper.send(request)
+        for expected in (b"start: ok", b"prepare: ok", b"commit: ok"):
+            answer = self._helper.line()
+            if answer != expected:
+                raise GitError("update-ref", -1, answer.decode("utf-8", "replace"))
+        return True
+
+    def close(self) -> None:
+        """Let the helper end."""
+        if self._helper is not None:
+            self._helper.close()
+            self._helper = None
+
+
+class IndexUpdate:
+    """A change of some entries of the user's index, begun at once and running beside other work.
+
+    Args:
+        git: runs Git.
+        entries: mode and blob id by path from the top of the work tree; None removes the entry.
+    """
+
+    def __init__(self, git: Git, entries: Mapping[str, tuple[str, str] | None]) -> None:
+        self._git = git
+        zero = "0" * 40
+        lines = (
+            f"0 {zero}\t{path}\0" if entry is None else f"{entry[0]} {entry[1]}\t{path}\0"
+            for path, entry in entries.items()
+        )
+        self._input = "".join(lines).encode("utf-8", "surrogateescape")
+        self._process: subprocess.Popen[bytes] | None = self._start() if self._input else None
+
+    def wait(self) -> None:
+        """Wait until the index is written.
+
+        Raises:
+            NotNow: another Git command holds the lock; names it, with its age.
+            GitError: Git refuses for another reason.
+        """
+        stop = time.monotonic() + PATIENCE
+        while self._process is not None:
+            try:
+                finish(self._process, "update-index", self._input)
+                self._process = None
+            except GitError as error:
+                self._process = None
+                if not any(text in error.stderr for text in _LOCKED):
+                    raise
+                if time.monotonic() > stop:
+                    raise self._held() from None
+                time.sleep(_PAUSE)
+                self._process = self._start()
+
+    def abandon(self) -> None:
+        """Collect the process, if it still runs: killed, it would leave its lock behind."""
+        if self._process is not None:
+            try:
+                finish(self._process, "update-index", self._input)
+            except GitError:
+                pass
+            self._process = None
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return self._git.start("update-index", "-z", "--index-info")
+
+    def _held(self) -> NotNow:
+        lock = self._git.places.git_dir / "index.lock"
+        return NotNow(
+            f"{lock} is held by another Git command{_age(lock)}",
+            "if no Git command is running, one was interrupted: remove that file",
+        )
+
+
+def index_entries(git: Git, paths: list[str]) -> dict[str, str]:
+    """Blob id by path of what the user's index holds for these paths (not in conflict)."""
+    answer = git.run("ls-files", "-s", "-z", "--", *paths).decode("utf-8", "surrogateescape")
+    found: dict[str, str] = {}
+    for row in answer.split("\0"):
+        head, _, path = row.partition("\t")
+        fields = head.split()
+        if len(fields) == 3 and fields[2] == "0":
+            found[path] = fields[1]
+    return found
+
+
+def _age(lock: Path) -> str:
+    try:
+        return f" ({max(0.0, time.time() - lock.stat().st_mtime):.0f} s old)"
+    except OSError:
+        return ""

@@ -1,0 +1,349 @@
+"""One repository as filemem sees it: the facade over this package."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from filemem.errors import BrokenStore
+from filemem.repo import conversion, leftovers, refs, state, trees
+from filemem.repo.commit import Change, Committer, Made, Plan, Step
+from filemem.repo.discovery import Places, find
+from filemem.repo.git import Git, GitError, check_version, clean, locate, trusted
+from filemem.repo.history import History, revision
+from filemem.repo.journal import KEEP, Entry, Journal
+from filemem.repo.lock import SaveLock
+from filemem.repo.message import Message, Stamp
+from filemem.repo.objects import Loose, Object, Objects, object_id
+from filemem.repo.settings import Identity, Settings, read_settings, sources
+
+_SETTINGS_FOR = 1.0  # seconds
+
+
+class Repo:
+    """A Git repository with a work tree. Use `discover`; `close` when done.
+
+    Args:
+        places: where it is.
+        environment: what Git's processes may see of the process's own environment.
+        run_hooks: whether the repository's commit hooks run on our commits: the user's decision, never a repository's.
+    """
+
+    def __init__(self, places: Places, environment: Mapping[str, str], *, run_hooks: bool = False) -> None:
+        self.places = places
+        self.private = places.private
+        self.shared = places.shared
+        self.run_hooks = run_hooks
+        self._environment = environment
+        self._git = Git(locate(environment, places.work_tree), places, clean(environment))
+        self._settings: tuple[object, Settings] | None = None
+        self._settings_due = 0.0
+        self._objects: Objects | None = None
+        self._refs = refs.Refs(self._git)
+        self._checked = False
+        self._mutex = threading.RLock()
+        worktree = os.path.relpath(places.git_dir, places.common_dir)
+        self.journal = Journal(self.shared, worktree)
+        self.lock = SaveLock(self.shared)
+
+    @classmethod
+    def discover(
+        cls, path: str | Path, *, environment: Mapping[str, str] | None = None, run_hooks: bool = False
+    ) -> Repo:
+        """Find the repository that a folder belongs to.
+
+        Args:
+            path: a folder in the work tree.
+            environment: variables to use instead of the process's own; `GIT_*` in it only names author and committer.
+            run_hooks: run the repository's commit hooks.
+
+        Raises:
+            NotFound: there is no repository.
+            BrokenStore: it has no work tree, belongs to somebody Git does not trust, or there is no Git.
+        """
+        # The one read of the environment outside `config`: it is passed on to Git, nothing is decided by it.
+        repo = cls(find(Path(path)), os.environ if environment is None else environment, run_hooks=run_hooks)
+        if repo.places.foreign:
+            repo._ask_trust()
+        return repo
+
+    # what it is
+
+    @property
+    def work_tree(self) -> Path:
+        """Top folder of the files."""
+        return self.places.work_tree
+
+    @property
+    def git_dir(self) -> Path:
+        """The Git directory of this work tree."""
+        return self.places.git_dir
+
+    @property
+    def common_dir(self) -> Path:
+        """The Git directory that all work trees share."""
+        return self.places.common_dir
+
+    @property
+    def spool(self) -> Path:
+        """Where files are written before they are renamed into the work tree."""
+        return self.places.spool
+
+    @property
+    def settings(self) -> Settings:
+        """Git's configuration; whether one of its files has changed is looked at once a second."""
+        with self._mutex:
+            now = time.monotonic()
+            if self._settings is None or now > self._settings_due:
+                seen = sources(self.places, self._git.environment)
+                if self._settings is None or self._settings[0] != seen:
+                    self._settings = seen, read_settings(self._git)
+                self._settings_due = now + _SETTINGS_FOR
+            return self._settings[1]
+
+    @property
+    def hash_name(self) -> str:
+        """The object format: "sha1" or "sha256"."""
+        return self.settings.hash_name
+
+    def blob_id(self, data: bytes) -> str:
+        """The id of these bytes as a blob."""
+        return object_id("blob", data, self.hash_name)
+
+    def identity(self) -> tuple[Identity, Identity]:
+        """Author and committer of our commits. Raises BadInput where Git knows none."""
+        found = self.settings
+        return found.identity("author", self._environment), found.identity("committer", self._environment)
+
+    # where it stands
+
+    def head(self) -> str | None:
+        """The id of the current commit; None before the first one. Raises BrokenStore where it is missing."""
+        found = self._head()
+        return found.oid if found else None
+
+    def tip(self) -> str:
+        """The id of the current commit as files of the Git directory tell it, without a process; "" if they do not."""
+        try:
+            text = (self.git_dir / "HEAD").read_text().strip()
+            if not text.startswith("ref: "):
+                return text
+            loose = self.common_dir / text[5:]
+            if loose.is_file():
+                return loose.read_text().strip()
+            packed = (self.common_dir / "packed-refs").read_text()
+        except (OSError, UnicodeDecodeError):
+            return ""
+        found = re.search(rf"^([0-9a-f]{{40,64}}) {re.escape(text[5:])}$", packed, re.MULTILINE)
+        return found[1] if found else ""
+
+    def branch(self) -> str | None:
+        """The current branch; None where HEAD is detached."""
+        try:
+            text = (self.git_dir / "HEAD").read_text(errors="surrogateescape").strip()
+        except OSError as error:
+            raise BrokenStore(f"HEAD cannot be read: {error.strerror}", "run `git fsck`") from None
+        if text == "ref: refs/heads/.invalid":  # refs are not kept in files
+            try:
+                text = "ref: " + self._git.run("symbolic-ref", "-q", "HEAD").decode().strip()
+            except GitError:
+                return None
+        return text[5:].removeprefix("refs/heads/") if text.startswith("ref: ") else None
+
+    def state(self, now: float) -> str:
+        """Why commits must wait now, or ""; `now` in epoch seconds."""
+        return state.waiting(self.places, self.branch(), self.settings.text("core.commentchar") or "#", now)
+
+    # reading
+
+    def show(self, path: str, rev: str = "HEAD") -> bytes | None:
+        """The bytes of a file in a commit, None where it has none there; `path` from the top of the work tree."""
+        found = self.objects.read(f"{revision(rev)}:{path}")
+        return found.data if found and found.kind == "blob" else None
+
+    def blob(self, oid: str) -> bytes | None:
+        """The bytes of a blob by its id, None where there is none."""
+        found = self.objects.read(oid) if re.fullmatch(r"[0-9a-f]{40,64}", oid) else None
+        return found.data if found and found.kind == "blob" else None
+
+    def time_of(self, commit: str) -> int:
+        """When a commit was made, in epoch milliseconds; 0 where there is no such commit."""
+        found = self.objects.read(commit)
+        stated = re.search(rb"^committer .* (\d+) [+-]\d{4}$", found.data, re.MULTILINE) if found else None
+        return int(stated[1]) * 1000 if stated else 0
+
+    def item(self, path: str) -> trees.Item | None:
+        """Mode and blob id of a path in HEAD."""
+        head = self._head()
+        if head is None:
+            return None
+        return trees.find(self.objects.tree, _tree_of(head.data), path)
+
+    def index_entries(self, paths: Sequence[str]) -> dict[str, str]:
+        """Blob id by path of what the user has staged or committed for these paths, as the index has it."""
+        return refs.index_entries(self._git, list(paths)) if paths else {}
+
+    @property
+    def history(self) -> History:
+        """What Git remembers: births, revisions, listings of older commits."""
+        return History(self._git)
+
+    # conversion
+
+    def attributes(self, path: str) -> conversion.Attributes:
+        """What Git's attributes say on how the bytes of a path are committed."""
+        return conversion.attributes(self._git, self.settings, path)
+
+    def obstacle(self, found: conversion.Attributes) -> str:
+        """Why a path with these attributes cannot be committed by us, or ""."""
+        return conversion.obstacle(found, self.settings)
+
+    def committed_form(self, data: bytes, old: bytes | None, found: conversion.Attributes) -> bytes:
+        """The bytes that Git would commit for a file with these attributes; `old` is its committed version."""
+        return conversion.committed_form(data, old, found, self.settings)
+
+    # writing
+
+    @property
+    def objects(self) -> Objects:
+        """The object database."""
+        with self._mutex:
+            if self._objects is None:
+                movable = self.common_dir.stat().st_dev == (self.common_dir / "objects").stat().st_dev
+                self._objects = Objects(self._git, self.hash_name, self.settings.plain and movable)
+            return self._objects
+
+    def warm(self) -> None:
+        """Start the helpers of a save, and refuse a Git that is too old."""
+        self.objects.warm()
+        self._refs.warm()
+        if not self._checked:
+            self.shared.mkdir(parents=True, exist_ok=True)
+            check_version(self._git, self.shared / "git")
+            self._checked = True
+
+    def prepare(self, data: bytes) -> Loose:
+        """Write a blob aside; `sync` and `publish` it with the other files of a save."""
+        return self.objects.prepare("blob", data)
+
+    def commit(
+        self,
+        changes: Sequence[Change],
+        message: Message,
+        *,
+        at: int,
+        blobs: Sequence[Loose] = (),
+        barriers: Sequence[Callable[[], None]] = (),
+        gate: Callable[[], str],
+        step: Step,
+        note: Callable[[str, str], None],
+    ) -> Made:
+        """Commit a few paths on top of HEAD.
+
+        Args:
+            changes: the paths, from the top of the work tree.
+            message: subject and trailers.
+            at: epoch milliseconds.
+            blobs: their contents, already published.
+            barriers: further waits for the disk, made together with those for the branch.
+            gate: says why commits must wait now, or "".
+            step: told the name of each step as it is reached.
+            note: told what a crash must leave behind.
+
+        Raises:
+            NotNow: the user is in the middle of something, a lock is held, or a hook refuses.
+            Moved: HEAD holds another version of a path than a change expects.
+            BadInput: Git does not know who commits.
+            BrokenStore: the repository refuses.
+        """
+        author, committer = self.identity()
+        text = str(message)
+        if self.run_hooks:
+            from filemem.repo import hooks
+
+            text = hooks.before(self._git, self.settings, self.private, changes, text)
+        stamp, signing = Stamp(author, committer, at), self.settings.signing
+        plan = Plan(changes, text, stamp, blobs, barriers, gate, step, note, signing)
+        made = self._committer().commit(plan)
+        if self.run_hooks:
+            hooks.after(self._git, self.settings)
+        return made
+
+    def restore(self, objects: Mapping[str, bytes]) -> int:
+        """Put objects back that are missing or damaged, from their packed form; returns how many."""
+        return self._committer().restore(objects)
+
+    def repair_index(self, entries: Mapping[str, tuple[str, str] | None]) -> None:
+        """Set entries of the user's index: mode and blob id by path, None removes. Raises NotNow."""
+        refs.IndexUpdate(self._git, entries).wait()
+
+    def clear_leftovers(self, entries: Sequence[Entry], *, thorough: bool) -> list[str]:
+        """Remove locks that saves with these entries left when they died, and with `thorough` temporary files.
+
+        Returns:
+            The names of the locks removed.
+        """
+        for file in list(self.leftovers()) if thorough else ():
+            file.unlink(missing_ok=True)
+        return leftovers.clear_locks(self.places, self.branch(), entries, time.time()) if entries else []
+
+    def leftovers(self) -> Iterator[Path]:
+        """Temporary files of saves that died."""
+        return leftovers.temporary((self.spool, self.places.object_spool, self.journal.folder))
+
+    def maintain(self) -> None:
+        """Pack loose objects where there are many; never removes what nothing points to."""
+        sample = self.common_dir / "objects" / "17"  # one folder of 256, as `git gc --auto` counts
+        if not sample.is_dir() or sum(1 for _ in sample.iterdir()) < CROWDED // 256:
+            return
+        self._git.run("maintenance", "run", "--quiet", "--task=loose-objects", limit=300)
+
+    def close(self) -> None:
+        """End the helper processes."""
+        with self._mutex:
+            self._refs.close()
+            if self._objects is not None:
+                self._objects.close()
+                self._objects = None
+
+    # parts
+
+    def _committer(self) -> Committer:
+        return Committer(self.objects, self._refs, self._head, self._branch_folders)
+
+    def _head(self) -> Object | None:
+        found = self.objects.read("HEAD")
+        if found is not None:
+            return found
+        try:
+            lost = self._git.run("rev-parse", "-q", "--verify", "HEAD").decode().strip()
+        except GitError:
+            return None  # no commit yet
+        # HEAD names a commit that is not there: a gc has taken it, or it appeared between two questions.
+        for _, entry in self.journal.recent(time.time(), within=KEEP):
+            if lost in entry.objects:
+                self.restore(entry.objects)
+        found = self.objects.read("HEAD")
+        if found is None:
+            raise BrokenStore(f"HEAD names the commit {lost}, which is missing", "run `git fsck`")
+        return found
+
+    def _branch_folders(self) -> list[Path]:
+        branch = self.branch()
+        folder = (self.common_dir / "refs" / "heads" / branch).parent if branch else self.git_dir
+        return [folder] if folder.is_dir() else [self.common_dir]
+
+    def _ask_trust(self) -> None:
+        if not trusted(self._git.program, self._git.environment, self.work_tree):
+            raise BrokenStore(
+                f"{self.work_tree} belongs to {self.places.foreign}, and Git does not trust it",
+                f"if you do: git config --global --add safe.directory {self.work_tree}",
+            )
+
+
+def _tree_of(commit: bytes) -> str:
+    return commit[5 : commit.index(b"\n")].decode()

@@ -1,0 +1,134 @@
+"""What Git's configuration says that matters to a save, and who says it.
+
+A repository's own configuration may be a stranger's: it may ask for a signature or name an author, but programs are
+only ever taken from the user's and the system's configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from filemem.errors import BadInput
+from filemem.repo.discovery import Places
+from filemem.repo.git import Git
+
+_USER = frozenset({"system", "global"})
+_PROGRAMS = {  # what signing may start, with Git's own default
+    "gpg.format": "openpgp",
+    "gpg.program": "gpg",
+    "gpg.openpgp.program": "gpg",
+    "gpg.x509.program": "gpgsm",
+    "gpg.ssh.program": "ssh-keygen",
+    "gpg.ssh.defaultKeyCommand": "",
+}
+_KNOWN_EXTENSIONS = frozenset({"objectformat", "worktreeconfig", "noop", "preciousobjects"})
+_CRUD = re.compile(r"[\x00-\x1f\x7f<>]")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who makes a commit: a name and an address, free of what would break a commit header."""
+
+    name: str
+    email: str
+
+    def __str__(self) -> str:
+        return f"{self.name} <{self.email}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Git's configuration: (scope, value) pairs by lower-case key, last one wins."""
+
+    values: Mapping[str, tuple[tuple[str, str], ...]]
+
+    def text(self, key: str, *, user_only: bool = False) -> str | None:
+        """The value in force, or None; with `user_only` the repository's own configuration does not count."""
+        for scope, value in reversed(self.values.get(key.lower(), ())):
+            if not user_only or scope in _USER:
+                return value
+        return None
+
+    def flag(self, key: str) -> bool:
+        """Whether a switch is on, in Git's spellings."""
+        return (self.text(key) or "").lower() in ("true", "yes", "on", "1")
+
+    @property
+    def hash_name(self) -> str:
+        """The repository's object format."""
+        return self.text("extensions.objectformat") or "sha1"
+
+    @property
+    def plain(self) -> bool:
+        """Whether objects may be written as loose files by ourselves: no extension or sharing that we do not know."""
+        names = (key.removeprefix("extensions.") for key in self.values if key.startswith("extensions."))
+        shared = (self.text("core.sharedrepository") or "false").lower()
+        return _KNOWN_EXTENSIONS.issuperset(names) and shared in ("false", "umask", "0", "no", "off", "")
+
+    @property
+    def signing(self) -> tuple[str, ...] | None:
+        """The settings to sign with, programs being the user's; None where commits are not signed."""
+        if not self.flag("commit.gpgsign"):
+            return None
+        return tuple(f"{key}={self.text(key, user_only=True) or default}" for key, default in _PROGRAMS.items())
+
+    def identity(self, role: str, environment: Mapping[str, str]) -> Identity:
+        """Who Git would name as `role` ("author" or "committer").
+
+        Raises:
+            BadInput: name or address is not known.
+        """
+        name, email = (
+            environment.get(f"GIT_{role.upper()}_{part.upper()}")
+            or self.text(f"{role}.{part}")
+            or self.text(f"user.{part}")
+            or (environment.get("EMAIL") if part == "email" else None)
+            for part in ("name", "email")
+        )
+        identity = Identity(_tidy(name), _tidy(email))
+        if identity.name and identity.email:
+            return identity
+        raise BadInput(
+            "Git does not know who you are, so nothing can be committed",
+            'git config --global user.name "Your Name" && git config --global user.email you@example.com',
+            field="identity",
+        )
+
+
+def sources(places: Places, environment: Mapping[str, str]) -> tuple[tuple[int, int], ...]:
+    """Sizes and times of the configuration files: equal means that nothing was reconfigured."""
+    home = Path(environment.get("HOME") or "/nonexistent")
+    xdg = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+    files = (
+        places.common_dir / "config",
+        places.git_dir / "config.worktree",
+        home / ".gitconfig",
+        xdg / "git" / "config",
+    )
+    return tuple(_stamp(file) for file in files)
+
+
+def read_settings(git: Git) -> Settings:
+    """Ask Git for its configuration."""
+    fields = git.run("config", "--list", "-z", "--show-scope").decode("utf-8", "replace").split("\0")
+    values: dict[str, tuple[tuple[str, str], ...]] = {}
+    for scope, pair in zip(fields[::2], fields[1::2], strict=False):
+        key, equals, value = pair.partition("\n")
+        if scope != "command":
+            values[key] = (*values.get(key, ()), (scope, value if equals else "true"))
+    return Settings(values)
+
+
+def _tidy(text: str | None) -> str:
+    return _CRUD.sub("", text or "").strip(" .,:;\"'\\")
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return -1, -1
+    return found.st_size, found.st_mtime_ns

@@ -1,0 +1,121 @@
+"""Keeps the index in step while a server runs. The only importer of watchfiles.
+
+The watcher is a hint, not the truth: events get lost (new nested folders, a full kernel queue, a replaced root). So
+a hint is applied at once, folder times are compared every TICK, and everything is looked at again no more often than
+PACE times what such a look costs, and at once after a large batch or when HEAD moved.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import watchfiles
+
+from filemem.errors import FilememError
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+TICK = 2.0  # seconds between two comparisons of folder times
+APPEARS = 0.2  # seconds between two looks for a store that is not there yet
+PACE = 50  # a full look costs at most one part in so many of one core
+LARGE = 200  # events in one batch above which events are not trusted
+
+
+class Watcher:
+    """Watches one memory's store in a thread of its own.
+
+    Args:
+        memory: an open memory; its `sync` is called from the thread.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="filemem-watch", daemon=True)
+        self._next_full = 0.0
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, waiting for a look that is under way."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def wait(self) -> None:
+        """Block until the watcher ends or the user interrupts."""
+        while self._thread.is_alive():
+            self._thread.join(timeout=0.5)
+
+    def __enter__(self) -> Watcher:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        self._look(full=True)
+        while not self._stop.is_set():
+            root = self.memory.folder
+            before = _identity(root)
+            if before is None:
+                self._stop.wait(APPEARS)
+                continue
+            try:
+                self._follow(root, before)
+            except OSError:  # out of watches, or the folder went away under us: folder times still find everything
+                self._look(full=True)
+                self._stop.wait(TICK)
+
+    def _follow(self, root: Path, before: tuple[int, int]) -> None:
+        """Apply hints until the root is no longer the folder that is watched."""
+        self._look(full=False)
+        batches = watchfiles.watch(
+            root,
+            watch_filter=None,
+            step=10,
+            debounce=200,
+            rust_timeout=int(TICK * 1000),
+            yield_on_timeout=True,
+            stop_event=self._stop,
+            raise_interrupt=False,
+            ignore_permission_denied=True,
+        )
+        for batch in batches:
+            self._look(full=len(batch) > LARGE, hints=[path for _, path in batch])
+            if _identity(root) != before:
+                self._look(full=True)
+                return
+
+    def _look(self, *, full: bool, hints: list[str] | None = None) -> None:
+        began = time.monotonic()
+        full = full or began >= self._next_full
+        try:
+            self.memory.sync(full=full, hints=hints or ())
+        except FilememError as error:
+            self.memory.trouble = error.message  # shown by `status` and with every answer; the next look tries again
+        else:
+            self.memory.trouble = None
+        if full:
+            ended = time.monotonic()
+            self._next_full = ended + max(TICK, PACE * (ended - began))
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of a folder: a folder removed and made again is watched by nobody."""
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

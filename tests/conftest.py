@@ -1,0 +1,32 @@
+"""Guards for the whole session: no test sees or writes the home folder or Git configuration of whoever runs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """HOME and its relatives point to an empty folder; what Git or filemem read from the environment is gone."""
+    home = tmp_path_factory.mktemp("home")
+    patch = pytest.MonkeyPatch()
+    for name in [n for n in os.environ if n.startswith(("GIT_", "FILEMEM_", "XDG_"))]:
+        patch.delenv(name)
+    patch.delenv("EMAIL", raising=False)
+    for name, folder in {
+        "HOME": "",
+        "USERPROFILE": "",
+        "XDG_CONFIG_HOME": ".config",
+        "XDG_CACHE_HOME": ".cache",
+        "XDG_DATA_HOME": ".local/share",
+        "XDG_STATE_HOME": ".local/state",
+    }.items():
+        patch.setenv(name, str(home / folder))
+    patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    patch.setenv("GIT_CEILING_DIRECTORIES", str(home.parent))
+    yield home
+    patch.undo()

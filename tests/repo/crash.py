@@ -1,0 +1,81 @@
+"""One operation in a process of its own that dies at a named step, for the crash tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from filemem.record.model import Outcome
+from tests.support import make_saver, message
+
+PATH = "decisions/cache/x.md"
+RECORD = (
+    b"---\nid: decision_cache_1763650000123_k3f9w2ma\ntype: decision\ntopic: cache\n---\n# Use a cache\n\nBecause.\n"
+)
+OUTCOME = Outcome(1_763_660_000_000, "failed", "evicts too early")
+STEPS = (
+    *("locked", "begin", "written", "synced", "journal", "blob", "record"),
+    *("index-started", "objects", "index", "ref", "folders", "verified", "done"),
+)
+ACKNOWLEDGED = "acknowledged"
+
+
+def run(repo: Path, operation: str, *, at: str = "", after: float = 0.0, everything: bool = False) -> list[str]:
+    """Start an operation in a new process and kill it with -9.
+
+    Args:
+        repo: the repository.
+        operation: `put`, `amend` or `remove` of PATH.
+        at: the step to die at; or
+        after: seconds after the save has begun.
+        everything: kill its Git processes too.
+
+    Returns:
+        The steps it reached, and `acknowledged` where it came so far.
+    """
+    out, into = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        os.close(out)
+        _operate(repo, operation, into, at, everything)
+    os.close(into)
+    said = b""
+    if not at:
+        said = os.read(out, 4096)
+        time.sleep(after)
+        try:
+            (os.killpg if everything else os.kill)(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    while chunk := os.read(out, 4096):
+        said += chunk
+    os.close(out)
+    os.waitpid(pid, 0)
+    return said.decode().split()
+
+
+def _operate(repo: Path, operation: str, into: int, last: str, everything: bool) -> None:
+    def step(name: str) -> None:
+        os.write(into, f"{name}\n".encode())
+        if name == last:
+            if everything:
+                os.killpg(0, signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    code = 1
+    try:
+        saver = make_saver(repo, steps=step)
+        if operation == "put":
+            saver.put(PATH, RECORD, message("decision(cache): Use a cache"))
+        elif operation == "amend":
+            saver.amend(PATH, message("decision(cache): failed"), outcome=OUTCOME)
+        else:
+            saver.remove(PATH, message("decision(cache): delete"))
+        step(ACKNOWLEDGED)
+        saver.close()
+        code = 0
+    finally:
+        os._exit(code)

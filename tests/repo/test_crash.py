@@ -1,0 +1,143 @@
+"""kill -9 at every step and at random moments: nothing acknowledged is lost, nothing of the user's is touched.
+
+After every trial: the record is at HEAD as acknowledged, or wholly absent if it was not; the repository is sound; what
+the user staged is as it was; no lock or temporary file is left; the next save works at once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from filemem.errors import BrokenStore
+from tests.repo.crash import ACKNOWLEDGED, OUTCOME, PATH, RECORD, STEPS, run
+from tests.support import git, head_file, make_repo, make_saver, message, sound, write
+
+
+def prepare(folder: Path, operation: str) -> Path:
+    repo = make_repo(folder / "repo")
+    if operation != "put":
+        saver = make_saver(repo)
+        saver.put(PATH, RECORD, message())
+        saver.close()
+    write(repo / "staged.py", "staged\n")
+    git(repo, "add", "staged.py")
+    write(repo / "code.py", "edited\n")
+    return repo
+
+
+def age_locks(repo: Path) -> None:
+    """Let time pass for what a killed process left: its locks, and the notes on when they were taken."""
+    for lock in (repo / ".git").rglob("*.lock"):
+        times = lock.stat()
+        os.utime(lock, (times.st_atime - 20, times.st_mtime - 20))
+    for entry in (repo / ".git/filemem/journal").glob("*"):
+        lines = entry.read_bytes().split(b"\n")
+        for at, line in enumerate(lines):
+            for name in (b'["index", "', b'["ref", "'):
+                if line.startswith(name):
+                    lines[at] = name + str(int(line[len(name) : -2]) - 20_000).encode() + b'"]'
+        entry.write_bytes(b"\n".join(lines))
+
+
+def check(repo: Path, operation: str, said: list[str]) -> None:
+    """The invariants; see the module."""
+    acknowledged = ACKNOWLEDGED in said
+    assert git(repo, "diff", "--cached", "--name-only", "--", "staged.py") == "staged.py"
+    age_locks(repo)
+    saver = make_saver(repo)
+    saver.replay()
+    assert saver.pending() == ()
+    saver.put("decisions/next.md", b"# next\n", message())
+    saver.close()
+    committed, on_disk = head_file(repo, f"memory/{PATH}"), repo / "memory" / PATH
+    assert (committed.encode() if committed else None) == (on_disk.read_bytes() if on_disk.exists() else None)
+    done = {
+        "put": committed is not None,
+        "amend": OUTCOME.reason in (committed or ""),
+        "remove": committed is None,
+    }[operation]
+    if acknowledged or "journal" in said[:-1]:
+        assert done, f"{operation}: not there although {said[-1]} was reached"
+    assert sorted(git(repo, "status", "--porcelain").splitlines()) == [" M code.py", "A  staged.py"]
+    assert sound(repo)
+    left = [
+        p.name
+        for p in (repo / ".git").rglob("*")
+        if p.suffix == ".lock" or p.name.startswith(("tmp_obj", ".filemem", "."))
+    ]
+    assert left == []
+
+
+@pytest.mark.parametrize("operation", ["put", "amend", "remove"])
+@pytest.mark.parametrize("step", [*STEPS, "removed"])
+def test_killed_at_a_step(tmp_path: Path, operation: str, step: str) -> None:
+    if (step == "removed") != (operation == "remove") and step in ("removed", "record"):
+        pytest.skip("no such step")
+    repo = prepare(tmp_path, operation)
+    said = run(repo, operation, at=step, everything=len(step) % 2 == 1)
+    assert said[-1] == step
+    check(repo, operation, said)
+
+
+def random_kills(folder: Path, seed: int, trials: int) -> None:
+    chance = random.Random(seed)
+    for trial in range(trials):
+        operation = chance.choice(["put", "put", "amend", "remove"])
+        repo = prepare(folder / str(trial), operation)
+        said = run(repo, operation, after=chance.uniform(0, 0.06), everything=chance.random() < 0.7)
+        try:
+            check(repo, operation, said)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, trial {trial}, {operation}, {said}: {error}") from error
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_at_random_moments(tmp_path: Path, seed: int) -> None:
+    random_kills(tmp_path, seed, 6)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_killed_at_many_random_moments(tmp_path: Path, seed: int) -> None:
+    random_kills(tmp_path, seed, 50)
+
+
+def test_a_save_interrupted_by_a_key_goes_on_at_the_next_start(tmp_path: Path) -> None:
+    repo = prepare(tmp_path, "put")
+
+    def step(name: str) -> None:
+        if name == "objects":
+            raise KeyboardInterrupt
+
+    saver = make_saver(repo, steps=step)
+    with pytest.raises(KeyboardInterrupt):
+        saver.put(PATH, RECORD, message())
+    saver.close()
+    check(repo, "put", ["journal", "interrupted"])
+
+
+@pytest.mark.parametrize("step", ["begin", "written", "synced", "journal", "blob", "record", "objects", "index"])
+def test_an_error_of_the_disk_leaves_nothing_behind(tmp_path: Path, step: str) -> None:
+    repo = make_repo(tmp_path / "repo")
+    before = git(repo, "status", "--porcelain"), git(repo, "rev-parse", "HEAD")
+
+    def fail(name: str) -> None:
+        if name == step:
+            raise OSError(28, "No space left on device")
+
+    saver = make_saver(repo, steps=fail)
+    with pytest.raises(BrokenStore, match="No space"):
+        saver.put(PATH, RECORD, message())
+    saver.close()
+    assert (git(repo, "status", "--porcelain"), git(repo, "rev-parse", "HEAD")) == before
+    assert not (repo / "memory" / PATH).exists()
+    again = make_saver(repo)
+    assert again.pending() == ()
+    assert again.put(PATH, RECORD, message()).commit
+    again.close()
+    assert sound(repo)

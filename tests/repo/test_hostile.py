@@ -1,0 +1,267 @@
+"""A repository and an environment that want to run programs or lead elsewhere: none of it happens because we look."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from filemem.errors import BadInput, BrokenStore
+from filemem.memory.saving import Saver
+from filemem.record.model import Outcome
+from filemem.repo import Repo
+from filemem.repo.discovery import find
+from filemem.repo.git import Git, GitError, clean, locate
+from tests.support import git, head_file, make_repo, make_saver, message, write
+
+PATH = "decisions/x.md"
+TEXT = b"---\ntype: decision\ntopic: t\n---\n# Text\n\nBody.\r\n"
+OUTCOME = Outcome(1_763_660_000_000, "failed", "too slow")
+PROGRAMS = (
+    *("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.askPass", "core.gitProxy"),
+    *("core.alternateRefsCommand", "diff.external", "gpg.program", "gpg.ssh.program", "gpg.x509.program"),
+    *("gpg.ssh.defaultKeyCommand", "credential.helper", "pager.log", "pager.show", "pager.config", "sequence.editor"),
+    *("filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "diff.evil.textconv", "diff.evil.command"),
+    *("merge.evil.driver", "alias.log", "alias.cat-file", "uploadpack.packObjectsHook", "trailer.agent.command"),
+    *("trailer.agent.cmd", "interactive.diffFilter", "remote.origin.uploadpack", "browser.x.cmd", "man.x.cmd"),
+)
+HOOKS = (
+    *("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-index-change", "reference-transaction"),
+    *("post-checkout", "post-merge", "pre-auto-gc", "post-rewrite", "fsmonitor-watchman", "pre-rebase", "update"),
+)
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    return tmp_path / "canary"
+
+
+@pytest.fixture
+def hostile(repo: Path, canary: Path) -> Path:
+    """A repository whose configuration, hooks and attributes all name a program that leaves a mark."""
+    saver = make_saver(repo)
+    saver.put("decisions/before.md", TEXT, message())
+    saver.close()
+    program = write(canary.parent / "evil.sh", f"#!/bin/sh\necho $0 $* >> {canary}\ncat\n")
+    program.chmod(0o755)
+    for key in PROGRAMS:
+        git(repo, "config", key, str(program))
+    for key, value in {
+        "commit.gpgSign": "true",
+        "log.showSignature": "true",
+        "core.hooksPath": str(repo / ".git/evil-hooks"),
+        "core.untrackedCache": "true",
+        "gc.auto": "1",
+        "core.worktree": str(canary.parent),
+    }.items():
+        git(repo, "config", key, value)
+    for folder in ("evil-hooks", "hooks"):
+        for hook in HOOKS:
+            write(repo / ".git" / folder / hook, f"#!/bin/sh\necho {hook} >> {canary}\n").chmod(0o755)
+    write(repo / ".gitattributes", "*.txt filter=evil\n* diff=evil merge=evil\n")
+    write(repo / ".git/info/attributes", "* diff=evil\n")
+    evil_git = write(repo / "git", f"#!/bin/sh\necho git >> {canary}\n")
+    evil_git.chmod(0o755)
+    return repo
+
+
+def test_nothing_of_a_hostile_repository_runs(hostile: Path, canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saver = make_saver(hostile)
+    signed = saver.put(PATH, TEXT, message())
+    assert "signed" in (signed.pending or "")  # with the user's own gpg, that has no key here
+    saver.close()
+    git(hostile, "-c", "core.worktree=", "config", "commit.gpgSign", "false")
+    monkeypatch.chdir(hostile)
+    monkeypatch.setenv("PATH", f".:{hostile}:relative:{os.environ['PATH']}")
+    saver = make_saver(hostile)
+    repo = saver._repo
+    assert saver.replay().finished == (PATH,)
+    assert saver.put("decisions/y.md", TEXT, message()).commit
+    assert saver.amend(PATH, message(), outcome=OUTCOME).commit
+    (hostile / "memory/decisions/y.md").write_bytes(TEXT + b"edit\n")
+    assert saver.amend("decisions/y.md", message(), outcome=OUTCOME).commit
+    assert saver.remove(PATH, message()).commit
+    assert saver.put("observations/z.md", b"# z\n", message(), policy="batch").pending
+    assert saver.flush().finished
+    saver.pending()
+    saver.overlay()
+    assert repo.history.walk("memory").births
+    assert repo.history.log("memory/decisions/y.md")
+    assert repo.history.listing("memory")
+    assert repo.state(0) == ""
+    assert repo.show("memory/decisions/y.md")
+    assert repo.index_entries(["memory/decisions/y.md"])
+    assert saver._files.scan({})[0]
+    saver.replay()
+    saver.close()
+    assert not canary.exists(), canary.read_text()
+
+
+def test_an_external_filter_on_records_is_not_run(hostile: Path, canary: Path) -> None:
+    write(hostile / ".gitattributes", "*.md filter=evil\n")
+    saver = make_saver(hostile)
+    assert "filter" in (saver.put(PATH, TEXT, message()).pending or "")
+    assert "filter" in (saver.amend("decisions/before.md", message(), outcome=OUTCOME).pending or "")
+    saver.replay()
+    saver.close()
+    assert not canary.exists(), canary.read_text()
+
+
+def test_the_environment_does_not_lead_elsewhere(
+    repo: Path, tmp_path: Path, canary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_repo(tmp_path / "other")
+    before = git(other, "rev-parse", "HEAD")
+    evil = write(tmp_path / "evil.sh", f"#!/bin/sh\ntouch {canary}\n")
+    evil.chmod(0o755)
+    for name, value in {
+        "GIT_DIR": str(other / ".git"),
+        "GIT_WORK_TREE": str(other),
+        "GIT_INDEX_FILE": str(tmp_path / "index"),
+        "GIT_OBJECT_DIRECTORY": str(tmp_path / "objects"),
+        "GIT_COMMON_DIR": str(other / ".git"),
+        "GIT_NAMESPACE": "elsewhere",
+        "GIT_EXEC_PATH": str(tmp_path),
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.fsmonitor",
+        "GIT_CONFIG_VALUE_0": str(evil),
+        "GIT_CONFIG_PARAMETERS": f"'core.fsmonitor={evil}'",
+        "GIT_EXTERNAL_DIFF": str(evil),
+        "GIT_TRACE": str(tmp_path / "trace"),
+        "GIT_LITERAL_PATHSPECS": "0",
+        "GIT_PREFIX": "sub/",
+        "GIT_AUTHOR_DATE": "2001-01-01T00:00:00Z",
+        "PYTHONPATH": str(tmp_path),
+    }.items():
+        monkeypatch.setenv(name, value)
+    saver = make_saver(repo)
+    assert saver.put(PATH, TEXT, message()).commit
+    assert saver.amend(PATH, message(), outcome=OUTCOME).commit
+    saver.close()
+    for name in [n for n in os.environ if n.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    assert git(other, "rev-parse", "HEAD") == before
+    assert git(repo, "rev-list", "--count", "HEAD") == "3"
+    assert git(repo, "log", "-1", "--format=%as") == "2025-11-20"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["evil.sh", "other", "repo"]
+
+
+def test_author_and_committer_may_come_from_the_environment(tmp_path: Path) -> None:
+    path = make_repo(tmp_path / "repo")
+    repo = Repo.discover(path, environment={**os.environ, "GIT_AUTHOR_NAME": "Eve\n<x>", "GIT_COMMITTER_EMAIL": "c@x"})
+    author, committer = repo.identity()
+    assert (str(author), str(committer)) == ("Evex <ada@example.com>", "Ada <c@x>")
+    repo.close()
+
+
+def test_git_is_found_outside_the_work_tree_only(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    inside = write(work / "bin/git", "#!/bin/sh\n")
+    outside = write(tmp_path / "bin/git", "#!/bin/sh\n")
+    for program in (inside, outside):
+        program.chmod(0o755)
+    (tmp_path / "link").symlink_to(work / "bin")
+    search = os.pathsep.join(["", ".", "bin", str(work / "bin"), str(tmp_path / "link"), str(tmp_path / "bin")])
+    assert locate({"PATH": search}, work) == str(outside)
+    with pytest.raises(BrokenStore, match="not installed"):
+        locate({"PATH": str(work / "bin")}, work)
+    assert clean({"PATH": f".:{tmp_path}:x", "GIT_DIR": "x", "HOME": "h"})["PATH"] == str(tmp_path)
+
+
+def test_a_call_that_takes_too_long_is_stopped(repo: Path, tmp_path: Path) -> None:
+    slow = write(tmp_path / "git", "#!/bin/sh\nexec sleep 30\n")
+    slow.chmod(0o755)
+    with pytest.raises(GitError, match="no answer"):
+        Git(str(slow), find(repo), dict(os.environ)).run("status", limit=0.2)
+
+
+def test_a_git_that_is_too_old_is_refused(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = locate(os.environ, repo)
+    old = write(
+        tmp_path / "bin/git",
+        f'#!/bin/sh\nfor a; do last=$a; done\n[ "$last" = version ] && echo git version 2.30.1 || exec {real} "$@"\n',
+    )
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    saver = make_saver(repo)
+    with pytest.raises(BrokenStore, match=r"2\.30\.1 is too old"):
+        saver.put(PATH, TEXT, message())
+    saver.close()
+
+
+@pytest.mark.parametrize("rev", ["-x", "--output=x", "HEAD:x", "a..b", "", "a b", "a\nb", ":/x", "^HEAD", "@{-1}"])
+def test_what_is_no_plain_revision_is_refused(repo: Path, saver: Saver, rev: str) -> None:
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: saver._repo.show("code.py", rev),
+        lambda: saver._repo.history.listing("memory", rev),
+        lambda: saver._repo.history.is_ancestor(rev),
+    )
+    for ask in asks:
+        with pytest.raises(BadInput):
+            ask()
+    assert not (repo / "x").exists()
+
+
+@pytest.mark.parametrize("how", ["file", "folder", "store"])
+def test_a_link_in_the_work_tree_or_in_head_is_not_followed(repo: Path, tmp_path: Path, how: str) -> None:
+    outside = tmp_path / "outside"
+    write(outside / "x.md", "outside\n")
+    write(outside / "decisions/x.md", "outside\n")
+    (repo / "memory").mkdir()
+    if how == "file":
+        (repo / "memory/decisions").mkdir()
+        (repo / "memory/decisions/x.md").symlink_to(outside / "x.md")
+    elif how == "folder":
+        (repo / "memory/decisions").symlink_to(outside)
+    else:
+        (repo / "memory").rmdir()
+        (repo / "memory").symlink_to(outside)
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "link")
+    head = git(repo, "rev-parse", "HEAD")
+    saver = make_saver(repo)
+    acts: tuple[Callable[[], object], ...] = (
+        lambda: saver.put(PATH, TEXT, message()),
+        lambda: saver.put(PATH, TEXT, message(), replace=True),
+        lambda: saver.amend(PATH, message(), outcome=OUTCOME),
+        lambda: saver.remove(PATH, message()),
+    )
+    for act in acts:
+        with pytest.raises(BadInput):
+            act()
+    saver.close()
+    assert (outside / "x.md").read_text() == "outside\n"
+    assert (outside / "decisions/x.md").read_text() == "outside\n"
+    assert git(repo, "rev-parse", "HEAD") == head
+    assert git(repo, "status", "--porcelain") == ""
+
+
+def test_a_replaced_object_does_not_deceive(repo: Path, saver: Saver) -> None:
+    saver.put(PATH, TEXT, message())
+    fake = git(repo, "hash-object", "-w", "--stdin", input=b"fake\n")
+    git(repo, "replace", git(repo, "rev-parse", f"HEAD:memory/{PATH}"), fake)
+    assert saver._repo.show(f"memory/{PATH}") == TEXT
+    saver.amend(PATH, message(), outcome=OUTCOME)
+    assert "Body" in (head_file(repo, f"memory/{PATH}") or "")
+
+
+def test_journal_entries_are_for_the_user_only(repo: Path, saver: Saver) -> None:
+    saver.put(PATH, TEXT, message(), policy="batch")
+    (entry,) = (repo / ".git/filemem/journal").iterdir()
+    assert stat.S_IMODE(entry.stat().st_mode) == 0o600
+
+
+def test_torn_and_foreign_journal_files_do_not_stop_us(repo: Path, saver: Saver) -> None:
+    saver.put(PATH, TEXT, message(), policy="batch")
+    (entry,) = (repo / ".git/filemem/journal").iterdir()
+    whole = entry.read_bytes()
+    for i, cut in enumerate((0, 1, 40, whole.index(b"\n") + 1, len(TEXT) + whole.index(b"\n") - 3)):
+        write(entry.parent / f"{i:015d}-1-ab", whole[:cut])
+    write(entry.parent / "README", "not ours\n")
+    entry.write_bytes(whole + b'["commit", "half')
+    assert saver.flush().finished == (PATH,)
+    assert saver.put("decisions/y.md", TEXT, message()).commit
+    assert saver.pending() == ()

@@ -1,0 +1,286 @@
+"""The record files: what is read, what is skipped, where nothing may be written."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from filemem.errors import BadInput, Conflict, NotFound
+from filemem.files import MAX_SIZE, Files, blob_id, check_path, is_record
+from tests.support import git, make_repo, write
+
+ESCAPES = [
+    *("", "/", "/etc/passwd", "..", "../x.md", "a/../../x.md", "a/..", "./x.md", "a//x.md", "a/./x.md", "a/"),
+    *("C:/x.md", "c:x.md", "\\\\host\\x.md", "a\\b.md", "..\\x.md"),
+    *(".git", ".git/config", "a/.git/config", ".GIT/config", ".Git/x.md", ".git /x.md", ".git./x.md", ".git. . /x"),
+    *("git~1/config", "GIT~1/config", "git~2/x.md", "gi7eba~1", ".git::$INDEX_ALLOCATION/x.md", ".gi\u200ct/config"),
+    *("\u200b.git/x.md", ".g\u200dit/config", ".git\ufeff/config", "\uff0egit/config", ".\uff47it/config"),
+    *(".gitmodules", ".gitattributes", "a/.gitignore", ".GitModules"),
+    *("a\0.md", "a\n.md", "a\r.md", "a\x1b[2J.md", "a\u2028.md", "a\udcff.md", "\x7f.md"),
+]
+RESERVED = [
+    *("con.md", "CON", "a/aux.md", "nul.md", "COM1.md", "lpt9.txt", "prn", "conin$", "com¹.md"),
+    *("a/x.md.", "a./x.md", "a /x.md", "x.md ", "a:b.md", "x" * 256, "é" * 128 + ".md", "a/" * 20 + "x.md"),
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Files:
+    return Files(tmp_path / "work", "memory", tmp_path / "work" / "spool")
+
+
+@pytest.fixture(autouse=True)
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "secret.md").write_text("outside")
+    return tmp_path / "work"
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("path", ESCAPES)
+def test_a_path_that_leaves_the_store_is_refused_for_reading_and_writing(store: Files, path: str) -> None:
+    before = everything(store.work_tree.parent)
+    for action in (lambda: store.read(path), lambda: store.write(path, b"x"), lambda: store.remove(path)):
+        with pytest.raises(BadInput) as caught:
+            action()
+        assert caught.value.field == "path"
+    assert everything(store.work_tree.parent) == before
+
+
+@pytest.mark.parametrize("path", RESERVED)
+def test_a_name_that_another_system_reserves_is_not_written(store: Files, path: str) -> None:
+    with pytest.raises(BadInput):
+        store.write(path, b"x")
+    assert everything(store.work_tree) == {}
+
+
+@pytest.mark.parametrize("path", ["-rf.md", "a/--output=x.md", "a/日本語.md", "a/نمی\u200cدانم.md"])
+def test_odd_but_honest_names_are_written_and_read(store: Files, path: str) -> None:
+    store.write(path, b"# x\n")
+    assert store.read(path) == b"# x\n"
+    assert list(store.scan({})[0]) == [path]
+
+
+def test_which_files_are_records() -> None:
+    yes = ["x.md", "X.MD", "readme-first.md", "-rf.md"]
+    no = [
+        "README.md",
+        "readme.md",
+        "Readme.MD",
+        ".x.md",
+        ".filemem-12-ab",
+        "x.txt",
+        "md",
+        "x.md~",
+        ".x.md.swp",
+        "x.md.tmp",
+    ]
+    assert [is_record(name) for name in yes + no] == [True] * len(yes) + [False] * len(no)
+
+
+def test_a_store_that_is_not_there_is_empty(store: Files) -> None:
+    assert store.scan({}) == ({}, [])
+    assert store.folder_times() == {}
+    with pytest.raises(NotFound):
+        store.read("decisions/x.md")
+    store.remove("decisions/x.md")
+
+
+def test_scan_names_blobs_as_git_does(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    write(repo / "memory/decisions/a/x.md", "# x\r\nline\n")
+    found, _ = Files(repo, "memory").scan({})
+    expected = git(repo, "hash-object", "--no-filters", "memory/decisions/a/x.md")
+    assert found["decisions/a/x.md"].blob == expected
+    assert blob_id(b"", "sha256") == "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"
+
+
+def test_scan_reads_only_what_changed(store: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        write(store.root / f"decisions/{name}.md", f"# {name}\n")
+    first, _ = store.scan({})
+    time.sleep(0.03)
+    first, _ = store.scan(first)
+    write(store.root / "decisions/b.md", "# changed\n")
+    read: list[str] = []
+    original = Files.read
+
+    def reading(self: Files, path: str) -> bytes:
+        read.append(path)
+        return original(self, path)
+
+    monkeypatch.setattr(Files, "read", reading)
+    second, problems = store.scan(first)
+    assert (read, problems) == (["decisions/b.md"], [])
+    assert second["decisions/b.md"].blob == blob_id(b"# changed\n")
+
+
+def test_an_edit_that_keeps_size_and_time_is_seen(store: Files) -> None:
+    file = write(store.root / "decisions/a.md", "# one\n")
+    time.sleep(0.03)
+    first, _ = store.scan({})
+    times = file.stat()
+    file.write_text("# two\n")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    time.sleep(0.03)
+    assert store.scan(first)[0]["decisions/a.md"].blob == blob_id(b"# two\n")
+
+
+def test_a_second_write_within_one_tick_of_the_clock_is_seen(store: Files) -> None:
+    for i in range(20):
+        file = write(store.root / "a.md", f"# {i:02}\n")
+        seen, _ = store.scan({})
+        file.write_text(f"# {i + 50:02}\n")
+        assert store.scan(seen)[0]["a.md"].blob == blob_id(file.read_bytes())
+
+
+def test_folder_times_show_creates_deletes_and_renames(store: Files) -> None:
+    for name in ("decisions/a/x.md", "decisions/b/y.md", "observations/2025/z.md"):
+        write(store.root / name, "# x\n")
+    before, _ = store.scan({})
+    time.sleep(0.03)
+    times = store.folder_times()
+    assert store.changed_folders(times) == set()
+    write(store.root / "decisions/a/new/deep/n.md", "# n\n")
+    (store.root / "decisions/b/y.md").unlink()
+    (store.root / "observations/2025").rename(store.root / "observations/2026")
+    changed = store.changed_folders(times)
+    assert changed == {"decisions/a", "decisions/b", "observations", "observations/2025"}
+    assert store.scan(before, folders=changed)[0].keys() == store.scan({})[0].keys()
+    assert store.scan({})[0].keys() == {"decisions/a/x.md", "decisions/a/new/deep/n.md", "observations/2026/z.md"}
+
+
+def test_what_is_no_plain_file_is_skipped_with_the_reason(store: Files, work: Path) -> None:
+    write(store.root / "good.md", "# good\n")
+    folder = store.root / "decisions"
+    folder.mkdir()
+    (folder / "link.md").symlink_to(work.parent / "secret.md")
+    (folder / "loop.md").symlink_to("loop.md")
+    (folder / "linked").symlink_to(work.parent)
+    os.mkfifo(folder / "pipe.md")
+    with (folder / "huge.md").open("wb") as file:
+        file.truncate(10 << 30)
+    with (folder / "large.md").open("wb") as file:
+        file.truncate(MAX_SIZE + 1)
+    (folder / "folder.md").mkdir()
+    (folder / "bad\nname.md").write_text("# x\n")
+    (Path(os.fsdecode(os.fsencode(folder) + b"/\xff.md"))).write_text("# x\n")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(folder / "socket.md"))
+    start = time.perf_counter()
+    found, problems = store.scan({})
+    assert time.perf_counter() - start < 0.5
+    assert list(found) == ["good.md"]
+    assert {(p.path, p.code) for p in problems} == {
+        ("decisions/link.md", "symlink"),
+        ("decisions/loop.md", "symlink"),
+        ("decisions/linked", "symlink"),
+        ("decisions/pipe.md", "not-a-file"),
+        ("decisions/socket.md", "not-a-file"),
+        ("decisions/huge.md", "too-large"),
+        ("decisions/large.md", "too-large"),
+        ("decisions/bad\nname.md", "file-name"),
+        ("decisions/\\udcff.md", "file-name"),
+    }
+
+
+@pytest.mark.parametrize("name", ["link.md", "pipe.md", "large.md", "folder.md"])
+def test_reading_what_is_no_plain_file_is_refused_at_once(store: Files, work: Path, name: str) -> None:
+    store.root.mkdir()
+    (store.root / "link.md").symlink_to(work.parent / "secret.md")
+    os.mkfifo(store.root / "pipe.md")
+    (store.root / "large.md").write_bytes(b"x" * (MAX_SIZE + 1))
+    (store.root / "folder.md").mkdir()
+    start = time.perf_counter()
+    with pytest.raises(BadInput):
+        store.read(name)
+    assert time.perf_counter() - start < 0.1
+
+
+@pytest.mark.parametrize("link", ["memory", "memory/decisions", "memory/decisions/a"])
+def test_a_linked_folder_leads_nowhere(store: Files, work: Path, link: str) -> None:
+    outside = work.parent / "outside"
+    write(outside / "decisions/a/x.md", "# outside\n")
+    write(outside / "a/x.md", "# outside\n")
+    write(outside / "x.md", "# outside\n")
+    before = everything(outside)
+    (work / link).parent.mkdir(parents=True, exist_ok=True)
+    (work / link).symlink_to(outside)
+    for action in (
+        lambda: store.read("decisions/a/x.md"),
+        lambda: store.write("decisions/a/x.md", b"mine"),
+        lambda: store.remove("decisions/a/x.md"),
+    ):
+        with pytest.raises(BadInput, match="link"):
+            action()
+    found, problems = store.scan({})
+    assert (found, [p.code for p in problems]) == ({}, ["symlink"])
+    assert everything(outside) == before
+
+
+def test_writing_replaces_a_link_and_leaves_its_target_alone(store: Files, work: Path) -> None:
+    store.root.mkdir()
+    (store.root / "x.md").symlink_to(work.parent / "secret.md")
+    store.write("x.md", b"mine")
+    assert (store.root / "x.md").read_bytes() == b"mine"
+    assert not (store.root / "x.md").is_symlink()
+    assert (work.parent / "secret.md").read_text() == "outside"
+
+
+def test_nothing_shows_before_publish_and_nothing_stays_after_discard(store: Files) -> None:
+    staged = store.stage("decisions/a/b/x.md", b"# x\n")
+    staged.sync()
+    assert store.scan({})[0] == {}
+    staged.discard()
+    assert everything(store.work_tree) == {}
+    staged = store.stage("decisions/a/b/x.md", b"# x\n")
+    staged.publish()
+    staged.sync_folders()
+    staged.discard()
+    assert everything(store.work_tree) == {"memory/decisions/a/b/x.md": b"# x\n"}
+
+
+def test_temporary_files_elsewhere_are_no_records(work: Path) -> None:
+    files = Files(work, "memory", None)
+    staged = files.stage("decisions/x.md", b"# x\n")
+    assert files.scan({})[0] == {}
+    staged.publish()
+    staged.discard()
+    assert [p.name for p in (work / "memory/decisions").iterdir()] == ["x.md"]
+
+
+def test_more_than_a_mebibyte_is_refused(store: Files) -> None:
+    store.write("a.md", b"x" * MAX_SIZE)
+    with pytest.raises(BadInput):
+        store.write("b.md", b"x" * (MAX_SIZE + 1))
+
+
+def test_removing_takes_empty_folders_along(store: Files) -> None:
+    store.write("decisions/a/b/x.md", b"x")
+    store.write("decisions/y.md", b"y")
+    store.remove("decisions/a/b/x.md")
+    assert sorted(p.name for p in store.root.rglob("*")) == ["decisions", "y.md"]
+
+
+def test_a_private_folder_is_hidden_from_git_before_anything_stands_in_it(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    files = Files(repo, "memory")
+    files.hide("private")
+    assert (repo / "memory/private/.gitignore").read_text() == "*\n"
+    files.hide("private")
+    files.write("private/observations/x.md", b"# mine\n")
+    assert git(repo, "status", "--short", "--untracked-files=all") == ""
+    (repo / "memory/private/.gitignore").write_text("!*\n")
+    with pytest.raises(Conflict):
+        files.hide("private")
+
+
+def test_paths_are_split_at_slashes() -> None:
+    assert check_path("decisions/auth/x.md") == ("decisions", "auth", "x.md")
