@@ -1,0 +1,197 @@
+"""Meaning as numbers: the only module that knows model2vec and tokenizers.
+
+Rule: no model is ever fetched from the network unless the caller says so, and a model that can not be had is a
+reason in words (`ModelUnavailable`), not a crash. Heavy libraries are imported at first need: a keyword search
+pays for none of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from filemem.errors import FilememError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from tokenizers import Tokenizer
+
+    Floats = npt.NDArray[np.float32]
+
+BUNDLED = "static-128.1"  # renamed whenever the files in filemem/model change
+_SHIPPED = Path(__file__).parents[1] / "model"  # importlib.resources takes 60 ms to say the same
+_LONGEST_HEADER = 1 << 20  # bytes
+_HEADER_LENGTH = 8  # bytes: a little-endian integer, then that much JSON, then the arrays
+
+
+class ModelUnavailable(FilememError):
+    """No embedding can be made; the message is the reason, for people."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors."""
+
+    @property
+    def name(self) -> str:
+        """What vectors of this model are filed under; known without loading it."""
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """Return one row per text, of length 1 or all zeros.
+
+        Raises:
+            ModelUnavailable: the model can not be had.
+        """
+
+
+def limit_threads() -> None:
+    """Keep the numeric libraries to one thread each; must run before they are imported.
+
+    Two BLAS threads that fight for busy cores make a search 100 times slower than one.
+    """
+    for name, value in (
+        ("OPENBLAS_NUM_THREADS", "1"),
+        ("OMP_NUM_THREADS", "1"),
+        ("TOKENIZERS_PARALLELISM", "false"),
+    ):
+        os.environ.setdefault(name, value)
+
+
+class BundledModel:
+    """The static model that ships with filemem: a vector per token, read from the file as needed.
+
+    Args:
+        folder: where `model.safetensors` and `tokenizer.json` are, in model2vec's layout.
+        name: what its vectors are filed under.
+    """
+
+    def __init__(self, folder: Path = _SHIPPED, name: str = BUNDLED) -> None:
+        self.name = name
+        self._folder = folder
+        self._loaded: _Table | None = None
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """See `Embedder`."""
+        if self._loaded is None:
+            self._loaded = _Table.load(self._folder)
+        return self._loaded.encode(texts)
+
+
+class ConfiguredModel:
+    """A model2vec model that the user named: a folder, or a name on the hub that was downloaded before.
+
+    Args:
+        spec: folder or hub name.
+        download: whether the network may be asked for it.
+    """
+
+    def __init__(self, spec: str, download: bool = False) -> None:
+        self.name = spec
+        self._download = download
+        self._loaded: Any = None
+        self._reason = ""
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """See `Embedder`."""
+        import numpy as np
+
+        if self._reason:
+            raise ModelUnavailable(self._reason)
+        if self._loaded is None:
+            try:
+                self._loaded = self._load()
+            except ModelUnavailable as error:
+                self._reason = error.message  # asked once: a missing model does not appear between two queries
+                raise
+        rows: Floats = np.asarray(self._loaded.encode(list(texts), use_multiprocessing=False), dtype=np.float32)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        np.divide(rows, lengths, out=rows, where=lengths > 0)
+        return rows
+
+    def _load(self) -> Any:
+        limit_threads()
+        where = self._found()
+        from model2vec import StaticModel
+
+        try:
+            return StaticModel.from_pretrained(where, force_download=False)
+        except Exception as error:  # the libraries below raise bare Exception for unreadable files
+            raise ModelUnavailable(f"the embedding model {self.name} can not be loaded: {error}") from error
+
+    def _found(self) -> str:
+        if Path(self.name).expanduser().is_dir():
+            return str(Path(self.name).expanduser())
+        from model2vec.persistence.hf import maybe_get_cached_model_path
+
+        cached = maybe_get_cached_model_path(self.name)
+        if cached is not None:
+            return str(cached)
+        if self._download:
+            return self.name
+        raise ModelUnavailable(
+            f"the embedding model {self.name} is not on this machine",
+            "download it first, or remove the setting to use the one that comes with filemem",
+        )
+
+
+@dataclass
+class _Table:
+    """A loaded static model.
+
+    Args:
+        rows: one int8 vector per token, in a file map.
+        weights: what each row is to be multiplied by.
+        unknown: token that stands for no known word and has no vector.
+    """
+
+    tokenizer: Tokenizer
+    rows: npt.NDArray[np.int8]
+    weights: Floats
+    unknown: int | None = field(default=None)
+
+    @classmethod
+    def load(cls, folder: Path) -> _Table:
+        limit_threads()
+        try:
+            return cls._read(folder)
+        except Exception as error:  # tokenizers raises bare Exception for unreadable files
+            raise ModelUnavailable(f"the embedding model in {folder.name}/ can not be read: {error}") from error
+
+    @classmethod
+    def _read(cls, folder: Path) -> _Table:
+        import numpy as np
+        from tokenizers import Tokenizer
+
+        path = folder / "model.safetensors"
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(_HEADER_LENGTH), "little")
+            header = json.loads(file.read(min(size, _LONGEST_HEADER)))
+
+        def array(name: str, kind: type[np.generic]) -> npt.NDArray[Any]:
+            about = header[name]
+            offset = _HEADER_LENGTH + size + about["data_offsets"][0]
+            return np.asarray(np.memmap(path, dtype=kind, mode="r", offset=offset, shape=tuple(about["shape"])))
+
+        tokenizer = Tokenizer.from_str((folder / "tokenizer.json").read_text(encoding="utf-8"))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        weights = array("weights", np.float16).astype(np.float32)
+        return cls(tokenizer, array("embeddings", np.int8), weights, tokenizer.token_to_id("[UNK]"))
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        import numpy as np
+
+        out = np.zeros((len(texts), self.rows.shape[1]), dtype=np.float32)
+        for at, encoding in enumerate(self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)):
+            ids = np.array(encoding.ids, dtype=np.int64)
+            if self.unknown is not None:
+                ids = ids[ids != self.unknown]
+            total = self.weights[ids] @ self.rows[ids].astype(np.float32)
+            length = float(np.sqrt(total @ total))
+            if length > 0:
+                out[at] = total / length
+        return out

@@ -1,0 +1,301 @@
+"""Generations: complete, sealed states of the index on disk. Rule: what readers open never changes.
+
+A writer makes the next state in a folder of its own from hard links to the files of the last one, seals it with
+the size and checksum of every file, and switches `CURRENT` by rename. So a commit under way can not look like
+damage, a killed writer leaves the old state in service, and a reader keeps a consistent view for as long as it
+likes. This module knows files and checksums, not what is in them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from filemem.errors import BrokenStore
+
+WORDS, VECTORS, ENTRIES = "words", "vectors", "entries"
+_CURRENT, _SEAL, _NEXT = "CURRENT", "seal.json", "next"
+_NAME = re.compile(r"g\d{10}")
+_CHUNK = 1 << 20
+_T = TypeVar("_T")
+_README = """\
+This folder is filemem's search index. Everything in it is derived from the records in the work tree and may be
+deleted at any time; the next `filemem` command makes it again.
+
+CURRENT       the generation in use
+g0000000001/  a generation: words/ (Tantivy), vectors/, entries (what it was made from), seal.json (checksums)
+fresh/        records that were saved but are not yet part of a generation
+lock          held by the process that writes
+"""
+
+
+class IndexDamaged(BrokenStore):
+    """The index can not be used and must be rebuilt; the records are not affected."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the search index is damaged: {what}", "run `filemem index --rebuild`; the records are not affected"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What is known of one generation without opening it.
+
+    Args:
+        files: name relative to the generation -> (bytes that count, their CRC-32).
+        head: whatever the caller said it was made at.
+        model: name of the embedder, or "" where there are no vectors.
+        docs: documents that can be found.
+        total: documents that count in word statistics: `docs` and removed ones that are not merged away yet.
+        average: text field -> mean length in tokens.
+        missing: documents that have no vectors although a model was asked for.
+        lines: length of the entries log.
+        format: how the files are laid out and texts were read; another one means: rebuild.
+    """
+
+    files: Mapping[str, tuple[int, int]]
+    head: str = ""
+    model: str = ""
+    docs: int = 0
+    total: int = 0
+    average: Mapping[str, float] = field(default_factory=dict)
+    missing: int = 0
+    lines: int = 0
+    format: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A sealed state: its folder and its seal."""
+
+    folder: Path
+    seal: Seal
+
+    def check(self, part: str, known: set[tuple[str, int, int]] | None = None) -> None:
+        """Compare the files of one part with the seal.
+
+        Args:
+            part: WORDS, VECTORS, ENTRIES, or "" for all.
+            known: files that this process has compared before; they are skipped, and the others added.
+
+        Raises:
+            IndexDamaged: a file differs or is gone.
+        """
+        for name, (size, crc) in self.seal.files.items():
+            if not name.startswith(part) or (known is not None and (name, size, crc) in known):
+                continue
+            found = checksum(self.folder / name, size if name == ENTRIES else -1)
+            if found != (size, crc):
+                raise IndexDamaged(f"{self.folder.name}/{name} does not match its checksum")
+            if known is not None:
+                known.add((name, size, crc))
+
+
+def current(root: Path) -> str:
+    """Return the name of the generation in use, or "" where nothing was ever built.
+
+    Raises:
+        IndexDamaged: the pointer is unreadable, or gone while generations are there.
+    """
+    try:
+        text = (root / _CURRENT).read_bytes()
+    except FileNotFoundError:
+        if any(_NAME.fullmatch(name) for name in _listed(root)):
+            raise IndexDamaged(f"{_CURRENT} is gone") from None
+        return ""
+    name, _, crc = text.decode("ascii", "replace").strip().partition(" ")
+    if not _NAME.fullmatch(name) or crc != f"{zlib.crc32(name.encode()):08x}":
+        raise IndexDamaged(f"{_CURRENT} is unreadable")
+    return name
+
+
+def stamp(root: Path) -> tuple[int, int] | None:
+    """Return what changes whenever another generation comes into use; cheap enough for every query."""
+    try:
+        found = (root / _CURRENT).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def load(root: Path, opener: Callable[[Generation], _T]) -> _T | None:
+    """Return what `opener` makes of the generation in use; None where nothing was ever built.
+
+    Args:
+        opener: may be called again, where two commits while it looked took its generation away.
+
+    Raises:
+        IndexDamaged: the generation in use can not be used.
+    """
+    name = current(root)
+    while name:
+        try:
+            return opener(Generation(root / name, _read_seal(root / name / _SEAL)))
+        except IndexDamaged:
+            newer = current(root)
+            if newer == name:
+                raise
+            name = newer
+    return None
+
+
+def load_seal(root: Path) -> Generation | None:
+    """Return the generation in use with nothing of it compared; None where there is none or it is unreadable."""
+    try:
+        return load(root, lambda found: found)
+    except IndexDamaged:
+        return None
+
+
+def stage(root: Path, base: Generation | None, parts: Iterable[str]) -> Path:
+    """Return a new private folder holding links to the files of the given parts of `base`.
+
+    Raises:
+        BrokenStore: the index folder can not be written.
+    """
+    target = root / _NEXT
+    try:
+        prepare(root)
+        if target.exists():
+            shutil.rmtree(target)
+        for part in (WORDS, VECTORS):
+            (target / part).mkdir(parents=True)
+    except OSError as error:
+        raise unwritable(root, error) from error
+    wanted = tuple(parts)
+    for name in base.seal.files if base else ():
+        if base and name.startswith(wanted):
+            _link(base.folder / name, target / name)
+    return target
+
+
+def publish(root: Path, staged: Path, base: Generation | None, seal: Seal) -> Generation:
+    """Seal the staged folder, make it the one in use, and delete all but it and its predecessor.
+
+    Args:
+        seal: everything but `files`, save for an entry of the entries log (its counting part).
+    """
+    try:
+        old = current(root)
+    except IndexDamaged:
+        old = ""
+    number = 1 + max((int(name[1:]) for name in _listed(root) if _NAME.fullmatch(name)), default=0)
+    name = f"g{number:010d}"
+    sealed = replace(seal, files={**_checksums(staged, base), **seal.files})
+    body = json.dumps(asdict(sealed), ensure_ascii=False).encode()
+    write_durably(staged / _SEAL, b"%08x\n" % zlib.crc32(body) + body)
+    for part in (WORDS, VECTORS, "."):
+        sync_folder(staged / part)
+    staged.rename(root / name)
+    sync_folder(root)
+    write_durably(root / _CURRENT, f"{name} {zlib.crc32(name.encode()):08x}\n".encode())
+    for entry in _listed(root):
+        if _NAME.fullmatch(entry) and entry not in (name, old):
+            shutil.rmtree(root / entry, ignore_errors=True)
+    return Generation(root / name, sealed)
+
+
+def prepare(root: Path) -> None:
+    """Make the index folder and its explanation."""
+    root.mkdir(parents=True, exist_ok=True)
+    if not (root / "README.md").exists():
+        (root / "README.md").write_text(_README, encoding="utf-8")
+
+
+def unwritable(root: Path, error: OSError) -> BrokenStore:
+    """Return the error for an index folder that refuses us."""
+    return BrokenStore(
+        f"the index folder {root} can not be written: {error.strerror or error}",
+        "make it writable, free some space, or let the index live in your cache folder",
+    )
+
+
+def checksum(path: Path, size: int = -1) -> tuple[int, int]:
+    """Return (length, CRC-32) of a file, or of its first `size` bytes; (-1, 0) where it can not be read."""
+    crc = length = 0
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK if size < 0 else min(_CHUNK, size - length)):
+                crc = zlib.crc32(chunk, crc)
+                length += len(chunk)
+    except OSError:
+        return -1, 0
+    return length, crc
+
+
+def write_durably(path: Path, data: bytes, fsync: Callable[[int], None] = os.fsync) -> None:
+    """Replace a file so that a crash at any moment leaves the old or the new one."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        fsync(file.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _listed(root: Path) -> list[str]:
+    try:
+        return os.listdir(root)
+    except FileNotFoundError:
+        return []
+
+
+def _read_seal(path: Path) -> Seal:
+    try:
+        crc, _, body = path.read_bytes().partition(b"\n")
+    except OSError:
+        raise IndexDamaged(f"{path.parent.name}/{_SEAL} is gone") from None
+    if crc != b"%08x" % zlib.crc32(body):
+        raise IndexDamaged(f"{path.parent.name}/{_SEAL} is unreadable")
+    found = json.loads(body)
+    return Seal(**{**found, "files": {name: (size, sum_) for name, (size, sum_) in found["files"].items()}})
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, target)
+
+
+def _checksums(staged: Path, base: Generation | None) -> dict[str, tuple[int, int]]:
+    """Return the checksums of words and vectors; those of files that are links to sealed ones are carried over."""
+    found: dict[str, tuple[int, int]] = {}
+    for part in (WORDS, VECTORS):
+        for entry in os.scandir(staged / part):
+            name = f"{part}/{entry.name}"
+            if entry.name.endswith(".lock"):
+                continue
+            known = base.seal.files.get(name) if base else None
+            if base and known and _same_file(base.folder / name, entry):
+                found[name] = known
+            else:
+                found[name] = checksum(staged / name)
+    return found
+
+
+def _same_file(old: Path, new: os.DirEntry[str]) -> bool:
+    try:
+        return old.stat().st_ino == new.inode()
+    except OSError:
+        return False

@@ -1,0 +1,53 @@
+"""One writer per index folder. Rule: whoever can not have the lock at once does something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filemem.index.generation import prepare, unwritable
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+_NAME = "lock"
+
+
+class WriterLock:
+    """The right to write to an index folder; ends with the process at the latest."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._lock: BaseFileLock | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds it."""
+        return self._lock is not None and self._lock.is_locked
+
+    def acquire(self) -> bool:
+        """Take the lock if nobody has it; say whether it is ours now.
+
+        Raises:
+            BrokenStore: the index folder can not be written.
+        """
+        if self.held:
+            return True
+        from filelock import FileLock, Timeout  # noqa: PLC0415  # costs more than a search, which never locks
+
+        try:
+            prepare(self._root)
+            lock = FileLock(self._root / _NAME, timeout=0, thread_local=False)
+            lock.acquire()
+        except Timeout:
+            return False
+        except OSError as error:
+            raise unwritable(self._root, error) from error
+        self._lock = lock
+        return True
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None

@@ -1,0 +1,82 @@
+"""Comparing a query with documents by meaning, or saying in words why that is not possible.
+
+Rule: a missing or foreign model never fails a search; it raises `ModelUnavailable`, whose message the answer carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from filemem.index import vector
+from filemem.index.embed import Embedder, ModelUnavailable
+from filemem.index.generation import Generation
+from filemem.index.keyword import key
+from filemem.index.pending import Pending
+from filemem.index.reading import clean
+
+if TYPE_CHECKING:
+    from filemem.index.rows import Rows
+    from filemem.index.vector import Ranking
+
+GRAPH_QUERY = 3  # the query of a process that first uses graphs: importing usearch costs more than comparing all rows
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """One query against the generation in use, and against the pending records."""
+
+    disk: Ranking | None
+    pending: Ranking | None
+
+
+class Meaning:
+    """The embedder and the vectors that a process has open.
+
+    Args:
+        model: None where none is wanted.
+    """
+
+    def __init__(self, model: Embedder | None) -> None:
+        self.model = model
+        self._segments = vector.Segments()
+        self._queries = 0
+        self._one_at_a_time = Lock()
+        self._pending: tuple[frozenset[int], Rows] | None = None
+
+    def rank(self, text: str, generation: Generation | None, pending: Sequence[Pending]) -> Nearness:
+        """Return how near the documents are to a text.
+
+        Raises:
+            ModelUnavailable: they can not be compared; the message says why.
+            IndexDamaged: the vectors on disk are not what they should be.
+        """
+        with self._one_at_a_time:
+            return self._rank(text, generation, pending)
+
+    def _rank(self, text: str, generation: Generation | None, pending: Sequence[Pending]) -> Nearness:
+        model = self._usable(generation)
+        query = model.encode([clean(text)])[0]
+        if not query.any():
+            raise ModelUnavailable("the embedding model knows no word of the query")
+        self._queries += 1
+        return Nearness(
+            self._segments.rank(generation, query, self._queries >= GRAPH_QUERY) if generation else None,
+            vector.rank_rows(self._rows_of(pending, model), query) if pending else None,
+        )
+
+    def _usable(self, generation: Generation | None) -> Embedder:
+        if self.model is None:
+            raise ModelUnavailable("no embedding model is configured")
+        if generation and generation.seal.docs and generation.seal.model != self.model.name:
+            made = f"come from the model {generation.seal.model}" if generation.seal.model else "are not made yet"
+            raise ModelUnavailable(f"the vectors {made}; the index must be rebuilt for {self.model.name}")
+        return self.model
+
+    def _rows_of(self, pending: Sequence[Pending], model: Embedder) -> Rows:
+        texts = {key(one.doc.blob): (key(one.doc.blob), one.doc.title, one.doc.passages) for one in pending}
+        if self._pending is None or self._pending[0] != texts.keys():
+            self._pending = (frozenset(texts), vector.embed(texts.values(), model))
+        return self._pending[1]

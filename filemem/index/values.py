@@ -1,0 +1,71 @@
+"""What is asked of the index and what it answers. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from filemem.documents import Doc
+from filemem.query import Filter, matches
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What may be found.
+
+    Args:
+        filter: restrictions by field.
+        exclude_paths: documents to leave out.
+        dead, alive: ids whose liveness the caller knows better than the index; they matter where `filter.live`.
+    """
+
+    filter: Filter = field(default_factory=Filter)
+    exclude_paths: frozenset[str] = frozenset()
+    dead: frozenset[str] = frozenset()
+    alive: frozenset[str] = frozenset()
+
+    def admits(self, doc: Doc) -> bool:
+        """Say whether a pending document may be found."""
+        if doc.path in self.exclude_paths:
+            return False
+        if self.filter.live and (
+            doc.id in self.dead or not (doc.id in self.alive or "yes" in doc.terms.get("live", ()))
+        ):
+            return False
+        return matches(replace(self.filter, live=False), doc.terms, doc.created)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A document that retrieval puts forward.
+
+    Args:
+        keyword: raw BM25, 0 where no word matched.
+        cosine: of its best passage and the query; None where there is no vector.
+        title_cosine: of its title and the query.
+        matched: the words of the query that it holds.
+        node: the caller's JSON.
+    """
+
+    path: str
+    id: str
+    blob: str
+    created: int
+    node: str
+    keyword: float = 0.0
+    cosine: float | None = None
+    title_cosine: float | None = None
+    matched: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Candidates in no particular order.
+
+    Args:
+        degraded: why the answer is less than it could be, or None.
+        total: how many documents the words found, or the number of candidates where that is larger.
+    """
+
+    candidates: tuple[Candidate, ...]
+    degraded: str | None
+    total: int

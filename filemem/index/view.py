@@ -1,0 +1,288 @@
+"""One consistent state of the index: a generation and what is pending beside it. Answers every question about it.
+
+Rule: restrictions hold inside retrieval, so an answer is short only where there is no more; and a pending record
+takes the place of what the disk index knows of its path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from filemem.documents import Doc
+from filemem.index import keyword
+from filemem.index.embed import ModelUnavailable
+from filemem.index.fresh import Item, latest
+from filemem.index.generation import Generation
+from filemem.index.keyword import Address, Match, Restriction, Words, term_field
+from filemem.index.meaning import Meaning, Nearness
+from filemem.index.pending import Scorer, admits
+from filemem.index.plan import Plan, plan
+from filemem.index.values import Candidate, Found, Scope
+from filemem.query import FIELDS, Terms, touches
+
+if TYPE_CHECKING:
+    from filemem.index.vector import Ranking
+
+FEW = 5_000  # documents a restriction lets through below which all their vectors are compared
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """A match of the disk index on its way to a candidate."""
+
+    match: Match
+    score: float
+
+
+class View:
+    """See the module.
+
+    Args:
+        generation: None where nothing was built yet.
+        words: those of the generation.
+        items: the fresh folder.
+        meaning: the process's embedder.
+    """
+
+    def __init__(
+        self, generation: Generation | None, words: Words | None, items: Sequence[Item], meaning: Meaning
+    ) -> None:
+        self.generation, self.items = generation, tuple(items)
+        self._words, self._meaning = words, meaning
+        last = latest(items)
+        self.hidden = frozenset(last)
+        self.pending = tuple(item.pending for item in last.values() if item.pending is not None)
+
+    def beside(self, items: Sequence[Item]) -> View:
+        """Return the same generation with other pending records."""
+        return View(self.generation, self._words, items, self._meaning)
+
+    # search
+
+    def candidates(self, terms: Terms, scope: Scope, depth: int, mode: str) -> Found:
+        """Return the best `depth` documents by words and the best `depth` by meaning, every part of a score exact.
+
+        Args:
+            mode: hybrid, keyword or vector.
+        """
+        asked = plan(terms, keyword.analyze)
+        near, degraded = self._near(terms, mode)
+        by_words = mode != "vector" or near is None
+        scorer = Scorer(self._words or _NOTHING, self.pending)
+        found: list[Candidate] = []
+        total = 0
+        if self._words:
+            found, total = self._on_disk(self._words, asked, scorer, scope, depth, by_words, near)
+        waiting = self._waiting(asked, scorer, scope, depth, by_words, near)
+        found += waiting
+        total += sum(one.keyword > 0 for one in waiting)
+        return Found(tuple(found), degraded or self._gap(mode), max(total, len(found)))
+
+    def _near(self, terms: Terms, mode: str) -> tuple[Nearness | None, str | None]:
+        if mode == "keyword" or not terms.text.strip():
+            return None, None
+        try:
+            return self._meaning.rank(terms.text, self.generation, self.pending), None
+        except ModelUnavailable as error:
+            return None, error.message
+
+    def _gap(self, mode: str) -> str | None:
+        """Say what the generation in use lacks."""
+        if self.generation is None:
+            return "the search index is not built yet"
+        if self.generation.seal.missing and mode != "keyword":
+            return f"{self.generation.seal.missing} records have no vectors yet"
+        return None
+
+    def _on_disk(
+        self,
+        words: Words,
+        asked: Plan,
+        scorer: Scorer,
+        scope: Scope,
+        depth: int,
+        by_words: bool,
+        near: Nearness | None,
+    ) -> tuple[list[Candidate], int]:
+        limits = [*self._restriction(words, scope), *words.restriction(asked)]
+        query = words.word_query(asked, {clause: scorer.boost(clause) for clause in asked.scored})
+        hits: dict[Address, _Hit] = {}
+        total = 0
+        if query is not None and by_words:
+            limited = keyword.both(query, limits)
+            hits = {match.address: _Hit(match, match.score) for match in words.search(limited, depth)}
+            total = words.count(limited) if len(hits) >= depth else len(hits)
+        if near and near.disk:
+            nearest = [m for m in _nearest(words, near.disk, limits, depth) if m.address not in hits]
+            scores: dict[Address, float] = {}
+            if query is not None and nearest:
+                among = keyword.both(query, [keyword.must(words.one_of(keyword.KEY, words.keys(nearest))), *limits])
+                scores = {match.address: match.score for match in words.search(among, 2 * len(nearest))}
+            hits.update((match.address, _Hit(match, scores.get(match.address, 0.0))) for match in nearest)
+        ordered = list(hits.values())
+        stored = words.stored([hit.match for hit in ordered])
+        like = near.disk.likeness(one.key for one in stored) if near and near.disk else {}
+        typed = words.found_words(asked, [one.path for one, hit in zip(stored, ordered, strict=True) if hit.score > 0])
+        made = []
+        for one, hit in zip(stored, ordered, strict=True):
+            likeness = like.get(one.key)
+            made.append(
+                Candidate(
+                    path=one.path,
+                    id=one.id,
+                    blob=one.blob,
+                    created=one.created,
+                    node=one.node,
+                    keyword=hit.score,
+                    cosine=likeness.passage if likeness else None,
+                    title_cosine=likeness.title if likeness else None,
+                    matched=typed.get(hit.match.address, ()),
+                )
+            )
+        return made, total
+
+    def _waiting(
+        self, asked: Plan, scorer: Scorer, scope: Scope, depth: int, by_words: bool, near: Nearness | None
+    ) -> list[Candidate]:
+        """Return the candidates among the pending records."""
+        allowed = [one for one in self.pending if scope.admits(one.doc) and admits(asked, one)]
+        scored = {one.doc.path: (score, typed) for one, score, typed in scorer.scores(asked, allowed)}
+        like = near.pending.likeness(keyword.key(one.doc.blob) for one in allowed) if near and near.pending else {}
+        nearest = sorted(like, key=lambda number: like[number].passage, reverse=True)[:depth]
+        found = []
+        for one in allowed:
+            score, typed = scored.get(one.doc.path, (0.0, ()))
+            number = keyword.key(one.doc.blob)
+            if (score > 0 and by_words) or number in nearest:
+                likeness = like.get(number)
+                found.append(
+                    Candidate(
+                        path=one.doc.path,
+                        id=one.doc.id,
+                        blob=one.doc.blob,
+                        created=one.doc.created,
+                        node=one.doc.node,
+                        keyword=score,
+                        cosine=likeness.passage if likeness else None,
+                        title_cosine=likeness.title if likeness else None,
+                        matched=typed,
+                    )
+                )
+        return found
+
+    # listings and lookups
+
+    def newest(self, scope: Scope, limit: int, offset: int = 0) -> list[str]:
+        """Return the nodes of the documents created last, newest first."""
+        rows = [(-one.doc.created, one.doc.path, one.doc.node) for one in self.pending if scope.admits(one.doc)]
+        if self._words:
+            query = keyword.both(keyword.everything(), self._restriction(self._words, scope))
+            stored = self._words.stored(self._words.newest(query, limit + offset))
+            rows += [(-one.created, one.path, one.node) for one in stored]
+        return [node for _, _, node in sorted(rows)[offset : offset + limit]]
+
+    def count(self, scope: Scope) -> int:
+        """Return the number of documents."""
+        waiting = sum(scope.admits(one.doc) for one in self.pending)
+        if not self._words:
+            return waiting
+        return waiting + self._words.count(keyword.both(keyword.everything(), self._restriction(self._words, scope)))
+
+    def by_term(self, name: str, values: Iterable[str]) -> list[str]:
+        """Return the nodes of all documents with one of the values in a field of exact terms, or at a path."""
+        wanted = set(values)
+        nodes = [one.doc.node for one in self.pending if not wanted.isdisjoint(_exact(one.doc, name))]
+        if self._words and wanted:
+            limits = self._restriction(self._words, Scope())
+            query = keyword.both(self._words.one_of(_field(name), sorted(wanted)), limits)
+            nodes += [one.node for one in self._words.stored(self._words.search(query, self._words.total))]
+        return nodes
+
+    def by_prefix(self, name: str, prefix: str, limit: int) -> list[str]:
+        """Return the nodes of documents that have a value with this beginning, at most `limit` values of them."""
+        return self.by_term(name, [value for value, _ in self.terms(name, prefix)[:limit]])
+
+    def terms(self, name: str, prefix: str = "") -> list[tuple[str, int]]:
+        """Return (value, number of documents) of a field of exact terms, in order."""
+        counts: dict[str, int] = {}
+        if self._words:
+            limits = self._restriction(self._words, Scope())
+            query = keyword.both(keyword.everything(), limits)
+            counts = {value: n for value, n in self._words.terms(_field(name), prefix, query) if n}
+        for one in self.pending:
+            for value in {value for value in _exact(one.doc, name) if value.startswith(prefix)}:
+                counts[value] = counts.get(value, 0) + 1
+        return sorted(counts.items())
+
+    def nodes(self) -> list[str]:
+        """Return the nodes of all documents."""
+        return self.newest(Scope(), self.count(Scope()))
+
+    def _restriction(self, words: Words, scope: Scope) -> Restriction:
+        """Return what a scope, and the pending records, demand of every document on disk."""
+        wanted = scope.filter
+        limits = []
+        for name, key in FIELDS.items():
+            values: tuple[str, ...] = getattr(wanted, name)
+            if values:
+                limits.append(keyword.must(words.one_of(term_field(key), values)))
+        if wanted.since is not None or wanted.until is not None:
+            limits.append(keyword.must(words.between(wanted.since, wanted.until)))
+        if wanted.path:
+            stated = (value for value, _ in words.terms(term_field("affects"), ""))
+            touched = [value for value in stated if touches(value, wanted.path)]
+            limits.append(keyword.must(words.one_of(term_field("affects"), touched)))
+        if wanted.live:
+            living = [words.one_of(term_field("live"), ("yes",)), words.one_of(term_field("id"), scope.alive)]
+            limits.append(keyword.must(keyword.either(*living)))
+            if scope.dead:
+                limits.append(keyword.must_not(words.one_of(term_field("id"), scope.dead)))
+        out = self.hidden | scope.exclude_paths
+        if out:
+            limits.append(keyword.must_not(words.one_of(keyword.PATH, out)))
+        return limits
+
+
+class _Empty:
+    """The statistics of no documents."""
+
+    total = 0
+    average: Mapping[str, float] = {}
+
+    def having(self, field: str, term: str) -> int:  # noqa: ARG002  # no term is in no documents
+        return 0
+
+
+_NOTHING = _Empty()
+
+
+def _nearest(words: Words, ranking: Ranking, limits: Restriction, depth: int) -> list[Match]:
+    """Return the documents nearest by meaning under a restriction: `depth` of them, or all there are."""
+    base = keyword.both(keyword.everything(), limits)
+    allowed = words.count(base) if limits else words.total
+    if limits and allowed <= FEW:
+        found = words.search(base, allowed)
+    else:
+        found, ask = [], depth + depth // 4
+        while True:
+            keys, complete = ranking.first(ask)
+            query = keyword.both(words.one_of(keyword.KEY, keys), limits)
+            found = words.search(query, ask + depth)
+            if len(found) >= depth or complete:
+                break
+            ask *= 4
+    by_key: dict[int, list[Match]] = {}
+    for key, match in zip(words.keys(found), found, strict=True):
+        by_key.setdefault(key, []).append(match)
+    nearest = ranking.nearest_of(by_key, depth)
+    return [match for key in nearest for match in by_key[key]][:depth]
+
+
+def _field(name: str) -> str:
+    return keyword.PATH if name == "path" else term_field(name)
+
+
+def _exact(doc: Doc, name: str) -> tuple[str, ...]:
+    return (doc.path,) if name == "path" else tuple(doc.terms.get(name, ()))

@@ -1,0 +1,150 @@
+"""Making the next generation: the one way in which the index changes on disk.
+
+Rule: the caller holds the writer lock, and nothing is visible to anyone until all of it is.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filemem.changes import Entry
+from filemem.documents import Doc
+from filemem.index import generation, manifest, vector
+from filemem.index.embed import Embedder, ModelUnavailable
+from filemem.index.generation import ENTRIES, VECTORS, WORDS, Generation, IndexDamaged, Seal
+from filemem.index.keyword import WordsWriter, key
+from filemem.index.work import Work
+
+if TYPE_CHECKING:
+    from filemem.index.rows import Rows
+
+_CHUNK = 256  # documents between two looks at the model
+_MANY = 1000  # documents for which a larger buffer pays
+
+Progress = Callable[[int, int], object]  # documents done, documents in all
+
+
+def make(
+    root: Path, base: Generation | None, work: Work, model: Embedder | None, progress: Progress | None = None
+) -> Generation:
+    """Build the next generation and put it into use.
+
+    Args:
+        root: the index folder.
+        base: the generation in use, None where there is none or it is too damaged to take anything from.
+        model: None for no vectors.
+        progress: told as documents go in.
+
+    Raises:
+        BrokenStore: the folder can not be written.
+        IndexDamaged: `base` can not be built upon.
+    """
+    model = model if _fits(base, work, model) else None
+    staged = generation.stage(root, base, _taken_over(base, work, model))
+    try:
+        return _fill(root, staged, base, work, model, progress)
+    except OSError as error:
+        raise generation.unwritable(root, error) from error
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _fits(base: Generation | None, work: Work, model: Embedder | None) -> bool:
+    """Say whether vectors of this model may stand beside those that are there."""
+    return model is not None and (base is None or work.anew or base.seal.model in ("", model.name))
+
+
+def _taken_over(base: Generation | None, work: Work, model: Embedder | None) -> tuple[str, ...]:
+    if base is None or not work.anew:
+        return (WORDS, VECTORS, ENTRIES)
+    if model is None or base.seal.model != model.name:
+        return ()
+    try:
+        base.check(VECTORS)
+    except IndexDamaged:
+        return ()
+    return (VECTORS,)
+
+
+def _fill(
+    root: Path, staged: Path, base: Generation | None, work: Work, model: Embedder | None, progress: Progress | None
+) -> Generation:
+    kept = None if work.anew else base
+    vectors = _Vectors(staged / VECTORS, model, work.day)
+    if kept and not work.count and not work.gone:
+        docs, total, average = kept.seal.docs, kept.seal.total, kept.seal.average
+    else:
+        words = WordsWriter(staged / WORDS, large=work.count > _MANY)
+        for path in work.gone:
+            words.remove(path)
+        for done, chunk in _chunks(work.docs):
+            for doc in chunk:
+                words.add(doc)
+            vectors.add(chunk)
+            if progress:
+                progress(done, max(done, work.count))
+        docs, total, average = words.close()
+        vectors.close(work.entries)
+    log, lines = manifest.write(staged, kept, work.before, work.entries, work.touched)
+    seal = Seal(
+        files={ENTRIES: log},
+        model=vectors.name or (kept.seal.model if kept else ""),
+        docs=docs,
+        total=total,
+        average=average,
+        missing=vectors.missing + (kept.seal.missing if kept else 0),
+        lines=lines,
+        format=work.made_by,
+    )
+    return generation.publish(root, staged, base, seal)
+
+
+def _chunks(docs: Iterable[Doc]) -> Iterator[tuple[int, list[Doc]]]:
+    """Yield documents in handy numbers, with how many there were so far."""
+    left, done = iter(docs), 0
+    while chunk := list(islice(left, _CHUNK)):
+        done += len(chunk)
+        yield done, chunk
+
+
+class _Vectors:
+    """Embeds what has no vectors yet, as long as the model can be had."""
+
+    def __init__(self, folder: Path, model: Embedder | None, day: int) -> None:
+        self._folder, self._model, self._day = folder, model, day
+        self._parts: list[Rows] | None = None
+        self._new: list[Rows] = []
+        self._made: set[int] = set()
+        self.name = ""
+        self.missing = 0
+
+    def add(self, docs: list[Doc]) -> None:
+        if self._model is None:
+            self.missing += len(docs)
+            return
+        if self._parts is None:
+            self._parts = vector.read_segments(self._folder)
+        texts = {key(doc.blob): (key(doc.blob), doc.title, doc.passages) for doc in docs}
+        wanted = vector.missing(self._parts, texts.keys() - self._made)
+        try:
+            if wanted:
+                self._new.append(vector.embed([texts[number] for number in wanted], self._model, self._day))
+        except ModelUnavailable:
+            self._model = None  # the answers will say so; the words are indexed all the same
+            self.missing += len(docs)
+            return
+        self.name = self._model.name
+        self._made |= wanted
+
+    def close(self, entries: Mapping[str, Entry]) -> None:
+        if self._new:
+            living = {entry.blob for entry in entries.values()} if self._crowded(len(entries)) else set()
+            vector.write_segment(self._folder, self._new, map(key, living) if living else None, self._day)
+
+    def _crowded(self, files: int) -> bool:
+        """Say whether most of what has vectors must be dead, so that it is worth finding out which."""
+        return sum(len(part.keys) for part in (*(self._parts or ()), *self._new)) > 2 * files

@@ -1,0 +1,108 @@
+"""However an index came to be: it answers like one that was built in one go."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from filemem.index import Index
+from filemem.query import Filter, parse
+from tests.index.hashing import Hashing
+from tests.index.samples import Tree, make
+
+QUERIES = ("cache redis", "login password session", '"serial3"', "payment -refund", "deploy")
+STEPS = st.one_of(
+    st.tuples(st.just("put"), st.integers(0, 12), st.integers(0, 3)),
+    st.tuples(st.just("remove"), st.integers(0, 12), st.just(0)),
+    st.tuples(st.just("push"), st.integers(0, 12), st.integers(0, 3)),
+    st.tuples(st.just("push removed"), st.integers(0, 12), st.just(0)),
+    st.tuples(st.sampled_from(["fold", "apply", "rebuild", "reopen"]), st.just(0), st.just(0)),
+)
+
+
+def answers(index: Index) -> object:
+    found = []
+    for query in QUERIES:
+        for mode in ("keyword", "vector", "hybrid"):
+            answer = index.candidates(parse(query)[0], mode=mode)
+            assert answer.degraded is None
+            near = {one.path: round(one.cosine or 0, 3) for one in answer.candidates}
+            found.append(sorted(near.items()))
+    failed = Filter(outcomes=("failed",))
+    return (
+        found,
+        index.nodes(),
+        index.newest(failed, 5),
+        sorted(index.by_term("outcome", ["success"])),
+        [index.terms(name) for name in ("topic", "tag", "id")],
+        index.count(),
+        index.manifest(),
+        index.pending(),
+    )
+
+
+def run(steps: list[tuple[str, int, int]], root: Path) -> None:
+    tree, index = Tree(), Index(root / "grown", Hashing())
+    for step, number, seed in steps:
+        path = make(number).path
+        if step in ("put", "push"):
+            tree.docs[path] = make(number, seed, words=20)
+        elif step in ("remove", "push removed"):
+            tree.docs.pop(path, None)
+        if step == "push":
+            index.push(tree.docs[path])
+            assert index.by_term("path", [path]) == [tree.docs[path].node]
+        elif step == "push removed":
+            index.push_removed(path)
+            assert index.by_term("path", [path]) == []
+        elif step == "fold":
+            index.fold()
+        elif step == "apply":
+            tree.apply(index)
+        elif step == "rebuild":
+            index.rebuild(tree.entries(), tree.load)
+        elif step == "reopen":
+            index.close()
+            index = Index(root / "grown", Hashing())
+    tree.apply(index)
+    fresh = Index(root / "fresh", Hashing())
+    fresh.rebuild(tree.entries(), tree.load)
+    assert answers(index) == answers(fresh)
+    assert index.verify() == []
+    index.close()
+
+
+@settings(deadline=None, derandomize=True, max_examples=12, database=None)
+@given(st.lists(STEPS, max_size=14))
+def test_any_history_ends_like_a_rebuild(steps: list[tuple[str, int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run(steps, Path(folder))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@settings(deadline=None, max_examples=400, derandomize=True, database=None)
+@given(st.lists(STEPS, max_size=40))
+def test_many_histories_end_like_a_rebuild(steps: list[tuple[str, int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run(steps, Path(folder))
+
+
+def test_many_folds_stay_small_and_right(root: Path) -> None:
+    index, tree = Index(root, Hashing()), Tree()
+    assert index.writable
+    for number in range(32):
+        one = make(number % 25, seed=number // 25, words=10)
+        tree.docs[one.path] = one
+        index.push(one)
+        index.fold()
+    assert {json.loads(node)["path"] for node in index.nodes()} == tree.docs.keys()
+    files = [path for path in root.rglob("*") if path.is_file()]
+    assert len(files) < 250  # two generations of merged segments, not one for each fold
+    assert sum(path.name.endswith(".rows") for path in files) < 14
+    index.close()

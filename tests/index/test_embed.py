@@ -1,0 +1,139 @@
+"""The bundled model gives what model2vec gives; a model that can not be had is a reason, not a failure."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from filemem.index import Embedder, Index, ModelUnavailable, embedder
+from filemem.index.embed import BUNDLED, BundledModel, ConfiguredModel
+from filemem.query import parse
+from tests.index.samples import Tree, doc, make
+
+SHIPPED = Path(__file__).parents[2] / "filemem" / "model"
+TEXTS = [
+    "Switch to a local LRU cache",
+    "Redis added too much operational burden for one process. " * 20,
+    "getUserById raises KeyError",
+    "東京 ünïcode naïve zxqvzx",
+    "☃",
+    "",
+    "a",
+]
+
+
+def test_the_bundled_model_equals_model2vec(model: Embedder) -> None:
+    from model2vec import StaticModel
+
+    reference = StaticModel.from_pretrained(SHIPPED, force_download=False)
+    ours, theirs = model.encode(TEXTS), reference.encode(TEXTS)
+    for text, mine, other in zip(TEXTS, ours, theirs, strict=True):
+        if np.any(other):
+            assert float(mine @ other) > 0.9999, text
+            assert float(np.linalg.norm(mine)) == pytest.approx(1, abs=1e-5)
+        else:
+            assert not np.any(mine)
+
+
+def test_the_name_of_the_bundled_model_changes_with_its_files() -> None:
+    names = ("model.safetensors", "tokenizer.json")
+    digest = hashlib.sha256(b"".join((SHIPPED / name).read_bytes() for name in names)).hexdigest()[:16]
+    told = "new files: give BUNDLED another name, or old vectors stay"
+    assert (BUNDLED, digest) == ("static-128.1", "231b7c4e3c60c99f"), told
+
+
+def test_a_folder_can_be_configured() -> None:
+    ours = embedder(str(SHIPPED)).encode(["Switch to a local LRU cache"])
+    assert ours.shape == (1, 128)
+    assert float(np.linalg.norm(ours)) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_model_that_is_not_here_degrades_and_is_not_fetched(root: Path) -> None:
+    index = Index(root, embedder("nobody/no-such-model"))
+    Tree([doc("a.md", "Use Redis")]).apply(index)
+    for mode in ("hybrid", "vector"):
+        answer = index.candidates(parse("redis")[0], mode=mode)
+        assert [one.path for one in answer.candidates] == ["a.md"]
+        assert answer.candidates[0].cosine is None
+        assert "nobody/no-such-model" in (answer.degraded or "")
+    assert index.candidates(parse("redis")[0], mode="keyword").degraded is None
+
+
+@pytest.mark.parametrize("damage", ["empty", "garbage", "no tokenizer"])
+def test_an_unreadable_model_is_a_reason(tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("model.safetensors", "tokenizer.json", "config.json"):
+        (folder / name).write_bytes((SHIPPED / name).read_bytes())
+    if damage == "no tokenizer":
+        (folder / "tokenizer.json").unlink()
+    else:
+        (folder / "model.safetensors").write_bytes(b"" if damage == "empty" else b"\xff" * 500)
+    for broken in (BundledModel(folder), ConfiguredModel(str(folder))):
+        for _ in range(2):
+            with pytest.raises(ModelUnavailable, match="can not be"):
+                broken.encode(["x"])
+
+
+def test_changing_the_model_serves_the_old_until_the_rebuild(root: Path, model: Embedder) -> None:
+    tree = Tree(make(number) for number in range(8))
+    old = Index(root, model)
+    tree.apply(old)
+    new = Index(root, ConfiguredModel(str(SHIPPED)))
+    assert "static-128.1" in new.stale
+    answer = new.candidates(parse("cache")[0])
+    assert "must be rebuilt" in (answer.degraded or "")
+    new.push(doc("late.md", "Use Redis"))
+    new.fold()
+    assert old.candidates(parse("redis cache")[0]).candidates[0].cosine is not None
+    tree.docs["late.md"] = doc("late.md", "Use Redis")
+    new.rebuild(tree.entries(), tree.load)
+    assert not new.stale
+    assert new.candidates(parse("cache")[0]).degraded is None
+    assert "must be rebuilt" in (old.candidates(parse("cache")[0]).degraded or "")
+
+
+def test_vectors_that_were_missing_are_made_by_a_rebuild(root: Path, model: Embedder) -> None:
+    tree = Tree(make(number) for number in range(8))
+    tree.apply(Index(root))
+    index = Index(root, model)
+    assert index.stale == "records have no vectors yet"
+    assert "not made yet" in (index.candidates(parse("cache")[0]).degraded or "")
+    index.rebuild(tree.entries(), tree.load)
+    assert not index.stale
+    assert index.candidates(parse("cache")[0]).degraded is None
+
+
+def test_words_without_a_vector_are_told(index: Index) -> None:
+    Tree([doc("a.md", "東京タワー")]).apply(index)
+    answer = index.candidates(parse("☃東京")[0])
+    assert [one.path for one in answer.candidates] == ["a.md"]
+
+
+LIGHT = """
+import sys
+from pathlib import Path
+from filemem.index import Index, embedder
+from filemem.query import parse
+index = Index(Path(sys.argv[1]), embedder())
+answer = index.candidates(parse("redis")[0], mode=sys.argv[2])
+assert len(answer.candidates) >= 1
+index.newest(); index.by_term("topic", ["x"]); index.terms("topic")
+print(*sorted({"numpy", "usearch", "tokenizers", "model2vec", "filelock", "tantivy"} & sys.modules.keys()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "loaded"), [("keyword", "tantivy"), ("hybrid", "numpy tantivy tokenizers")], ids=["keyword", "hybrid"]
+)
+def test_a_search_imports_only_what_it_needs(index: Index, mode: str, loaded: str) -> None:
+    Tree(make(number) for number in range(40)).apply(index)
+    found = subprocess.run(
+        [sys.executable, "-c", LIGHT, str(index.root), mode], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == loaded

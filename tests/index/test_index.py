@@ -1,0 +1,400 @@
+"""What goes in is found: by words, meaning, filters, exact terms; and what goes out is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from filemem.changes import MODIFIED, REMOVED, Change, Entry
+from filemem.documents import Doc
+from filemem.errors import BrokenStore, Locked
+from filemem.index import Index, embedder
+from filemem.query import Filter, Terms, parse
+from tests.index.samples import DAY, START, Tree, doc, ids, make
+
+
+def found(index: Index, text: str, wanted: Filter | None = None, **given: object) -> list[str]:
+    """Paths by words alone, best first."""
+    answer = index.candidates(parse(text)[0], wanted, mode="keyword", **given)  # type: ignore[arg-type]
+    return [one.path for one in sorted(answer.candidates, key=lambda one: -one.keyword)]
+
+
+def test_everything_applied_is_found(index: Index) -> None:
+    tree = Tree(make(number) for number in range(120))
+    tree.apply(index, "head1")
+    for number in (0, 57, 119):
+        assert found(index, f"serial{number}")[0] == make(number).path
+    assert index.count() == 120
+    assert index.head == "head1"
+    assert index.manifest() == tree.entries()
+    assert index.verify() == []
+    assert not index.stale
+
+
+def test_an_empty_folder_says_so_and_finds_what_is_pushed(index: Index) -> None:
+    assert not index.exists
+    assert index.candidates(parse("anything")[0]).degraded == "the search index is not built yet"
+    assert index.newest() == []
+    index.push(doc("a.md", "Use Redis"))
+    assert found(index, "redis") == ["a.md"]
+    assert ids(index.newest()) == ["decision_a"]
+
+
+def test_a_change_replaces_and_a_removal_removes(words_only: Index) -> None:
+    tree = Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres")])
+    tree.apply(words_only)
+    tree.docs["a.md"] = doc("a.md", "Use memcached")
+    del tree.docs["b.md"]
+    tree.apply(words_only)
+    assert found(words_only, "redis") == found(words_only, "postgres") == []
+    assert found(words_only, "memcached") == ["a.md"]
+    assert words_only.manifest() == tree.entries()
+
+
+def test_a_file_without_document_is_remembered_and_not_found(words_only: Index) -> None:
+    words_only.apply([Change(MODIFIED, "broken.md", Entry("00" * 20))], lambda path: None)
+    assert words_only.manifest() == {"broken.md": Entry("00" * 20)}
+    assert words_only.count() == 0
+
+
+def test_a_file_that_changed_since_it_was_listed_is_filed_under_what_was_read(words_only: Index) -> None:
+    one = doc("a.md", "Use Redis")
+    words_only.apply([Change(MODIFIED, "a.md", Entry("00" * 20, 5, 6))], lambda path: one)
+    assert words_only.manifest() == {"a.md": Entry(one.blob)}
+
+
+def test_a_push_is_found_and_folded(index: Index) -> None:
+    tree = Tree(make(number) for number in range(20))
+    tree.apply(index)
+    index.push(doc("new.md", "A zebra crossing"), Entry("11" * 20, 7, 8))
+    assert index.pending() == 1
+    assert ids(index.pending_nodes()) == ["decision_new"]
+    assert found(index, "zebra") == ["new.md"]
+    assert index.manifest()["new.md"] == Entry("11" * 20, 7, 8)
+    index.push_removed(make(3).path)
+    assert found(index, "serial3") == []
+    assert index.fold() == 2
+    assert index.pending() == 0
+    assert found(index, "zebra") == ["new.md"]
+    assert found(index, "serial3") == []
+    assert index.count() == 20
+    assert not list((index.root / "fresh").iterdir())
+
+
+def test_the_last_push_of_a_path_counts(words_only: Index) -> None:
+    words_only.push(doc("a.md", "first thought"))
+    words_only.push(doc("a.md", "second thought"))
+    assert found(words_only, "first") == []
+    assert found(words_only, "thought") == ["a.md"]
+    words_only.push_removed("a.md")
+    assert found(words_only, "thought") == []
+    words_only.fold()
+    assert words_only.count() == 0
+
+
+def test_a_look_at_the_store_wins_over_what_is_pending(words_only: Index) -> None:
+    words_only.push(doc("a.md", "as it was saved"))
+    edited = doc("a.md", "as it was edited afterwards")
+    words_only.apply([Change(MODIFIED, "a.md", Entry(edited.blob))], lambda path: edited)
+    assert found(words_only, "edited") == ["a.md"]
+    assert found(words_only, "saved") == []
+    assert words_only.pending() == 0
+
+
+def test_pending_hides_what_the_disk_index_knows(index: Index) -> None:
+    Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Redis twice")]).apply(index)
+    index.push(doc("a.md", "Use memcached"))
+    assert found(index, "redis") == ["b.md"]
+    assert {one.path: one.matched for one in index.candidates(parse("memcached")[0]).candidates}["a.md"]
+    assert sorted(ids(index.newest())) == ["decision_a", "decision_b"]
+    assert index.terms("id") == [("decision_a", 1), ("decision_b", 1)]
+
+
+def test_candidates_carry_all_parts_of_a_score(index: Index) -> None:
+    Tree(
+        [
+            doc("a.md", "Use Redis as a cache", "Requests were slow."),
+            doc("b.md", "Speed up answers", "Keep recent results in memory so that nothing is computed twice."),
+            doc("c.md", "Paint the shed", "Green goes well with the trees."),
+        ]
+    ).apply(index)
+    by_path = {one.path: one for one in index.candidates(parse("caching for slow responses")[0]).candidates}
+    assert by_path.keys() == {"a.md", "b.md", "c.md"}
+    assert by_path["a.md"].keyword > 0 == by_path["c.md"].keyword
+    assert by_path["a.md"].matched == ("caching", "slow")
+    assert (by_path["a.md"].cosine or 0) > (by_path["c.md"].cosine or 0)
+    assert (by_path["b.md"].cosine or 0) > (by_path["c.md"].cosine or 0)
+    assert by_path["a.md"].title_cosine is not None
+    assert json.loads(by_path["a.md"].node)["path"] == "a.md"
+    assert by_path["a.md"].created == START
+
+
+def test_vector_mode_ranks_by_meaning_and_keeps_keyword_scores(index: Index) -> None:
+    tree = Tree(make(number) for number in range(60))
+    tree.apply(index)
+    terms = parse("login password session")[0]
+    vectors = index.candidates(terms, depth=10, mode="vector").candidates
+    every = {one.path: one for one in index.candidates(terms, depth=1000).candidates}
+    assert len(vectors) == 10
+    nearest = sorted(every.values(), key=lambda one: -(one.cosine or 0))[:10]
+    assert {one.path for one in vectors} == {one.path for one in nearest}
+    assert all(one.keyword == pytest.approx(every[one.path].keyword, rel=1e-4) for one in vectors)
+
+
+FILTERS = {
+    "type": (Filter(types=("observation",)), {"o.md"}),
+    "topic": (Filter(topics=("auth_strategy",)), {"a.md", "b.md"}),
+    "two topics": (Filter(topics=("auth_strategy", "cache")), {"a.md", "b.md", "c.md"}),
+    "tag": (Filter(tags=("fast",)), {"c.md"}),
+    "outcome and topic": (Filter(topics=("auth_strategy",), outcomes=("failed",)), {"a.md"}),
+    "status": (Filter(statuses=("proposed",)), {"b.md"}),
+    "agent": (Filter(agents=("claude-code",)), {"o.md"}),
+    "branch": (Filter(branches=("main",)), {"o.md"}),
+    "since": (Filter(since=START + DAY), {"c.md", "o.md"}),
+    "until": (Filter(until=START), {"a.md"}),
+    "span": (Filter(since=START + 1, until=START + DAY), {"b.md", "c.md"}),
+    "absurd span": (Filter(since=-(2**70), until=2**70), {"a.md", "b.md", "c.md", "o.md"}),
+    "live": (Filter(live=True), {"b.md", "c.md", "o.md"}),
+    "file": (Filter(path="src/auth/login.py"), {"a.md", "b.md"}),
+    "file by glob": (Filter(path="src/cache/deep/lru.py"), {"c.md"}),
+    "folder": (Filter(path="src/auth"), {"a.md", "b.md"}),
+    "unknown file": (Filter(path="docs/x.md"), set()),
+    "nothing": (Filter(topics=("",)), set()),
+}
+
+
+def filtered_docs() -> list[Doc]:
+    same = "same words everywhere"
+    return [
+        doc("a.md", "One", same, topic="auth_strategy", outcome="failed", live="no", affects="src/auth/login.py"),
+        doc(
+            "b.md",
+            "Two",
+            same,
+            topic="auth_strategy",
+            created=START + 1,
+            status="proposed",
+            affects=("src/auth/", "x"),
+        ),
+        doc("c.md", "Three", same, topic="cache", created=START + DAY, tag="fast", affects="src/cache/**/*.py"),
+        doc("o.md", "Four", same, kind="observation", created=START + 2 * DAY, agent="claude-code", branch="main"),
+    ]
+
+
+@pytest.mark.parametrize("pending", [False, True], ids=["disk", "pending"])
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_hold_for_words_meaning_and_listings(index: Index, name: str, pending: bool) -> None:
+    wanted, expected = FILTERS[name]
+    docs = {each.path: each for each in filtered_docs()}
+    if pending:
+        for each in docs.values():
+            index.push(each)
+    else:
+        Tree(docs.values()).apply(index)
+    for mode in ("keyword", "vector", "hybrid"):
+        assert {one.path for one in index.candidates(parse("same words")[0], wanted, mode=mode).candidates} == expected
+    assert {json.loads(node)["path"] for node in index.newest(wanted, 10)} == expected
+    assert index.count(wanted) == len(expected)
+
+
+def test_liveness_can_be_corrected_by_the_caller(index: Index) -> None:
+    Tree([doc("a.md", "One"), doc("b.md", "Two", live="no"), doc("c.md", "Three")]).apply(index)
+    index.push(doc("d.md", "Four"))
+    live = Filter(live=True)
+    dead, alive = {"decision_a", "decision_d"}, {"decision_b"}
+    assert sorted(ids(index.newest(live, 10, dead=dead, alive=alive))) == ["decision_b", "decision_c"]
+    answer = index.candidates(parse("one two three four")[0], live, dead=dead, alive=alive)
+    assert {one.path for one in answer.candidates} == {"b.md", "c.md"}
+    assert len(index.newest(None, 10, dead={"decision_a"})) == 4
+
+
+def test_paths_can_be_left_out(index: Index) -> None:
+    Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Redis")]).apply(index)
+    index.push(doc("c.md", "Use Redis"))
+    out = {"a.md", "c.md"}
+    assert {one.path for one in index.candidates(parse("redis")[0], exclude_paths=out).candidates} == {"b.md"}
+    assert ids(index.newest(exclude_paths=out)) == ["decision_b"]
+
+
+def test_a_selective_filter_still_finds_by_meaning(index: Index) -> None:
+    tree = Tree([*(make(number) for number in range(300)), doc("far.md", "Paint the shed", tag="rare")])
+    tree.apply(index)
+    answer = index.candidates(parse("login password")[0], Filter(tags=("rare",)), depth=5, mode="vector")
+    assert [one.path for one in answer.candidates] == ["far.md"]
+
+
+def test_newest_pages_through_disk_and_pending(index: Index) -> None:
+    Tree(make(number) for number in range(0, 40, 2)).apply(index)
+    for number in range(1, 40, 8):
+        index.push(make(number))
+    numbers = sorted([*range(0, 40, 2), *range(1, 40, 8)], reverse=True)
+    expected = [f"decision_{number:06d}" for number in numbers]
+    assert ids(index.newest(None, 100)) == expected
+    assert ids(index.newest(None, 7, 5)) == expected[5:12]
+    assert ids(index.nodes()) == expected
+
+
+def test_exact_terms_are_looked_up_whole(index: Index) -> None:
+    Tree(
+        [doc("a.md", "One", topic="cache", ref=("decision_x", "decision_b")), doc("b.md", "Two", topic="cache")]
+    ).apply(index)
+    index.push(doc("c.md", "Three", topic="cache", ref="decision_b"))
+    assert sorted(ids(index.by_term("topic", ["cache", "other"]))) == ["decision_a", "decision_b", "decision_c"]
+    assert sorted(ids(index.by_term("ref", ["decision_b"]))) == ["decision_a", "decision_c"]
+    assert ids(index.by_term("path", ["b.md", "c.md", "z.md"])) == ["decision_c", "decision_b"]
+    assert index.by_term("topic", ["cach"]) == index.by_term("topic", []) == []
+    assert index.terms("topic") == [("cache", 3)]
+    assert index.terms("topic", "d") == []
+
+
+def test_many_terms_at_once(words_only: Index) -> None:
+    Tree(make(number) for number in range(30)).apply(words_only)
+    asked = [f"decision_{number:06d}" for number in range(1000)]
+    assert len(words_only.by_term("id", asked)) == 30
+
+
+def test_short_ids_are_found_by_prefix(words_only: Index) -> None:
+    Tree([doc("a.md", "One", short="k3f9w2ma"), doc("b.md", "Two", short="k3f80000")]).apply(words_only)
+    words_only.push(doc("c.md", "Three", short="zz000000"))
+    assert sorted(ids(words_only.by_prefix("short", "k3f"))) == ["decision_a", "decision_b"]
+    assert ids(words_only.by_prefix("short", "k3f9")) == ["decision_a"]
+    assert ids(words_only.by_prefix("short", "z")) == ["decision_c"]
+    assert words_only.by_prefix("short", "q") == []
+
+
+def test_topics_are_counted_without_what_is_gone(words_only: Index) -> None:
+    tree = Tree([doc("a.md", "1", topic="x"), doc("b.md", "2", topic="x"), doc("c.md", "3", topic="y")])
+    tree.apply(words_only)
+    del tree.docs["c.md"]
+    tree.apply(words_only)
+    words_only.push_removed("b.md")
+    assert words_only.terms("topic") == [("x", 1)]
+
+
+def test_two_paths_with_one_content_are_both_found(index: Index) -> None:
+    same = doc("a.md", "Use Redis")
+    twin = doc("b.md", "Use Redis")
+    twin = type(twin)(**{**{name: getattr(twin, name) for name in twin.__slots__}, "blob": same.blob})
+    Tree([same, twin]).apply(index)
+    answer = index.candidates(parse("redis")[0], mode="vector").candidates
+    assert {one.path for one in answer} == {"a.md", "b.md"}
+    assert all(one.cosine for one in answer)
+
+
+def test_size_and_time_are_renewed_without_reading(words_only: Index) -> None:
+    tree = Tree([doc("a.md", "One"), doc("b.md", "Two")])
+    tree.apply(words_only, "h")
+    touched = {path: Entry(entry.blob, 9, 99) for path, entry in tree.entries().items()}
+    words_only.note(head="h2", folders={"": 5}, seen=touched)
+    assert words_only.manifest() == touched
+    assert (words_only.head, words_only.folders) == ("h2", {"": 5})
+    assert words_only.count() == 2
+
+
+def test_known_content_is_not_embedded_again(root: Path) -> None:
+    counting = Counting()
+    index = Index(root, counting)
+    tree = Tree(make(number) for number in range(10))
+    tree.apply(index)
+    before = dict(tree.docs)
+    tree.docs = {path: make(number, seed=1) for number, path in enumerate(before)}
+    tree.apply(index)
+    spent = counting.texts
+    tree.docs = before
+    tree.apply(index)
+    index.rebuild(tree.entries(), tree.load)
+    assert counting.texts == spent
+    assert (index.candidates(parse("cache")[0]).candidates[0].cosine or 0) != 0
+
+
+class Counting:
+    """The bundled model, counting what it is given."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.texts = 0
+        self._model = embedder()
+
+    def encode(self, texts):  # type: ignore[no-untyped-def]
+        self.texts += len(texts)
+        return self._model.encode(texts)
+
+
+def test_rebuild_keeps_answering_and_then_switches(index: Index) -> None:
+    tree = Tree(make(number) for number in range(5))
+    tree.apply(index)
+    index.push(doc("saved-meanwhile.md", "A zebra"))
+    during = []
+
+    def load(path: str):  # type: ignore[no-untyped-def]
+        during.append(index.count())
+        return tree.load(path)
+
+    index.rebuild(tree.entries(), load, "h3")
+    assert set(during) == {6}
+    assert index.count() == 6
+    assert index.head == "h3"
+    assert len([entry for entry in index.root.iterdir() if entry.name.startswith("g0")]) == 2
+
+
+def test_one_writer_at_a_time(root: Path) -> None:
+    first, second = Index(root), Index(root)
+    assert first.writable
+    assert not second.writable
+    with pytest.raises(Locked):
+        second.apply([], lambda path: None)
+    second.push(doc("a.md", "One"))
+    assert first.fold() == 1
+    assert second.count() == 1
+    first.close()
+    assert second.writable
+    second.close()
+
+
+def test_an_unwritable_folder_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    index = Index(tmp_path / "file" / "index")
+    with pytest.raises(BrokenStore, match="can not be written"):
+        index.push(doc("a.md", "One"))
+    with pytest.raises(BrokenStore, match="can not be written"):
+        _ = index.writable
+
+
+def test_a_deleted_folder_is_built_again(index: Index) -> None:
+    tree = Tree([doc("a.md", "Use Redis")])
+    tree.apply(index)
+    assert found(index, "redis") == ["a.md"]
+    shutil.rmtree(index.root)
+    assert index.candidates(parse("redis")[0]).degraded == "the search index is not built yet"
+    assert index.manifest() == {}
+    tree.apply(index)
+    assert found(index, "redis") == ["a.md"]
+
+
+def test_no_words_find_nothing_by_words(words_only: Index) -> None:
+    Tree([doc("a.md", "Use Redis")]).apply(words_only)
+    assert words_only.candidates(Terms()).candidates == ()
+
+
+def test_removed_change_of_an_unknown_path(words_only: Index) -> None:
+    words_only.apply([Change(REMOVED, "never.md", None)], lambda path: None)
+    assert words_only.count() == 0
+
+
+def test_names_that_are_no_utf8_are_no_trouble(index: Index) -> None:
+    odd = "caf\udce9.md"
+    tree = Tree([doc(odd, "Use \ud800 Redis", "body \udfff", tag="\udcff")])
+    tree.apply(index)
+    assert found(index, "redis") == [odd]
+    assert index.manifest().keys() == {odd}
+    assert len(index.by_term("path", [odd])) == 1
+    index.push(doc(odd, "Use \ud800 memcached"))
+    assert found(index, "memcached") == [odd]
+    index.fold()
+    tree.docs.clear()
+    tree.apply(index)
+    assert index.count() == 0

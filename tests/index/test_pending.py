@@ -1,0 +1,84 @@
+"""A record that is not yet in the disk index scores as if it were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from filemem.index import Index, bm25
+from filemem.query import parse
+from tests.index.samples import WORDS, Tree, doc, make
+
+QUERIES = (
+    "redis cache",
+    "payment webhook retry timeout",
+    "login",
+    '"session cookie"',
+    "東京タワー",
+    "why was the queue worker rejected",
+)
+CJK = ("東京タワーは高い", "キャッシュを東京に置く", "数据库迁移方案")
+
+
+def scores(index: Index, query: str) -> dict[str, float]:
+    answer = index.candidates(parse(query)[0], depth=2000, mode="keyword")
+    return {one.path: one.keyword for one in answer.candidates}
+
+
+def samples(count: int) -> Tree:
+    docs = [make(number, words=20 + number % 90) for number in range(count)]
+    docs += [doc(f"cjk/{at}.md", text, text * 3) for at, text in enumerate(CJK)]
+    docs.append(doc("phrase.md", "Session cookie", "the session cookie and the Session-Cookie header"))
+    return Tree(docs)
+
+
+@pytest.mark.parametrize("waiting", [10, 100])
+def test_pending_and_folded_scores_agree(tmp_path: Path, waiting: int) -> None:
+    tree = samples(600)
+    whole, split = Index(tmp_path / "whole"), Index(tmp_path / "split")
+    tree.apply(whole)
+    docs = sorted(tree.docs.values(), key=lambda each: each.blob)
+    late = [each for each in docs if each.path.startswith(("cjk", "phrase"))][:2]
+    late += [each for each in docs if each not in late][: waiting - len(late)]
+    Tree(each for each in docs if each not in late).apply(split)
+    for each in late:
+        split.push(each)
+    seen = 0
+    for query in QUERIES:
+        expected, found = scores(whole, query), scores(split, query)
+        assert expected.keys() == found.keys()
+        for path, score in expected.items():
+            assert found[path] == pytest.approx(score, rel=0.01), (query, path)
+        seen += len({each.path for each in late} & found.keys())
+    assert seen > 5
+    split.fold()
+    for query in QUERIES:
+        assert scores(split, query) == pytest.approx(scores(whole, query), rel=1e-4)
+
+
+def test_pending_vectors_agree_with_folded_ones(index: Index) -> None:
+    Tree(make(number) for number in range(10)).apply(index)
+    index.push(doc("new.md", "Use Redis as a cache", "It is fast. " * 60))
+    terms = parse("caching with redis")[0]
+    before = {one.path: (one.cosine, one.title_cosine) for one in index.candidates(terms).candidates}
+    index.fold()
+    after = {one.path: (one.cosine, one.title_cosine) for one in index.candidates(terms).candidates}
+    assert before == {path: pytest.approx(pair, abs=1e-6) for path, pair in after.items()}
+
+
+def test_stored_lengths_lose_what_one_byte_can_not_hold() -> None:
+    assert [bm25.stored_length(n) for n in (0, 1, 39, 40, 41, 42, 55, 56, 57, 58, 90, 1000)] == [
+        0, 1, 39, 40, 40, 42, 54, 56, 56, 56, 88, 984
+    ]  # fmt: skip
+
+
+def test_lengths_agree_with_the_disk_index(tmp_path: Path) -> None:
+    """Every length up to 300: the score of a pending record is that of the folded one."""
+    lengths = [*range(1, 120), *range(120, 300, 7)]
+    docs = [doc(f"{n}.md", "", " ".join(["needle", *(WORDS[at % 50] for at in range(n - 1))])) for n in lengths]
+    whole, split = Index(tmp_path / "whole"), Index(tmp_path / "split")
+    Tree(docs).apply(whole)
+    for each in docs:
+        split.push(each)
+    assert scores(split, "needle") == pytest.approx(scores(whole, "needle"), rel=1e-4)

@@ -1,0 +1,163 @@
+"""Several processes on one index: what one saves all find, nobody mistakes a commit for damage, kills lose nothing."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from filemem.index import Index
+from filemem.query import parse
+from tests.index.hashing import Hashing
+from tests.index.samples import Tree, make
+
+TOP = Path(__file__).parents[2]
+
+READER = """
+import sys
+from pathlib import Path
+from filemem.index import Index
+from filemem.query import parse
+index = Index(Path(sys.argv[1]))
+for line in sys.stdin:
+    print(len(index.candidates(parse(line.strip())[0], mode="keyword").candidates), flush=True)
+"""
+
+LOOKER = """
+import sys, time
+from pathlib import Path
+from filemem.index import Index
+from filemem.query import parse
+from tests.index.hashing import Hashing
+index = Index(Path(sys.argv[1]), Hashing())
+print("ready", flush=True)
+looks, end = 0, time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    assert index.count() >= 50
+    answer = index.candidates(parse("cache redis")[0])
+    assert answer.degraded is None, answer.degraded
+    assert len(answer.candidates) >= 20
+    assert len(index.manifest()) >= 50
+    looks += 1
+print(looks)
+"""
+
+SAVER = """
+import sys
+from pathlib import Path
+from filemem.index import Index
+from tests.index.hashing import Hashing
+from tests.index.samples import make
+index = Index(Path(sys.argv[1]), Hashing() if sys.argv[3] == "vectors" else None)
+assert index.writable
+number = int(sys.argv[2])
+print("ready", flush=True)
+while True:
+    index.push(make(number, words=20))
+    print(number, flush=True)
+    number += 1
+    if number % 3 == 0:
+        index.fold()
+"""
+
+
+@contextmanager
+def process(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=TOP) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def ask(child: subprocess.Popen[str], query: str) -> int:
+    assert child.stdin
+    assert child.stdout
+    child.stdin.write(query + "\n")
+    child.stdin.flush()
+    return int(child.stdout.readline())
+
+
+def test_another_process_finds_a_save_at_once(words_only: Index) -> None:
+    Tree(make(number) for number in range(10)).apply(words_only)
+    with process(READER, words_only.root) as child:
+        assert ask(child, "serial3") >= 1
+        for number in range(100, 110):
+            assert ask(child, f'"serial{number}"') == 0
+            words_only.push(make(number))
+            assert ask(child, f'"serial{number}"') == 1
+            if number % 3 == 0:
+                words_only.fold()
+                assert ask(child, f'"serial{number}"') == 1
+        words_only.push_removed(make(100).path)
+        assert ask(child, '"serial100"') == 0
+        words_only.fold()
+        assert ask(child, '"serial100"') == 0
+        words_only.rebuild({}, lambda path: None)
+        assert ask(child, "cache") == 0
+
+
+def test_a_commit_under_way_is_never_damage(root: Path) -> None:
+    index = Index(root, Hashing())
+    tree = Tree(make(number, words=20) for number in range(50))
+    tree.apply(index)
+    assert index.writable
+    with process(LOOKER, root, 3) as child:
+        assert child.stdout
+        assert child.stdout.readline() == "ready\n"
+        end, number = time.monotonic() + 3, 100
+        while time.monotonic() < end:
+            for _ in range(3):
+                index.push(make(number, words=20))
+                number += 1
+            index.fold()
+            if number % 5 == 0:
+                tree.docs.update((make(n, words=20).path, make(n, words=20)) for n in range(100, number))
+                index.rebuild(tree.entries(), tree.load)
+        assert int(child.stdout.read()) > 3
+        assert child.wait() == 0
+    assert index.verify() == []
+
+
+def trial(root: Path, seed: int, kind: str) -> None:
+    """Kill a process that saves and folds; every save that it acknowledged is found, and the next writer works."""
+    number = seed * 1000
+    with process(SAVER, root, number, kind) as child:
+        assert child.stdout
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(random.Random(seed).uniform(0.01, 0.35))
+        child.kill()
+        saved = [int(line) for line in child.stdout.read().split("\n") if line]
+    index = Index(root, Hashing() if kind == "vectors" else None)
+    for one in saved:
+        answer = index.candidates(parse(f'"serial{one}"')[0], mode="keyword")
+        assert len(answer.candidates) == 1, (seed, one)
+        assert answer.degraded is None or index.pending()
+    assert index.verify() == []
+    assert index.writable
+    index.fold()
+    assert index.pending() == 0
+    assert {make(one).path for one in saved} <= index.manifest().keys()
+    assert not (root / "next").exists()
+    index.close()
+
+
+@pytest.mark.parametrize("kind", ["words", "vectors"])
+def test_kills_lose_nothing(root: Path, kind: str) -> None:
+    for seed in range(6):
+        trial(root, seed, kind)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["words", "vectors"])
+def test_a_hundred_kills_lose_nothing(root: Path, kind: str) -> None:
+    for seed in range(100):
+        trial(root, seed, kind)

@@ -1,0 +1,166 @@
+"""What people and attackers type: every script, every spelling, no query that hurts."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from filemem.index import Index
+from filemem.index.keyword import analyze
+from filemem.index.plan import plan
+from filemem.query import Terms, parse
+from tests.index.samples import Tree, doc, make
+
+BOMBS = {
+    "parentheses": "(" * 20_000,
+    "open and close": "(" * 10_000 + ")" * 10_000,
+    "long word": "a" * 100_000,
+    "many words": " ".join(f"w{n}" for n in range(20_000)),
+    "NUL": "redis\0cache",
+    "fields": "title:redis AND body:[* TO *] OR path:/.*/ ^5 ~2 +x -y \\",
+    "boost": "redis^99999999999999999999",
+    "quotes": '"' * 5000,
+    "wildcards": "*" * 5000 + "?" * 5000,
+    "regex": "/(a+)+$/" * 100,
+    "minus": "-redis " * 500,
+    "surrogate": "redis \ud800 cache",
+    "emoji": "🦓" * 500,
+    "unspaced": "東" * 50_000,
+    "marks": "e" + "\u0301" * 5000,
+    "wide": "\ufdfa" * 2000,
+    "phrases": '"a b" ' * 500,
+    "spaces": " " * 10_000,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_no_query_hurts(index: Index, name: str) -> None:
+    Tree([*(make(number) for number in range(30)), doc("z.md", "東東東東 redis")]).apply(index)
+    index.push(doc("p.md", "redis cache 東東東"))
+    index.candidates(parse("warm up")[0])
+    raw = BOMBS[name]
+    for terms in (parse(raw)[0], Terms((raw,), (raw,), (raw,), raw[:2048]), Terms(tuple(raw.split(" ")), text="x")):
+        began = time.process_time()
+        index.candidates(terms)
+        assert time.process_time() - began < 0.5  # a tenth of that on a machine that is not busy with other tests
+
+
+def test_random_bytes_never_fail(words_only: Index) -> None:
+    Tree([doc("a.md", "Use Redis")]).apply(words_only)
+    words_only.push(doc("b.md", "Use Redis"))
+    rng = random.Random(4)
+    for _ in range(200):
+        text = "".join(chr(rng.choice((rng.randrange(32, 127), rng.randrange(0xD7FF)))) for _ in range(40))
+        words_only.candidates(parse(text)[0])
+
+
+TEXTS = {
+    "zh.md": "我们决定使用本地缓存因为远程缓存增加了运维负担",
+    "ja.md": "リモートキャッシュは運用が大変なのでローカルLRUキャッシュに切り替える",
+    "ko.md": "원격캐시는운영부담이커서로컬캐시를사용하기로결정했다",
+    "th.md": "เราตัดสินใจใช้แคชในเครื่อง",
+    "en.md": "We use a local cache because a remote one is a burden",
+}
+
+
+@pytest.mark.parametrize("pending", [False, True], ids=["disk", "pending"])
+def test_any_substring_of_unspaced_text_finds_it(words_only: Index, pending: bool) -> None:
+    docs = [doc(path, text) for path, text in TEXTS.items()]
+    if pending:
+        for each in docs:
+            words_only.push(each)
+    else:
+        Tree(docs).apply(words_only)
+    rng = random.Random(1)
+    for path, text in TEXTS.items():
+        if path == "en.md":
+            continue
+        for length in (1, 2, 3, 5, 8):
+            if path == "th.md" and length == 1:
+                continue  # may be a mark without a letter
+            at = rng.randrange(len(text) - length)
+            answer = words_only.candidates(parse(text[at : at + length])[0], mode="keyword").candidates
+            assert max(answer, key=lambda one: one.keyword).path == path, text[at : at + length]
+
+
+def test_a_whole_run_beats_its_scattered_pairs(words_only: Index) -> None:
+    Tree([doc("whole.md", "本地缓存方案"), doc("pairs.md", "缓存方案和本地地缓")]).apply(words_only)
+    answer = words_only.candidates(parse("本地缓存")[0], mode="keyword").candidates
+    assert [one.path for one in sorted(answer, key=lambda one: -one.keyword)] == ["whole.md", "pairs.md"]
+
+
+def test_runs_do_not_join_across_words(words_only: Index) -> None:
+    Tree([doc("a.md", "东 and 京")]).apply(words_only)
+    words_only.push(doc("b.md", "东 or 京"))
+    assert words_only.candidates(parse("东京")[0], mode="keyword").candidates == ()
+
+
+def test_unspaced_words_weigh_like_others_in_a_mixed_store(words_only: Index) -> None:
+    Tree([*(make(number) for number in range(50)), doc("zh.md", "使用本地缓存", "redis 远程缓存增加了负担")]).apply(
+        words_only
+    )
+    answer = words_only.candidates(parse("redis 缓存")[0], mode="keyword").candidates
+    assert max(answer, key=lambda one: one.keyword).path == "zh.md"
+
+
+SPELLINGS = [
+    ("caching", "We cache it"),
+    ("CACHE", "cached answers"),
+    ("café", "the cafe"),
+    ("cafe", "the Café"),
+    ("ｃａｃｈｅ", "cache"),
+    ("キャッシュ", "ｷｬｯｼｭ"),
+    ("getUserById", "call get_user_by_id here"),
+    ("get_user_by_id", "call getUserById here"),
+    ("user's", "what the users want"),
+    ("Straße", "strasse"),
+    ("straSSE", "Straße"),
+    ("naïve", "naive"),
+]
+
+
+@pytest.mark.parametrize(("query", "text"), SPELLINGS)
+def test_spellings_meet(words_only: Index, query: str, text: str) -> None:
+    from filemem.query import split_identifiers
+
+    body = f"{text}\n{split_identifiers(text)}"  # as documents are made
+    Tree([doc("a.md", "x", body)]).apply(words_only)
+    words_only.push(doc("b.md", "x", body))
+    answer = words_only.candidates(parse(query)[0], mode="keyword").candidates
+    assert {one.path for one in answer} == {"a.md", "b.md"}
+
+
+def test_stop_words_count_only_alone(words_only: Index) -> None:
+    Tree([doc("a.md", "What is this"), doc("b.md", "The cache")]).apply(words_only)
+    found = words_only.candidates(parse("what is the cache")[0], mode="keyword").candidates
+    assert [one.path for one in found] == ["b.md"]
+    found = words_only.candidates(parse("what is this")[0], mode="keyword").candidates
+    assert [one.path for one in found] == ["a.md"]
+
+
+@pytest.mark.parametrize("mode", ["keyword", "hybrid", "vector"])
+def test_phrases_are_required_and_minus_excludes_in_every_mode(index: Index, mode: str) -> None:
+    docs = [
+        doc("a.md", "The session cookie", "signed"),
+        doc("b.md", "A cookie for the session", "signed"),
+        doc("c.md", "The session cookie", "plain"),
+    ]
+    Tree(docs).apply(index)
+    for each in docs:
+        index.push(doc(f"pending/{each.path}", each.title, each.body))
+
+    def paths(query: str) -> set[str]:
+        return {one.path for one in index.candidates(parse(query)[0], mode=mode).candidates}
+
+    assert paths('"session cookie" signed') == {"a.md", "c.md", "pending/a.md", "pending/c.md"}
+    assert paths("session cookie -plain") == {"a.md", "b.md", "pending/a.md", "pending/b.md"}
+    assert paths('session -"session cookie"') == {"b.md", "pending/b.md"}
+    assert paths('"no such words"') == set()
+
+
+def test_a_plan_is_capped() -> None:
+    terms = Terms(words=tuple(f"word{n}" for n in range(500)), text="")
+    assert len(plan(terms, analyze).words) == 64
+    assert len(plan(Terms(words=("東" * 9999,)), analyze).scored) < 50
