@@ -60,7 +60,7 @@ TERM_FIELDS = (
     "branch",
     "ref",  # ids that the record's edges point to
     "live",  # yes, no
-    "open",  # what a later look must settle: "reference" (points to nothing yet), "birth" (not committed yet)
+    "open",  # what a later look must settle: "reference" (points to nothing yet), "id" (another file has it)
 )
 
 
@@ -149,7 +149,6 @@ def node_of(record: Record, birth: Birth, resolve: Resolve) -> Node:
     supersedes = None if record.supersedes is None else ids(record.supersedes)
     superseded_by = ids(record.superseded_by)
     edges = tuple(others(edge) for edge in record.edges if edge.kind != "supersedes")
-    still_open = [name for name, is_open in (("reference", unresolved), ("birth", not birth.commit)) if is_open]
     return Node(
         id=record.id,
         path=record.path,
@@ -164,7 +163,7 @@ def node_of(record: Record, birth: Birth, resolve: Resolve) -> Node:
         superseded_by=superseded_by,
         edges=edges,
         birth=birth,
-        open=tuple(still_open),
+        open=("reference",) if unresolved else (),
     )
 
 

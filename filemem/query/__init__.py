@@ -5,7 +5,7 @@ from filemem.query.filter import FIELDS, NOTHING, Filter, affects_match, fold, m
 from filemem.query.hit import Hit, Provenance, Snippet
 from filemem.query.identifiers import split_identifiers
 from filemem.query.likeness import Similar, similar
-from filemem.query.order import Placed, arrange, summary
+from filemem.query.order import Placed, arrange, contested, summary
 from filemem.query.score import HYBRID, KEYWORD_ONLY, Candidate, Found, Scored, Scores, Weights, recency_of, score
 from filemem.query.terms import Terms, parse, parse_moment
 
@@ -28,6 +28,7 @@ __all__ = [
     "Weights",
     "affects_match",
     "arrange",
+    "contested",
     "fold",
     "matches",
     "merge",

@@ -87,6 +87,12 @@ def arrange(
     return tuple(placed[:limit])
 
 
+def contested(known: Known, node: str) -> tuple[str, ...]:
+    """Return all decisions that hold on a forked topic, for one of them; empty where nothing is contested."""
+    heads = known.chain(known.topic_of(node)).heads
+    return heads if len(heads) > 1 and node in heads else ()
+
+
 def summary(known: Known, topic: str) -> str:
     """Return a chain in words, `5 decisions, 4 replaced`; empty for a chain of one."""
     line = known.chain(topic)
@@ -139,7 +145,7 @@ def _of_one_chain(
             id=node,
             scored=found.get(node),
             superseded_by=known.superseded_by(node),
-            heads=known.heads_of(node),
+            heads=contested(known, node) or known.heads_of(node),
             chain=summary(known, known.topic_of(node)),
             more=left_out if at == 0 else 0,
         )

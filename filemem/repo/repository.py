@@ -24,6 +24,9 @@ from filemem.repo.settings import Identity, Settings, read_settings, sources
 _SETTINGS_FOR = 1.0  # seconds
 
 
+CROWDED = 3_500  # loose objects that are worth a pack: some five hundred saves
+
+
 class Repo:
     """A Git repository with a work tree. Use `discover`; `close` when done.
 

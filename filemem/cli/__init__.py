@@ -1,0 +1,159 @@
+"""The command line, and the place where everything is wired together.
+
+Command bodies import what they use, so that `--help` and a keyword search pay for nothing else. Data goes to stdout,
+everything for the eye to stderr; every command that prints data has `--json`, the same object that MCP answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from filemem import VERSION
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+EXIT_CODES: Mapping[type[FilememError], int] = {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7}
+CRASH = 3
+
+
+class Project:
+    """Where a command works: the folder of `-C` and the store of `--store`."""
+
+    def __init__(self, folder: Path, store: str | None) -> None:
+        self.folder = folder
+        self.store = store
+
+    @contextmanager
+    def memory(self) -> Iterator[Memory]:
+        """Open the memory of this project, and close it at the end."""
+        from filemem.memory import Memory
+
+        memory = Memory.open(self.folder, store=self.store, progress=Bar())
+        try:
+            yield memory
+        finally:
+            memory.close()
+
+
+pass_project = click.make_pass_decorator(Project)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+
+
+class Bar:
+    """A progress bar on stderr, drawn only on a terminal and only for work that is long.
+
+    Call it with what is done and what there is in all.
+    """
+
+    def __init__(self, label: str = "indexing", long: int = 200) -> None:
+        self._label, self._long = label, long
+        self._bar: Any = None
+        self._done = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        if total < self._long or not sys.stderr.isatty():
+            return
+        if self._bar is None:
+            self._bar = click.progressbar(length=total, label=self._label, file=sys.stderr)
+        self._bar.update(done - self._done)
+        self._done = done
+        if done >= total:
+            self._bar.render_finish()
+            self._bar, self._done = None, 0
+
+
+def emit(payload: Mapping[str, Any], as_json: bool, show: Callable[[Mapping[str, Any]], str]) -> None:
+    """Print an answer: as JSON, or as `show` words it."""
+    click.echo(json.dumps(payload, ensure_ascii=False, indent=2) if as_json else show(payload))
+
+
+class Commands(click.Group):
+    """Lists commands in the order of use, not of the alphabet."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Say which command was probably meant where there is none of that name."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            near = get_close_matches(args[0], self.commands, n=1)
+            raise BadInput(
+                f"no command {args[0]!r}", f"did you mean {near[0]!r}?" if near else "filemem --help lists them"
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(VERSION, message="%(prog)s %(version)s")
+@click.option(
+    "-C", "folder", type=click.Path(path_type=Path), default=Path(), help="Work in this folder, as in git -C."
+)
+@click.option("--store", help="Folder of records inside the work tree (default: memory, or as configured).")
+@click.pass_context
+def cli(ctx: click.Context, folder: Path, store: str | None) -> None:
+    """Remember what was decided and why, in the project's own Git repository.
+
+    Decisions, checkpoints and observations are Markdown files under memory/; each save is a commit.
+
+    \b
+    Examples:
+      filemem save decision --topic caching --decision "Use an LRU cache" --reasoning "One process, no Redis to run"
+      filemem search "how do we cache?"
+      filemem history caching
+    """
+    if not folder.is_dir():
+        raise BadInput(f"-C {folder}: no such folder")
+    ctx.obj = Project(folder, store)
+
+
+def main() -> None:
+    """Run the command line; map failures to exit codes by EXIT_CODES."""
+    from filemem.cli import care, find, records
+
+    for command in (*records.COMMANDS, *find.COMMANDS, *care.COMMANDS):
+        cli.add_command(command)
+    try:
+        code = cli.main(standalone_mode=False)
+    except FilememError as error:
+        _tell(error)
+        code = EXIT_CODES.get(type(error), CRASH)
+    except click.ClickException as error:
+        context = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "filemem"
+        _tell(BadInput(error.format_message(), f"{context} --help tells what it takes"))
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    except Exception:  # noqa: BLE001  the one place where a defect becomes a report instead of a traceback
+        code = _crash()
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(error: FilememError) -> None:
+    click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True)
+    if error.hint:
+        click.echo(click.style("hint: ", fg="yellow") + error.hint, err=True)
+
+
+def _crash() -> int:
+    from filemem.report import crash_report
+
+    path = crash_report(traceback.format_exc(), sys.argv)
+    click.echo(f"error: a defect in filemem, not in what you did; nothing more was written\nreport: {path}", err=True)
+    return CRASH

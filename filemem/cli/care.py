@@ -1,0 +1,157 @@
+"""Commands that set up and look after a store: init, check, index, watch, serve, status."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING
+
+import click
+
+from filemem.cli import Project, as_json, emit, pass_project, show
+from filemem.errors import BadInput
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+@as_json
+@pass_project
+def init(project: Project, as_json: bool, dry_run: bool) -> None:
+    """Write what a project needs: memory/README.md, an entry in .mcp.json, a block in AGENTS.md.
+
+    Merges with what is there, never overwrites; may be run again. Nothing is staged or committed.
+
+    \b
+    Example:
+      filemem init --dry-run
+    """
+    from filemem.cli import setup
+
+    emit(setup.run(project.folder, project.store, dry_run=dry_run), as_json, show.plan)
+
+
+@click.command()
+@click.argument("paths", nargs=-1)
+@as_json
+@click.pass_context
+def check(ctx: click.Context, as_json: bool, paths: tuple[str, ...]) -> None:
+    """Report what is wrong with the records, one line each: path:line: code message.
+
+    Exit status: 0 clean (hints do not count), 1 problems found.
+
+    \b
+    Example:
+      filemem check
+    """
+    from filemem.dialects import native_calls
+
+    with ctx.obj.memory() as memory:
+        answer = native_calls.check(memory, {"paths": list(paths)})
+    emit(answer, as_json, show.problems)
+    ctx.exit(1 if any(problem["level"] != "hint" for problem in answer["problems"]) else 0)
+
+
+@click.command()
+@click.option("--rebuild", is_flag=True, help="Build it anew from the files.")
+@as_json
+@pass_project
+def index(project: Project, as_json: bool, rebuild: bool) -> None:
+    """Bring the search index in step with the files.
+
+    \b
+    Example:
+      filemem index --rebuild
+    """
+    from filemem.dialects import native_calls
+
+    with project.memory() as memory:
+        emit(native_calls.index(memory, {"rebuild": rebuild}), as_json, show.message)
+
+
+@click.command()
+@pass_project
+def watch(project: Project) -> None:
+    """Keep the index in step with the files until interrupted. `serve` does this by itself.
+
+    \b
+    Example:
+      filemem watch
+    """
+    from filemem.watch import Watcher
+
+    with project.memory() as memory, Watcher(memory) as watcher:
+        click.echo(f"watching {memory.folder} (Ctrl-C ends it)", err=True)
+        watcher.wait()
+
+
+@click.command()
+@click.option("--http", "address", metavar="HOST:PORT", help="Serve MCP over HTTP at /mcp instead of stdio.")
+@click.option("--profile", default="native", show_default=True, help="Which tools are advertised.")
+@click.option("--prefix", default="", help="Put this before every tool name, for example mama_.")
+@pass_project
+def serve(project: Project, address: str | None, profile: str, prefix: str) -> None:
+    """Serve this project's memory over MCP: stdio by default.
+
+    \b
+    Examples:
+      filemem serve
+      filemem serve --http 127.0.0.1:3847
+    """
+    from filemem import VERSION, dialects, server
+
+    advertised = dialects.profile(profile, prefix)
+    opened = Serving(project)
+    if address is None:
+        server.serve_stdio(advertised, opened.open, version=VERSION, on_crash=_report)
+        return
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or not host:
+        raise BadInput(f"--http takes HOST:PORT, not {address!r}", "for example 127.0.0.1:3847")
+    server.serve_http(advertised, opened.open, version=VERSION, on_crash=_report, host=host.strip("[]"), port=int(port))
+
+
+def _report(tool: str, error: BaseException) -> None:
+    """Leave a report of a defect behind; the server goes on."""
+    from filemem.report import crash_report
+
+    trace = "".join(traceback.format_exception(error))
+    click.echo(f"filemem: defect in {tool}, report in {crash_report(trace, ['filemem', 'serve', tool])}", err=True)
+
+
+class Serving:
+    """Opens the memory at the first call, with a watcher beside it that keeps its index in step."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+
+    def open(self) -> Memory:
+        """Open the memory and start watching; closing the memory ends both."""
+        from filemem.memory import Memory
+        from filemem.watch import Watcher
+
+        memory = Memory.open(self.project.folder, store=self.project.store, serving=True)
+        watcher = Watcher(memory)
+        watcher.start()
+        memory.on_close(watcher.stop)
+        return memory
+
+
+@click.command()
+@as_json
+@pass_project
+def status(project: Project, as_json: bool) -> None:
+    """Say how the memory stands: counts, index, what waits to be committed, problems.
+
+    \b
+    Example:
+      filemem status
+    """
+    from filemem.dialects import native_calls
+
+    with project.memory() as memory:
+        emit(native_calls.status(memory, {}), as_json, show.status)
+
+
+COMMANDS = (init, check, index, watch, serve, status)

@@ -1,0 +1,78 @@
+"""Commands that find: search, history, topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from filemem.cli import Project, as_json, emit, pass_project, show
+
+
+@click.command()
+@click.argument("query", nargs=-1)
+@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="At most so many.")
+@click.option("--type", "type", multiple=True, help="decision, checkpoint or observation.")
+@click.option("--topic", multiple=True, help="Only decisions on this topic.")
+@click.option("--tag", multiple=True, help="Only records with this tag.")
+@click.option("--outcome", multiple=True, help="Only decisions with this outcome.")
+@click.option("--status", multiple=True, help="Only decisions with this status.")
+@click.option("--agent", multiple=True, help="Only records of this agent.")
+@click.option("--since", help="Only from this day on: 2025-11-20, or an age such as 2w.")
+@click.option("--until", help="Only up to this day.")
+@click.option("--path", help="Only decisions that govern this file.")
+@click.option("--live", is_flag=True, help="Only what holds today.")
+@click.option("--mode", type=click.Choice(["hybrid", "keyword", "vector"]), default="hybrid", show_default=True)
+@as_json
+@pass_project
+def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options: Any) -> None:
+    """Find records by meaning and by words; without a query, the newest first.
+
+    \b
+    Examples:
+      filemem search "how do we cache?"
+      filemem search --path src/auth/jwt.ts --live
+    """
+    from filemem.dialects import native_calls
+
+    given = {name: list(v) if isinstance(v, tuple) else v for name, v in options.items() if v not in (None, (), False)}
+    with project.memory() as memory:
+        answer = native_calls.search(memory, {"query": " ".join(query), **given}, whole=as_json)
+        emit(answer, as_json, show.hits)
+
+
+@click.command()
+@click.argument("topic_or_id")
+@as_json
+@pass_project
+def history(project: Project, as_json: bool, topic_or_id: str) -> None:
+    """Tell how a topic was decided, oldest first: who, when, why, what came of it.
+
+    \b
+    Example:
+      filemem history caching
+    """
+    from filemem.dialects import native_calls
+
+    with project.memory() as memory:
+        emit(native_calls.history(memory, {"topic": topic_or_id}), as_json, show.history)
+
+
+@click.command()
+@click.argument("prefix", default="")
+@as_json
+@pass_project
+def topics(project: Project, as_json: bool, prefix: str) -> None:
+    """List the topics, each with what holds today.
+
+    \b
+    Example:
+      filemem topics auth
+    """
+    from filemem.dialects import native_calls
+
+    with project.memory() as memory:
+        emit(native_calls.topics(memory, {"prefix": prefix}), as_json, show.topics)
+
+
+COMMANDS = (search, history, topics)

@@ -1,0 +1,175 @@
+"""Commands that write one record: save, update, delete; and get, which shows whole ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from filemem.cli import Commands, Project, as_json, emit, pass_project, show
+
+Command = Callable[..., Any]
+
+_COMMON = (
+    click.option("--tag", "tags", multiple=True, help="A tag; may be given several times."),
+    click.option("--agent", help="Who saves, where it is not you: the agent's name."),
+    click.option("--session", help="Name of the session this belongs to."),
+    click.option("--allow-secret", is_flag=True, help="Save although it looks like a secret; the record says so."),
+)
+
+
+def _common(command: Command) -> Command:
+    for option in reversed(_COMMON):
+        command = option(command)
+    return command
+
+
+def _save(project: Project, kind: str, json_wanted: bool, fields: dict[str, Any]) -> None:
+    from filemem.dialects import native_calls
+
+    given = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, (), False)}
+    with project.memory() as memory:
+        emit(native_calls.save(memory, {"type": kind, **given}), json_wanted, show.saved)
+
+
+@click.group(cls=Commands)
+def save() -> None:
+    """Save a decision, a checkpoint or an observation, and commit it.
+
+    \b
+    Example:
+      filemem save decision --topic caching --decision "Use an LRU cache" --reasoning "One process, no Redis to run"
+    """
+
+
+@save.command()
+@click.option("--topic", required=True, help="What it is about; a second decision on a topic supersedes the first.")
+@click.option("--decision", required=True, help="What was decided, in one sentence if it can be.")
+@click.option("--reasoning", required=True, help="Why.")
+@click.option("--rejected", multiple=True, help='An alternative and why not: "Keep Redis: one more service to run".')
+@click.option("--confidence", type=float, help="How sure, from 0 to 1.")
+@click.option("--status", help="proposed, accepted (default), rejected or deprecated.")
+@click.option("--outcome", help="pending (default), success, partial or failed.")
+@click.option("--limitation", help="Where it does not hold.")
+@click.option("--decided-by", help="user or assistant.")
+@click.option("--affects", multiple=True, help="A path or glob of the code it governs.")
+@click.option("--supersedes", multiple=True, help="Id of a decision it replaces (default: the topic's current ones).")
+@click.option("--builds-on", multiple=True, help="Id of a decision it extends.")
+@click.option("--debates", multiple=True, help="Id of a decision it argues against.")
+@click.option("--synthesizes", multiple=True, help="Id of a decision it merges; ends a fork.")
+@_common
+@as_json
+@pass_project
+def decision(project: Project, /, as_json: bool, **fields: Any) -> None:
+    """Save what was decided and why.
+
+    \b
+    Example:
+      filemem save decision --topic auth --decision "Use JWT" --reasoning "Stateless" --affects "src/auth/**"
+    """
+    _save(project, "decision", as_json, fields)
+
+
+@save.command()
+@click.option("--summary", required=True, help="Where the work stands: done, and not done.")
+@click.option("--next-steps", help="What to do next.")
+@click.option("--open-files", "--open-file", "open_files", multiple=True, help="A file in hand; several times.")
+@click.option("--branch", help="Branch it belongs to (default: the one checked out).")
+@_common
+@as_json
+@pass_project
+def checkpoint(project: Project, /, as_json: bool, **fields: Any) -> None:
+    """Save where the work stands, for the next session.
+
+    \b
+    Example:
+      filemem save checkpoint --summary "JWT done, refresh flow open" --next-steps "Rotate tokens"
+    """
+    _save(project, "checkpoint", as_json, fields)
+
+
+@save.command()
+@click.option("--title", help="One line (default: the first line of the text).")
+@click.option("--text", required=True, help="What was observed.")
+@click.option("--kind", help="discovery (default), bugfix, feature, refactor, change, decision, memory or context.")
+@click.option("--project", "project_name", help="Name of the project it belongs to.")
+@click.option("--fact", "--facts", "facts", multiple=True, help="One fact; several times.")
+@click.option("--concept", "--concepts", "concepts", multiple=True, help="One concept; several times.")
+@click.option("--files-read", multiple=True, help="A file that was read; several times.")
+@click.option("--files-modified", multiple=True, help="A file that was changed; several times.")
+@click.option("--visibility", help="private (never committed), department, project or public.")
+@_common
+@as_json
+@pass_project
+def observation(project: Project, /, as_json: bool, project_name: str | None, **fields: Any) -> None:
+    """Save something learned.
+
+    \b
+    Example:
+      filemem save observation --title "API limit" --text "The API allows 100 requests a minute" --concept limits
+    """
+    _save(project, "observation", as_json, {**fields, "project": project_name})
+
+
+@click.command()
+@click.argument("ids", nargs=-1, required=True)
+@as_json
+@pass_project
+def get(project: Project, /, as_json: bool, ids: tuple[str, ...]) -> None:
+    """Show whole records by id, short id or path.
+
+    \b
+    Example:
+      filemem get k3f9w2ma
+    """
+    from filemem.dialects import native_calls
+
+    with project.memory() as memory:
+        emit(native_calls.get(memory, {"ids": list(ids)}), as_json, show.records)
+
+
+@click.command()
+@click.argument("id")
+@click.option("--outcome", help="What came of it: success, failed, partial or pending.")
+@click.option("--reason", help="Why; earlier reasons are kept.")
+@click.option("--status", help="proposed, accepted, rejected or deprecated.")
+@click.option("--title", help="A new heading.")
+@click.option("--text", help="New text below the heading; the old one stays in history.")
+@click.option("--tag", "tags", multiple=True, help="The tags it has from now on.")
+@as_json
+@pass_project
+def update(project: Project, /, as_json: bool, id: str, **fields: Any) -> None:  # noqa: A002
+    """Record what came of a decision, or correct a record.
+
+    \b
+    Example:
+      filemem update k3f9w2ma --outcome failed --reason "evicts too early under load"
+    """
+    from filemem.dialects import native_calls
+
+    given = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, ())}
+    with project.memory() as memory:
+        emit(native_calls.update(memory, {"id": id, **given}), as_json, show.message)
+
+
+@click.command()
+@click.argument("id")
+@click.option("--reason", help="Why; it goes into the commit message.")
+@as_json
+@pass_project
+def delete(project: Project, /, as_json: bool, id: str, reason: str | None) -> None:  # noqa: A002
+    """Remove a record by a commit; history keeps it.
+
+    \b
+    Example:
+      filemem delete k3f9w2ma --reason "saved twice"
+    """
+    from filemem.dialects import native_calls
+
+    with project.memory() as memory:
+        given = {"id": id, "reason": reason} if reason else {"id": id}
+        emit(native_calls.delete(memory, given), as_json, show.message)
+
+
+COMMANDS = (save, get, update, delete)

@@ -1,0 +1,163 @@
+"""What `filemem init` writes: a plan of whole files first, so that it can be shown before it is carried out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filemem import config
+from filemem.errors import BadInput, NotFound
+from filemem.repo import Repo, create
+
+BEGIN, END = "<!-- filemem:begin -->", "<!-- filemem:end -->"
+SERVER = {"command": "filemem", "args": ["serve"]}
+
+README = """\
+# Memory
+
+What this project decided, and why: one Markdown file per decision, checkpoint or observation, written by people and
+by coding agents through filemem. Read them in any editor, change them like any other
+file, review them in pull requests. No tool is needed to read them, and nothing else holds the truth.
+
+- `decisions/<topic>/`: the decisions on a topic; a newer one names the older in `supersedes`
+- `checkpoints/<year>/<month>/`: where the work stood at the end of a session
+- `observations/<year>/<month>/<day>/`: things learned on the way
+
+`git log {store}/decisions/<topic>` tells how a topic was decided; `filemem search "a question"` finds what holds today.
+"""
+
+BLOCK = f"""\
+{BEGIN}
+## Project memory
+
+Decisions and their reasons live in `{{store}}/`, served by the `filemem` MCP server.
+- Before you choose an approach, `search` for what was decided; follow what holds today, or supersede it openly.
+- When you decide something that others must know, `save` it: topic, decision, reasoning, what you rejected.
+- When you learn what came of a decision, `update` its outcome with the reason.
+- At the end of a session `save` a checkpoint (summary, next_steps); at the start `load_checkpoint`.
+- Never save secrets.
+{END}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One file of the plan: its new content, or None where it stays as it is, and why."""
+
+    path: str
+    action: str  # create, change, keep
+    content: str | None
+    note: str = ""
+
+
+def run(folder: Path, store: str | None, *, dry_run: bool) -> dict[str, Any]:
+    """Set a project up.
+
+    Args:
+        folder: a folder of the project; its work tree is set up, and a repository made where there is none.
+        store: folder of records, or None for the configured one.
+        dry_run: only say what would be done.
+
+    Raises:
+        BadInput: a file that cannot be merged with; names it. Nothing is written then.
+    """
+    steps: list[Step] = []
+    try:
+        work_tree = Path(Repo.discover(folder).work_tree)
+    except NotFound:
+        work_tree = folder.resolve()
+        steps.append(Step(".git", "create", None, "a Git repository: memories are commits"))
+        if not dry_run:
+            create(work_tree)
+    name = config.store_path(store) if store else config.load(work_tree).store
+    steps += [_readme(work_tree, name), _settings(work_tree, name), _mcp(work_tree), _agents(work_tree, name)]
+    if not dry_run:
+        for step in steps:
+            if step.content is not None:
+                target = work_tree / step.path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(step.content, encoding="utf-8", newline="")
+    return {
+        "success": True,
+        "dry_run": dry_run,
+        "folder": str(work_tree),
+        "steps": [
+            {"path": step.path, "action": step.action, "note": step.note, "content": step.content}
+            for step in steps
+            if step.action != "skip"
+        ],
+    }
+
+
+def _readme(work_tree: Path, store: str) -> Step:
+    path = f"{store}/README.md"
+    if _read(work_tree, path) is not None:
+        return Step(path, "keep", None, "is there already")
+    return Step(path, "create", README.format(store=store))
+
+
+def _settings(work_tree: Path, store: str) -> Step:
+    """A store elsewhere must be known to the server as well."""
+    path = config.REPOSITORY_FILE
+    if store == config.load(work_tree).store:
+        return Step(path, "skip", None)
+    old = _read(work_tree, path) or ""
+    return Step(path, "change" if old else "create", f'store = "{store}"\n{old}', "names the store")
+
+
+def _mcp(work_tree: Path) -> Step:
+    path = ".mcp.json"
+    old = _read(work_tree, path)
+    try:
+        value = json.loads(old) if old and old.strip() else {}
+    except json.JSONDecodeError as error:
+        raise BadInput(
+            f"{path}:{error.lineno}: not JSON: {error.msg}", "correct it, then run filemem init again"
+        ) from None
+    servers = value.setdefault("mcpServers", {}) if isinstance(value, dict) else None
+    if not isinstance(servers, dict):
+        raise BadInput(f"{path}: mcpServers is not an object", "correct it, then run filemem init again")
+    if "filemem" in servers:
+        return Step(path, "keep", None, "names a filemem server already")
+    servers["filemem"] = SERVER
+    new = json.dumps(value, indent=_indent(old or ""), ensure_ascii=False) + "\n"
+    return Step(path, "change" if old else "create", new, "an entry for filemem; the others stay")
+
+
+def _agents(work_tree: Path, store: str) -> Step:
+    path = "AGENTS.md"
+    old, block = _read(work_tree, path), BLOCK.format(store=store)
+    if old is None:
+        return Step(path, "create", block)
+    begin, end = old.find(BEGIN), old.find(END)
+    if begin < 0 and end < 0:
+        return Step(
+            path, "change", f"{old.rstrip()}\n\n{block}" if old.strip() else block, "a block is added at the end"
+        )
+    if not 0 <= begin < end:
+        raise BadInput(f"{path}: the block between {BEGIN} and {END} is broken", "restore or remove both lines")
+    new = old[:begin] + block.rstrip("\n") + old[end + len(END) :]
+    return (
+        Step(path, "keep", None, "is up to date") if new == old else Step(path, "change", new, "the block is renewed")
+    )
+
+
+def _read(work_tree: Path, path: str) -> str | None:
+    target = work_tree / path
+    if any(part.is_symlink() for part in (target, *target.parents) if part != work_tree and work_tree in part.parents):
+        raise BadInput(f"{path} is a symbolic link; filemem init does not write through links")
+    try:
+        return target.read_bytes().decode() if target.exists() else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} cannot be read as text: {error}") from None
+
+
+def _indent(text: str) -> int | str:
+    """The indentation a JSON file uses, so that merging changes no other line."""
+    for row in text.splitlines():
+        if row[:1] in " \t" and row.strip():
+            white = row[: len(row) - len(row.lstrip())]
+            return white if "\t" in white else len(white)
+    return 2

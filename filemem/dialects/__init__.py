@@ -1,0 +1,142 @@
+"""Dialects: sets of tools as data. A dialect knows names, schemas and reply shapes, and no transport.
+
+This module answers `tools/list` before anything heavy is imported, so it imports nothing beyond the standard library
+and `filemem.errors`; checking arguments and calling is `filemem.dialects.calling`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+Payload = dict[str, object] | str
+
+DIALECTS: Mapping[str, str] = {"native": "filemem.dialects.native"}
+"""Profile name -> the module that holds its `DIALECT`."""
+
+# Hosts refuse or rename tools outside this form; `__` separates server from tool in some of them.
+_NAME = re.compile(r"(?!.*__)[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+_KINDS: Mapping[type[FilememError], str] = {
+    BadInput: "bad_input",
+    NotFound: "not_found",
+    Conflict: "conflict",
+    Locked: "locked",
+    BrokenStore: "broken_store",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool: what is advertised, and the function behind it.
+
+    Args:
+        name: letters, digits, `_`, `-`; at most 64 characters.
+        description: static text; never built from stored records.
+        input_schema: JSON Schema 2020-12 of the arguments, an object.
+        call: gets the memory and arguments that satisfy `input_schema`; returns plain JSON values, or text.
+        title: name for people; may be empty.
+        output_schema: JSON Schema of what `call` returns on success, or None where it returns text.
+        annotations: MCP hints: readOnlyHint, destructiveHint, idempotentHint, openWorldHint.
+    """
+
+    name: str
+    description: str
+    input_schema: Mapping[str, object]
+    call: Callable[[Memory, Mapping[str, object]], Payload]
+    title: str = ""
+    output_schema: Mapping[str, object] | None = None
+    annotations: Mapping[str, bool] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One set of tools with its own wording of failures.
+
+    Args:
+        name: the profile name.
+        tools: all that can be called.
+        instructions: text for the model that uses the tools; may be empty.
+        failure: turns an error into the dialect's own reply.
+    """
+
+    name: str
+    tools: tuple[Tool, ...]
+    instructions: str
+    failure: Callable[[FilememError], Payload]
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """What a server offers: `dialect.tools` can be called, `tools` are listed."""
+
+    dialect: Dialect
+    tools: tuple[Tool, ...]
+
+
+def later(module: str, name: str) -> Callable[[Memory, Mapping[str, object]], Payload]:
+    """Name a tool's function without importing it: what is listed must not pay for what may never be called.
+
+    Args:
+        module: the module that holds the function.
+        name: the function.
+    """
+
+    def call(memory: Memory, arguments: Mapping[str, object]) -> Payload:
+        answer: Payload = getattr(import_module(module), name)(memory, arguments)
+        return answer
+
+    return call
+
+
+def profile(name: str, prefix: str = "") -> Advertised:
+    """Look up what a profile advertises.
+
+    Args:
+        name: a key of DIALECTS.
+        prefix: put before every advertised name; the bare names stay callable.
+
+    Raises:
+        BadInput: there is no such profile, or a prefixed name would not be a legal tool name.
+    """
+    if name not in DIALECTS:
+        raise BadInput(f"no profile named {name!r}", suggest(name, DIALECTS), field="profile")
+    dialect: Dialect = import_module(DIALECTS[name]).DIALECT
+    if not prefix:
+        return Advertised(dialect, dialect.tools)
+    tools = tuple(replace(tool, name=prefix + tool.name) for tool in dialect.tools)
+    for tool in tools:
+        if not _NAME.fullmatch(tool.name):
+            raise BadInput(
+                f"prefix {prefix!r} makes a tool name that hosts refuse: {tool.name!r}",
+                "start with a letter; letters, digits, - and single _; at most 64 characters with the name",
+                field="prefix",
+            )
+    return Advertised(replace(dialect, tools=tools + dialect.tools), tools)
+
+
+def envelope(error: FilememError) -> dict[str, object]:
+    """Word a failure as the native dialect does: kind, message, hint, and the field or the heads in question."""
+    kind = next((_KINDS[cls] for cls in type(error).__mro__ if cls in _KINDS), "internal")
+    told: dict[str, object] = {"kind": kind, "message": error.message, "hint": error.hint}
+    if isinstance(error, BadInput) and error.field:
+        told["field"] = error.field
+    if isinstance(error, Conflict) and error.heads:
+        told["heads"] = list(error.heads)
+    return {"success": False, "error": told}
+
+
+def suggest(word: str, choices: Iterable[str]) -> str:
+    """Say which of `choices` was probably meant by `word`, or list them all."""
+    names = sorted(choices)
+    near = get_close_matches(word[:64], names, n=1)
+    return f"did you mean {near[0]!r}?" if near else "choose one of " + ", ".join(names)

@@ -1,0 +1,104 @@
+"""Calling a tool: arguments are checked here, once for every transport, and failures leave in the dialect's words.
+
+A tool sees only arguments that satisfy its own schema. What is no FilememError is a defect and passes through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from filemem import schema
+from filemem.dialects import Dialect, Payload, Tool, suggest
+from filemem.errors import BadInput, FilememError, NotFound
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+MAX_DEPTH = 32  # nesting of arguments; what walks them later may recurse
+_TOLD = 3  # complaints in one message
+_LARGEST = 2**63  # where integers of other languages end
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a tool answered: an object or text, and whether it is the report of a failure."""
+
+    payload: Payload
+    is_error: bool
+
+
+def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]) -> Reply:
+    """Call one tool of a dialect.
+
+    Args:
+        dialect: whose tools and whose wording of failures.
+        memory: handed to the tool.
+        name: of the tool, with the prefix if one is used.
+        arguments: as they came from the caller, unchecked.
+    """
+    try:
+        tool = _find(dialect, name)
+        _check(tool, arguments)
+        return Reply(tool.call(memory, arguments), is_error=False)
+    except FilememError as error:
+        return Reply(dialect.failure(error), is_error=True)
+
+
+def _find(dialect: Dialect, name: str) -> Tool:
+    tools = {tool.name: tool for tool in dialect.tools}
+    if name not in tools:
+        raise NotFound(f"no tool named {_shown(name)}", suggest(name, tools))
+    return tools[name]
+
+
+def _check(tool: Tool, arguments: Mapping[str, object]) -> None:
+    _check_values(arguments)
+    _check_names(tool, arguments)
+    complaints = schema.errors(tool.input_schema, arguments)
+    if not complaints:
+        return
+    told = "; ".join(f"{field}: {sentence}" if field else sentence for field, sentence in complaints[:_TOLD])
+    raise BadInput(told, f"correct it and call {tool.name} again", field=complaints[0][0])
+
+
+def _check_names(tool: Tool, arguments: Mapping[str, object]) -> None:
+    """Refuse an argument that the tool does not know, before the schema does: the likely name is worth more."""
+    known = tool.input_schema.get("properties", {})
+    if tool.input_schema.get("additionalProperties") is not False or not isinstance(known, Mapping):
+        return
+    for name in arguments:
+        if name not in known:
+            raise BadInput(f"{tool.name} has no argument {_shown(name)}", suggest(name, known), field=name[:64])
+
+
+def _check_values(arguments: Mapping[str, object]) -> None:
+    """Refuse what no file can hold: NUL, halves of surrogate pairs, endless numbers, bottomless nesting."""
+    waiting: list[tuple[str, object, int]] = [("", arguments, 0)]
+    while waiting:
+        path, value, depth = waiting.pop()
+        if depth > MAX_DEPTH:
+            field = path.split(".")[0].split("[")[0]
+            raise BadInput(f"{field}: nested deeper than {MAX_DEPTH} levels", "send it flat, or as text", field)
+        if isinstance(value, str):
+            _check_characters(path, value)
+        elif isinstance(value, Mapping):
+            for key, inner in value.items():
+                _check_characters(path or "arguments", key)
+                waiting.append((f"{path}.{key}" if path else key, inner, depth + 1))
+        elif isinstance(value, list):
+            waiting += [(f"{path}[{at}]", inner, depth + 1) for at, inner in enumerate(value)]
+        elif isinstance(value, int | float) and not -_LARGEST < value < _LARGEST:
+            raise BadInput(f"{path}: the number is too large", "send it as text if every digit matters", path)
+
+
+def _check_characters(path: str, text: str) -> None:
+    if "\0" in text:
+        raise BadInput(f"{path}: holds a NUL character", "remove it; text is meant, not bytes", path)
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        raise BadInput(f"{path}: holds half of a surrogate pair", "send whole Unicode characters", path)
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 64 else name[:64] + "…")

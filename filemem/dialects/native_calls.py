@@ -1,0 +1,117 @@
+"""What filemem's own tools do: functions (memory, arguments) -> plain dict, for MCP and for every `--json` alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from filemem.dialects import present
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+Arguments = Mapping[str, Any]
+Answer = dict[str, Any]
+
+BUDGET = 8_000  # characters of an answer at the default limit
+LIMIT = 10
+
+
+def save(memory: Memory, arguments: Arguments) -> Answer:
+    """Save a decision, checkpoint or observation."""
+    saved = memory.save(**arguments)
+    return present.saved(saved)
+
+
+def search(memory: Memory, arguments: Arguments, *, whole: bool = False) -> Answer:
+    """Find records; without a query the newest.
+
+    Args:
+        memory: the memory.
+        arguments: as the tool's input schema says.
+        whole: return whole texts, whatever their length.
+    """
+    given = dict(arguments)
+    text, limit, mode = given.pop("query", ""), given.pop("limit", LIMIT), given.pop("mode", "hybrid")
+    found = memory.search(text, limit=limit, mode=mode, offset=given.pop("offset", 0), **given)
+    answer: Answer = {
+        "success": True,
+        "count": len(found.hits),
+        "results": [present.hit(hit) for hit in found.hits],
+        **{name: value for name in ("degraded", "note") if (value := getattr(found, name))},
+    }
+    return answer if whole else present.within(answer, BUDGET * max(limit, LIMIT) // LIMIT)
+
+
+def get(memory: Memory, arguments: Arguments) -> Answer:
+    """Return whole records."""
+    ids = [arguments["id"]] if "id" in arguments else []
+    hits = memory.get(*ids, *arguments.get("ids", ()))
+    return {"success": True, "count": len(hits), "results": [present.hit(hit, whole=True) for hit in hits]}
+
+
+def timeline(memory: Memory, arguments: Arguments) -> Answer:
+    """Return what was saved around a record, a time or the best hit of a query; or the history of a topic."""
+    if "topic" in arguments:
+        return history(memory, arguments)
+    found = memory.timeline(**arguments)
+    answer: Answer = {
+        "success": True,
+        "anchor": found.anchor,
+        "count": len(found.hits),
+        "results": [present.hit(hit) for hit in found.hits],
+    }
+    return present.within(answer, BUDGET)
+
+
+def history(memory: Memory, arguments: Arguments) -> Answer:
+    """Tell how a topic was decided, oldest first."""
+    return {"success": True, **present.history(memory.history(arguments["topic"]))}
+
+
+def topics(memory: Memory, arguments: Arguments) -> Answer:
+    """List topics with what holds today."""
+    found = memory.topics(arguments.get("prefix", ""))
+    return {"success": True, "count": len(found), "topics": [present.topic(topic) for topic in found]}
+
+
+def update(memory: Memory, arguments: Arguments) -> Answer:
+    """Record an outcome, or correct a record."""
+    return present.saved(memory.update(**arguments))
+
+
+def load_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
+    """Return the checkpoint to go on from."""
+    found = memory.latest_checkpoint(branch=arguments.get("branch", ""))
+    if found is None:
+        return {"success": True, "checkpoint": None, "message": "no checkpoint saved yet"}
+    hit, note = found
+    return {"success": True, "checkpoint": present.hit(hit, whole=True), **({"note": note} if note else {})}
+
+
+def delete(memory: Memory, arguments: Arguments) -> Answer:
+    """Remove a record by a commit."""
+    return present.saved(memory.delete(arguments["id"], reason=arguments.get("reason", "")))
+
+
+def check(memory: Memory, arguments: Arguments) -> Answer:
+    """Report what is wrong with the records."""
+    checked, problems = memory.check(*arguments.get("paths", ()))
+    return {"success": True, "checked": checked, "problems": [present.problem(problem) for problem in problems]}
+
+
+def index(memory: Memory, arguments: Arguments) -> Answer:
+    """Bring the index in step, or build it anew."""
+    look = memory.rebuild() if arguments.get("rebuild") else memory.sync(full=True)
+    done = "rebuilt" if arguments.get("rebuild") else "in step"
+    message = (
+        "another process holds the index; it will catch up"
+        if look.busy
+        else f"index {done}: {look.changed} files changed"
+    )
+    return {"success": True, "changed": look.changed, "busy": look.busy, "message": message}
+
+
+def status(memory: Memory, _: Arguments) -> Answer:
+    """Say how the memory stands."""
+    return {"success": True, **memory.status()}

@@ -1,0 +1,251 @@
+"""The native wording of values: plain JSON, times as ISO 8601 UTC, nothing empty, nothing twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from filemem.record import DECISION, Outcome, Problem, Record, format_time
+
+if TYPE_CHECKING:
+    from filemem.memory.values import History, Saved, Topic
+    from filemem.query import Hit
+
+Answer = dict[str, Any]
+
+_SHORT = 300  # characters to which a text is cut first; shorter still where the budget asks for it
+_ALWAYS = ("id", "type", "topic", "title", "path", "score", "superseded_by")
+_RECORD_KEYS = (  # keys of a record that are shown where they have a value, in this order
+    "status",
+    "outcome",
+    "confidence",
+    "limitation",
+    "decided_by",
+    "tags",
+    "affects",
+    "rejected",
+    "branch",
+    "open_files",
+    "next_steps",
+    "kind",
+    "project",
+    "facts",
+    "concepts",
+    "files_read",
+    "files_modified",
+    "department",
+    "visibility",
+    "user_id",
+    "agent_id",
+    "run_id",
+    "scope",
+    "memory_type",
+    "agent",
+    "session",
+    "source",
+)
+
+
+def saved(value: Saved) -> Answer:
+    """What a write did."""
+    answer: Answer = {
+        "success": True,
+        "id": value.id,
+        "type": value.type,
+        "message": value.message,
+        "path": value.path,
+        "commit": value.commit,
+        "pending": value.pending,
+        "superseded": list(value.superseded),
+        "similar": [
+            {"id": s.id, "title": s.title, "topic": s.topic, "similarity": round(s.similarity, 3), "hint": s.hint}
+            for s in value.similar
+        ],
+        "degraded": value.degraded,
+    }
+    return _filled(answer, keep=("success", "superseded"))
+
+
+def hit(value: Hit, *, whole: bool = False) -> Answer:
+    """One result; `whole` adds the parts that only matter when one record is read."""
+    record = value.record
+    answer: Answer = {
+        "id": record.id,
+        "type": record.type,
+        "topic": record.topic if record.type == DECISION else "",
+        "title": record.title,
+        "path": value.path,
+        "created": _time(value.created),
+        "score": round(value.scores.final, 4) if value.scores else 0.0,
+        "superseded_by": list(value.superseded_by),
+        "decision": record.decision if record.decision != record.title else "",
+        "text": record.text,
+        **_record(record),
+        "reasons": outcomes(record.outcomes),
+        "already_rejected": list(value.already_rejected),
+        "scores": {name: round(getattr(value.scores, name), 3) for name in ("keyword", "vector", "title", "recency")}
+        if value.scores
+        else {},
+        "heads": list(value.heads) if len(value.heads) > 1 or value.superseded_by else [],
+        "chain": value.chain,
+        "more": value.more,
+        "note": _note(value),
+        "related": [{"kind": edge.kind, "id": edge.target, "reason": edge.reason} for edge in value.related],
+        "by": provenance(value),
+        "snippet": value.snippet.text,
+        "highlight": [list(span) for span in value.snippet.ranges],
+    }
+    if whole:
+        answer |= {"supersedes": list(record.supersedes or ()), "metadata": dict(record.metadata), **record.extra}
+        answer = {name: part for name, part in answer.items() if name not in ("snippet", "highlight", "scores")}
+    return _filled(answer, keep=_ALWAYS)
+
+
+def provenance(value: Hit) -> Answer:
+    """Who wrote a record, when, in which commit."""
+    by = value.provenance
+    date = _time(by.date) if by.date is not None else ""
+    return _filled({"author": by.author, "agent": by.agent, "commit": by.commit, "date": date, "branch": by.branch})
+
+
+def history(value: History) -> Answer:
+    """A chain, oldest first."""
+    return {
+        "topic": value.topic,
+        "heads": list(value.heads),
+        "chain": [
+            {
+                "id": step.record.id,
+                "title": step.record.title,
+                "author": step.author,
+                "agent": step.agent or step.record.agent,
+                "commit": step.commit,
+                "date": _time(step.at),
+                "topic": step.record.topic,
+                "status": step.record.status,
+                "outcome": step.record.outcome,
+                "reasoning": step.record.text,
+                "reasons": outcomes(step.record.outcomes),
+                "rejected": list(step.record.rejected),
+                "supersedes": list(step.supersedes),
+                "superseded_by": list(step.superseded_by),
+                "implied": step.implied,
+                "foreign": step.foreign,
+                "path": step.path,
+                "co_authors": list(step.people.co_authors),
+                "reviewers": list(step.people.reviewers),
+                "revisions": [
+                    {
+                        "commit": r.commit,
+                        "author": r.author,
+                        "agent": r.agent,
+                        "date": _time(r.at),
+                        "subject": r.subject,
+                    }
+                    for r in step.revisions
+                ],
+            }
+            for step in value.chain
+        ],
+    }
+
+
+def topic(value: Topic) -> Answer:
+    """A topic with what holds today."""
+    return {
+        "topic": value.topic,
+        "title": value.title,
+        "decisions": value.decisions,
+        "heads": len(value.heads),
+        "ids": list(value.heads),
+        "latest": _time(value.latest),
+    }
+
+
+def problem(value: Problem) -> Answer:
+    """One problem of `check`."""
+    return {
+        "path": value.path,
+        "line": value.line,
+        "code": value.code,
+        "level": value.level,
+        "message": value.message,
+    }
+
+
+def outcomes(log: Iterable[Outcome]) -> list[Answer]:
+    """The outcome log, oldest first."""
+    return [{"at": _time(entry.at), "outcome": entry.outcome, "reason": entry.reason} for entry in log]
+
+
+def within(answer: Answer, budget: int) -> Answer:
+    """Cut the texts of results until the answer, as JSON, has at most `budget` characters; never drop a result."""
+    results: list[Answer] = answer["results"]
+    for limit in (None, _SHORT, 160, 80, 40, 0):
+        if limit is not None:
+            results = [_cut(result, limit) for result in results]
+        if _size(answer | {"results": results}) <= budget:
+            break
+    else:
+        results = [{name: result[name] for name in (*_ALWAYS, "truncated") if name in result} for result in results]
+    return answer | {"results": results}
+
+
+_EXTRAS = ("scores", "highlight", "files_read", "files_modified", "facts", "concepts", "session", "source")
+
+
+def _cut(result: Answer, limit: int) -> Answer:
+    cut = {name: _shorter(name, value, limit) for name, value in result.items()}
+    if limit < _SHORT:
+        cut = {name: value for name, value in cut.items() if name not in _EXTRAS}
+    return _filled(cut | {"truncated": True} if cut != result else cut, keep=_ALWAYS)
+
+
+def _shorter(name: str, value: Any, limit: int) -> Any:
+    if name in ("id", "type", "path", "created", "superseded_by", "heads", "chain", "by", "note"):
+        return value
+    if name == "title":
+        limit = max(limit, 100)
+    if isinstance(value, str):
+        return value if len(value) <= limit else value[: max(0, limit - 1)].rstrip() + ("…" if limit else "")
+    if isinstance(value, list):
+        return [_shorter("", item, limit) for item in value[: max(1, limit // 40)]] if limit else []
+    if isinstance(value, Mapping):
+        return {key: _shorter(key, item, max(limit, 60)) for key, item in value.items()}
+    return value
+
+
+def _record(record: Record) -> Answer:
+    values = {name: getattr(record, name) for name in _RECORD_KEYS}
+    if record.type != DECISION:
+        values |= {"status": "", "outcome": ""}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def _note(value: Hit) -> str:
+    """What a reader must know before following this record."""
+    record = value.record
+    notes = {"proposed": "only proposed", "rejected": "rejected", "deprecated": "deprecated"}
+    words = [notes[record.status]] if record.type == DECISION and record.status in notes else []
+    if len(value.heads) > 1:
+        words.append(f"contested: {len(value.heads)} decisions on this topic hold at once")
+    if value.brought_in:
+        words.append("holds today for a decision that was found")
+    if not value.provenance.commit:
+        words.append("not committed yet")
+    return "; ".join(words)
+
+
+def _time(at: int) -> str:
+    return format_time(at) if at else ""
+
+
+def _filled(answer: Mapping[str, Any], keep: Iterable[str] = ()) -> Answer:
+    return {
+        k: v for k, v in answer.items() if k in keep or (v not in ("", None, 0) and v != [] and v != {}) or v is False
+    }
+
+
+def _size(answer: Mapping[str, Any]) -> int:
+    return len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))

@@ -1,0 +1,178 @@
+"""Dialects as data: registry, checking of arguments, wording of failures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import Any, cast
+
+import pytest
+
+from filemem.dialects import Advertised, Dialect, envelope, profile, suggest
+from filemem.dialects.calling import MAX_DEPTH, call
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
+from tests.surface.server_tools import DIALECT, Notebook
+
+needs_native = pytest.mark.skipif(find_spec("filemem.dialects.native") is None, reason="the native dialect is not here")
+
+
+def ask(name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    reply = call(DIALECT, cast(Any, Notebook()), name, arguments)
+    assert isinstance(reply.payload, dict)
+    return reply.payload, reply.is_error
+
+
+def refused(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    payload, is_error = ask(name, arguments)
+    assert is_error
+    assert payload["success"] is False
+    return cast("dict[str, Any]", payload["error"])
+
+
+def test_a_good_call_answers_with_the_payload() -> None:
+    assert ask("echo", {"text": "hi"}) == ({"success": True, "said": "hi", "none": None, "times": 1}, False)
+
+
+def test_an_unknown_tool_names_the_likely_one() -> None:
+    error = refused("ecko", {})
+    assert error["kind"] == "not_found"
+    assert "'ecko'" in error["message"]
+    assert "'echo'" in error["hint"]
+    assert "choose one of" in refused("x" * 5000, {})["hint"]
+    assert len(refused("x" * 5000, {})["message"]) < 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({}, "text"),
+        ({"text": 5}, "text"),
+        ({"text": None}, "text"),
+        ({"text": "hi", "times": "often"}, "times"),
+        ({"txet": "hi", "text": "hi"}, "txet"),
+    ],
+)
+def test_bad_arguments_are_named_in_our_words(arguments: dict[str, Any], field: str) -> None:
+    error = refused("echo", arguments)
+    assert error["kind"] == "bad_input"
+    assert field in error["message"]
+    assert error["hint"]
+    for raw in ("pydantic", "jsonschema", "http", "Traceback", "ValidationError", "instance"):
+        assert raw not in error["message"]
+
+
+def test_an_unknown_argument_names_the_likely_one() -> None:
+    assert "'text'" in refused("echo", {"texd": "hi", "text": "hi"})["hint"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"text": "a\0b"}, "text"),
+        ({"text": "a\ud800b"}, "text"),
+        ({"x": {"y": ["fine", "\0"]}}, "x.y[1]"),
+        ({"x": {"\udfff": 1}}, "x"),
+        ({"\0": 1}, "arguments"),
+        ({"x": float("inf")}, "x"),
+        ({"x": float("nan")}, "x"),
+        ({"x": [-(2**63)]}, "x[0]"),
+    ],
+)
+def test_what_no_file_can_hold_is_refused(arguments: dict[str, Any], field: str) -> None:
+    error = refused("crash", arguments)
+    assert error["kind"] == "bad_input"
+    assert error["field"] == field
+
+
+def test_bottomless_arguments_are_refused() -> None:
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    error = refused("crash", {"x": deep})
+    assert error["field"] == "x"
+    assert str(MAX_DEPTH) in error["message"]
+
+
+def test_large_and_small_numbers_are_taken() -> None:
+    assert ask("echo", {"text": "", "times": 2**63 - 1})[0]["times"] == 2**63 - 1
+
+
+def test_a_defect_passes_through() -> None:
+    with pytest.raises(RuntimeError, match="secret detail"):
+        call(DIALECT, cast(Any, Notebook()), "crash", {})
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (BadInput("m", "h", field="f"), {"kind": "bad_input", "message": "m", "hint": "h", "field": "f"}),
+        (BadInput("m"), {"kind": "bad_input", "message": "m", "hint": ""}),
+        (NotFound("m", "h"), {"kind": "not_found", "message": "m", "hint": "h"}),
+        (Conflict("m", "h", ("a", "b")), {"kind": "conflict", "message": "m", "hint": "h", "heads": ["a", "b"]}),
+        (Locked("m", "h"), {"kind": "locked", "message": "m", "hint": "h"}),
+        (BrokenStore("m", "h"), {"kind": "broken_store", "message": "m", "hint": "h"}),
+        (FilememError("m", "h"), {"kind": "internal", "message": "m", "hint": "h"}),
+    ],
+)
+def test_the_envelope_of_each_kind(error: FilememError, expected: dict[str, object]) -> None:
+    assert envelope(error) == {"success": False, "error": expected}
+
+
+def test_an_unknown_profile_is_bad_input() -> None:
+    with pytest.raises(BadInput, match="nativ") as caught:
+        profile("nativ")
+    assert "'native'" in caught.value.hint
+
+
+def test_suggest_lists_all_where_nothing_is_near() -> None:
+    assert suggest("zzz", ("b", "a")) == "choose one of a, b"
+
+
+def test_the_registry_is_light() -> None:
+    """The front answers from it, in a process that may never need more."""
+    probe = (
+        "import sys; import filemem.server, filemem.dialects; "
+        "heavy = {'mcp', 'pydantic', 'asyncio', 'numpy', 'jsonschema_rs', 'anyio', 'click', 'yaml'}; "
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@needs_native
+def test_a_prefix_renames_what_is_listed_and_keeps_the_bare_names_callable() -> None:
+    offer = profile("native", "mama_")
+    assert isinstance(offer, Advertised)
+    assert all(tool.name.startswith("mama_") for tool in offer.tools)
+    callable_names = {tool.name for tool in offer.dialect.tools}
+    assert {"mama_save", "save"} <= callable_names
+
+
+@needs_native
+@pytest.mark.parametrize("prefix", ["1", "a b", "a__", "x" * 64, "é", "a\n"])
+def test_a_prefix_that_hosts_refuse_is_bad_input(prefix: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        profile("native", prefix)
+    assert caught.value.field == "prefix"
+
+
+@needs_native
+def test_the_native_dialect_keeps_the_contract() -> None:
+    dialect: Dialect = profile("native").dialect
+    for tool in dialect.tools:
+        assert tool.description
+        assert tool.input_schema["type"] == "object"
+        assert tool.annotations is not None
+        assert "readOnlyHint" in tool.annotations
+    assert len({tool.name for tool in dialect.tools}) == len(dialect.tools)
+
+
+@needs_native
+def test_the_native_dialect_is_light() -> None:
+    probe = (
+        "import sys; from filemem.dialects import profile; profile('native'); "
+        "print(sorted({'mcp', 'numpy', 'pydantic', 'git'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,212 @@
+"""The front answers as the SDK would, or hands over; the rules of the wire are pure."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp.shared.message import SessionMessage
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from filemem.dialects import profile
+from filemem.server import sdk
+from filemem.server.calls import Calls
+from filemem.server.front import HANDSHAKE_VERSIONS, Front, Turn, tool_entry
+from filemem.server.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Message, Refusal, dump, parse
+from tests.surface.server_tools import DIALECT, OFFER, VERSION, open_notebook
+
+CLIENT = {"name": "client", "version": "0"}
+
+
+def request(method: str, id_: int | str = 1, **params: Any) -> Message:
+    return {"jsonrpc": "2.0", "id": id_, "method": method, **({"params": params} if params else {})}
+
+
+def initialize(version: str = "2025-06-18", **more: Any) -> Message:
+    return request("initialize", 0, **{"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT, **more})
+
+
+INITIALIZED: Message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def from_sdk(messages: list[Message]) -> list[Any]:
+    """What the SDK alone replies to the messages, sorted by nothing: one at a time."""
+
+    async def talk() -> list[Any]:
+        server = sdk.build(OFFER, Calls(DIALECT, open_notebook), VERSION)
+        into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, out = anyio.create_memory_object_stream[SessionMessage](0)
+        replies: list[Any] = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.run, incoming, outgoing, server.create_initialization_options())
+            async with into, out:
+                for message in messages:
+                    kind = types.JSONRPCRequest if "id" in message else types.JSONRPCNotification
+                    await into.send(SessionMessage(kind.model_validate(message)))
+                    if "id" in message:
+                        reply = (await out.receive()).message
+                        replies.append(json.loads(reply.model_dump_json(by_alias=True, exclude_unset=True)))
+        return replies
+
+    return asyncio.run(talk())
+
+
+def from_front(messages: list[Message]) -> list[Any]:
+    front = Front(OFFER, VERSION)
+    turns = [front.answer(message) for message in messages]
+    assert Turn.HAND_OVER not in turns
+    return [json.loads(dump(turn)) for turn in turns if not isinstance(turn, Turn)]
+
+
+@pytest.mark.parametrize("version", [*HANDSHAKE_VERSIONS, "2026-07-28", "1999-01-01", "", "nonsense"])
+def test_the_front_says_what_the_sdk_says(version: str) -> None:
+    rich = {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {"form": {}, "url": {}}, "experimental": {}}
+    messages = [
+        request("ping", "before"),
+        initialize(version, capabilities=rich, clientInfo={**CLIENT, "title": "Client", "websiteUrl": "https://x.y"}),
+        request("tools/list", "early"),
+        INITIALIZED,
+        request("ping", -5),
+        request("tools/list", 2),
+        {**request("tools/list", 3), "params": None},
+        request("tools/list", 4, cursor=None, _meta={"progressToken": 7}),
+    ]
+    assert from_front(messages) == from_sdk(messages)
+
+
+def test_the_versions_are_those_of_the_sdk() -> None:
+    assert HANDSHAKE_VERSIONS == HANDSHAKE_PROTOCOL_VERSIONS
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        request("initialize", 0),
+        initialize(capabilities=None),
+        initialize(clientInfo={"name": "x"}),
+        initialize(clientInfo={**CLIENT, "icons": []}),
+        initialize(clientInfo={**CLIENT, "title": "\ud800"}),
+        initialize(protocolVersion=3),
+        initialize(capabilities={"roots": 5}),
+        initialize(_meta={}),
+        request("tools/list", 1),
+        request("tools/call", 1, name="echo"),
+        request("server/discover", 1, _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}),
+        request("ping", 1, _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}),
+        request("resources/list", 1),
+        request("no/such", 1),
+    ],
+)
+def test_what_needs_judgement_is_handed_over(message: Message) -> None:
+    front = Front(OFFER, VERSION)
+    assert front.answer(message) is Turn.HAND_OVER
+    assert front.kept == []
+
+
+def test_a_cursor_is_handed_over() -> None:
+    front = Front(OFFER, VERSION)
+    front.answer(initialize())
+    assert front.answer(request("tools/list", 1, cursor="x")) is Turn.HAND_OVER
+
+
+def test_the_handshake_is_kept_in_order_and_has_an_end() -> None:
+    front = Front(OFFER, VERSION)
+    for message in (request("ping"), initialize(), INITIALIZED, request("tools/list")):
+        front.answer(message)
+    assert front.kept == [initialize(), INITIALIZED]
+    for _ in range(100):
+        front.answer(INITIALIZED)
+    assert len(front.kept) < 20
+
+
+def test_the_native_listing_is_small_and_equal() -> None:
+    pytest.importorskip("filemem.dialects.native")
+    offer = profile("native")
+    listing = dump({"tools": [tool_entry(tool) for tool in offer.tools]})
+    assert len(listing.encode()) <= 8192
+    parsed = types.ListToolsResult.model_validate_json(listing)
+    again = json.loads(parsed.model_dump_json(by_alias=True, exclude_none=True, exclude_unset=True))
+    assert again == json.loads(listing)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"garbage", PARSE_ERROR),
+        (b"\x00\x01\x02", PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":' + b"9" * 5000 + b',"method":"ping"}', PARSE_ERROR),
+        (b"[" * 100_000, PARSE_ERROR),
+        (b'{"a":' * 100_000, PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":1,"method":"pi', PARSE_ERROR),
+        (b"[]", INVALID_REQUEST),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', INVALID_REQUEST),
+        (b"5", INVALID_REQUEST),
+        (b"null", INVALID_REQUEST),
+        (b"{}", INVALID_REQUEST),
+        (b'{"id":1,"method":"ping"}', INVALID_REQUEST),
+        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":1,"method":5}', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":1}', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', INVALID_PARAMS),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"x"}', INVALID_PARAMS),
+    ],
+)
+def test_what_is_no_message_is_refused(line: bytes, code: int) -> None:
+    refusal = parse(line)
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == code
+    assert refusal.reply()["jsonrpc"] == "2.0"
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"  \r", b'{"jsonrpc":"2.0","id":1,"result":{}}', b'{"jsonrpc":"2.0","id":1,"error":{}}']
+)
+def test_what_needs_no_answer_gets_none(line: bytes) -> None:
+    assert parse(line) is None
+
+
+def test_a_refusal_carries_the_id_where_there_is_one() -> None:
+    refusal = parse(b'{"jsonrpc":"2.0","id":"a","method":5}')
+    assert isinstance(refusal, Refusal)
+    assert refusal.id == "a"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(
+    st.dictionaries(
+        st.sampled_from(["jsonrpc", "id", "method", "params", "x"]),
+        json_values | st.sampled_from(["2.0", "ping", "initialize"]),
+    )
+    | json_values
+)
+def test_any_json_is_read_without_a_crash(value: object) -> None:
+    message = parse(json.dumps(value).encode())
+    if message is not None and not isinstance(message, Refusal):
+        Front(OFFER, VERSION).answer(message)
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_without_a_crash(line: bytes) -> None:
+    parse(line)

@@ -1,0 +1,436 @@
+"""The stdio server as a process: what clients, broken clients and signals see."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from filemem.server import sdk
+from filemem.server.calls import Calls
+from tests.surface.server_tools import DIALECT, OFFER, TOOLS, VERSION, open_notebook
+
+SCRIPT = str(Path(__file__).with_name("server_tools.py"))
+INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+FOUR_MIB = 4 * 1024 * 1024
+
+
+class Process:
+    """A server process, spoken to in raw lines."""
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, SCRIPT, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **environment},
+            bufsize=0,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        self.held = b""
+
+    def send(self, *messages: object) -> None:
+        for message in messages:
+            line = message if isinstance(message, bytes) else json.dumps(message).encode()
+            self.raw(line + b"\n")
+
+    def raw(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self.stdin.fileno(), view) :]
+
+    def ask(self, method: str, id_: int | str = 1, **params: Any) -> None:
+        self.send({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
+
+    def call(self, name: str, id_: int | str = 1, **arguments: Any) -> None:
+        self.ask("tools/call", id_, name=name, arguments=arguments)
+
+    def reply(self, seconds: float = 30) -> Any:
+        """The next line, which must be a JSON-RPC message; None at the end."""
+        until = time.monotonic() + seconds
+        while b"\n" not in self.held:
+            assert select.select([self.stdout], [], [], max(0, until - time.monotonic()))[0], "no reply in time"
+            data = os.read(self.stdout.fileno(), 1 << 20)
+            if not data:
+                assert self.held == b""
+                return None
+            self.held += data
+        line, _, self.held = self.held.partition(b"\n")
+        message = json.loads(line)
+        assert message["jsonrpc"] == "2.0"
+        return message
+
+    def greet(self) -> None:
+        self.ask("initialize", 0, **INITIALIZE)
+        assert self.reply()["id"] == 0
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def load(self) -> None:
+        """Greet and make the server load the SDK."""
+        self.greet()
+        self.call("echo", "first", text="x")
+        assert self.reply()["id"] == "first"
+
+    def end(self, seconds: float = 4) -> int:
+        """Close the input and wait."""
+        self.stdin.close()
+        return self.wait(seconds)
+
+    def wait(self, seconds: float = 4) -> int:
+        began = time.monotonic()
+        code = self.process.wait(20)
+        assert time.monotonic() - began < seconds
+        return code
+
+
+@contextmanager
+def served(*arguments: str, **environment: str) -> Iterator[Process]:
+    server = Process(*arguments, **environment)
+    try:
+        yield server
+    finally:
+        server.process.kill()
+        server.process.wait()
+        for stream in (server.process.stdin, server.process.stdout, server.process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Process]:
+    """A server that has the SDK loaded; it must still end well after all that the tests did to it."""
+    with served() as server:
+        server.load()
+        yield server
+        assert server.end() == 0
+
+
+def peak_kb(server: Process) -> int:
+    """The most memory that the server had resident so far, in KiB."""
+    match = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{server.process.pid}/status").read_text())
+    assert match is not None
+    return int(match[1])
+
+
+def payload(reply: Any) -> Any:
+    return json.loads(reply["result"]["content"][0]["text"])
+
+
+def test_handshake_and_list_load_nothing_heavy() -> None:
+    with served(FORBIDDEN="1") as server:
+        server.greet()
+        server.ask("tools/list", 1)
+        server.ask("ping", 2)
+        assert [tool["name"] for tool in server.reply()["result"]["tools"]] == [tool.name for tool in TOOLS]
+        assert server.reply() == {"jsonrpc": "2.0", "id": 2, "result": {}}
+        code = server.end()
+        assert server.process.stderr is not None
+        assert (code, server.process.stderr.read()) == (0, b"")
+
+
+STEPS: list[tuple[str, dict[str, Any]]] = [
+    ("ping", {}),
+    ("tools/list", {}),
+    ("tools/call", {"name": "echo", "arguments": {"text": "hi ✓ 記憶"}}),
+    ("tools/list", {}),
+    ("tools/call", {"name": "echo"}),
+    ("tools/call", {}),
+    ("tools/call", {"name": "fail"}),
+    ("tools/call", {"name": "crash"}),
+    ("tools/list", {"cursor": "x"}),
+    ("resources/list", {}),
+    ("no/such", {}),
+    ("initialize", {}),
+]
+
+
+def test_the_whole_conversation_is_that_of_the_sdk_alone() -> None:
+    """Byte for byte as JSON, hand-over included, and one reply per request."""
+
+    def talk(server: Process) -> list[Any]:
+        replies = []
+        server.ask("initialize", 0, **INITIALIZE)
+        replies.append(server.reply())
+        server.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        for step, (method, params) in enumerate(STEPS):
+            server.ask(method, step, **params)
+            replies.append(server.reply())
+        assert server.end() == 0
+        assert server.reply() is None
+        return replies
+
+    with served() as ours, served("--plain") as plain:
+        assert talk(ours) == talk(plain)
+
+
+def test_the_answer_is_one_compact_text_and_the_structure(loaded: Process) -> None:
+    loaded.call("echo", 1, text="é")
+    result = loaded.reply()["result"]
+    assert result["content"] == [{"type": "text", "text": '{"success":true,"said":"é","none":null,"times":1}'}]
+    assert result["structuredContent"] == {"success": True, "said": "é", "none": None, "times": 1}
+    loaded.call("slow", 2, seconds=0)
+    assert "structuredContent" not in loaded.reply()["result"], "no schema promised it"
+    loaded.call("fail", 3)
+    result = loaded.reply()["result"]
+    assert result["isError"] is True
+    assert "structuredContent" not in result, "clients would check it against the schema of success"
+    assert json.loads(result["content"][0]["text"])["error"]["heads"] == ["a", "b"]
+
+
+def test_odd_payloads_neither_break_the_wire_nor_the_server(loaded: Process) -> None:
+    loaded.call("odd", 1, kind="text")
+    assert loaded.reply()["result"]["content"][0]["text"] == "plain | text ?"
+    loaded.call("odd", 2, kind="half")
+    assert loaded.reply()["result"]["structuredContent"] == {"said": "?"}
+    for id_, name, arguments in ((3, "odd", {"kind": "nan"}), (4, "crash", {})):
+        loaded.call(name, id_, **arguments)
+        reply = loaded.reply()
+        assert reply["result"]["isError"] is True
+        assert payload(reply)["error"]["kind"] == "internal"
+        assert "secret" not in json.dumps(reply)
+    assert loaded.process.stderr is not None
+    assert b"secret detail" in os.read(loaded.process.stderr.fileno(), 1 << 20)
+
+
+def test_a_store_that_cannot_be_opened_is_the_answer_to_every_call() -> None:
+    with served(BROKEN="1") as server:
+        server.greet()
+        server.ask("tools/list", 1)
+        assert server.reply()["result"]["tools"]
+        for id_ in (2, 3):
+            server.call("echo", id_, text="x")
+            reply = server.reply()
+            assert reply["result"]["isError"] is True
+            assert payload(reply)["error"] == {
+                "kind": "broken_store",
+                "message": "no repository here",
+                "hint": "run git init",
+            }
+        assert server.end() == 0
+
+
+GARBAGE = [
+    b"garbage",
+    b"\x00\xff\xfe binary \x80",
+    b"[" * 20_000,
+    b"[]",
+    b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
+    b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
+    b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}',
+    b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}',
+    b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
+    b"x" * (FOUR_MIB + 1),
+]
+
+
+def test_garbage_is_refused_by_the_front() -> None:
+    with served() as server:
+        server.greet()
+        refuse_garbage(server)
+        assert server.end() == 0
+
+
+def test_garbage_is_refused_by_the_loaded_server(loaded: Process) -> None:
+    refuse_garbage(loaded)
+
+
+def refuse_garbage(server: Process) -> None:
+    """Send each piece of garbage; see it refused, and the next request answered."""
+    for step, line in enumerate(GARBAGE):
+        server.send(b"", b'{"jsonrpc":"2.0","id":77,"result":{}}', line)
+        error = server.reply()["error"]
+        assert error["code"] in (-32700, -32600, -32602)
+        assert len(error["message"]) < 200
+        server.ask("ping", step)
+        assert server.reply() == {"jsonrpc": "2.0", "id": step, "result": {}}
+
+
+def test_an_endless_line_is_not_kept() -> None:
+    with served() as server:
+        server.greet()
+        for _ in range(64):
+            server.raw(b"x" * (1 << 20))
+        assert peak_kb(server) < 60_000
+        server.raw(b"\n")
+        assert server.reply()["error"]["code"] == -32600
+        server.ask("ping", 1)
+        assert server.reply()["id"] == 1
+
+
+def test_hostile_but_well_formed_requests_are_answered(loaded: Process) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(700):
+        deep = {"x": deep}
+    envelope = {"io.modelcontextprotocol/protocolVersion": "\ud800"}
+    requests: dict[int | str, dict[str, Any]] = {
+        2**70: {"name": "echo", "arguments": {"text": "x"}},
+        "": {"name": "echo", "arguments": {"text": "x", "times": 10**400}},
+        -1: {"name": "\ud800"},
+        1: {"name": "echo", "arguments": [1]},
+        2: {"name": "echo", "arguments": deep},
+        3: {"name": "echo", "arguments": {"text": "x"}, "_meta": deep},
+        4: {"name": "echo", "_meta": envelope},
+    }
+    for id_, params in requests.items():
+        loaded.ask("tools/call", id_, **params)
+        assert loaded.reply()["id"] == id_
+
+
+def test_a_line_of_almost_four_mib_is_served(loaded: Process) -> None:
+    loaded.call("echo", 1, text="x" * (FOUR_MIB - 1000))
+    assert len(loaded.reply()["result"]["structuredContent"]["said"]) == FOUR_MIB - 1000
+
+
+@pytest.mark.parametrize("half", [b"", b"\n\n", b'{"jsonrpc":"2.0","id":1,', b"\xff"])
+def test_an_input_that_ends_early_ends_the_server(half: bytes) -> None:
+    with served() as server:
+        server.raw(half)
+        assert server.end(5) == 0
+
+
+def test_a_last_line_without_its_end_is_served() -> None:
+    with served() as server:
+        server.raw(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+        server.stdin.close()
+        assert server.reply()["id"] == 1
+        assert server.wait() == 0
+
+
+def test_calls_still_running_at_the_end_of_input_are_answered(tmp_path: Path) -> None:
+    with served(CLOSED_FILE=str(tmp_path / "closed")) as server:
+        server.load()
+        server.call("slow", 1, seconds=0.4)
+        server.stdin.close()
+        assert payload(server.reply()) == {"success": True}
+        assert server.wait() == 0
+        assert (tmp_path / "closed").exists()
+
+
+def test_a_call_that_does_not_end_holds_up_no_end() -> None:
+    with served() as server:
+        server.load()
+        server.call("slow", 1, seconds=30)
+        assert server.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "state"),
+    [
+        (signal.SIGTERM, 143, "front"),
+        (signal.SIGTERM, 143, "idle"),
+        (signal.SIGTERM, 143, "busy"),
+        (signal.SIGINT, 130, "front"),
+        (signal.SIGINT, 130, "idle"),
+    ],
+)
+def test_signals_end_the_server(number: signal.Signals, code: int, state: str, tmp_path: Path) -> None:
+    with served(CLOSED_FILE=str(tmp_path / "closed")) as server:
+        server.greet() if state == "front" else server.load()
+        if state == "busy":
+            server.call("slow", 1, seconds=30)
+            time.sleep(0.1)
+        server.process.send_signal(number)
+        assert server.wait() == code
+        assert (tmp_path / "closed").exists() == (state == "idle")
+
+
+def test_a_slow_call_holds_up_no_ping(loaded: Process) -> None:
+    loaded.call("slow", "slow", seconds=0.8)
+    loaded.ask("ping", "ping")
+    assert loaded.reply()["id"] == "ping"
+    assert loaded.reply()["id"] == "slow"
+
+
+def test_a_cancelled_call_that_waits_never_runs(loaded: Process) -> None:
+    loaded.call("slow", 1, seconds=0.3)
+    loaded.call("slow", 2, seconds=30)
+    loaded.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
+    loaded.call("echo", 3, text="after")
+    assert [loaded.reply(5)["id"] for _ in range(2)] == [1, 3]
+
+
+def test_a_client_may_write_everything_before_it_reads(loaded: Process) -> None:
+    for id_ in range(400):
+        loaded.call("echo", id_, text=f"{id_} " + "x" * 4000)
+    said = {reply["id"]: reply["result"]["structuredContent"]["said"] for reply in (loaded.reply() for _ in range(400))}
+    assert said == {id_: f"{id_} " + "x" * 4000 for id_ in range(400)}
+
+
+def test_fifty_calls_right_after_the_handshake_are_all_answered() -> None:
+    with served() as server:
+        server.greet()
+        for id_ in range(50):
+            server.call("echo", id_, text=str(id_))
+        assert [server.reply()["id"] for _ in range(50)] == list(range(50))
+
+
+@pytest.mark.long
+def test_a_thousand_calls_at_once_stay_small() -> None:
+    with served() as server:
+        server.load()
+        for id_ in range(1000):
+            server.call("echo", id_, text="x" * 20_000)
+        assert {server.reply()["id"] for _ in range(1000)} == set(range(1000))
+        assert peak_kb(server) < 500_000
+        assert server.end() == 0
+
+
+def test_a_client_that_reads_no_more_ends_the_server() -> None:
+    with served() as server:
+        server.load()
+        server.stdout.close()
+        server.call("echo", 1, text="x" * 100_000)
+        assert server.wait(5) == 0
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_the_official_client_over_stdio(mode: str) -> None:
+    async def talk() -> None:
+        where = StdioServerParameters(command=sys.executable, args=[SCRIPT], env=dict(os.environ))
+        async with Client(where, mode=mode) as client:
+            await converse(client, mode)
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_the_official_client_in_memory(mode: str) -> None:
+    async def talk() -> None:
+        async with Client(sdk.build(OFFER, Calls(DIALECT, open_notebook), VERSION), mode=mode) as client:
+            await converse(client, mode)
+
+    asyncio.run(talk())
+
+
+async def converse(client: Client, mode: str) -> None:
+    """List, call, fail, and 26 calls at once, as the official client does."""
+    assert client.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
+    assert client.instructions == "Say — hello."
+    listed = (await client.list_tools()).tools
+    assert [tool.name for tool in listed] == [tool.name for tool in TOOLS]
+    assert listed[0].annotations is not None
+    assert listed[0].annotations.read_only_hint is True
+    said = await client.call_tool("echo", {"text": "hi"})
+    assert said.structured_content == {"success": True, "said": "hi", "none": None, "times": 1}
+    failed = await client.call_tool("fail", {})
+    assert failed.is_error
+    wrong = await client.call_tool("echo", {"text": 5})
+    assert wrong.is_error
+    replies = await asyncio.gather(*(client.call_tool("echo", {"text": str(n)}) for n in range(26)))
+    assert [(reply.structured_content or {})["said"] for reply in replies] == [str(n) for n in range(26)]
