@@ -88,7 +88,7 @@ async def tell(client: Client, clone: Path) -> None:
         agent="demo-agent",
     )
     shell(clone, "git", "show", "--stat", "--format=%h %an: %s%n%n%(trailers)", "HEAD")
-    click.echo(textwrap.indent((clone / first["path"]).read_text(), "  | "))
+    click.echo(textwrap.indent((clone / first["path"]).read_text(), "  | ", lambda _: True))
 
     heading("It learns what came of it, and decides again: the second decision supersedes the first")
     await call(client, "update", id=first["id"], outcome="failed", reason="one more service to run on every laptop")

@@ -78,9 +78,11 @@ def store_path(text: object) -> str:
     Raises:
         BadInput: it is not a plain relative path inside the work tree.
     """
-    path = PurePosixPath(str(text))
-    bad = {"", ".", ".."} & set(str(text).split("/")) or any(p.lower().startswith(".git") for p in path.parts)
-    if bad or path.is_absolute() or "\\" in str(text) or not str(text).isprintable():
+    if not isinstance(text, str):
+        raise BadInput(f"the store must be the name of a folder, not {text!r}", field="store")
+    path = PurePosixPath(text)
+    bad = {"", ".", ".."} & set(text.split("/")) or any(p.lower().startswith(".git") for p in path.parts)
+    if bad or path.is_absolute() or "\\" in text or not text.isprintable():
         raise BadInput(
             f"the store must be a folder inside the work tree, not {str(text)!r}",
             'write it as a relative path with "/", for example memory or docs/memory',
@@ -147,7 +149,7 @@ def _read(path: Path) -> Mapping[str, object]:
         if len(data) > MAX_FILE:
             raise BadInput(f"{path.name} is larger than {MAX_FILE} bytes", "is it a settings file?")
         return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(
             f"{path.name} is not TOML: {error}", "correct it, or remove it: no setting is required"
         ) from None

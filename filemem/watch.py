@@ -36,6 +36,7 @@ class Watcher:
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
+        self.looked = threading.Event()  # set when the first look has ended: until then answers may lack records
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="filemem-watch", daemon=True)
         self._next_full = 0.0
@@ -66,6 +67,7 @@ class Watcher:
 
     def _run(self) -> None:
         self._look(full=True)
+        self.looked.set()
         while not self._stop.is_set():
             root = self.memory.folder
             before = _identity(root)

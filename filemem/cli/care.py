@@ -88,7 +88,7 @@ def watch(project: Project) -> None:
 
 @click.command()
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve MCP over HTTP at /mcp instead of stdio.")
-@click.option("--profile", default="native", show_default=True, help="Which tools are advertised.")
+@click.option("--profile", default="native", show_default=True, help="Which tools are advertised: native.")
 @click.option("--prefix", default="", help="Put this before every tool name, for example mama_.")
 @pass_project
 def serve(project: Project, address: str | None, profile: str, prefix: str) -> None:
@@ -120,6 +120,9 @@ def _report(tool: str, error: BaseException) -> None:
     click.echo(f"filemem: defect in {tool}, report in {crash_report(trace, ['filemem', 'serve', tool])}", err=True)
 
 
+PATIENCE = 1.0  # seconds that the first call waits for the first look; a longer one goes on beside it
+
+
 class Serving:
     """Opens the memory at the first call, with a watcher beside it that keeps its index in step."""
 
@@ -134,6 +137,7 @@ class Serving:
         memory = Memory.open(self.project.folder, store=self.project.store, serving=True)
         watcher = Watcher(memory)
         watcher.start()
+        watcher.looked.wait(PATIENCE)
         memory.on_close(watcher.stop)
         return memory
 

@@ -28,9 +28,13 @@ from filemem.cli import Project, as_json, emit, pass_project, show
 def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options: Any) -> None:
     """Find records by meaning and by words; without a query, the newest first.
 
+    The query may hold "phrases", -words to leave out, and topic:caching tag:x type:decision outcome:failed
+    agent:x status:proposed since:2w until:2025-11-20 path:src/a.py is:live.
+
     \b
     Examples:
       filemem search "how do we cache?"
+      filemem search 'redis -cluster topic:caching is:live'
       filemem search --path src/auth/jwt.ts --live
     """
     from filemem.dialects import native_calls

@@ -123,7 +123,7 @@ def _mcp(work_tree: Path) -> Step:
         return Step(path, "keep", None, "names a filemem server already")
     servers["filemem"] = SERVER
     new = json.dumps(value, indent=_indent(old or ""), ensure_ascii=False) + "\n"
-    return Step(path, "change" if old else "create", new, "an entry for filemem; the others stay")
+    return Step(path, "change", new, "an entry for filemem; the others stay") if old else Step(path, "create", new)
 
 
 def _agents(work_tree: Path, store: str) -> Step:

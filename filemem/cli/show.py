@@ -143,20 +143,20 @@ def plan(answer: Answer) -> str:
         rows.append(f"{verbs[step['action']]} {step['path']}" + (f"  ({step['note']})" if step["note"] else ""))
         if answer["dry_run"] and step["content"]:
             rows += [click.style(f"    {row}", dim=True) for row in step["content"].splitlines()]
-    if not answer["dry_run"]:
+    if not answer["dry_run"] and any(step["action"] != "keep" for step in answer["steps"]):
         rows.append("nothing was staged or committed: look at the files, then commit them yourself")
     return "\n".join(rows)
 
 
 def status(answer: Answer) -> str:
     """How the memory stands."""
-    counts = answer["records"]
+    counts, index = answer["records"], answer["index"]
     rows = [
         f"{answer['store']}: "
         + ", ".join(f"{counts[kind]} {kind}{'s' if counts[kind] != 1 else ''}" for kind in counts),
         f"topics: {answer['topics']}" + (f", {answer['forked']} forked" if answer["forked"] else ""),
-        f"index: {answer['index']['state']}, {answer['index']['records']} records, model {answer['index']['model']}",
-        f"  {answer['index']['folder']}",
+        f"index: {index['state']}, {index['records']} records, model {index['model'] or 'none yet'}",
+        f"  {index['folder']}",
     ]
     rows += [f"pending: {op['kind']} {op['path']} for {op['age']}: {op['reason']}" for op in answer["pending"]]
     rows += [_hint("degraded", answer.get("degraded"))]

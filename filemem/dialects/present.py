@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 
 _SHORT = 300  # characters to which a text is cut first; shorter still where the budget asks for it
+_PARTS = ("keyword", "vector", "title", "recency", "final")
 _ALWAYS = ("id", "type", "topic", "title", "path", "score", "superseded_by")
 _RECORD_KEYS = (  # keys of a record that are shown where they have a value, in this order
     "status",
@@ -77,16 +78,14 @@ def hit(value: Hit, *, whole: bool = False) -> Answer:
         "title": record.title,
         "path": value.path,
         "created": _time(value.created),
-        "score": round(value.scores.final, 4) if value.scores else 0.0,
+        "score": round(value.score, 4),
         "superseded_by": list(value.superseded_by),
         "decision": record.decision if record.decision != record.title else "",
         "text": record.text,
         **_record(record),
         "reasons": outcomes(record.outcomes),
         "already_rejected": list(value.already_rejected),
-        "scores": {name: round(getattr(value.scores, name), 3) for name in ("keyword", "vector", "title", "recency")}
-        if value.scores
-        else {},
+        "scores": {name: round(getattr(value.scores, name), 3) for name in _PARTS} if value.scores else {},
         "heads": list(value.heads) if len(value.heads) > 1 or value.superseded_by else [],
         "chain": value.chain,
         "more": value.more,

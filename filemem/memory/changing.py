@@ -11,7 +11,7 @@ from filemem import query
 from filemem.documents import Birth, Node, doc_of, node_of
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import blob_id
-from filemem.memory import searching, writing
+from filemem.memory import graph, searching, writing
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.store import Store
 from filemem.memory.values import Saved, Similar
@@ -230,6 +230,9 @@ def _index(store: Store, path: str, data: bytes, commit: str | None, birth: Birt
         author = store.repo.identity()[0].name if commit else ""
         birth = Birth(commit, author, record.agent, store.repo.time_of(commit), path) if commit else Birth()
     node = node_of(record, birth, lambda reference: _known(store, reference))
+    around = graph.gather(store.lookup, [node], {path: node})
+    resolved = graph.resolve((around | {node.id: node}).values(), unrelated=store.unrelated)
+    node = replace(node, live=graph.is_live(resolved, node))
     doc = doc_of(record, blob_id(data, store.repo.hash_name), node)
     return _told(lambda: store.index.push(doc))
 

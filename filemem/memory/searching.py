@@ -5,8 +5,9 @@ What a hit shows comes from the file as it is now; the index only says where to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from filemem import query
 from filemem.chain import Graph
@@ -72,6 +73,12 @@ def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> 
     return _hits(store, listed, places, terms, listing=True)
 
 
+def _worth(places: Sequence[Placed]) -> list[float]:
+    """The score of each place: a record's own, but never less than that of what known order puts below it."""
+    own = [place.scored.scores.final if place.scored else 0.0 for place in places]
+    return list(accumulate(reversed(own), max))[::-1]
+
+
 def neighbourhood(store: Store, nodes: Iterable[Node]) -> tuple[Graph, dict[str, Node]]:
     """The supersession graph around nodes, and the decisions in it by id."""
     around = graph.gather(store.lookup, nodes)
@@ -86,10 +93,10 @@ def _hits(
     *,
     listing: bool = False,
 ) -> tuple[Hit, ...]:
-    listed = list(nodes)
+    listed, placed = list(nodes), list(places)
     incoming = _incoming(store, [node.id for node in listed if node.type == DECISION])
     hits = []
-    for node, place in zip(listed, places, strict=True):
+    for node, place, worth in zip(listed, placed, _worth(placed), strict=True):
         record = store.read(node.path, node.birth.path).record
         if record is None:  # gone since it was indexed; the next look takes it out
             continue
@@ -103,6 +110,7 @@ def _hits(
                 record=record,
                 path=f"{store.files.store}/{node.path}",
                 created=node.created,
+                score=worth,
                 scores=scored.scores if scored else None,
                 superseded_by=place.superseded_by,
                 heads=place.heads,

@@ -58,10 +58,11 @@ class Store:
         """
         repo = Repo.discover(folder)
         config = settings.load(repo.work_tree)
+        repo.run_hooks = config.run_hooks
         name = settings.store_path(store) if store else config.store
         files = Files(repo.work_tree, name, spool=repo.private / "spool")
         saver = Saver(files, repo, clock=now)
-        index = Index(_index_folder(repo, config), embedder(config.model, download=config.download))
+        index = Index(_index_folder(repo, config, name), embedder(config.model, download=config.download))
         return cls(config, repo, files, saver, index, serving)
 
     def close(self) -> None:
@@ -142,12 +143,13 @@ class Store:
         return self._related[pair]
 
 
-def _index_folder(repo: Repo, config: Config) -> Path:
-    """In the Git directory of the work tree; in the user's cache where that cannot be written."""
+def _index_folder(repo: Repo, config: Config, store: str) -> Path:
+    """One folder per store, in the Git directory of the work tree; in the user's cache where that cannot be written."""
+    name = store.replace("%", "%25").replace("/", "%2F")
     if os.access(repo.git_dir, os.W_OK):
-        return repo.private / "index"
-    name = hashlib.sha256(str(repo.git_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return config.cache / name / "index"
+        return repo.private / "index" / name
+    digest = hashlib.sha256(str(repo.git_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return config.cache / digest / name
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class Batch:
 
     def _read(self) -> None:
         paths = [path for path, change in self.changes.items() if change.entry is not None]
-        references = References(self.store, self.changes)
+        references = References(self.store, self.changes, self.births)
         records: Iterable[Record | None] = map(self._record, paths)
         read = [record for record in records if record is not None]
         references.add(read)
@@ -130,8 +130,9 @@ class Batch:
 class References:
     """Resolves references as people write them, against the whole store."""
 
-    def __init__(self, store: Store, changed: Mapping[str, changes.Change]) -> None:
+    def __init__(self, store: Store, changed: Mapping[str, changes.Change], births: Mapping[str, Birth]) -> None:
         self._store = store
+        self._births = births
         self._changed = changed
         self._mine: set[str] = set()
         self._read: list[Record] = []
@@ -151,9 +152,12 @@ class References:
         ):
             return reference
         if self._all is None:
-            others = (n for n in self._store.nodes() if n.path not in self._changed)
+            others = [n for n in self._store.nodes() if n.path not in self._changed]
             known = [Record(id=n.id, type=n.type, path=n.path, title=n.title) for n in others]
-            self._all = reference_index([*self._read, *known])
+            earlier = {n.id: n.birth.path for n in others if n.birth.path not in ("", n.path)}
+            earlier |= {r.id: b.path for r in self._read if (b := self._births.get(r.path)) and b.path != r.path}
+            before = [Record(id=one, type="", path=path) for one, path in earlier.items()]  # names files had once
+            self._all = reference_index([*self._read, *known, *before])
         return resolve_reference(reference, self._all)
 
 
@@ -172,7 +176,9 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     before, head = store.index.manifest(), store.repo.head() or ""
     moved = _moved(store, head) if before else ELSEWHERE  # an index built anew knows nothing of what came before
     times = store.files.folder_times()  # before the scan: what is written during it is looked at again next time
-    after, _ = _listing(store, before, None if full or moved is ELSEWHERE else hints)
+    everything = full or moved == ELSEWHERE or not store.index.folders
+    named = [*hints, *(str(store.folder / path) for path in waiting)]
+    after, _ = _listing(store, before, None if everything else named)
     found = list(changes.diff(before, after))
     births = _births(store, [change.path for change in found], waiting, moved)
     found += _unsettled(store, found, waiting, births, after)

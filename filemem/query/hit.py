@@ -46,7 +46,8 @@ class Hit:
         record: the record as its file says it now.
         path: of the file, from the top of the work tree.
         created: epoch milliseconds; from Git where the record states no date.
-        scores: parts and final, 0..1; None for a listing without a query.
+        score: of its place, 0..1: its own, but never less than that of what known order puts below it.
+        scores: its own parts and their mean; None for a listing, or where it was brought in.
         superseded_by: direct successors; empty for what holds.
         heads: what holds today for it; two or more where its topic is forked.
         chain: `5 decisions, 4 replaced`; empty for a chain of one.
@@ -61,6 +62,7 @@ class Hit:
     record: Record
     path: str
     created: int
+    score: float = 0.0
     scores: Scores | None = None
     superseded_by: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()

@@ -24,8 +24,8 @@ class Weights:
     recency: float = 0.0
 
 
-# The weights. Keyword .4 to vector .6, are the best plain form measured on six retrieval
-# sets; the title's own cosine adds little beside boosted title words; recency moves a record past another only where they are within .04 of each other.
+# The weights. Keyword .4 to vector .6 is the best plain form measured on six retrieval sets; the title's own cosine
+# adds little beside boosted title words; recency moves a record past another only where they are within .05.
 HYBRID = Weights(keyword=0.40, vector=0.60, title=0.05, recency=0.05)
 KEYWORD_ONLY = Weights(keyword=1.0)
 

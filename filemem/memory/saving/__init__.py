@@ -225,7 +225,7 @@ class Saver:
 
     def _batched(self) -> list[Entry]:
         own = self._repo.journal.worktree
-        entries = self._repo.journal.entries()
+        entries = self._work.entries()
         return [e for e in entries if e.operation.worktree == own and e.marks.get("pending") == IN_BATCH]
 
     @contextmanager

@@ -225,5 +225,5 @@ class Operations:
 
     def unfinished(self, path: str) -> list[Entry]:
         wanted = (self._work.in_repo(path), self._repo.journal.worktree)
-        entries = self._repo.journal.entries()
+        entries = self._work.entries()
         return [e for e in entries if (e.operation.path, e.operation.worktree) == wanted]

@@ -22,7 +22,7 @@ _GONE = "its work tree was removed"
 def needed(work: Work, thorough: bool) -> bool:
     """Whether there is anything to look at; cheap enough for every start."""
     journal = work.repo.journal
-    if journal.entries() or journal.has_recent(time.time(), HOUR if thorough else MINUTE):
+    if work.entries() or journal.has_recent(time.time(), HOUR if thorough else MINUTE):
         return True
     return thorough and any(work.repo.leftovers())
 
@@ -31,7 +31,7 @@ def pending(work: Work) -> tuple[PendingOp, ...]:
     """Operations of this work tree that wait, and those whose work tree is gone."""
     now = work.clock()
     found = []
-    for entry in work.repo.journal.entries():
+    for entry in work.entries():
         operation = entry.operation
         own = operation.worktree == work.repo.journal.worktree
         if own or not (work.repo.common_dir / operation.worktree).is_dir():
@@ -44,7 +44,7 @@ def pending(work: Work) -> tuple[PendingOp, ...]:
 def overlay(work: Work) -> dict[str, bytes | None]:
     """The files as waiting operations will leave them, where the files themselves do not show it yet."""
     shown: dict[str, bytes | None] = {}
-    for entry in work.repo.journal.entries():
+    for entry in work.entries():
         operation = entry.operation
         if operation.worktree != work.repo.journal.worktree or "pending" not in entry.marks:
             continue
@@ -85,7 +85,7 @@ def flush(work: Work, entries: Sequence[Entry]) -> Replayed:
 def replay(work: Work, thorough: bool) -> Replayed:
     """Do everything that is left; see the module's rule."""
     own = work.repo.journal.worktree
-    entries = [e for e in work.repo.journal.entries() if e.operation.worktree == own]
+    entries = [e for e in work.entries() if e.operation.worktree == own]
     locks = work.repo.clear_leftovers(entries, thorough=thorough)
     repaired = [f"removed the lock {name} of a save that died" for name in locks]
     repaired += heal(work, thorough)

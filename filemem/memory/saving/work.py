@@ -55,6 +55,10 @@ class Work:
         """A path from the top of the work tree, in the store."""
         return path.removeprefix(f"{self.files.store}/")
 
+    def entries(self) -> list[Entry]:
+        """What the journal holds for this store, oldest first; a repository may have several stores."""
+        return [e for e in self.repo.journal.entries() if e.operation.path.startswith(f"{self.files.store}/")]
+
     def on_disk(self, path: str) -> bytes | None:
         """The bytes of a file of the store; None where there is none."""
         try:
