@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
+
 if TYPE_CHECKING:
     from os import PathLike
 
     from filemem.memory import Memory
 
-__all__ = ["VERSION", "open"]
+__all__ = ["VERSION", "BadInput", "BrokenStore", "Conflict", "FilememError", "Locked", "NotFound", "open"]
 
 VERSION = "0.1.0"
 

@@ -3,16 +3,13 @@
 Content identity is the Git blob id. Size and time are only a shortcut that says "this file need not be hashed".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 ADDED, MODIFIED, REMOVED = "added", "modified", "removed"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One file of the store as it was seen: blob id (40 or 64 hex digits), size in bytes, mtime in nanoseconds."""
 
     blob: str
@@ -23,8 +20,7 @@ class Entry:
 Manifest = Mapping[str, Entry]  # store-relative path -> entry
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One difference: `entry` is None for a removed file."""
 
     kind: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
 
 from filemem import chain, query
 from filemem.record import DECISION, Edge, Record, short_id, topic_key
@@ -16,8 +16,7 @@ from filemem.record import DECISION, Edge, Record, short_id, topic_key
 Resolve = Callable[[str], str | None]  # a reference as written -> the id of a record, where one is meant
 
 
-@dataclass(frozen=True, slots=True)
-class Doc:
+class Doc(NamedTuple):
     """One indexed record.
 
     Args:
@@ -64,8 +63,7 @@ TERM_FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Birth:
+class Birth(NamedTuple):
     """Who wrote a record first, from Git alone: empty where it is not committed yet. `at` in epoch milliseconds."""
 
     commit: str = ""
@@ -75,8 +73,7 @@ class Birth:
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """What chains and listings need to know of a record. Edge targets are ids where they could be resolved."""
 
     id: str
@@ -91,7 +88,7 @@ class Node:
     supersedes: tuple[str, ...] | None = None
     superseded_by: tuple[str, ...] = ()
     edges: tuple[tuple[str, str, str], ...] = ()  # kind, target, reason: all but supersedes
-    birth: Birth = field(default_factory=Birth)
+    birth: Birth = Birth()
     live: bool = True
     open: tuple[str, ...] = ()
 
@@ -113,7 +110,7 @@ class Node:
 
     def dumps(self) -> str:
         """Write the node as JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps({**self._asdict(), "birth": self.birth._asdict()}, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def loads(cls, text: str) -> Node:
@@ -210,7 +207,7 @@ def _terms(record: Record, node: Node) -> dict[str, tuple[str, ...]]:
         "id": (record.id,),
         "short": (short_id(record.id),),
         "type": (record.type,),
-        "topic": (node.key,) if node.key else (),
+        "topic": (topic_key(record.topic),) if topic_key(record.topic) else (),
         "tag": tuple({query.fold(tag) for tag in (*record.tags, *record.concepts)}),
         "outcome": (record.outcome,) if decision else (),
         "status": (record.status,) if decision else (),

@@ -13,13 +13,11 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Secret:
+class Secret(NamedTuple):
     """Where something secret-shaped stands (1-based line) and what kind it is; never what it is."""
 
     line: int

@@ -82,7 +82,7 @@ class Watcher:
 
     def _follow(self, root: Path, before: tuple[int, int]) -> None:
         """Apply hints until the root is no longer the folder that is watched."""
-        self._look(full=False)
+        self._next_full = 0.0  # what was written before the watches stood is seen by the first look after
         batches = watchfiles.watch(
             root,
             watch_filter=None,
@@ -105,8 +105,8 @@ class Watcher:
         full = full or began >= self._next_full
         try:
             self.memory.sync(full=full, hints=hints or ())
-        except FilememError as error:
-            self.memory.trouble = error.message  # shown by `status` and with every answer; the next look tries again
+        except (FilememError, OSError) as error:
+            self.memory.trouble = str(error)  # shown by `status` and with every answer; the next look tries again
         else:
             self.memory.trouble = None
         if full:

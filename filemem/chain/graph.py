@@ -1,9 +1,6 @@
 """The supersession graph as a value: what a decision says about its place, and what follows from all of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 DEMOTING = frozenset({"accepted", "deprecated"})
@@ -11,8 +8,7 @@ DEMOTING = frozenset({"accepted", "deprecated"})
 _UNCOMMITTED = 1 << 62  # sorts what has no commit yet behind all that has one
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """What one decision says about its place.
 
     Args:
@@ -53,8 +49,7 @@ class Node:
         return (self.created, order, self.first_path or self.path, self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(NamedTuple):
     """The decisions of one topic.
 
     Args:
@@ -86,8 +81,7 @@ class Flaw(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(NamedTuple):
     """Answers about supersession; made by `resolve`, never changed. Unknown ids and topics give empty answers."""
 
     nodes: Mapping[str, Node]  # in the one order of all decisions

@@ -24,7 +24,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -177,8 +176,7 @@ def _unstated(
     return {node: found for node, found in implied.items() if found}, bridged
 
 
-@dataclass(frozen=True, slots=True)
-class _Before:
+class _Before(NamedTuple):
     """Finds the decision before another on its topic, as far as one may conclude it from the order alone."""
 
     circles: Mapping[str, set[str]]

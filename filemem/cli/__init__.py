@@ -6,13 +6,10 @@ everything for the eye to stderr; every command that prints data has `--json`, t
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +73,8 @@ class Bar:
 
 def emit(payload: Mapping[str, Any], as_json: bool, show: Callable[[Mapping[str, Any]], str]) -> None:
     """Print an answer: as JSON, or as `show` words it."""
+    import json
+
     click.echo(json.dumps(payload, ensure_ascii=False, indent=2) if as_json else show(payload))
 
 
@@ -90,6 +89,8 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Say which command was probably meant where there is none of that name."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
             near = get_close_matches(args[0], self.commands, n=1)
             raise BadInput(
                 f"no command {args[0]!r}", f"did you mean {near[0]!r}?" if near else "filemem --help lists them"
@@ -152,6 +153,8 @@ def _tell(error: FilememError) -> None:
 
 
 def _crash() -> int:
+    import traceback
+
     from filemem.report import crash_report
 
     path = crash_report(traceback.format_exc(), sys.argv)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from typing import TYPE_CHECKING
 
 import click
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
 def init(project: Project, as_json: bool, dry_run: bool) -> None:
     """Write what a project needs: memory/README.md, an entry in .mcp.json, a block in AGENTS.md.
 
-    Merges with what is there, never overwrites; may be run again. Nothing is staged or committed.
+    Makes a Git repository where there is none. Merges with what is there, never overwrites; may be run again.
+    Nothing is staged or committed.
 
     \b
     Example:
@@ -49,7 +49,9 @@ def check(ctx: click.Context, as_json: bool, paths: tuple[str, ...]) -> None:
 
     with ctx.obj.memory() as memory:
         answer = native_calls.check(memory, {"paths": list(paths)})
-    emit(answer, as_json, show.problems)
+    if answer["problems"] or as_json:
+        emit(answer, as_json, show.problems)
+    click.echo(show.verdict(answer), err=bool(answer["problems"]) or as_json)
     ctx.exit(1 if any(problem["level"] != "hint" for problem in answer["problems"]) else 0)
 
 
@@ -114,6 +116,8 @@ def serve(project: Project, address: str | None, profile: str, prefix: str) -> N
 
 def _report(tool: str, error: BaseException) -> None:
     """Leave a report of a defect behind; the server goes on."""
+    import traceback
+
     from filemem.report import crash_report
 
     trace = "".join(traceback.format_exception(error))
@@ -146,7 +150,7 @@ class Serving:
 @as_json
 @pass_project
 def status(project: Project, as_json: bool) -> None:
-    """Say how the memory stands: counts, index, what waits to be committed, problems.
+    """Say how the memory stands: counts, index, what waits to be committed.
 
     \b
     Example:

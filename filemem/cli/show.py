@@ -48,13 +48,15 @@ def _hit(number: int, hit: Answer) -> str:
     title = click.style(hit["title"], bold=not dead, dim=dead)
     rows = [f"{number:2}. {title}  {click.style(parts, dim=True)}" + (f"  {_word(outcome)}" if outcome else "")]
     rows += [f"    {row}" for row in _wrapped(hit.get("snippet") or hit.get("text", ""), 3)]
-    rows += [f"    {entry['outcome']} {entry['at'][:10]}: {entry['reason']}" for entry in hit.get("reasons", ())]
+    rows += [f"    {_outcome(entry)}" for entry in hit.get("reasons", ())]
+    rows += [f"    already rejected: {one}" for one in hit.get("already_rejected", ())]
     if dead:
         rows.append(click.style(f"    superseded by {', '.join(hit['superseded_by'])}", fg="yellow"))
     rows += [f"    {hit['note']}"] if hit.get("note") else []
     rows += [f"    chain: {hit['chain']}"] if hit.get("chain") else []
     rows += [f"    {edge['kind']}: {edge.get('title') or edge['id']}" for edge in hit.get("related", ())]
-    rows.append(click.style(f"    {_by(hit)}  {hit['path']}  score {hit['score']:.2f}", dim=True))
+    score = f"  score {hit['score']:.2f}" if hit["score"] else ""
+    rows.append(click.style(f"    {_short(hit['id'])}  {_by(hit)}  {hit['path']}{score}", dim=True))
     return "\n".join(rows)
 
 
@@ -84,7 +86,7 @@ def _record(hit: Answer) -> str:
     rows += ["", hit["decision"]] if hit.get("decision", hit["title"]) != hit["title"] else []
     rows += ["", hit["text"]] if hit.get("text") else []
     if hit.get("reasons"):
-        rows += ["", *(f"{entry['at'][:10]} {_word(entry['outcome'])}: {entry['reason']}" for entry in hit["reasons"])]
+        rows += ["", *(_outcome(entry) for entry in hit["reasons"])]
     return "\n".join(rows)
 
 
@@ -100,9 +102,10 @@ def history(answer: Answer) -> str:
         rows.append(f"{mark} {step['date'][:10]}  {step['title']}{status}{outcome}")
         rows.append(click.style(f"    {who or 'somebody'}  {commit}  {step['id']}", dim=True))
         rows += [f"    {row}" for row in _wrapped(step.get("reasoning", ""), 2)]
-        rows += [f"    {entry['outcome']} {entry['at'][:10]}: {entry['reason']}" for entry in step.get("reasons", ())]
+        rows += [f"    {_outcome(entry)}" for entry in step.get("reasons", ())]
         rows += [
-            f"    edited {edit['date'][:10]} by {edit['author']} ({edit['commit'][:10]})" for edit in step["revisions"]
+            f"    {edit['date'][:10]} {edit['author']} {edit['commit'][:10]}: {edit['subject']}"
+            for edit in step["revisions"]
         ]
     if len(answer["heads"]) > 1:
         rows.append(
@@ -116,7 +119,7 @@ def history(answer: Answer) -> str:
 def topics(answer: Answer) -> str:
     """One line a topic."""
     if not answer["topics"]:
-        return "no topics yet"
+        return "no such topics"
     rows = []
     for topic in answer["topics"]:
         forked = click.style(f"  forked ({topic['heads']} heads)", fg="red") if topic["heads"] > 1 else ""
@@ -131,7 +134,14 @@ def problems(answer: Answer) -> str:
     """One line a problem: path:line: code message."""
     found = answer["problems"]
     rows = [f"{problem['path']}:{problem['line']}: {problem['code']} {problem['message']}" for problem in found]
-    return "\n".join(rows) if rows else f"{answer['checked']} records checked: clean"
+    return "\n".join(rows)
+
+
+def verdict(answer: Answer) -> str:
+    """How many records were checked, and how many problems of each level there are."""
+    levels = [problem["level"] for problem in answer["problems"]]
+    found = [f"{levels.count(level)} {level}s" for level in ("error", "warning", "hint") if level in levels]
+    return f"{answer['checked']} records checked: {', '.join(found) or 'clean'}"
 
 
 def plan(answer: Answer) -> str:
@@ -167,7 +177,16 @@ def _by(hit: Answer) -> str:
     by = hit.get("by", {})
     who = ", ".join(filter(None, (by.get("author"), by.get("agent") or hit.get("agent"))))
     commit = by["commit"][:10] if by.get("commit") else "not committed"
-    return "  ".join(filter(None, (who, (by.get("date") or hit.get("created") or "")[:10], commit)))
+    return "  ".join(filter(None, (who, (hit.get("created") or by.get("date") or "")[:10], commit)))
+
+
+def _short(record_id: str) -> str:
+    """The end of an id that is enough to name it."""
+    return record_id.rpartition("_")[2]
+
+
+def _outcome(entry: Answer) -> str:
+    return f"{_word(entry['outcome'])} {entry['at'][:10]}" + (f": {entry['reason']}" if entry["reason"] else "")
 
 
 def _word(word: str) -> str:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
 
@@ -35,8 +33,7 @@ _KINDS: Mapping[type[FilememError], str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(NamedTuple):
     """One tool: what is advertised, and the function behind it.
 
     Args:
@@ -58,8 +55,7 @@ class Tool:
     annotations: Mapping[str, bool] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class Dialect(NamedTuple):
     """One set of tools with its own wording of failures.
 
     Args:
@@ -75,8 +71,7 @@ class Dialect:
     failure: Callable[[FilememError], Payload]
 
 
-@dataclass(frozen=True, slots=True)
-class Advertised:
+class Advertised(NamedTuple):
     """What a server offers: `dialect.tools` can be called, `tools` are listed."""
 
     dialect: Dialect
@@ -113,7 +108,7 @@ def profile(name: str, prefix: str = "") -> Advertised:
     dialect: Dialect = import_module(DIALECTS[name]).DIALECT
     if not prefix:
         return Advertised(dialect, dialect.tools)
-    tools = tuple(replace(tool, name=prefix + tool.name) for tool in dialect.tools)
+    tools = tuple(tool._replace(name=prefix + tool.name) for tool in dialect.tools)
     for tool in tools:
         if not _NAME.fullmatch(tool.name):
             raise BadInput(
@@ -121,7 +116,7 @@ def profile(name: str, prefix: str = "") -> Advertised:
                 "start with a letter; letters, digits, - and single _; at most 64 characters with the name",
                 field="prefix",
             )
-    return Advertised(replace(dialect, tools=tools + dialect.tools), tools)
+    return Advertised(dialect._replace(tools=tools + dialect.tools), tools)
 
 
 def envelope(error: FilememError) -> dict[str, object]:
@@ -137,6 +132,8 @@ def envelope(error: FilememError) -> dict[str, object]:
 
 def suggest(word: str, choices: Iterable[str]) -> str:
     """Say which of `choices` was probably meant by `word`, or list them all."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
+
     names = sorted(choices)
     near = get_close_matches(word[:64], names, n=1)
     return f"did you mean {near[0]!r}?" if near else "choose one of " + ", ".join(names)

@@ -6,8 +6,7 @@ A tool sees only arguments that satisfy its own schema. What is no FilememError 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import schema
 from filemem.dialects import Dialect, Payload, Tool, suggest
@@ -21,8 +20,7 @@ _TOLD = 3  # complaints in one message
 _LARGEST = 2**63  # where integers of other languages end
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """What a tool answered: an object or text, and whether it is the report of a failure."""
 
     payload: Payload

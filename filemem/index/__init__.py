@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from filemem.changes import ADDED, Change, Entry, Manifest
 from filemem.documents import TERM_FIELDS, Doc
 from filemem.errors import Locked
-from filemem.index import generation, manifest, notes, pending, work, writer
+from filemem.index import generation, manifest, notes, pending
 from filemem.index.embed import BundledModel, ConfiguredModel, Embedder, ModelUnavailable
 from filemem.index.fresh import Fresh, latest
 from filemem.index.generation import WORDS, Generation, IndexDamaged
@@ -27,8 +28,11 @@ from filemem.index.meaning import Meaning
 from filemem.index.notes import Notes
 from filemem.index.values import Candidate, Found, Scope
 from filemem.index.view import View
-from filemem.index.work import Load
 from filemem.query import Filter, Terms
+
+if TYPE_CHECKING:
+    from filemem.index.work import Load
+    from filemem.index.writer import Progress
 
 __all__ = ["Candidate", "Embedder", "Found", "Index", "IndexDamaged", "ModelUnavailable", "embedder"]
 
@@ -168,7 +172,7 @@ class Index:
         changes: Iterable[Change],
         load: Load,
         head: str = "",
-        progress: writer.Progress | None = None,
+        progress: Progress | None = None,
         *,
         seen: Manifest | None = None,
     ) -> None:
@@ -199,7 +203,7 @@ class Index:
         with self._writing():
             return self._make([], _nothing, None, {}, anew=False)
 
-    def rebuild(self, entries: Manifest, load: Load, head: str = "", progress: writer.Progress | None = None) -> None:
+    def rebuild(self, entries: Manifest, load: Load, head: str = "", progress: Progress | None = None) -> None:
         """Build the index anew from all files; until it is done the old one answers. Vectors of known content stay.
 
         Args:
@@ -353,10 +357,10 @@ class Index:
                 if not held:
                     self._lock.release()
 
-    def _make(
-        self, changes: list[Change], load: Load, progress: writer.Progress | None, seen: Manifest, *, anew: bool
-    ) -> int:
+    def _make(self, changes: list[Change], load: Load, progress: Progress | None, seen: Manifest, *, anew: bool) -> int:
         """Make the next generation, and then forget what was pending; return how many entries that were."""
+        from filemem.index import work, writer  # a search does without
+
         view = self._now() if not anew else self._now_at_least_pending()
         anew = anew or self._blank or view.generation is None
         base = generation.load_seal(self.root) if anew else view.generation

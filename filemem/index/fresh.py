@@ -4,15 +4,13 @@ Rule: an entry is one immutable file, written whole by rename; it is deleted onl
 in use. So whoever lists the folder first and looks at the generation second misses nothing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from filemem.changes import Entry
 from filemem.documents import Doc
@@ -23,8 +21,7 @@ _FOLDER, _SUFFIX = "fresh", ".json"
 _TICK = 20_000_000  # nanoseconds; a folder changed twice within it may show one time
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One entry: a document put in place of any other of its path, or a path that is gone (`pending` is None)."""
 
     name: str
@@ -55,7 +52,7 @@ class Fresh:
         Raises:
             BrokenStore: the index folder can not be written.
         """
-        body = json.dumps({"path": path, "doc": doc and asdict(doc), "entry": entry and asdict(entry)}).encode()
+        body = json.dumps({"path": path, "doc": doc and doc._asdict(), "entry": entry and entry._asdict()}).encode()
         newest = max((int(name.partition("-")[0]) for name in self._items), default=0)
         self._last = max(self._clock(), self._last + 1, newest + 1)
         name = f"{self._last:020d}-{os.urandom(4).hex()}{_SUFFIX}"

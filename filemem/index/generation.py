@@ -6,17 +6,14 @@ damage, a killed writer leaves the old state in service, and a reader keeps a co
 likes. This module knows files and checksums, not what is in them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from filemem.errors import BrokenStore
 
@@ -45,8 +42,7 @@ class IndexDamaged(BrokenStore):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(NamedTuple):
     """What is known of one generation without opening it.
 
     Args:
@@ -66,14 +62,13 @@ class Seal:
     model: str = ""
     docs: int = 0
     total: int = 0
-    average: Mapping[str, float] = field(default_factory=dict)
+    average: Mapping[str, float] = {}
     missing: int = 0
     lines: int = 0
     format: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(NamedTuple):
     """A sealed state: its folder and its seal."""
 
     folder: Path
@@ -173,7 +168,10 @@ def stage(root: Path, base: Generation | None, parts: Iterable[str]) -> Path:
     wanted = tuple(parts)
     for name in base.seal.files if base else ():
         if base and name.startswith(wanted):
-            _link(base.folder / name, target / name)
+            try:
+                _link(base.folder / name, target / name)
+            except FileNotFoundError:
+                raise IndexDamaged(f"{base.folder.name}/{name} is gone") from None
     return target
 
 
@@ -189,8 +187,8 @@ def publish(root: Path, staged: Path, base: Generation | None, seal: Seal) -> Ge
         old = ""
     number = 1 + max((int(name[1:]) for name in _listed(root) if _NAME.fullmatch(name)), default=0)
     name = f"g{number:010d}"
-    sealed = replace(seal, files={**_checksums(staged, base), **seal.files})
-    body = json.dumps(asdict(sealed), ensure_ascii=False).encode()
+    sealed = seal._replace(files={**_checksums(staged, base), **seal.files})
+    body = json.dumps(sealed._asdict(), ensure_ascii=False).encode()
     write_durably(staged / _SEAL, b"%08x\n" % zlib.crc32(body) + body)
     for part in (WORDS, VECTORS, "."):
         sync_folder(staged / part)

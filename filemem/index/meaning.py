@@ -6,9 +6,8 @@ Rule: a missing or foreign model never fails a search; it raises `ModelUnavailab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.index import vector
 from filemem.index.embed import Embedder, ModelUnavailable
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 GRAPH_QUERY = 3  # the query of a process that first uses graphs: importing usearch costs more than comparing all rows
 
 
-@dataclass(frozen=True, slots=True)
-class Nearness:
+class Nearness(NamedTuple):
     """One query against the generation in use, and against the pending records."""
 
     disk: Ranking | None

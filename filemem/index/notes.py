@@ -1,24 +1,21 @@
 """What the caller remembers beside the index. Rule: losing it costs one full look at the store, never an answer."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from filemem.index.generation import prepare, unwritable, write_durably
 
 _NAME = "notes.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
+class Notes(NamedTuple):
     """Where HEAD was, and the times of folders (nanoseconds), when the index was last found right."""
 
     head: str = ""
-    folders: Mapping[str, int] = field(default_factory=dict)
+    folders: Mapping[str, int] = {}
 
 
 def read(root: Path) -> Notes:
@@ -38,7 +35,7 @@ def write(root: Path, notes: Notes) -> None:
     Raises:
         BrokenStore: the index folder can not be written.
     """
-    body = json.dumps(asdict(notes)).encode()
+    body = json.dumps(notes._asdict()).encode()
     try:
         prepare(root)
         write_durably(root / _NAME, b"%08x\n" % zlib.crc32(body) + body)

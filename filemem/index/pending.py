@@ -1,11 +1,8 @@
 """Records that are not yet in the disk index, scored so that nobody can tell. Pure but for the analyser it is given."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from filemem.documents import Doc
 from filemem.index import bm25
@@ -28,13 +25,12 @@ class Statistics(Protocol):
         """Number of documents with `term` in `field`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(NamedTuple):
     """A record of the fresh folder, its texts read."""
 
     doc: Doc
-    tokens: Mapping[str, tuple[str, ...]] = field(repr=False)
-    counts: Mapping[str, Mapping[str, int]] = field(repr=False)
+    tokens: Mapping[str, tuple[str, ...]]
+    counts: Mapping[str, Mapping[str, int]]
 
 
 def read(doc: Doc, analyze: Analyze) -> Pending:

@@ -3,11 +3,9 @@
 Built from terms with caps, never by a parser, so a query costs what its words cost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from filemem.index.reading import normal, runs, spaced
 from filemem.query import Terms, split_identifiers
@@ -33,8 +31,7 @@ PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which
 WHOLE_RUN = 3.0  # weight of a whole run of them, beside its pairs
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(NamedTuple):
     """One term of one field, or several in a row, and the weight of finding them."""
 
     field: str
@@ -42,8 +39,7 @@ class Clause:
     boost: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A query made ready.
 
     Args:

@@ -8,19 +8,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from filemem.index.embed import Embedder
 from filemem.index.generation import IndexDamaged
 from filemem.index.reading import clean
 
-Floats = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float32]
+    Integers = npt.NDArray[np.int64]
 
 SEGMENT, GRAPH = ".rows", ".graph"
 MERGE_RATIO = 4  # a segment is merged into the one before it unless that is this much larger
@@ -30,8 +31,7 @@ _STRIPE = 4096  # rows converted to float at a time: what stays in the processor
 _BATCH = 256  # texts embedded at a time
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(NamedTuple):
     """What one process holds of one segment, or of the pending records.
 
     Args:
@@ -50,8 +50,7 @@ class Rows:
     title_scales: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
+class Texts(NamedTuple):
     """What is to be embedded of one document: its title and its passages, filed under `key`."""
 
     key: int
@@ -213,8 +212,7 @@ def _pruned(part: Rows, living: set[int], day: int) -> Rows:
     keep = alive | (part.days > day - KEEP_DAYS)
     if 2 * int(alive.sum()) > len(alive) or bool(keep.all()):
         return part
-    fields: Mapping[str, Any] = {name: getattr(part, name) for name in Rows.__dataclass_fields__}
-    return _selected(fields, part.starts[:-1], np.diff(part.starts), np.flatnonzero(keep))
+    return _selected(part._asdict(), part.starts[:-1], np.diff(part.starts), np.flatnonzero(keep))
 
 
 def _selected(fields: Mapping[str, Any], begins: Integers, counts: Integers, order: Integers) -> Rows:
@@ -229,7 +227,7 @@ def _selected(fields: Mapping[str, Any], begins: Integers, counts: Integers, ord
 
 def _write(path: Path, part: Rows) -> None:
     layout: dict[str, tuple[int, str, list[int]]] = {}
-    arrays = {name: getattr(part, name) for name in Rows.__dataclass_fields__}
+    arrays = part._asdict()
     blocks = list(_aligned(arrays.values()))
     for _ in range(2):  # offsets depend on the header's length, which depends on their digits
         start = -(-(8 + len(json.dumps(layout)) + _ALIGN) // _ALIGN) * _ALIGN

@@ -1,15 +1,12 @@
 """What is asked of the index and what it answers. Pure."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from filemem.documents import Doc
 from filemem.query import Filter, matches
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """What may be found.
 
     Args:
@@ -18,7 +15,7 @@ class Scope:
         dead, alive: ids whose liveness the caller knows better than the index; they matter where `filter.live`.
     """
 
-    filter: Filter = field(default_factory=Filter)
+    filter: Filter = Filter()
     exclude_paths: frozenset[str] = frozenset()
     dead: frozenset[str] = frozenset()
     alive: frozenset[str] = frozenset()
@@ -31,11 +28,10 @@ class Scope:
             doc.id in self.dead or not (doc.id in self.alive or "yes" in doc.terms.get("live", ()))
         ):
             return False
-        return matches(replace(self.filter, live=False), doc.terms, doc.created)
+        return matches(self.filter._replace(live=False), doc.terms, doc.created)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A document that retrieval puts forward.
 
     Args:
@@ -57,8 +53,7 @@ class Candidate:
     matched: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """Candidates in no particular order.
 
     Args:

@@ -7,8 +7,7 @@ takes the place of what the disk index knows of its path.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.documents import Doc
 from filemem.index import keyword
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 FEW = 5_000  # documents a restriction lets through below which all their vectors are compared
 
 
-@dataclass(frozen=True, slots=True)
-class _Hit:
+class _Hit(NamedTuple):
     """A match of the disk index on its way to a candidate."""
 
     match: Match

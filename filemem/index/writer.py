@@ -16,7 +16,8 @@ from filemem.documents import Doc
 from filemem.index import generation, manifest, vector
 from filemem.index.embed import Embedder, ModelUnavailable
 from filemem.index.generation import ENTRIES, VECTORS, WORDS, Generation, IndexDamaged, Seal
-from filemem.index.keyword import WordsWriter, key
+from filemem.index.keyword import key
+from filemem.index.keyword.words_writer import WordsWriter
 from filemem.index.work import Work
 
 if TYPE_CHECKING:

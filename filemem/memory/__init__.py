@@ -2,6 +2,9 @@
 
 A save in one straight line: `changing.save` checks the fields and works out what they supersede, `saving.Saver` brings
 the file and the commit into the repository, `Index.push` makes it searchable.
+
+A search is most of what is asked, often by a process that ends with it: every other method imports its own module, as
+the commands of `cli` do.
 """
 
 from __future__ import annotations
@@ -10,16 +13,18 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from filemem.errors import BadInput, BrokenStore, Locked
 from filemem.index import IndexDamaged
-from filemem.memory import changing, checking, searching, syncing, telling, writing
+from filemem.memory import searching, writing
 from filemem.memory.store import Store
-from filemem.memory.syncing import Look
 from filemem.memory.values import History, Results, Revision, Saved, Similar, Step, Topic
 from filemem.query import Filter, Hit, fold, parse_moment
 from filemem.record import OUTCOMES, STATUSES, TYPES, Problem, topic_key
+
+if TYPE_CHECKING:
+    from filemem.memory.syncing import Look
 
 __all__ = ["History", "Hit", "Memory", "Results", "Revision", "Saved", "Similar", "Step", "Topic"]
 
@@ -64,9 +69,13 @@ class Memory:
         """
         memory = cls(Store.open(folder, store, serving=serving), progress)
         try:
-            memory._store.saver.replay(thorough=serving)
-            if not serving and not syncing.is_current(memory._store):
-                memory.sync()
+            if serving or not memory._store.settled:
+                memory._store.saver.replay(thorough=serving)
+        except (BrokenStore, Locked) as error:  # a Git directory that cannot be written can still be read
+            memory.trouble = error.message
+        try:
+            if not serving and not memory._store.in_step:
+                memory._catch_up(full=False, hints=())
         except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
             memory.trouble = error.message
         return memory
@@ -106,6 +115,8 @@ class Memory:
             NotFound: an edge points to nothing.
             Conflict: the topic is forked and nothing says which decisions are replaced.
         """
+        from filemem.memory import changing
+
         return self._ask(lambda: changing.save(self._store, fields))
 
     def update(self, id: str, **fields: Any) -> Saved:  # noqa: A002  the tools' word
@@ -114,6 +125,8 @@ class Memory:
         Raises:
             BadInput, NotFound, Conflict: as `filemem.memory.changing.update` says.
         """
+        from filemem.memory import changing
+
         return self._ask(lambda: changing.update(self._store, id, fields))
 
     def delete(self, id: str, *, reason: str = "") -> Saved:  # noqa: A002
@@ -122,6 +135,8 @@ class Memory:
         Raises:
             NotFound, Conflict: as `filemem.memory.changing.delete` says.
         """
+        from filemem.memory import changing
+
         return self._ask(lambda: changing.delete(self._store, id, reason))
 
     def search(
@@ -148,7 +163,7 @@ class Memory:
         if mode not in MODES:
             raise BadInput(f"mode must be one of {', '.join(MODES)}, not {mode!r}", field="mode")
         found = self._ask(lambda: searching.search(self._store, text, wanted, limit=limit, offset=offset, mode=mode))
-        trouble = "; ".join(part for part in (found.degraded, self.trouble or "") if part)
+        trouble = "; ".join(part for part in (found.degraded, self._trouble()) if part)
         return Results(found.hits, trouble, found.note)
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
@@ -161,7 +176,7 @@ class Memory:
         if not ids:
             raise BadInput("no id given", "give id or ids", field="ids")
         store = self._store
-        return self._ask(lambda: searching.present(store, [changing.find(store, one) for one in ids]))
+        return self._ask(lambda: searching.present(store, [searching.find(store, one) for one in ids]))
 
     def history(self, topic_or_id: str) -> History:
         """Tell how a topic was decided, oldest first.
@@ -169,6 +184,8 @@ class Memory:
         Raises:
             NotFound: neither a topic nor a decision.
         """
+        from filemem.memory import telling
+
         return self._ask(lambda: telling.history(self._store, topic_or_id))
 
     def timeline(self, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5) -> Results:
@@ -177,6 +194,8 @@ class Memory:
         Raises:
             BadInput, NotFound: as `filemem.memory.telling.timeline` says.
         """
+        from filemem.memory import telling
+
         return self._ask(
             lambda: telling.timeline(
                 self._store, anchor=anchor, query=query, depth_before=depth_before, depth_after=depth_after
@@ -185,10 +204,14 @@ class Memory:
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
         """Return the checkpoint to go on from, and a note where it is another branch's or author's."""
+        from filemem.memory import telling
+
         return self._ask(lambda: telling.latest_checkpoint(self._store, branch))
 
     def topics(self, prefix: str = "") -> tuple[Topic, ...]:
         """List topics with what holds today."""
+        from filemem.memory import telling
+
         return self._ask(lambda: telling.topics(self._store, prefix))
 
     def check(self, *paths: str) -> tuple[int, tuple[Problem, ...]]:
@@ -197,6 +220,8 @@ class Memory:
         Raises:
             NotFound: a path that holds no record.
         """
+        from filemem.memory import checking
+
         with self._lock:
             return checking.check(self._store, paths)
 
@@ -217,19 +242,33 @@ class Memory:
                 saver.flush()
             if full and self._store.serving and not saver.pending():
                 self._store.repo.maintain()
-            try:
+            return self._catch_up(full=full, hints=hints)
+
+    def _catch_up(self, *, full: bool, hints: Iterable[str]) -> Look:
+        from filemem.memory import syncing
+
+        try:
+            if not (full and self._store.index.verify()):
                 return syncing.catch_up(self._store, full=full, hints=hints, progress=self._progress)
-            except IndexDamaged:
-                return syncing.rebuild(self._store, progress=self._progress)
+        except IndexDamaged:
+            pass
+        return syncing.rebuild(self._store, progress=self._progress)
 
     def rebuild(self) -> Look:
         """Build the index anew from the files; the old one serves until the switch."""
+        from filemem.memory import syncing
+
         with self._syncing:
             return syncing.rebuild(self._store, progress=self._progress)
 
     def status(self) -> dict[str, Any]:
         """Say how the memory stands: counts, index, what waits for a commit, problems."""
-        return self._ask(lambda: {**telling.status(self._store), "degraded": self.trouble or ""})
+        from filemem.memory import telling
+
+        return self._ask(lambda: {**telling.status(self._store), "degraded": self._trouble()})
+
+    def _trouble(self) -> str:
+        return "; ".join(part for part in (self.trouble or "", self._store.obstacle()) if part)
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:
         """Answer from the index; where that is damaged, build it anew and answer then."""
@@ -238,7 +277,7 @@ class Memory:
                 return question()
             except IndexDamaged:
                 try:
-                    self.sync(full=True)
+                    self.rebuild()
                 except BrokenStore as error:
                     self.trouble = error.message
                     self._store.do_without_index()

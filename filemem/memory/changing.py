@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from filemem import query
+from filemem import query, secrets
 from filemem.documents import Birth, Node, doc_of, node_of
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import blob_id
@@ -29,6 +27,7 @@ from filemem.record import (
 from filemem.repo import Message
 
 NEAR = 5  # records looked at for likeness
+GIST = 300  # characters of a record that are asked for to find them; all of it is compared then
 
 
 def save(store: Store, fields: Mapping[str, object]) -> Saved:
@@ -40,7 +39,7 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         Conflict: the topic is forked and nothing says which decisions are replaced.
     """
     kind, given = writing.check(fields)
-    allowed = writing.refuse_secrets(given)
+    allowed = refuse_secrets(given)
     given |= {name: resolve_all(store, name, given[name]) for name in EDGE_KINDS if given.get(name)}
     given.setdefault("agent", store.config.agent)
     if kind == CHECKPOINT:
@@ -49,8 +48,8 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         if kind == DECISION:
             given["supersedes"] = _supersedes(store, given)
         record = writing.compose(kind, given, store.clock(), store.entropy())
-        record = replace(record, secrets_allowed=allowed)
-        record = replace(record, path=record_path(record))
+        record = record._replace(secrets_allowed=allowed)
+        record = record._replace(path=record_path(record))
         data = render(record)
         done = store.saver.put(record.path, data, _message(record, record.title), policy=_policy(store, kind))
         degraded = _index(store, record.path, data, done.commit)
@@ -78,13 +77,13 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
         NotFound: no such record.
         Conflict: the file cannot be amended as it is.
     """
-    node = find(store, reference)
+    node = searching.find(store, reference)
     record = store.read(node.path, node.birth.path).record
     if record is None:
         raise NotFound(f"{reference}: the file {node.path} is gone", "git log shows what became of it")
     given = {name: value for name, value in fields.items() if value is not None}
     changes, told = _amendments(store, record, given)
-    writing.refuse_secrets(given)
+    refuse_secrets(given)
     with store.saver.exclusive():
         message = _message(record, told, subject=f"{_scope(record)}: {told}")
         done = store.saver.amend(node.path, message, policy=_policy(store, node.type), **changes)
@@ -107,7 +106,7 @@ def delete(store: Store, reference: str, reason: str) -> Saved:
         NotFound: no such record.
         Conflict: the file has edits that are not committed.
     """
-    node = find(store, reference)
+    node = searching.find(store, reference)
     told = writing.line("reason", reason)
     record = store.read(node.path, node.birth.path).record
     shown = record or Record(id=node.id, type=node.type, title=node.title, topic=node.topic)
@@ -128,29 +127,6 @@ def delete(store: Store, reference: str, reason: str) -> Saved:
     )
 
 
-def find(store: Store, reference: str) -> Node:
-    """Find one record by id, unique start of its short id, or path.
-
-    Raises:
-        NotFound: nothing, or more than one record, answers to it.
-    """
-    wanted = writing.line("id", reference).strip()
-    inside = wanted.removeprefix(f"{store.files.store}/")
-    found = store.lookup("id", [wanted]) or store.lookup("path", [inside])
-    if not found and wanted:
-        found = [Node.loads(text) for text in store.index.by_prefix("short", wanted.casefold())]
-    exact = [node for node in found if node.id == wanted] or found
-    if len({node.id for node in exact}) == 1:
-        return exact[0]
-    if exact:
-        names = ", ".join(sorted(node.id for node in exact)[:5])
-        raise NotFound(f"{len(exact)} records begin with {wanted!r}: {names}", "give more of the id")
-    near = get_close_matches(wanted, [node.id for node in store.nodes()], n=3, cutoff=0.5) if wanted else []
-    raise NotFound(
-        f"no record {wanted!r}", f"did you mean {' or '.join(near)}?" if near else "filemem search lists what there is"
-    )
-
-
 def resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
     """Turn the references of an edge into ids; a file without an id is named by its path.
 
@@ -160,13 +136,38 @@ def resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[st
     ids = []
     for reference in references:
         try:
-            node = find(store, reference)
+            node = searching.find(store, reference)
         except NotFound as error:
             raise NotFound(f"{field}: {error.message}", error.hint) from None
         if node.type != DECISION:
             raise BadInput(f"{field}: {node.id} is a {node.type}; edges lead to decisions", field=field)
         ids.append(node.path if node.id.startswith("file_") else node.id)
     return tuple(dict.fromkeys(ids))
+
+
+def refuse_secrets(fields: Mapping[str, Any]) -> bool:
+    """Refuse secret-shaped content before it reaches the disk.
+
+    Returns:
+        True where something secret-shaped was found and the caller allowed it.
+
+    Raises:
+        BadInput: names field, line and kind, never the secret.
+    """
+    for name, value in fields.items():
+        whole = (
+            value if isinstance(value, str) else "\n".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        )
+        found = secrets.find(whole)
+        if found and fields.get("allow_secret"):
+            return True
+        if found:
+            raise BadInput(
+                f"{name}, line {found[0].line}: this looks like a secret ({found[0].kind}); nothing was saved",
+                "leave it out and say where it is kept; if it is no secret, save again with allow_secret",
+                field=name,
+            )
+    return False
 
 
 def _supersedes(store: Store, given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -229,12 +230,15 @@ def _index(store: Store, path: str, data: bytes, commit: str | None, birth: Birt
     if birth is None:
         author = store.repo.identity()[0].name if commit else ""
         birth = Birth(commit, author, record.agent, store.repo.time_of(commit), path) if commit else Birth()
+    return _told(lambda: _push(store, record, data, birth))
+
+
+def _push(store: Store, record: Record, data: bytes, birth: Birth) -> None:
     node = node_of(record, birth, lambda reference: _known(store, reference))
-    around = graph.gather(store.lookup, [node], {path: node})
+    around = graph.gather(store.lookup, [node], {record.path: node})
     resolved = graph.resolve((around | {node.id: node}).values(), unrelated=store.unrelated)
-    node = replace(node, live=graph.is_live(resolved, node))
-    doc = doc_of(record, blob_id(data, store.repo.hash_name), node)
-    return _told(lambda: store.index.push(doc))
+    node = node._replace(live=graph.is_live(resolved, node))
+    store.index.push(doc_of(record, blob_id(data, store.repo.hash_name), node))
 
 
 def _known(store: Store, reference: str) -> str | None:
@@ -242,7 +246,8 @@ def _known(store: Store, reference: str) -> str | None:
     return nodes[0].id if nodes else None
 
 
-def _told(write: Any) -> str:
+def _told(write: Callable[[], None]) -> str:
+    """Do what comes after a commit: it must not fail, or a caller would save again."""
     try:
         write()
     except BrokenStore as error:
@@ -255,9 +260,12 @@ def _similar(store: Store, record: Record) -> tuple[Similar, ...]:
     if record.type == CHECKPOINT:
         return ()
     text = f"{record.title}\n{record.text}"
-    terms, _ = query.parse(text)
+    terms, _ = query.parse(text[:GIST])
     kind = query.Filter(types=(record.type,))
-    found = store.index.candidates(terms, kind, NEAR * 4).candidates
+    try:
+        found = store.index.candidates(terms, kind, NEAR * 4).candidates
+    except BrokenStore:  # a hint is not worth a failed save
+        return ()
     skip = {record.id, *(record.supersedes or ())}
     nodes = {one.id: (Node.loads(one.node), one.cosine) for one in found[: NEAR * 4] if one.id not in skip}
     others = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from filemem import secrets
 from filemem.documents import Birth, Node, node_of
@@ -47,7 +46,7 @@ def check(store: Store, paths: Iterable[str]) -> tuple[int, tuple[Problem, ...]]
     wanted = [_relative(store, path, manifest) for path in paths]
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     prefix = f"{store.files.store}/"
-    named = [replace(problem, path=prefix + problem.path) for problem in shown]
+    named = [problem._replace(path=prefix + problem.path) for problem in shown]
     return len(manifest), tuple(sorted(named, key=lambda p: (p.path, p.line, p.code, p.message)))
 
 
@@ -82,7 +81,7 @@ def _together(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:
                 f"the id {record.id} belongs to {first}; this file is known as {derived_id(path)}: give it its own id"
             )
             yield Problem(path, 1, "duplicate-id", "error", text)
-    unique = {p: r if owner[r.id] == p else replace(r, id=derived_id(p)) for p, r in records.items()}
+    unique = {p: r if owner[r.id] == p else r._replace(id=derived_id(p)) for p, r in records.items()}
     index = reference_index(list(unique.values()))
     nodes = {
         p: node_of(r, births.get(p, Birth()), lambda ref: resolve_reference(ref, index)) for p, r in unique.items()
@@ -105,9 +104,10 @@ def _together(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:
             yield Problem(by_id[heads[-1]].path, 1, "forked-topic", "warning", text)
 
 
-def _age(record: Record, births: Mapping[str, Birth]) -> int:
+def _age(record: Record, births: Mapping[str, Birth]) -> tuple[bool, int]:
+    """What is committed counts as older than what is not."""
     birth = births.get(record.path)
-    return birth.at if birth else record.created or 1 << 62
+    return birth is None, birth.at if birth else record.created or 1 << 62
 
 
 def _gone(nodes: Mapping[str, Node], known: set[str]) -> set[str]:

@@ -6,19 +6,20 @@ What a hit shows comes from the file as it is now; the index only says where to 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 
 from filemem import query
 from filemem.chain import Graph
 from filemem.documents import Node
-from filemem.memory import graph
+from filemem.errors import NotFound
+from filemem.memory import graph, writing
 from filemem.memory.store import Store
 from filemem.memory.values import Results
 from filemem.query import Filter, Hit, Placed, Provenance, Scored, Snippet, Terms
 from filemem.record import DECISION, Edge
 
 DEPTH = 100  # candidates asked of each index
+RANKED = 50  # of them are put in order with their chains
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
 
@@ -45,8 +46,11 @@ def search(
     depth = max(DEPTH, 3 * (limit + offset))
     found = store.index.candidates(terms, wanted, depth, mode=mode, dead=demoted)
     rated = query.score(found.candidates, now=store.clock(), recency=recency)
-    scored = [one for one in rated if one.scores.keyword or one.scores.vector >= NOISE][:depth]
-    nodes_by_id = {one.id: Node.loads(one.node) for one in found.candidates}
+    scored = [one for one in rated if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)][
+        : max(RANKED, 3 * (limit + offset))
+    ]
+    ranked = {one.id for one in scored}
+    nodes_by_id = {one.id: Node.loads(one.node) for one in found.candidates if one.id in ranked}
     resolved, around = neighbourhood(store, nodes_by_id.values())
     placed = query.arrange(
         scored, resolved, may_bring=lambda node: _passes(around.get(node), wanted), limit=offset + limit
@@ -54,6 +58,31 @@ def search(
     shown = placed[offset : offset + limit]
     nodes = [nodes_by_id.get(place.id) or around[place.id] for place in shown]
     return Results(_hits(store, nodes, shown, terms), degraded=found.degraded or "")
+
+
+def find(store: Store, reference: str) -> Node:
+    """Find one record by id, unique start of its short id, or path.
+
+    Raises:
+        NotFound: nothing, or more than one record, answers to it.
+    """
+    wanted = writing.line("id", reference).strip()
+    inside = wanted.removeprefix(f"{store.files.store}/")
+    found = store.lookup("id", [wanted]) or store.lookup("path", [inside])
+    if not found and wanted:
+        found = [Node.loads(text) for text in store.index.by_prefix("short", wanted.casefold())]
+    exact = [node for node in found if node.id == wanted] or found
+    if len({node.id for node in exact}) == 1:
+        return exact[0]
+    if exact:
+        names = ", ".join(sorted(node.id for node in exact)[:5])
+        raise NotFound(f"{len(exact)} records begin with {wanted!r}: {names}", "give more of the id")
+    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
+
+    near = get_close_matches(wanted, [node.id for node in store.nodes()], n=3, cutoff=0.5) if wanted else []
+    raise NotFound(
+        f"no record {wanted!r}", f"did you mean {' or '.join(near)}?" if near else "search lists what there is"
+    )
 
 
 def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> tuple[Hit, ...]:
@@ -100,10 +129,11 @@ def _hits(
         record = store.read(node.path, node.birth.path).record
         if record is None:  # gone since it was indexed; the next look takes it out
             continue
-        record = replace(record, id=node.id)
+        record = record._replace(id=node.id)
         scored: Scored | None = place.scored
         decision = record.decision if record.decision != record.title else ""
-        body = "\n".join(part for part in (decision, record.text, *record.rejected) if part)
+        rejected = f"Rejected: {'; '.join(record.rejected)}" if record.rejected else ""
+        body = "\n".join(part for part in (decision, record.text, rejected) if part)
         fragment, ranges = query.snippet(body, terms) if terms else ("", ())
         hits.append(
             Hit(

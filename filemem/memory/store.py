@@ -1,15 +1,18 @@
-"""The parts of a memory, opened and joined: files, repository, saver, index. What is asked of one record is here."""
+"""The parts of a memory, opened and joined: files, repository, saver, index. What is asked of one record is here.
+
+Reading never imports writing: the saver is made, and its modules imported, at the first need for it.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets as randomness
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import config as settings
 from filemem import record
@@ -18,9 +21,12 @@ from filemem.documents import Birth, Node, node_of
 from filemem.errors import NotFound
 from filemem.files import Files
 from filemem.index import Index, embedder
-from filemem.memory.saving import Saver
 from filemem.record import Parsed
 from filemem.repo import Repo
+from filemem.repo.journal import SETTLES
+
+if TYPE_CHECKING:
+    from filemem.memory.saving import Saver
 
 
 def now() -> int:
@@ -35,12 +41,13 @@ class Store:
     config: Config
     repo: Repo
     files: Files
-    saver: Saver
     index: Index
     serving: bool = False  # a server: helpers stay alive, saves may wait for one another
     clock: Callable[[], int] = now
-    entropy: Callable[[], bytes] = lambda: randomness.token_bytes(8)
+    entropy: Callable[[], bytes] = lambda: os.urandom(8)
     _plain: list[Node] | None = None
+    _saver: Saver | None = field(default=None, init=False)
+    _making: threading.Lock = field(default_factory=threading.Lock, init=False)
     _related: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     @classmethod
@@ -61,20 +68,48 @@ class Store:
         repo.run_hooks = config.run_hooks
         name = settings.store_path(store) if store else config.store
         files = Files(repo.work_tree, name, spool=repo.private / "spool")
-        saver = Saver(files, repo, clock=now)
         index = Index(_index_folder(repo, config, name), embedder(config.model, download=config.download))
-        return cls(config, repo, files, saver, index, serving)
+        return cls(config, repo, files, index, serving)
 
     def close(self) -> None:
         """Release helpers and locks."""
-        self.saver.close()
+        if self._saver is not None:
+            self._saver.close()
         self.index.close()
         self.repo.close()
+
+    @property
+    def saver(self) -> Saver:
+        """What writes records and commits them."""
+        with self._making:
+            if self._saver is None:
+                from filemem.memory.saving import Saver
+
+                self._saver = Saver(self.files, self.repo, clock=self.clock)
+            return self._saver
+
+    @property
+    def settled(self) -> bool:
+        """Whether no save waits or has only just ended: then a start has nothing to finish."""
+        journal = self.repo.journal
+        return not journal.entries() and not journal.has_recent(time.time(), SETTLES)
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the index has everything, as far as HEAD and folder times tell: a few stats, no lock, no process."""
+        tip, folders = self.repo.tip(), self.index.folders
+        return bool(tip) and tip == self.index.head and bool(folders) and not self.files.changed_folders(folders)
 
     @cached_property
     def folder(self) -> Path:
         """The store's folder."""
         return Path(self.repo.work_tree) / self.files.store
+
+    def obstacle(self) -> str:
+        """Why no record can be read although there may be some, or ""."""
+        if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
+            return f"{self.files.store} is not a folder (links are not followed), so no record is read"
+        return ""
 
     def bytes_of(self, path: str) -> bytes:
         """What a record holds now, operations that wait for the repository included.
@@ -82,7 +117,7 @@ class Store:
         Raises:
             NotFound: there is no such file.
         """
-        waiting = self.saver.overlay()
+        waiting = self.saver.overlay() if self.repo.journal.entries() else {}
         if path in waiting:
             data = waiting[path]
             if data is None:
@@ -148,12 +183,13 @@ def _index_folder(repo: Repo, config: Config, store: str) -> Path:
     name = store.replace("%", "%25").replace("/", "%2F")
     if os.access(repo.git_dir, os.W_OK):
         return repo.private / "index" / name
+    import hashlib
+
     digest = hashlib.sha256(str(repo.git_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return config.cache / digest / name
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(NamedTuple):
     """First commits by path, and the paths of removed files; all store-relative."""
 
     births: dict[str, Birth]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
@@ -26,11 +26,11 @@ from filemem.record import (
 
 Progress = Callable[[int, int], object]  # records done, records in all
 
+FEW = 50  # new files for which HEAD is asked one by one
 KEEP = 20_000  # records held between the two halves; above this they are read twice instead
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """What a look at the store did: files changed, and whether another process holds the index."""
 
     changed: int = 0
@@ -53,6 +53,9 @@ class Batch:
         self.records: dict[str, Record] = {}
         self.nodes: dict[str, Node] = {}
         self._read()
+        for path in self.changes.keys() - self.nodes.keys():
+            if not store.files.exists(path):  # gone since it was listed: the next look must find it new
+                self.changes[path] = changes.Change(changes.REMOVED, path, None)
         self._settle()
 
     def load(self, path: str) -> Doc | None:
@@ -62,7 +65,7 @@ class Batch:
         entry = self.changes[path].entry
         if node is None or record is None or entry is None:
             return None
-        return doc_of(replace(record, id=node.id), entry.blob, node)
+        return doc_of(record._replace(id=node.id), entry.blob, node)
 
     def _read(self) -> None:
         paths = [path for path, change in self.changes.items() if change.entry is not None]
@@ -73,9 +76,9 @@ class Batch:
         ids = self._unique_ids(read)
         for record in read:
             birth = self.births.get(record.path, Birth())
-            node = node_of(replace(record, id=ids[record.path]), birth, references.resolve)
+            node = node_of(record._replace(id=ids[record.path]), birth, references.resolve)
             if node.id != record.id:
-                node = replace(node, open=(*node.open, "id"))
+                node = node._replace(open=(*node.open, "id"))
             self.nodes[record.path] = node
             if len(read) <= KEEP:
                 self.records[record.path] = record
@@ -85,17 +88,17 @@ class Batch:
 
     def _unique_ids(self, read: Collection[Record]) -> dict[str, str]:
         """Of two files with one id the older keeps it; the younger is known by one derived from its path."""
-        claims: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        claims: dict[str, list[tuple[bool, int, str]]] = defaultdict(list)  # what is committed comes first
         for record in read:
             birth = self.births.get(record.path, Birth())
-            claims[record.id].append((birth.at or record.created or 0, record.path))
+            claims[record.id].append((not birth.commit, birth.at or record.created or 0, record.path))
         others = [n for n in self.store.lookup("id", list(claims)) if n.path not in self.changes and n.id in claims]
         for node in others:
-            claims[node.id].append((node.birth.at or node.created, node.path))
-        owner = {record_id: min(claimants)[1] for record_id, claimants in claims.items()}
+            claims[node.id].append((not node.birth.commit, node.birth.at or node.created, node.path))
+        owner = {record_id: min(claimants)[-1] for record_id, claimants in claims.items()}
         for node in others:
             if owner[node.id] != node.path:
-                self._again(replace(node, id=derived_id(node.path), open=(*node.open, "id")))
+                self._again(node._replace(id=derived_id(node.path), open=(*node.open, "id")))
         return {r.path: r.id if owner[r.id] == r.path else derived_id(r.path) for r in read}
 
     def _settle(self) -> None:
@@ -109,10 +112,10 @@ class Batch:
             unrelated=self.store.unrelated,
         )
         for path, node in self.nodes.items():
-            self.nodes[path] = replace(node, live=graph.is_live(resolved, node))
+            self.nodes[path] = node._replace(live=graph.is_live(resolved, node))
         for node in current:
             if node.path not in self.changes and node.live != graph.is_live(resolved, node):
-                self._again(replace(node, live=not node.live))
+                self._again(node._replace(live=not node.live))
 
     def _again(self, node: Node) -> None:
         entry = self.store.index.manifest().get(node.path)
@@ -170,6 +173,8 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         hints: absolute paths that a watcher named.
         progress: told how far the work is.
     """
+    if not full and not hints and store.in_step and not store.index.pending():
+        return Look()
     if not store.index.writable:
         return Look(busy=True)
     waiting = [Node.loads(text).path for text in store.index.pending_nodes()]
@@ -180,8 +185,11 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     named = [*hints, *(str(store.folder / path) for path in waiting)]
     after, _ = _listing(store, before, None if everything else named)
     found = list(changes.diff(before, after))
-    births = _births(store, [change.path for change in found], waiting, moved)
-    found += _unsettled(store, found, waiting, births, after)
+    births = _births(store, found, waiting, moved)
+    again = _unsettled(store, found, waiting, births, after)
+    told = store.lookup("path", [change.path for change in again])
+    births = {node.path: node.birth for node in told if node.birth.commit} | births
+    found += again
     if found or not store.index.exists:
         batch = Batch(store, found, births)
         store.index.apply(batch.changes.values(), batch.load, head=head, progress=progress, seen=after)
@@ -189,12 +197,6 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         store.index.fold()
     store.index.note(head=head, folders=times, seen=None if found else after)
     return Look(len(found))
-
-
-def is_current(store: Store) -> bool:
-    """Whether the index is in step as far as HEAD and folder times tell: a few stats, no lock, no process."""
-    tip, folders = store.repo.tip(), store.index.folders
-    return bool(tip) and tip == store.index.head and bool(folders) and not store.files.changed_folders(folders)
 
 
 STILL, ONWARD, ELSEWHERE = "still", "onward", "elsewhere"  # where HEAD went since the last look
@@ -219,23 +221,28 @@ def rebuild(store: Store, *, progress: Progress | None = None) -> Look:
     return catch_up(store, full=True, progress=progress)
 
 
-def _births(store: Store, changed: Iterable[str], waiting: Collection[str], moved: str) -> dict[str, Birth]:
+def _births(store: Store, found: Collection[changes.Change], waiting: Collection[str], moved: str) -> dict[str, Birth]:
     """First commits of what changed, and of everything whose first commit is news because HEAD moved."""
     if moved == ELSEWHERE:
         gone = {node.path: Birth() for node in store.nodes() if node.birth.commit}
         return gone | store.past().births
-    nodes = store.lookup("path", [*changed, *waiting])
+    nodes = store.lookup("path", [*(change.path for change in found), *waiting])
     births = {node.path: node.birth for node in nodes if node.birth.commit}
     if moved == ONWARD:
         news = store.past(store.index.head).births
-        renamed = any(birth.path != path for path, birth in news.items())  # born before: only the whole walk tells
-        births |= store.past().births if renamed else news
+        known = {node.path: node.birth.commit for node in store.lookup("path", list(news))}
+        # A rename or a merge shows files as added that were born before: then only the whole walk tells.
+        doubtful = any(b.path != path or known.get(path, "") not in ("", b.commit) for path, b in news.items())
+        births |= store.past().births if doubtful else news
     else:
         news = {}
     for path in waiting:  # a commit of ours may have left HEAD before we looked
         birth = births.get(path)
         if birth and path not in news and not store.repo.history.is_ancestor(birth.commit):
             births[path] = Birth()
+    new = [change.path for change in found if change.kind == changes.ADDED and change.path not in births]
+    if len(new) > FEW or any(store.repo.item(f"{store.files.store}/{path}") for path in new):
+        births = store.past().births | births  # they were away for a look, and HEAD has held them all along
     return births
 
 
@@ -257,6 +264,8 @@ def _unsettled(
     nodes = store.lookup("path", [path for path in births if path not in already])
     again = [node for node in nodes if node.birth != births[node.path]]
     again += store.lookup("open", [*(["reference"] if added else []), *(["id"] if added or removed else [])])
+    gone = store.lookup("path", [change.path for change in found if change.kind == changes.REMOVED])
+    again += store.lookup("ref", [node.id for node in gone])
     paths = {*waiting, *(node.path for node in again)} - already
     return [changes.Change(changes.MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
 

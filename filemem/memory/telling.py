@@ -10,12 +10,12 @@ from typing import Any
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput, NotFound
-from filemem.memory import changing, graph, searching
+from filemem.memory import graph, searching
 from filemem.memory.store import Store
 from filemem.memory.values import History, Results, Revision, Step, Topic
 from filemem.query import Filter, Hit
 from filemem.record import CHECKPOINT, DECISION, TYPES, parse_time, topic_key
-from filemem.repo import People, people
+from filemem.repo.people import People, people
 
 
 def history(store: Store, topic_or_id: str) -> History:
@@ -29,7 +29,7 @@ def history(store: Store, topic_or_id: str) -> History:
         NotFound: neither a topic nor a decision; says what was probably meant.
     """
     key = topic_key(topic_or_id)
-    start = store.lookup("topic", [key]) if key else []
+    start = [node for node in store.lookup("topic", [key]) if node.key] if key else []
     if not start:
         start = [_decision(store, topic_or_id)]
         key = start[0].key
@@ -37,8 +37,8 @@ def history(store: Store, topic_or_id: str) -> History:
     chain = resolved.chain(key)
     members = list(chain.order) if key else _linked(resolved, start[0].id)
     heads = {head: None for member in members for head in resolved.heads_of(member)}
-    foreign = [head for head in heads if head not in members and head in around]
-    told = [around[member] for member in (*members, *foreign)]
+    linked = {other for member in members for other in _linked(resolved, member)}
+    told = [around[one] for one in sorted({*members, *linked}, key=lambda one: resolved.nodes[one].age)]
     named = people(store.repo.git_dir, {node.birth.commit for node in told if node.birth.commit})
     steps = (_step(store, node, resolved, key, named) for node in told)
     topic = next((around[m].topic for m in reversed(members) if around[m].stated), "")
@@ -66,7 +66,7 @@ def timeline(
     if anchor and (at := parse_time(anchor)) is not None:
         moment, name = at, anchor
     else:
-        middle = changing.find(store, anchor) if anchor else _best(store, query)
+        middle = searching.find(store, anchor) if anchor else _best(store, query)
         if middle is None:
             return Results((), note="nothing found" if query else "nothing saved yet")
         moment, name = middle.created, middle.id
@@ -115,7 +115,8 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
         if node.type == DECISION and node.key and node.key.startswith(key):
             by_topic[node.key].append(node)
     resolved, around = searching.neighbourhood(store, (n for nodes in by_topic.values() for n in nodes))
-    return tuple(_topic(by_topic[name], resolved.chain(name).heads, around) for name in sorted(by_topic))
+    heads = {name: resolved.chain(name).heads or resolved.heads_of(resolved.chain(name).order[-1]) for name in by_topic}
+    return tuple(_topic(by_topic[name], heads[name], around) for name in sorted(by_topic))
 
 
 def status(store: Store) -> dict[str, Any]:
@@ -158,11 +159,11 @@ def _topic(nodes: Iterable[Node], heads: tuple[str, ...], around: dict[str, Node
 
 def _decision(store: Store, reference: str) -> Node:
     try:
-        node = changing.find(store, reference)
+        node = searching.find(store, reference)
     except NotFound as error:
         names = {node.key: node.topic for node in store.nodes() if node.key}
         near = get_close_matches(topic_key(reference), names, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(names[key] for key in near)}?" if near else "filemem topics lists them"
+        hint = f"did you mean {' or '.join(names[key] for key in near)}?" if near else "search shows topics and ids"
         raise NotFound(f"no topic and no record {reference!r}", hint if near else error.hint or hint) from None
     if node.type != DECISION:
         raise BadInput(f"{node.id} is a {node.type}; only decisions have a history of supersession", field="topic")
@@ -216,7 +217,7 @@ def _best(store: Store, query: str) -> Node | None:
     if not query:
         return next(iter(_newest(store, Filter(), 1)), None)
     found = searching.search(store, query, Filter(), limit=1).hits
-    return changing.find(store, found[0].record.id) if found else None
+    return searching.find(store, found[0].record.id) if found else None
 
 
 def _newest(store: Store, wanted: Filter, limit: int) -> list[Node]:

@@ -1,16 +1,15 @@
 """What the facade answers. Plain values; how they are shown is the business of a dialect or the command line."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from filemem.query import Hit
 from filemem.record import Record
-from filemem.repo import People
+from filemem.repo.people import People
 
 
-@dataclass(frozen=True, slots=True)
-class Similar:
+class Similar(NamedTuple):
     """A record that is near to one just saved; `similarity` is a cosine on 0..1."""
 
     id: str
@@ -20,8 +19,7 @@ class Similar:
     hint: str
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(NamedTuple):
     """What a write did.
 
     Args:
@@ -45,7 +43,7 @@ class Saved:
     degraded: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Results:
     """An answer to a search: hits, best first.
 
@@ -61,9 +59,14 @@ class Results:
     note: str = ""
     anchor: str = ""
 
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+    def __len__(self) -> int:
+        return len(self.hits)
+
+
+class Revision(NamedTuple):
     """One edit of a record in place. `at` in epoch milliseconds."""
 
     commit: str
@@ -73,8 +76,7 @@ class Revision:
     subject: str
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One decision in the history of a topic.
 
     Args:
@@ -98,12 +100,11 @@ class Step:
     superseded_by: tuple[str, ...] = ()
     implied: bool = False
     foreign: bool = False
-    people: People = field(default_factory=People)
+    people: People = People()
     revisions: tuple[Revision, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """How a topic was decided: the chain, oldest first, and what holds today."""
 
     topic: str
@@ -111,8 +112,7 @@ class History:
     chain: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(NamedTuple):
     """A topic with what holds today; `title` is the newest head's."""
 
     topic: str

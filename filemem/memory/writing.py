@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
-from filemem import secrets
 from filemem.errors import BadInput
 from filemem.record import (
     CHECKPOINT,
@@ -212,6 +210,8 @@ def check(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
     known = {**FIELDS[kind], **_COMMON, "allow_secret": _flag}
     for name in given:
         if name not in known:
+            from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
+
             near = get_close_matches(name, known, n=1)
             raise BadInput(
                 f"a {kind} has no field {name!r}",
@@ -256,31 +256,6 @@ def compose(kind: str, fields: Mapping[str, Any], now: int, entropy: bytes) -> R
         values["title"] = title
     record_id = new_id(kind, now, entropy, str(values.get("topic", "")))
     return Record(id=record_id, type=kind, created=now, **values)
-
-
-def refuse_secrets(fields: Mapping[str, Any]) -> bool:
-    """Refuse secret-shaped content before it reaches the disk.
-
-    Returns:
-        True where something secret-shaped was found and the caller allowed it.
-
-    Raises:
-        BadInput: names field, line and kind, never the secret.
-    """
-    for name, value in fields.items():
-        whole = (
-            value if isinstance(value, str) else "\n".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        )
-        found = secrets.find(whole)
-        if found and fields.get("allow_secret"):
-            return True
-        if found:
-            raise BadInput(
-                f"{name}, line {found[0].line}: this looks like a secret ({found[0].kind}); nothing was saved",
-                "leave it out and say where it is kept; if it is no secret, save again with allow_secret",
-                field=name,
-            )
-    return False
 
 
 def _shown(value: object) -> str:

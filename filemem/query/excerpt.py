@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from filemem.query.terms import Terms
 
@@ -20,8 +20,8 @@ TITLE_IN_PASSAGE = 200  # characters
 Ranges = tuple[tuple[int, int], ...]
 
 _WORD = re.compile(r"\w+")
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")  # scripts without spaces
+_SENTENCE_END = r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
+_UNSPACED = "[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # scripts without spaces
 _STEM = 4  # letters that two forms of a word share at least
 _ENDING = 3  # letters that each may have beyond what they share
 _ELLIPSIS = "…"
@@ -84,8 +84,7 @@ def rejected_before(terms: Terms, rejected: Iterable[str]) -> tuple[str, ...]:
     return tuple(item for item in rejected if any(True for _ in wanted.spans(item.partition(":")[0])))
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(NamedTuple):
     """The words to point at: by their first letters, and those of scripts without spaces."""
 
     by_stem: Mapping[str, tuple[str, ...]]
@@ -100,7 +99,7 @@ class _Wanted:
         by_stem: dict[str, list[str]] = defaultdict(list)
         for name in telling:
             by_stem[name[:_STEM]].append(name)
-        unspaced = sorted((part for part in parts if _UNSPACED.search(part)), key=len, reverse=True)
+        unspaced = sorted(filter(_is_unspaced, parts), key=len, reverse=True)
         return cls(
             {stem: tuple(names) for stem, names in by_stem.items()},
             re.compile("|".join(map(re.escape, unspaced)), re.IGNORECASE) if unspaced else None,
@@ -115,9 +114,13 @@ class _Wanted:
             meant = next((name for name in self.by_stem.get(word[:_STEM], ()) if _alike(name, word)), None)
             if meant is not None:
                 yield match.start(), match.end(), meant
-            elif self.inside is not None and _UNSPACED.search(match.group()):
+            elif self.inside is not None and _is_unspaced(match.group()):
                 for part in self.inside.finditer(match.group()):
                     yield match.start() + part.start(), match.start() + part.end(), part.group()
+
+
+def _is_unspaced(word: str) -> bool:
+    return not word.isascii() and re.search(_UNSPACED, word) is not None
 
 
 def _plain(word: str) -> str:
@@ -180,7 +183,7 @@ def _pieces(text: str, size: int) -> Iterator[str]:
 
 def _split(text: str) -> Iterator[str]:
     at = 0
-    for end in _SENTENCE_END.finditer(text):
+    for end in re.finditer(_SENTENCE_END, text):
         yield text[at : end.start()]
         at = end.end()
     yield text[at:]

@@ -4,11 +4,9 @@ Several values of one field are alternatives; different fields must all hold. Va
 `fold`; topics are topic keys (`filemem.record.topic_key`). Nothing here grows faster than its input.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 NOTHING = ("",)  # no record has an empty term, so this restriction lets nothing through
 
@@ -24,8 +22,7 @@ FIELDS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(NamedTuple):
     """What a hit must satisfy; an empty field restricts nothing.
 
     Args:
@@ -59,8 +56,7 @@ def fold(value: str) -> str:
 def merge(a: Filter, b: Filter) -> Filter:
     """Return the filter that lets through what both let through; of two paths the later one counts."""
     values = {name: _both(getattr(a, name), getattr(b, name)) for name in FIELDS}
-    return replace(
-        a,
+    return a._replace(
         **values,
         since=max((t for t in (a.since, b.since) if t is not None), default=None),
         until=min((t for t in (a.until, b.until) if t is not None), default=None),

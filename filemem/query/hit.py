@@ -1,16 +1,13 @@
 """One result, as every surface gets it: the record, why it was found, where it stands, and who wrote it."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from filemem.query.excerpt import Ranges
 from filemem.query.score import Scores
 from filemem.record import Edge, Record
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(NamedTuple):
     """Who wrote a record, from Git; `commit` is empty while nothing is committed.
 
     Args:
@@ -30,16 +27,14 @@ class Provenance:
     merged: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(NamedTuple):
     """A fragment of the text, and the ranges (start, end) in it to highlight."""
 
     text: str = ""
     ranges: Ranges = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(NamedTuple):
     """One result.
 
     Args:

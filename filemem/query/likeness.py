@@ -3,11 +3,9 @@
 Rule: a warning needs shared words. Embeddings alone call every two texts about one component alike.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 SAME_WORDS = 0.8  # this share of words in common is a duplicate, whatever the vectors say
 CLOSE_WORDS = 0.4  # with CLOSE_COSINE together: nearly the same, said differently
@@ -17,8 +15,7 @@ MOST_WORDS = 2_000  # of each text; more does not change the answer
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class Similar:
+class Similar(NamedTuple):
     """A record that says nearly the same; `likeness` on 0..1."""
 
     id: str

@@ -5,8 +5,6 @@ together at the place of the best of them: what holds today first (brought in wh
 what led there after it, at most three in all; what is left out is counted. Everything else keeps its place.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol

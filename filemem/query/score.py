@@ -6,16 +6,12 @@ no list has to be longer than what is shown. Measured against it: joining by ran
 with small static embeddings and keeps neither scale.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(NamedTuple):
     """How much each part counts; only the ratios matter, the final score is their weighted mean."""
 
     keyword: float
@@ -53,8 +49,7 @@ class Candidate(Protocol):
     def title_cosine(self) -> float | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """The plain form of a candidate."""
 
     id: str

@@ -4,12 +4,10 @@ Rule: one pass over capped text, no recursion, no rejection. Whatever is not und
 the user meant something by it.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from filemem.query.filter import Filter, fold
 from filemem.record import OUTCOMES, STATUSES, TYPES, parse_time, topic_key
@@ -22,8 +20,7 @@ _CURLY = str.maketrans("“”„‟«»", '""' * 3)
 _EDGE = ",;!?"  # never part of a word at its ends; brackets, dots and plus signs can be (`.env`, `C++`, `f()`)
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(NamedTuple):
     """The words of a query, as typed (not stemmed, not split).
 
     Args:
@@ -118,7 +115,7 @@ def _widen(wanted: Filter, more: Mapping[str, object]) -> Filter:
     for field, value in more.items():
         if isinstance(value, tuple):
             changed[field] = tuple(dict.fromkeys((*getattr(wanted, field), *value)))
-    return replace(wanted, **changed)  # type: ignore[arg-type]  # the readers below give each field its type
+    return wanted._replace(**changed)  # type: ignore[arg-type]  # the readers below give each field its type
 
 
 def _folded(value: str) -> tuple[str, ...]:

@@ -1,6 +1,11 @@
-"""The record format: text and bytes in, values and bytes out. docs/format.md is the page for users."""
+"""The record format: text and bytes in, values and bytes out. docs/format.md is the page for users.
 
-from filemem.record.amend import amend
+What only writing needs is imported at its first use (PEP 562): a search that ends with its process reads, and no more.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from filemem.record.edges import edges_in
 from filemem.record.identity import (
     derived_id,
@@ -33,9 +38,27 @@ from filemem.record.model import (
 )
 from filemem.record.outcomes import parse_outcome
 from filemem.record.parse import MAX_FILE, parse
-from filemem.record.references import ReferenceIndex, reference_index, resolve_reference
-from filemem.record.render import normal, render
 from filemem.record.times import format_time, parse_time
+
+if TYPE_CHECKING:
+    from filemem.record.amending import amend
+    from filemem.record.references import ReferenceIndex, reference_index, resolve_reference
+    from filemem.record.rendering import normal, render
+else:
+    _LATER = {
+        "ReferenceIndex": "references",
+        "amend": "amending",
+        "normal": "rendering",
+        "reference_index": "references",
+        "render": "rendering",
+        "resolve_reference": "references",
+    }  # name -> the module that has it
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+
 
 __all__ = [
     "CHECKPOINT",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from filemem.record import body as md
 from filemem.record.document import Document
@@ -18,8 +18,7 @@ _HASHES = re.compile(r"#{1,6}[ \t]+")
 _BULLET = re.compile(r"[ \t]*([-*+])[ \t]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
+class _Body(NamedTuple):
     """The body of a document: its lines, its parts, and how many lines stand above it."""
 
     lines: list[str]
@@ -93,7 +92,7 @@ def set_text(document: Document, path: str, type_: str, text: str) -> Document:
 def _replace_text(document: Document, type_: str, text: str, *, keep_lines: bool) -> Document:
     body = _body(document, type_)
     parts = body.parts
-    at = parts.title.line + parts.title.count if parts.title else 0
+    at = parts.title.line + parts.title.height if parts.title else 0
     regions = [core for start, stop in parts.text if (core := _core(body.lines, start, stop))]
     home = next((place for place, (_, stop) in enumerate(regions) if stop > at), len(regions))
     if home == len(regions) or not any(start <= regions[home][0] < stop for start, stop in parts.text if start == at):

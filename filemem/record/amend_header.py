@@ -8,7 +8,8 @@ from filemem.errors import Conflict
 from filemem.record.document import Document
 from filemem.record.header import Split, split_header
 from filemem.record.keys import KEY_ORDER
-from filemem.record.yamltext import Entry, Value, flow, read_entries, scalar, typed
+from filemem.record.yamlevents import Entry, read_entries
+from filemem.record.yamltext import Value, flow, scalar, typed
 
 _COMMENT = re.compile(r"(?:^|\s)#", re.MULTILINE)
 _DASH = re.compile(r"[ \t]*-[ \t]*")

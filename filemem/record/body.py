@@ -3,11 +3,9 @@
 Only lines count: a section opens at `## Name` at the start of a line outside a fenced block.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from filemem.record.escapes import HEADING, escape_fence, unescape_fence, unescape_line
 from filemem.record.lines import Lines, Range, fenced, tidy
@@ -35,18 +33,16 @@ _NO_TITLE = {"abstract", "background", "context", "considerations", "decision", 
 _NO_TITLE |= {"overview", "problem", "rationale", "references", "status", "summary"}
 
 
-@dataclass(frozen=True, slots=True)
-class Title:
+class Title(NamedTuple):
     """The heading: its text, the line it stands on, how many lines it takes, whether `#` marks it."""
 
     text: str
     line: int
-    count: int = 1
+    height: int = 1
     marked: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(NamedTuple):
     """Where the parts of a body stand.
 
     Args:
@@ -84,7 +80,7 @@ def outline(lines: Lines, known: frozenset[str], *, stated: str = "", may_fence:
         title = None
     marks = {number: (1, name.casefold(), level) for number, level, name in headings if level <= 2}
     if title:
-        marks[title.line] = (title.count, "", 0)
+        marks[title.line] = (title.height, "", 0)
     text: list[Range] = []
     sections: dict[str, list[Range]] = {}
     other: dict[str, Range] = {}

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n)|([^\r\n]+)")
 _BOM = "\ufeff"
 _ESCAPED_BYTES = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """The lines of a file, each with its end ("" for a last line without one), and its byte order mark."""
 
     lines: tuple[tuple[str, str], ...]

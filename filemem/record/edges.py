@@ -10,12 +10,10 @@ import re
 from filemem.record.model import Edge
 
 _ID = r"(?:decision_[a-z0-9_]{1,200}|file_[0-9a-hjkmnp-tv-z]{16})(?![a-z0-9_])"
-_STATED = re.compile(
+_STATED = (
     rf"(?<![\w-])(builds_on|debates|synthesizes)(?:\*\*)?[ \t]{{0,8}}:(?:\*\*)?[ \t]{{0,8}}\[?[ \t]{{0,8}}"
-    rf"((?:`?{_ID}`?)(?:[ \t]{{0,8}},[ \t]{{0,8}}`?{_ID}`?){{0,50}})",
-    re.IGNORECASE,
+    rf"((?:`?{_ID}`?)(?:[ \t]{{0,8}},[ \t]{{0,8}}`?{_ID}`?){{0,50}})"
 )
-_TARGET = re.compile(_ID)
 _QUOTE = 200
 
 
@@ -24,9 +22,9 @@ def edges_in(text: str) -> tuple[Edge, ...]:
     if "decision_" not in text and "file_" not in text:
         return ()
     found: dict[tuple[str, str], Edge] = {}
-    for match in _STATED.finditer(text):
+    for match in re.finditer(_STATED, text, re.IGNORECASE):
         kind = match[1].lower()
-        for target in _TARGET.findall(match[2]):
+        for target in re.findall(_ID, match[2]):
             found.setdefault((kind, target), Edge(kind, target, _line(text, match.start(), match.end())))
     return tuple(found.values())
 

@@ -3,11 +3,9 @@
 What is stated is read; links stay as written, because only the whole store knows which record they mean.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from filemem.record.body import Outline
 from filemem.record.model import STATUSES
@@ -24,13 +22,15 @@ _STATUS_WORDS: Mapping[str, str] = {
         ("superseded", "superceded", "replaced", "obsolete", "retired", "deprecate", "archived"), "deprecated"
     ),
 }
-_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)?")
+_WORD = r"[^\W\d_]+(?:-[^\W\d_]+)?"
 _LINKS = r"\[[^\]\n]{0,200}\]\([^)\n]{0,300}\)"
-_PARTLY = re.compile(r"\b(?:partly|partially|in part)\b", re.IGNORECASE)
-_OLD_SIDE = re.compile(r"\b(?:superseded|superceded|replaced)\b(?:[ \t]+(?:by|with)\b)?", re.IGNORECASE)
-_NEW_SIDE = re.compile(r"\b(?:supersedes|supercedes|replaces)\b", re.IGNORECASE)
-_STOP = re.compile(rf"\.(?:\s|$)|;|{_OLD_SIDE.pattern}|{_NEW_SIDE.pattern}", re.IGNORECASE)
-_REFERENCE = re.compile(
+# Texts, which `re` compiles at first use and keeps: most stores hold no record of another maker.
+_PARTLY = r"(?i)\b(?:partly|partially|in part)\b"
+_OLD = r"\b(?:superseded|superceded|replaced)\b(?:[ \t]+(?:by|with)\b)?"
+_NEW = r"\b(?:supersedes|supercedes|replaces)\b"
+_OLD_SIDE, _NEW_SIDE = f"(?i){_OLD}", f"(?i){_NEW}"
+_STOP = rf"(?i)\.(?:\s|$)|;|{_OLD}|{_NEW}"
+_REFERENCE = (
     r"\[\[([^\]\n]{1,200})\]\]"
     r"|\[[^\]\n]{0,200}\]\(\s{0,3}<?([^()<>\s]{1,300})>?[^)\n]{0,100}\)"
     r"|(https?://[^\s<>()]{1,300})"
@@ -39,17 +39,15 @@ _REFERENCE = re.compile(
     r"|(?<![\w-])([A-Za-z]{2,8}-[0-9O]{1,5}|(?:ADR|MADR|RFC|No\.?|Nr\.?) ?[0-9O]{1,5}|#?[0-9]{1,5})(?![\w-])"
 )
 _NOTHING = frozenset(("", "-", "–", "—", "n/a", "na", "none", "null", "~", "tbd", "no", "nil"))
-_FIELD = re.compile(
-    r"[ \t]{0,3}(?:[-*+][ \t]+)?\**(status|date|created|supersedes|supercedes|replaces|superseded[ -]by)"
-    r"\**[ \t]*:[ \t]*\**[ \t]*(.*)$",
-    re.IGNORECASE,
+_FIELD = (
+    r"(?i)[ \t]{0,3}(?:[-*+][ \t]+)?\**(status|date|created|supersedes|supercedes|replaces|superseded[ -]by)"
+    r"\**[ \t]*:[ \t]*\**[ \t]*(.*)$"
 )
 _PREAMBLE_LINES = 60
 _STATUS_LINES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """What a status text says: our status word or None, and the links of both sides of a supersession."""
 
     status: str | None = None
@@ -65,8 +63,8 @@ def read_status(text: str) -> Standing:
     if text in STATUSES:
         return Standing(text)
     text = text[:2000]
-    partly = _PARTLY.search(text)
-    words = _WORD.findall(_strip_links(text).casefold())
+    partly = re.search(_PARTLY, text)
+    words = re.findall(_WORD, _strip_links(text).casefold())
     status = next((_STATUS_WORDS[word] for word in words if word in _STATUS_WORDS), None)
     if status == "deprecated" and partly:
         status = "accepted"
@@ -80,12 +78,12 @@ def _strip_links(text: str) -> str:
     return re.sub(_LINKS, " ", text)
 
 
-def _after(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:
+def _after(pattern: str, text: str) -> tuple[str, ...]:
     found: list[str] = []
     for line in text.split("\n"):
-        if match := pattern.search(line):
+        if match := re.search(pattern, line):
             rest = line[match.end() :]
-            stop = _STOP.search(re.sub(_LINKS, _mask, rest))  # a link may hold a full stop
+            stop = re.search(_STOP, re.sub(_LINKS, _mask, rest))  # a link may hold a full stop
             found += references_in(rest[: stop.start()] if stop else rest)
     return tuple(dict.fromkeys(found))
 
@@ -100,7 +98,7 @@ def references_in(text: str) -> tuple[str, ...]:
     Web addresses count only where they name a Markdown file.
     """
     found: list[str] = []
-    for match in _REFERENCE.finditer(text[:5000]):
+    for match in re.finditer(_REFERENCE, text[:5000]):
         reference = next(group for group in match.groups() if group)
         if "://" in reference and not _names_file(reference):
             continue
@@ -121,8 +119,7 @@ def stated_references(value: str) -> tuple[str, ...]:
     return (value.strip(),)
 
 
-@dataclass(frozen=True, slots=True)
-class Preamble:
+class Preamble(NamedTuple):
     """What stands in the body of a record whose header does not say it: values and their line numbers."""
 
     status: str = ""
@@ -141,7 +138,7 @@ def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
             line = lines[number]
             if line.startswith("## "):
                 break
-            if ":" in line and (match := _FIELD.match(line)):
+            if ":" in line and (match := re.match(_FIELD, line)):
                 found.setdefault(match[1].casefold().replace(" ", "-"), (match[2].strip(), number))
     status, status_line = found.get("status", ("", 0))
     if not status and (section := parts.other.get("status")):

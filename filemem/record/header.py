@@ -1,22 +1,21 @@
 """The front matter: where it stands, in which language, and its keys with their lines. Never raises on text.
 
-Delimiters are python-frontmatter's. Its loaders are not used: they retype what people write (`no`, `1.10`),
-drop a header that is a list, take the last of two equal keys in silence, and crash on deep nesting.
+Delimiters are python-frontmatter's (a test compares them). Its loaders are not used: they retype what people write
+(`no`, `1.10`), drop a header that is a list, take the last of two equal keys in silence, and crash on deep nesting.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import yaml
-from frontmatter.default_handlers import BaseHandler, JSONHandler, YAMLHandler
+from filemem.record.yamltext import MAX_DEPTH, UNPRINTABLE, Plain, Refused, Value, flow, read_simple
 
-from filemem.record.yamltext import MAX_DEPTH, UNPRINTABLE, Plain, Refused, Value, flow, read_entries, read_simple
+if TYPE_CHECKING:
+    from filemem.record.yamlevents import Entry
 
 MAX_HEADER = 64 * 1024  # characters
 
@@ -24,11 +23,11 @@ MAX_HEADER = 64 * 1024  # characters
 _MAX_OTHER = 16 * 1024
 _MOST_DOTS = 256
 
-_HANDLERS: tuple[tuple[str, BaseHandler], ...] = (
-    ("yaml", YAMLHandler()),
-    ("toml", BaseHandler(re.compile(r"^\+{3,}\s*$", re.MULTILINE), "+++", "+++")),
-    ("json", JSONHandler()),
-)
+BOUNDARIES: Mapping[str, re.Pattern[str]] = {
+    "yaml": re.compile(r"^-{3,}\s*$", re.MULTILINE),
+    "toml": re.compile(r"^\+{3,}\s*$", re.MULTILINE),
+    "json": re.compile(r"^(?:{|})$", re.MULTILINE),
+}
 _BLANK = re.compile(r"(?:[ \t]*\n)*+")
 _CHUNK = re.compile(r"^[^\s#\-\[\]{}][^\n:]{0,200}:(?=\s|\Z)", re.MULTILINE)
 # `title: Use X: the good parts`, the commonest mistake: what is meant is plain.
@@ -46,8 +45,7 @@ class Note(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """Where the header stands. Positions are characters; `kind` is "" where there is none."""
 
     kind: str = ""
@@ -57,8 +55,7 @@ class Split:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """What the header says.
 
     Args:
@@ -69,8 +66,8 @@ class Header:
     """
 
     kind: str = ""
-    values: dict[str, Value] = field(default_factory=dict)
-    lines: dict[str, int] = field(default_factory=dict)
+    values: Mapping[str, Value] = {}
+    lines: Mapping[str, int] = {}
     body: int = 0
     sound: bool = True
     notes: tuple[Note, ...] = ()
@@ -82,10 +79,9 @@ def split_header(text: str) -> Split:
     begin = blank.end() if blank else 0
     if text[begin : begin + 1] not in ("-", "+", "{"):
         return Split()
-    for kind, handler in _HANDLERS:
-        boundary = handler.FM_BOUNDARY
-        opened = boundary.match(text, begin) if boundary else None
-        if not (boundary and opened):
+    for kind, boundary in BOUNDARIES.items():
+        opened = boundary.match(text, begin)
+        if not opened:
             continue
         line = text.count("\n", 0, begin) + 1
         closed = boundary.search(text, opened.end())
@@ -119,18 +115,18 @@ def read_header(text: str) -> Header:
 
 def _yaml_header(text: str, first_line: int, body: int) -> Header:
     notes: list[Note] = []
-    if UNPRINTABLE.search(text):
-        at = first_line + text.count("\n", 0, UNPRINTABLE.search(text).start())  # type: ignore[union-attr]
+    if not text.replace("\n", "").isprintable() and (control := re.search(UNPRINTABLE, text)):
+        at = first_line + text.count("\n", 0, control.start())
         notes.append(Note(at, "control-character", "error", "a control character in the header"))
-        text = UNPRINTABLE.sub("\ufffd", text)
+        text = re.sub(UNPRINTABLE, "\ufffd", text)
     elif (simple := read_simple(text.strip("\n"))) is not None:
         above = first_line + len(text) - len(text.lstrip("\n"))
         return Header("yaml", simple, {key: above + n for n, key in enumerate(simple)}, body)
     found: list[tuple[str | None, Value, int]]
     sound = not notes
     try:
-        found = [(entry.key, entry.value, entry.at) for entry in read_entries(text)[0]]
-    except (Refused, yaml.YAMLError) as error:
+        found = [(entry.key, entry.value, entry.at) for entry in _entries(text)]
+    except Refused as error:
         trouble = _trouble(error, text, first_line)
         if trouble.code == "header-not-mapping":
             return Header("", notes=(*notes, trouble), sound=False)
@@ -154,14 +150,15 @@ def _yaml_header(text: str, first_line: int, body: int) -> Header:
     return Header("yaml", values, lines, body, sound, tuple(notes))
 
 
-def _trouble(error: Refused | yaml.YAMLError, text: str, first_line: int) -> Note:
-    if isinstance(error, Refused):
-        line = first_line + text.count("\n", 0, error.at)
-        return Note(line, error.code, "error", f"{error.message}; correct the header")
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    line = first_line + (text.count("\n", 0, mark.index) if mark else 0)
-    what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
-    return Note(line, "yaml-syntax", "error", f"the header is not YAML: {what}")
+def _entries(text: str) -> list[Entry]:
+    from filemem.record.yamlevents import read_entries  # noqa: PLC0415 - 20 ms; most headers are simple
+
+    return read_entries(text)[0]
+
+
+def _trouble(error: Refused, text: str, first_line: int) -> Note:
+    line = first_line + text.count("\n", 0, error.at)
+    return Note(line, error.code, "error", f"{error.message}; correct the header")
 
 
 def _salvage(text: str, first_line: int) -> tuple[list[tuple[str | None, Value, int]], list[Note]]:
@@ -173,8 +170,8 @@ def _salvage(text: str, first_line: int) -> tuple[list[tuple[str | None, Value, 
     for start, stop in islice(zip(starts, stops, strict=False), _MOST_CHUNKS):
         chunk = text[start:stop]
         try:
-            entries, _ = read_entries(chunk)
-        except (Refused, yaml.YAMLError) as error:
+            entries = _entries(chunk)
+        except Refused as error:
             if len(lost) < _MOST_NOTES:
                 lost.append(_trouble(error, chunk, first_line + text.count("\n", 0, start)))
             if meant := _UNQUOTED_COLON.fullmatch(chunk.rstrip()):

@@ -3,7 +3,6 @@ or a random source."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 
@@ -18,9 +17,7 @@ _SEPARATORS = re.compile(r"[\s_\-/.:]+")
 _NOT_ID = re.compile(r"[^a-z0-9_]+")
 _NOT_ASCII_SLUG = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "0123456789¹²³")))
-_NUMBER_IN_FRONT = re.compile(
-    r"\A(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:])[ \t]+(?=\S)", re.IGNORECASE
-)
+_NUMBER_IN_FRONT = r"(?i)\A(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:])[ \t]+(?=\S)"
 _UNTITLED = "untitled"
 _FOLDERS = {DECISION: "decisions", CHECKPOINT: "checkpoints", OBSERVATION: "observations"}
 TYPE_OF_FOLDER = {folder: type_ for type_, folder in _FOLDERS.items()}
@@ -34,6 +31,12 @@ def _base32(data: bytes) -> str:
     return "".join(_ALPHABET[(value >> 5 * place) & 31] for place in range(digits - 1, -1, -1))
 
 
+def _digest(text: str) -> bytes:
+    import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; records that state their id do without
+
+    return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
+
+
 def _nfc_fold(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
@@ -45,7 +48,7 @@ def topic_key(topic: str) -> str:
 
 def topic_of_heading(heading: str) -> str:
     """Return the topic of a decision that states none: its heading without a number in front."""
-    return _NUMBER_IN_FRONT.sub("", heading, count=1)
+    return re.sub(_NUMBER_IN_FRONT, "", heading, count=1)
 
 
 def topic_folders(topic: str) -> str:
@@ -72,7 +75,7 @@ def new_id(type: str, created_ms: int, entropy: bytes, topic: str = "") -> str: 
 def _ascii_topic(topic: str) -> str:
     key = topic_key(topic)
     plain = _NOT_ID.sub("", unicodedata.normalize("NFKD", key))[:_TOPIC_LIMIT].strip("_")
-    return plain or _base32(hashlib.sha256(key.encode()).digest()[:_ENTROPY])
+    return plain or _base32(_digest(key)[:_ENTROPY])
 
 
 def short_id(id: str) -> str:  # noqa: A002
@@ -83,14 +86,12 @@ def short_id(id: str) -> str:  # noqa: A002
 def derived_id(path: str) -> str:
     """Return the id of a file that states none, made from its store-relative path."""
     canonical = unicodedata.normalize("NFC", path)
-    digest = hashlib.sha256(canonical.encode(errors="surrogatepass")).digest()
-    return f"file_{_base32(digest[:10])}"
+    return f"file_{_base32(_digest(canonical)[:10])}"
 
 
 def number(id: str) -> int:  # noqa: A002
     """Return a stable integer for an id, between 1 and 2**53 - 1, for callers that know only numbers."""
-    digest = hashlib.sha256(id.encode(errors="surrogatepass")).digest()
-    return int.from_bytes(digest[:8]) >> 11 or 1
+    return int.from_bytes(_digest(id)[:8]) >> 11 or 1
 
 
 def slug(text: str, limit: int = 60) -> str:

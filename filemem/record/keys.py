@@ -1,8 +1,6 @@
 """The front matter keys, as one table: reading, writing, amending, the schemas and the docs all follow it."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from filemem.record.model import (
     CHECKPOINT,
@@ -29,8 +27,7 @@ TEXT, CHOICE, LIST, WORDS, EDGES, TIME, SHARE, MAPPING, FLAG = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """One front matter key: its name, the Record field it fills, the shape of its value, the types it is for."""
 
     name: str

@@ -1,9 +1,7 @@
 """The values a record is made of. Only words of docs/format.md appear here; nothing is read or written."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 DECISION, CHECKPOINT, OBSERVATION = TYPES = ("decision", "checkpoint", "observation")
 STATUSES = ("proposed", "accepted", "rejected", "deprecated")
@@ -14,8 +12,7 @@ VISIBILITIES = ("private", "department", "project", "public")
 EDGE_KINDS = ("supersedes", "builds_on", "debates", "synthesizes")
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """What is wrong with a file: shown by `check`, returned by reads, never raised on human text."""
 
     path: str
@@ -28,8 +25,7 @@ class Problem:
         return f"{self.path}:{self.line}: {self.code} {self.message}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Outcome:
+class Outcome(NamedTuple):
     """One line of the outcome log: when (epoch milliseconds, UTC), what came of it, and why."""
 
     at: int
@@ -37,8 +33,7 @@ class Outcome:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """A link from one decision to another. `reason` quotes where it is stated."""
 
     kind: str
@@ -46,8 +41,7 @@ class Edge:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(NamedTuple):
     """One Markdown file: a decision, a checkpoint or an observation (docs/format.md has the meaning of each key).
 
     Times are epoch milliseconds, UTC. `path` is relative to the store, with `/`. `title` is the heading;
@@ -101,8 +95,8 @@ class Record:
     run_id: str = ""
     scope: str = ""
     memory_type: str = ""
-    metadata: Mapping[str, object] = field(default_factory=dict)
-    extra: Mapping[str, object] = field(default_factory=dict)  # unknown keys, as found
+    metadata: Mapping[str, object] = {}
+    extra: Mapping[str, object] = {}  # unknown keys, as found
     id_stated: bool = True  # False: derived from the path
 
     @property
@@ -113,8 +107,7 @@ class Record:
         return (*stated, *(edge for edge in self.mentions if (edge.kind, edge.target) not in seen))
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """What a file says, and what is wrong with it. `record` is None only where nothing can be read at all."""
 
     record: Record | None

@@ -10,7 +10,7 @@ from filemem.record.lines import Lines, Range, one_line
 from filemem.record.model import OUTCOMES, Outcome
 from filemem.record.times import format_moment, parse_time
 
-_ENTRY = re.compile(
+_ENTRY = (
     r"[ \t]*(?:[-*+][ \t]+)?\**(\d{4}-\d{1,2}-\d{1,2}(?:[T ]\d{1,2}:\d{2}[^\s]{0,20})?)\**[ \t]*[:,]?[ \t]*"
     r"\**([A-Za-z]{2,20})\**(?![\w-])[ \t]*(?::[ \t]*|$)?(.*)$"
 )
@@ -74,7 +74,7 @@ def read_outcomes(lines: Lines, ranges: Iterable[Range]) -> tuple[tuple[Outcome,
 
 
 def _entry(line: str) -> Outcome | None:
-    match = _ENTRY.match(line)
+    match = re.match(_ENTRY, line)
     if not match:
         return None
     at, outcome = parse_time(match[1].replace(" ", "T")), parse_outcome(match[2])

@@ -4,8 +4,6 @@ A value that cannot be used is a problem and stays under its key in `extra`; a v
 a hint. One bad file never hides the others.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple

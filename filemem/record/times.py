@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})")
-_DAY_FIRST = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})")
-_MONTH_FIRST = re.compile(r"([A-Za-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})")
+_YEAR_FIRST = r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})"
+_DAY_FIRST = r"(\d{1,2})(?:st|nd|rd|th)?[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})"
+_MONTH_FIRST = r"([A-Za-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})"
 _LONGEST = 40
 
 
@@ -23,21 +23,23 @@ def parse_time(text: str) -> int | None:
         return None
     text = text.strip(" \t\"'<>{}()")
     try:
-        return _milliseconds(datetime.fromisoformat(text))
+        found: int | None = _milliseconds(datetime.fromisoformat(text))
     except ValueError:
-        return _loose(text)
+        found = _loose(text)
+    # An offset can carry a time out of the years that can be shown again.
+    return found if found is not None and _FIRST <= found <= _LAST else None
 
 
 def _loose(text: str) -> int | None:
     if text.isascii() and text.isdigit() and len(text) in (10, 13):
         return int(text) * (1000 if len(text) == 10 else 1)
-    if found := _YEAR_FIRST.fullmatch(text):
+    if found := re.fullmatch(_YEAR_FIRST, text):
         year, month, day = found.groups()
         return _date(year, int(month), day)
-    if found := _DAY_FIRST.fullmatch(text):
+    if found := re.fullmatch(_DAY_FIRST, text):
         day, name, year = found.groups()
         return _date(year, _month(name), day)
-    if found := _MONTH_FIRST.fullmatch(text):
+    if found := re.fullmatch(_MONTH_FIRST, text):
         name, day, year = found.groups()
         return _date(year, _month(name), day)
     return None
@@ -59,6 +61,10 @@ def _milliseconds(moment: datetime) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+_FIRST = _milliseconds(datetime.min.replace(tzinfo=UTC))
+_LAST = _milliseconds(datetime.max.replace(tzinfo=UTC))
 
 
 def moment(ms: int) -> datetime:

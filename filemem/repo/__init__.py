@@ -1,17 +1,44 @@
-"""Git: the only package that runs it. Knows nothing of records; paths are relative to the top of the work tree."""
+"""Git: the only package that runs it. Knows nothing of records; paths are relative to the top of the work tree.
 
-from filemem.repo.commit import Change, Made, Moved
-from filemem.repo.creation import create
+What only writing needs is imported at its first use (PEP 562), as in `filemem.record`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from filemem.repo.git import GitError
 from filemem.repo.journal import AMEND, PUT, REMOVE, Entry, Operation
-from filemem.repo.lock import alive, started
-from filemem.repo.message import Message
-from filemem.repo.objects import Loose
-from filemem.repo.parallel import together
-from filemem.repo.people import People, people
-from filemem.repo.refs import NotNow
 from filemem.repo.repository import Repo
-from filemem.repo.settings import Identity
+
+if TYPE_CHECKING:
+    from filemem.repo.commit import Change, Made, Moved
+    from filemem.repo.creation import create
+    from filemem.repo.lock import alive, started
+    from filemem.repo.message import Message
+    from filemem.repo.objects import Loose
+    from filemem.repo.parallel import together
+    from filemem.repo.refs import NotNow
+    from filemem.repo.settings import Identity
+else:
+    _LATER = {
+        "Change": "commit",
+        "Identity": "settings",
+        "Loose": "objects",
+        "Made": "commit",
+        "Message": "message",
+        "Moved": "commit",
+        "NotNow": "refs",
+        "alive": "lock",
+        "create": "creation",
+        "started": "lock",
+        "together": "parallel",
+    }  # name -> the module that has it
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+
 
 __all__ = [
     "AMEND",
@@ -27,11 +54,9 @@ __all__ = [
     "Moved",
     "NotNow",
     "Operation",
-    "People",
     "Repo",
     "alive",
     "create",
-    "people",
     "started",
     "together",
 ]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from filemem.errors import BrokenStore, Conflict, FilememError
 from filemem.repo import trees
@@ -46,8 +47,7 @@ class _AlreadyThereError(Exception):
         self.commit = commit
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What a commit does to one path (from the top of the work tree).
 
     Args:
@@ -73,16 +73,14 @@ class Change:
         return None if blob is None else (self.mode, blob)
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(NamedTuple):
     """A commit that is in place. `objects` are all that it added: (id, packed bytes)."""
 
     commit: str
     objects: tuple[tuple[str, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """One commit to be made.
 
     Args:
@@ -161,6 +159,8 @@ class Committer:
     def _put_back(self, index: IndexUpdate, touched: Sequence[Change]) -> None:
         try:
             index.wait()
+            if not index.written:
+                return
             before = {c.path: None if c.before is None else (c.mode, c.before) for c in touched}
             IndexUpdate(self.objects.git, before).wait()
         except (NotNow, GitError):

@@ -3,12 +3,10 @@
 A repository that belongs to another user is used only where Git itself says so (`safe.directory`).
 """
 
-from __future__ import annotations
-
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from filemem.errors import BrokenStore, NotFound
 
@@ -16,8 +14,7 @@ FOLDER = "filemem"  # of ours, in Git directories
 _MAX_POINTER = 8192  # bytes of a `.git` or `commondir` file
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):
     """The folders of one repository, absolute.
 
     Args:
@@ -68,7 +65,7 @@ def find(start: Path) -> Places:
             raise BrokenStore(
                 f"{folder} is a Git directory without a work tree", "filemem needs a checkout: git clone it first"
             )
-    raise NotFound(f"there is no Git repository in {start} or above it", "run `git init` there, then `filemem init`")
+    raise NotFound(f"there is no Git repository in {start} or above it", "run `filemem init` there: it makes one")
 
 
 def _places(work_tree: Path) -> Places:

@@ -2,7 +2,8 @@
 
 A repository may be hostile: its configuration names programs that Git would run for us. So every call has the same
 fixed options that switch them off, an environment without `GIT_*`, an absolute program found outside the repository,
-a time limit, and never a shell. Values go to standard input or after `--`.
+a time limit, and never a shell. Values go to standard input or after `--`. Most searches start no process, so
+subprocess is imported where one is.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import os
 import re
 import select
-import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore
 from filemem.repo.discovery import Places
+
+if TYPE_CHECKING:
+    import subprocess
 
 LIMIT = 20.0  # seconds for one call
 NEEDED = (2, 36)
@@ -61,8 +64,7 @@ class GitError(BrokenStore):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Git:
+class Git(NamedTuple):
     """Git for one repository.
 
     Args:
@@ -84,6 +86,8 @@ class Git:
         self, *arguments: str, config: Sequence[str] = (), extra: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
         """Start one call with all three streams as pipes; `extra` adds to the environment."""
+        import subprocess
+
         try:
             return subprocess.Popen(
                 self.command(*arguments, config=config),
@@ -120,6 +124,8 @@ class Git:
 
 def finish(process: subprocess.Popen[bytes], name: str, data: bytes = b"", limit: float = LIMIT) -> bytes:
     """Wait for a started call, feeding it `data`; returns its output. Raises GitError."""
+    import subprocess
+
     try:
         out, err = process.communicate(data, timeout=limit)
     except subprocess.TimeoutExpired:
@@ -196,6 +202,8 @@ class Helper:
         self.process.wait()
 
     def _ends_itself(self) -> bool:
+        import subprocess
+
         try:
             self.process.wait(2.0)
         except subprocess.TimeoutExpired:
@@ -240,6 +248,8 @@ def clean(environment: Mapping[str, str]) -> dict[str, str]:
 
 def trusted(program: str, environment: Mapping[str, str], work_tree: Path) -> bool:
     """Whether Git itself is willing to use a repository that belongs to another user."""
+    import subprocess
+
     try:
         # Without --git-dir: naming it would switch Git's own check off.
         asked = subprocess.run(

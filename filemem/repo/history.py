@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from filemem.errors import BadInput
 from filemem.repo.git import Git, GitError
@@ -18,8 +18,7 @@ _AGENT = "%(trailers:key=Agent,valueonly,unfold,separator=%x20)"
 _FORMAT = f"format:%x01%H%x00%ct%x00%an%x00%ae%x00%s%x00{_AGENT}%x00"
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """A commit as history shows it. `at` is epoch milliseconds; `agent` comes from its trailer, or is empty."""
 
     id: str
@@ -30,8 +29,7 @@ class Commit:
     agent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Birth:
+class Birth(NamedTuple):
     """How a file came to be.
 
     Args:
@@ -47,8 +45,7 @@ class Birth:
     order: int
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+class Revision(NamedTuple):
     """One commit's version of a file: where it stood then, and its blob ("" where the commit removed it)."""
 
     commit: Commit
@@ -56,8 +53,7 @@ class Revision:
     blob: str
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(NamedTuple):
     """What a walk through history found.
 
     Args:
@@ -71,8 +67,7 @@ class Walk:
     head: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """The past of one repository."""
 
     git: Git

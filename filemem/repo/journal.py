@@ -6,26 +6,25 @@ file moves from `journal/` to `recent/` with copies of the commit's objects: for
 `gc` that had started earlier removes them.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from filemem.errors import BrokenStore
 
 PUT, AMEND, REMOVE = "put", "amend", "remove"
 _NAME = re.compile(r"\d{15,}-")
 KEEP = 3600.0  # seconds that a finished operation is kept
+SETTLES = 60.0  # seconds after which a start need not look at a finished operation
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """What was asked for.
 
     Args:
@@ -59,14 +58,16 @@ class Operation:
 class Entry:
     """An operation in the journal. `data` is the full new content of the file, None for a removal.
 
-    `marks` holds what was noted later: `pending` (the reason), `commit` (the one being made), `index` and `ref`
-    (when those steps began, epoch milliseconds).
+    `marks` holds what was noted last: `pending` (the reason), `commit` (the one being made), `index` and `ref`
+    (when those steps began, epoch milliseconds). `noted` holds every value, oldest first: a retry notes again, and
+    what the first try left behind is still to be told from its time.
     """
 
     operation: Operation
     data: bytes | None
     file: Path
     marks: dict[str, str] = field(default_factory=dict)
+    noted: dict[str, list[str]] = field(default_factory=dict)
     objects: dict[str, bytes] = field(default_factory=dict)  # packed, by id
     fd: int = -1
     source: Path | None = None
@@ -84,10 +85,15 @@ class Entry:
 
     def mark(self, name: str, value: str) -> None:
         """Note something; it survives a crash of the process at once, a power cut only after `sync`."""
-        self.marks[name] = value
+        self.remember(name, value)
         if self.fd < 0:
             self.fd = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         os.write(self.fd, json.dumps([name, value]).encode() + b"\n")
+
+    def remember(self, name: str, value: str) -> None:
+        """Take a mark in, without writing it."""
+        self.marks[name] = value
+        self.noted.setdefault(name, []).append(value)
 
     def close(self) -> None:
         """Let go of the file; an entry that never became visible is dropped."""
@@ -125,7 +131,7 @@ class Journal:
         self._last = max(operation.at, last + 1, self._last + 1)
         name = f"{self._last:015d}-{os.getpid()}-{os.urandom(4).hex()}"
         entry = Entry(operation, data, self.folder / name)
-        header = json.dumps({**asdict(operation), "size": -1 if data is None else len(data)}).encode() + b"\n"
+        header = json.dumps({**operation._asdict(), "size": -1 if data is None else len(data)}).encode() + b"\n"
         try:
             if not self.folder.is_dir():
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -226,7 +232,7 @@ def _read(file: Path) -> Entry | None:
         if name == "object":
             entry.objects[values[0]] = base64.b64decode(values[1])
         else:
-            entry.marks[name] = values[0]
+            entry.remember(name, values[0])
     return entry
 
 

@@ -28,7 +28,7 @@ def clear_locks(places: Places, branch: str | None, entries: Sequence[Entry], no
         if alive(entry.operation.pid, entry.operation.started):
             continue
         for lock, begun, contents in _locks(places, branch, entry):
-            if _is_ours(lock, begun, contents, now) and not _git_at_work(places):
+            if _is_ours(lock, begun, contents, now) and not git_at_work(places):
                 lock.unlink(missing_ok=True)
                 removed.append(lock.name)
     return removed
@@ -45,14 +45,13 @@ def temporary(folders: Sequence[Path]) -> Iterator[Path]:
 
 def _locks(places: Places, branch: str | None, entry: Entry) -> Iterator[tuple[Path, float, tuple[bytes, ...] | None]]:
     """The locks an operation may hold: file, when its step began, and what it may contain (None: anything)."""
-    if "index" in entry.marks:
-        yield places.git_dir / "index.lock", int(entry.marks["index"]) / 1000, None
-    if "ref" in entry.marks:
-        begun = int(entry.marks["ref"]) / 1000
-        contents = (b"", entry.marks.get("commit", "").encode())
-        yield places.git_dir / "HEAD.lock", begun, contents
+    for begun in entry.noted.get("index", ()):
+        yield places.git_dir / "index.lock", int(begun) / 1000, None
+    contents = (b"", *(commit.encode() for commit in entry.noted.get("commit", ())))
+    for begun in entry.noted.get("ref", ()):
+        yield places.git_dir / "HEAD.lock", int(begun) / 1000, contents
         if branch:
-            yield places.common_dir / "refs" / "heads" / f"{branch}.lock", begun, contents
+            yield places.common_dir / "refs" / "heads" / f"{branch}.lock", int(begun) / 1000, contents
 
 
 def _is_ours(lock: Path, begun: float, contents: tuple[bytes, ...] | None, now: float) -> bool:
@@ -65,7 +64,7 @@ def _is_ours(lock: Path, begun: float, contents: tuple[bytes, ...] | None, now: 
         return False
 
 
-def _git_at_work(places: Places) -> bool:
+def git_at_work(places: Places) -> bool:
     """Whether some Git command may be running here; yes where it cannot be known."""
     if not Path("/proc/self/cwd").exists():
         return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from filemem.repo.settings import Identity
 
@@ -16,8 +16,7 @@ _SUBJECT, _VALUE = 120, 400  # characters kept
 _KEY = re.compile(r"[A-Za-z][A-Za-z-]{0,40}")
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """A commit message.
 
     Args:
@@ -39,8 +38,7 @@ class Message:
         return "\n".join((f"{subject}\n", *("".join(part) for part in (body, rows) if part)))
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(NamedTuple):
     """Who commits, and when.
 
     Args:

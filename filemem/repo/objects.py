@@ -7,12 +7,12 @@ than that (`loose=False`) Git writes them, one process each.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import threading
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from filemem.errors import BrokenStore
 from filemem.repo import trees
@@ -26,6 +26,8 @@ _LEVEL = 1  # of zlib: what Git uses for loose objects too
 def object_id(kind: str, data: bytes, hash_name: str = "sha1") -> str:
     """Git's name for an object."""
     header = f"{kind} {len(data)}\0".encode()
+    import hashlib  # 4 ms, for OpenSSL
+
     return hashlib.new(hash_name, header + data, usedforsecurity=False).hexdigest()
 
 
@@ -70,8 +72,7 @@ class Loose:
             self.source = None
 
 
-@dataclass(frozen=True, slots=True)
-class Object:
+class Object(NamedTuple):
     """An object as read."""
 
     oid: str
@@ -115,7 +116,7 @@ class Objects:
     @property
     def width(self) -> int:
         """Size of an object id in bytes."""
-        return hashlib.new(self.hash_name, usedforsecurity=False).digest_size
+        return len(bytes.fromhex(object_id("blob", b"", self.hash_name)))
 
     def existing(self, oid: str) -> Loose:
         """An object that Git has just written, in the form of one we wrote.

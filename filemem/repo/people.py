@@ -5,16 +5,13 @@ repository's, while its index and working-tree calls would (hooks, filters, fsmo
 the user has staged. Imported at first need: it costs more than a search.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class People:
+class People(NamedTuple):
     """Names as the trailers `Co-authored-by` and `Reviewed-by` write them."""
 
     co_authors: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from filemem.errors import FilememError
 from filemem.repo.git import Git, GitError, Helper, finish
 
 REFLOG = "filemem: save"  # what `git reflog` shows for our commits
+_LASTS = 5.0  # seconds; it writes the time of its start into the reflog
 PATIENCE = 3.0  # seconds to wait for a lock of another Git command
 _PAUSE = 0.02  # seconds between two tries
 _LOCKED = ("File exists", "Another git process", "Unable to create", "unable to create")
@@ -34,12 +35,15 @@ class Refs:
     def __init__(self, git: Git) -> None:
         self._git = git
         self._helper: Helper | None = None
+        self._started = 0.0
 
     def warm(self) -> None:
         """Start the helper now, so that it is ready when needed."""
+        if self._helper is not None and time.monotonic() - self._started > _LASTS:
+            self.close()
         if self._helper is None:
             command = ("update-ref", "-m", REFLOG, "--stdin")
-            self._helper = Helper(self._git.start(*command), "update-ref")
+            self._helper, self._started = Helper(self._git.start(*command), "update-ref"), time.monotonic()
 
     def move(self, new: str, old: str | None) -> bool:
         """Point HEAD (the branch it names) to `new` if it is at `old`; None stands for "no commit yet".
@@ -101,6 +105,7 @@ class IndexUpdate:
         )
         self._input = "".join(lines).encode("utf-8", "surrogateescape")
         self._process: subprocess.Popen[bytes] | None = self._start() if self._input else None
+        self.written = not self._input
 
     def wait(self) -> None:
         """Wait until the index is written.
@@ -113,7 +118,7 @@ class IndexUpdate:
         while self._process is not None:
             try:
                 finish(self._process, "update-index", self._input)
-                self._process = None
+                self._process, self.written = None, True
             except GitError as error:
                 self._process = None
                 if not any(text in error.stderr for text in _LOCKED):
@@ -136,11 +141,15 @@ class IndexUpdate:
         return self._git.start("update-index", "-z", "--index-info")
 
     def _held(self) -> NotNow:
-        lock = self._git.places.git_dir / "index.lock"
         return NotNow(
-            f"{lock} is held by another Git command{_age(lock)}",
+            held(self._git.places.git_dir / "index.lock"),
             "if no Git command is running, one was interrupted: remove that file",
         )
+
+
+def held(lock: Path) -> str:
+    """Say who holds a lock file, and since when."""
+    return f"{lock} is held by another Git command{_age(lock)}"
 
 
 def index_entries(git: Git, paths: list[str]) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""One repository as filemem sees it: the facade over this package."""
+"""One repository as filemem sees it: the facade over this package.
+
+A part is imported by the method that uses it: a search asks no more than where HEAD is.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,25 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
-from filemem.repo import conversion, leftovers, refs, state, trees
-from filemem.repo.commit import Change, Committer, Made, Plan, Step
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError, check_version, clean, locate, trusted
-from filemem.repo.history import History, revision
 from filemem.repo.journal import KEEP, Entry, Journal
-from filemem.repo.lock import SaveLock
-from filemem.repo.message import Message, Stamp
-from filemem.repo.objects import Loose, Object, Objects, object_id
-from filemem.repo.settings import Identity, Settings, read_settings, sources
+
+if TYPE_CHECKING:
+    from filemem.repo.commit import Change, Committer, Made, Step
+    from filemem.repo.conversion import Attributes
+    from filemem.repo.history import History
+    from filemem.repo.lock import SaveLock
+    from filemem.repo.message import Message
+    from filemem.repo.objects import Loose, Object, Objects
+    from filemem.repo.refs import Refs
+    from filemem.repo.settings import Identity, Settings
+    from filemem.repo.trees import Item
 
 _SETTINGS_FOR = 1.0  # seconds
 
@@ -46,12 +55,11 @@ class Repo:
         self._settings: tuple[object, Settings] | None = None
         self._settings_due = 0.0
         self._objects: Objects | None = None
-        self._refs = refs.Refs(self._git)
+        self._mover: Refs | None = None
         self._checked = False
         self._mutex = threading.RLock()
         worktree = os.path.relpath(places.git_dir, places.common_dir)
         self.journal = Journal(self.shared, worktree)
-        self.lock = SaveLock(self.shared)
 
     @classmethod
     def discover(
@@ -96,9 +104,18 @@ class Repo:
         """Where files are written before they are renamed into the work tree."""
         return self.places.spool
 
+    @cached_property
+    def lock(self) -> SaveLock:
+        """One save at a time."""
+        from filemem.repo.lock import SaveLock
+
+        return SaveLock(self.shared)
+
     @property
     def settings(self) -> Settings:
         """Git's configuration; whether one of its files has changed is looked at once a second."""
+        from filemem.repo.settings import read_settings, sources
+
         with self._mutex:
             now = time.monotonic()
             if self._settings is None or now > self._settings_due:
@@ -115,6 +132,8 @@ class Repo:
 
     def blob_id(self, data: bytes) -> str:
         """The id of these bytes as a blob."""
+        from filemem.repo.objects import object_id
+
         return object_id("blob", data, self.hash_name)
 
     def identity(self) -> tuple[Identity, Identity]:
@@ -144,6 +163,18 @@ class Repo:
         found = re.search(rf"^([0-9a-f]{{40,64}}) {re.escape(text[5:])}$", packed, re.MULTILINE)
         return found[1] if found else ""
 
+    def undone(self, commit: str) -> bool:
+        """Whether the reflogs show that a command put HEAD back to what it had read before this commit was made.
+
+        A reset "to HEAD" and the end of an aborted rebase never mean to drop a commit; both move without comparing.
+        """
+        logs = [self.git_dir / "logs" / "HEAD", self.common_dir / "logs" / "refs" / "heads" / (self.branch() or "")]
+        lines = [line for log in logs if log.is_file() for line in log.read_text(errors="replace").splitlines()[-200:]]
+        told = [(line.split(" ", 2)[:2], line.partition("\t")[2]) for line in lines]
+        moves = [move for move, what in told if what == "reset: moving to HEAD" or what.startswith("rebase (abort)")]
+        took_back = any(old != new and self.history.is_ancestor(commit, old) for old, new in moves if commit)
+        return took_back and not self.history.is_ancestor(commit)
+
     def branch(self) -> str | None:
         """The current branch; None where HEAD is detached."""
         try:
@@ -159,12 +190,30 @@ class Repo:
 
     def state(self, now: float) -> str:
         """Why commits must wait now, or ""; `now` in epoch seconds."""
+        from filemem.repo import state
+
         return state.waiting(self.places, self.branch(), self.settings.text("core.commentchar") or "#", now)
+
+    def blocked(self) -> str:
+        """Which lock is in the way of a commit, or ""; where a Git command is at work, waits a little for it to end."""
+        from filemem.repo import leftovers, refs
+
+        branch = self.branch()
+        locks = [self.git_dir / "index.lock", self.git_dir / "HEAD.lock"]
+        locks += [self.common_dir / "refs" / "heads" / f"{branch}.lock"] if branch else []
+        stop = time.monotonic() + refs.PATIENCE
+        while lock := next(filter(Path.exists, locks), None):
+            if time.monotonic() > stop or not leftovers.git_at_work(self.places):
+                return refs.held(lock)
+            time.sleep(0.02)
+        return ""
 
     # reading
 
     def show(self, path: str, rev: str = "HEAD") -> bytes | None:
         """The bytes of a file in a commit, None where it has none there; `path` from the top of the work tree."""
+        from filemem.repo.history import revision
+
         found = self.objects.read(f"{revision(rev)}:{path}")
         return found.data if found and found.kind == "blob" else None
 
@@ -179,8 +228,10 @@ class Repo:
         stated = re.search(rb"^committer .* (\d+) [+-]\d{4}$", found.data, re.MULTILINE) if found else None
         return int(stated[1]) * 1000 if stated else 0
 
-    def item(self, path: str) -> trees.Item | None:
+    def item(self, path: str) -> Item | None:
         """Mode and blob id of a path in HEAD."""
+        from filemem.repo import trees
+
         head = self._head()
         if head is None:
             return None
@@ -188,25 +239,35 @@ class Repo:
 
     def index_entries(self, paths: Sequence[str]) -> dict[str, str]:
         """Blob id by path of what the user has staged or committed for these paths, as the index has it."""
+        from filemem.repo import refs
+
         return refs.index_entries(self._git, list(paths)) if paths else {}
 
     @property
     def history(self) -> History:
         """What Git remembers: births, revisions, listings of older commits."""
+        from filemem.repo.history import History
+
         return History(self._git)
 
     # conversion
 
-    def attributes(self, path: str) -> conversion.Attributes:
+    def attributes(self, path: str) -> Attributes:
         """What Git's attributes say on how the bytes of a path are committed."""
+        from filemem.repo import conversion
+
         return conversion.attributes(self._git, self.settings, path)
 
-    def obstacle(self, found: conversion.Attributes) -> str:
+    def obstacle(self, found: Attributes) -> str:
         """Why a path with these attributes cannot be committed by us, or ""."""
+        from filemem.repo import conversion
+
         return conversion.obstacle(found, self.settings)
 
-    def committed_form(self, data: bytes, old: bytes | None, found: conversion.Attributes) -> bytes:
+    def committed_form(self, data: bytes, old: bytes | None, found: Attributes) -> bytes:
         """The bytes that Git would commit for a file with these attributes; `old` is its committed version."""
+        from filemem.repo import conversion
+
         return conversion.committed_form(data, old, found, self.settings)
 
     # writing
@@ -214,6 +275,8 @@ class Repo:
     @property
     def objects(self) -> Objects:
         """The object database."""
+        from filemem.repo.objects import Objects
+
         with self._mutex:
             if self._objects is None:
                 movable = self.common_dir.stat().st_dev == (self.common_dir / "objects").stat().st_dev
@@ -263,6 +326,9 @@ class Repo:
             BadInput: Git does not know who commits.
             BrokenStore: the repository refuses.
         """
+        from filemem.repo.commit import Plan
+        from filemem.repo.message import Stamp
+
         author, committer = self.identity()
         text = str(message)
         if self.run_hooks:
@@ -282,6 +348,8 @@ class Repo:
 
     def repair_index(self, entries: Mapping[str, tuple[str, str] | None]) -> None:
         """Set entries of the user's index: mode and blob id by path, None removes. Raises NotNow."""
+        from filemem.repo import refs
+
         refs.IndexUpdate(self._git, entries).wait()
 
     def clear_leftovers(self, entries: Sequence[Entry], *, thorough: bool) -> list[str]:
@@ -290,12 +358,16 @@ class Repo:
         Returns:
             The names of the locks removed.
         """
+        from filemem.repo import leftovers
+
         for file in list(self.leftovers()) if thorough else ():
             file.unlink(missing_ok=True)
         return leftovers.clear_locks(self.places, self.branch(), entries, time.time()) if entries else []
 
     def leftovers(self) -> Iterator[Path]:
         """Temporary files of saves that died."""
+        from filemem.repo import leftovers
+
         return leftovers.temporary((self.spool, self.places.object_spool, self.journal.folder))
 
     def maintain(self) -> None:
@@ -308,14 +380,25 @@ class Repo:
     def close(self) -> None:
         """End the helper processes."""
         with self._mutex:
-            self._refs.close()
+            if self._mover is not None:
+                self._mover.close()
             if self._objects is not None:
                 self._objects.close()
                 self._objects = None
 
     # parts
 
+    @property
+    def _refs(self) -> Refs:
+        from filemem.repo.refs import Refs
+
+        if self._mover is None:
+            self._mover = Refs(self._git)
+        return self._mover
+
     def _committer(self) -> Committer:
+        from filemem.repo.commit import Committer
+
         return Committer(self.objects, self._refs, self._head, self._branch_folders)
 
     def _head(self) -> Object | None:

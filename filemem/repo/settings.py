@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from filemem.errors import BadInput
 from filemem.repo.discovery import Places
@@ -28,8 +28,7 @@ _KNOWN_EXTENSIONS = frozenset({"objectformat", "worktreeconfig", "noop", "precio
 _CRUD = re.compile(r"[\x00-\x1f\x7f<>]")
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """Who makes a commit: a name and an address, free of what would break a commit header."""
 
     name: str
@@ -39,8 +38,7 @@ class Identity:
         return f"{self.name} <{self.email}>"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """Git's configuration: (scope, value) pairs by lower-case key, last one wins."""
 
     values: Mapping[str, tuple[tuple[str, str], ...]]

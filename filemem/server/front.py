@@ -7,7 +7,6 @@ SDK must see again. No mcp, pydantic, asyncio or numpy here: most servers are st
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
 from filemem.dialects import Advertised, Tool
@@ -41,7 +40,6 @@ def tool_entry(tool: Tool) -> dict[str, object]:
     return {key: value for key, value in entry.items() if value is not None}
 
 
-@dataclass
 class Front:
     """The state of one connection until it is handed over.
 
@@ -50,10 +48,10 @@ class Front:
         version: of this program.
     """
 
-    offer: Advertised
-    version: str
-    kept: list[Message] = field(default_factory=list)
-    """The handshake so far; whoever takes over must see it first. Its requests are answered already."""
+    def __init__(self, offer: Advertised, version: str) -> None:
+        self.offer, self.version = offer, version
+        self.kept: list[Message] = []
+        """The handshake so far; whoever takes over must see it first. Its requests are answered already."""
 
     def answer(self, message: Message) -> Message | Turn:
         """Take one message; return the reply, or what else to do."""

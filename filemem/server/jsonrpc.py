@@ -7,8 +7,7 @@ garbage is answered alike whether the SDK is loaded or not.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 MAX_LINE = 4 * 1024 * 1024  # bytes; the limit that the SDK sets for HTTP bodies
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
@@ -16,8 +15,7 @@ PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
 Message = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """Why a line is no message, as the reply that says so."""
 
     code: int

@@ -277,7 +277,7 @@ def test_topics_are_counted_without_what_is_gone(words_only: Index) -> None:
 def test_two_paths_with_one_content_are_both_found(index: Index) -> None:
     same = doc("a.md", "Use Redis")
     twin = doc("b.md", "Use Redis")
-    twin = type(twin)(**{**{name: getattr(twin, name) for name in twin.__slots__}, "blob": same.blob})
+    twin = twin._replace(blob=same.blob)
     Tree([same, twin]).apply(index)
     answer = index.candidates(parse("redis")[0], mode="vector").candidates
     assert {one.path for one in answer} == {"a.md", "b.md"}

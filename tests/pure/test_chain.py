@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -114,9 +113,9 @@ def test_what_the_next_save_supersedes() -> None:
     assert resolve([]).next_supersedes(T) == ()
     assert resolve([a, b]).next_supersedes(T) == ("b",)
     assert resolve([a, node("c", 3)]).next_supersedes(T) == ("a", "c")
-    deprecated = [replace(b, status="deprecated"), node("c", 3, ("b",), status="deprecated")]
+    deprecated = [b._replace(status="deprecated"), node("c", 3, ("b",), status="deprecated")]
     assert resolve([a, *deprecated]).next_supersedes(T) == ("c",)
-    assert resolve([replace(a, status="rejected")]).next_supersedes(T) == ()
+    assert resolve([a._replace(status="rejected")]).next_supersedes(T) == ()
 
 
 def test_implied_order_never_crosses_branches_that_do_not_contain_each_other() -> None:
@@ -214,7 +213,7 @@ def acyclic(nodes: list[Node]) -> list[Node]:
     for number, each in enumerate(nodes):
         supersedes = None if each.supersedes is None else tuple(ref for ref in each.supersedes if ref in known)
         merged = tuple(ref for ref in each.synthesizes if ref in known)
-        kept.append(replace(each, created=number, supersedes=supersedes, synthesizes=merged, demoted_by=()))
+        kept.append(each._replace(created=number, supersedes=supersedes, synthesizes=merged, demoted_by=()))
         known.add(each.id)
     return kept
 

@@ -6,7 +6,6 @@ import random
 import string
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -283,7 +282,7 @@ def test_recency_is_gentle_and_can_be_off() -> None:
     old, new = found("old", 1.0, 0.50, created=NOW - 3000 * DAY), found("new", 1.0, 0.48)
     assert order(query.score([old, new], now=NOW)) == "new old"
     assert order(query.score([old, new], now=NOW, recency=False)) == "old new"
-    assert order(query.score([replace(old, cosine=0.60), new], now=NOW)) == "old new"
+    assert order(query.score([old._replace(cosine=0.60), new], now=NOW)) == "old new"
     assert query.recency_of(NOW - 180 * DAY, NOW) == pytest.approx(0.5)
     assert query.recency_of(NOW + DAY, NOW) == 1.0
 

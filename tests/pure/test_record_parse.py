@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from frontmatter.default_handlers import JSONHandler, YAMLHandler
 
 from filemem.record import (
     Edge,
@@ -20,6 +21,7 @@ from filemem.record import (
     resolve_reference,
 )
 from filemem.record.foreign import read_status
+from filemem.record.header import BOUNDARIES
 
 ID = "decision_cache_1763650000123_k3f9w2ma"
 
@@ -529,3 +531,8 @@ def test_times_are_written_in_one_form() -> None:
     assert format_time(-1) == "1969-12-31T23:59:59.999Z"
     assert parse_time(format_time(-62135596800000)) == -62135596800000
     assert Outcome(1, "failed") < Outcome(2, "failed")
+
+
+def test_delimiters_are_those_of_python_frontmatter() -> None:
+    assert BOUNDARIES["yaml"] == YAMLHandler.FM_BOUNDARY
+    assert BOUNDARIES["json"] == JSONHandler.FM_BOUNDARY

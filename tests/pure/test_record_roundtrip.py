@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +25,8 @@ from filemem.record import (
     record_path,
     render,
 )
-from filemem.record.yamltext import flow, read_entries, read_simple, scalar
+from filemem.record.yamlevents import read_entries
+from filemem.record.yamltext import flow, read_simple, scalar
 
 SETTINGS = settings(deadline=None, derandomize=True, max_examples=80)
 
@@ -176,7 +176,7 @@ def records(draw: st.DrawFn) -> Record:
             "metadata": draw(st.dictionaries(word, json_value, max_size=3)),
         },
     }
-    return replace(record, **special[type_]())
+    return record._replace(**special[type_]())
 
 
 def read(data: bytes, path: str = "decisions/x.md") -> Record:
@@ -206,10 +206,10 @@ def survives(record: Record) -> None:
     found = parse(data, path)
     assert found.record is not None
     if not kept.title:  # nothing to call it: the file name serves
-        kept = replace(kept, title="x", decision="x" if record.type == "decision" else "")
+        kept = kept._replace(title="x", decision="x" if record.type == "decision" else "")
     if not kept.text and not kept.title:
         return
-    assert found.record == replace(kept, path=path, extra=found.record.extra)
+    assert found.record == kept._replace(path=path, extra=found.record.extra)
     assert found.record.extra == dict(kept.extra)
     assert not [p for p in found.problems if p.level != "hint"]
 
@@ -336,7 +336,7 @@ def test_a_long_decision_is_kept_whole(decision: str, title: str, section: bool)
 def test_an_untitled_text_is_its_own_heading() -> None:
     short = Record(id="checkpoint_1_abcdefgh", type="checkpoint", text="Half of the parser works")
     assert render(short).decode().endswith("---\n# Half of the parser works\n")
-    long = replace(short, text="Half of the parser works\nthe rest does not")
+    long = short._replace(text="Half of the parser works\nthe rest does not")
     assert normal(long).title == "Half of the parser works"
     assert read(render(long)).text == long.text
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,20 @@ def test_an_error_of_the_disk_leaves_nothing_behind(tmp_path: Path, step: str) -
     assert again.put(PATH, RECORD, message()).commit
     again.close()
     assert sound(repo)
+
+
+def test_a_start_right_after_a_crash_does_not_forget_whose_lock_it_was(tmp_path: Path) -> None:
+    repo = prepare(tmp_path, "put")
+    run(repo, "put", at="index-started", everything=True)
+    write(repo / ".git/index.lock", "")  # what the killed `git update-index` leaves
+    time.sleep(1.2)  # longer than the doubt about when a step began
+    early = make_saver(repo)  # too soon to tell a dead save from a slow one: it tries again, and notes when
+    early.replay()
+    early.close()
+    assert (repo / ".git/index.lock").exists()
+    age_locks(repo)
+    saver = make_saver(repo)
+    saver.replay()
+    saver.close()
+    assert not (repo / ".git/index.lock").exists()
+    assert head_file(repo, f"memory/{PATH}")

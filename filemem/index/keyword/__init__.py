@@ -6,7 +6,6 @@ Rule: user text is analysed and looked up, never parsed; and what Tantivy throws
 
 from filemem.index.keyword.layout import KEY, PATH, READING, Stored, analyze, key, term_field
 from filemem.index.keyword.words import Address, Match, Restriction, Words, both, either, everything, must, must_not
-from filemem.index.keyword.words_writer import WordsWriter
 
 __all__ = [
     "KEY",
@@ -17,7 +16,6 @@ __all__ = [
     "Restriction",
     "Stored",
     "Words",
-    "WordsWriter",
     "analyze",
     "both",
     "either",

@@ -1,7 +1,5 @@
 """How the words are laid out in Tantivy: fields, analysers, how a document is stored. And the border to its errors."""
 
-from __future__ import annotations
-
 from functools import cache
 from types import TracebackType
 from typing import NamedTuple

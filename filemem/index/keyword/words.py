@@ -1,7 +1,5 @@
 """The words of one generation, open for questions. Rule: user text is looked up, never parsed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple

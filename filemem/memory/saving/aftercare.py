@@ -7,12 +7,12 @@ For one minute such a path is committed again. A record that left HEAD in any ot
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from filemem.memory.saving.work import Work
 from filemem.repo import Change, Entry, Message, NotNow
+from filemem.repo.journal import KEEP, SETTLES
 
-MINUTE, HOUR = 60.0, 3600.0  # seconds: in which a dropped path counts as a race; in which objects are looked after
+MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a dropped path counts as a race; in which objects are looked after
 
 
 def heal(work: Work, thorough: bool) -> list[str]:
@@ -36,6 +36,10 @@ def recheck(work: Work) -> list[str]:
         item = repo.item(path)
         current, wanted = item.oid if item else "", entry.marks["blob"]
         if not _stands(work, entry):
+            if current in ("", entry.operation.old) and _swept_away(work, entry):
+                work.files.write(work.in_store(path), entry.data or b"")
+                _commit_again(work, entry, current)
+                repaired.append(f"committed {path} again: a reset that raced with it had swept it away")
             continue
         if current == wanted:
             whole[path] = entry
@@ -59,9 +63,16 @@ def _stands(work: Work, entry: Entry) -> bool:
     return disk == entry.data
 
 
+def _swept_away(work: Work, entry: Entry) -> bool:
+    """Whether `git stash` or a reset to HEAD undid a save: it reads HEAD first and moves it back unconditionally."""
+    disk = work.on_disk(work.in_store(entry.operation.path))
+    as_before = disk is None or work.repo.blob_id(disk) == entry.operation.old
+    return entry.data is not None and as_before and work.repo.undone(entry.marks.get("commit", ""))
+
+
 def _commit_again(work: Work, entry: Entry, current: str) -> None:
     operation, blob = entry.operation, entry.marks["blob"]
-    again = work.repo.journal.open(replace(operation, at=work.clock(), old=current), entry.data)
+    again = work.repo.journal.open(operation._replace(at=work.clock(), old=current), entry.data)
     if blob in entry.objects:
         work.repo.restore({blob: entry.objects[blob]})
     with work.landed(again, None) as landed:

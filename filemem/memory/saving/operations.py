@@ -67,6 +67,8 @@ class Operations:
                 commit = self._work.commit([entry], [change], message, landed)
             except NotNow as wait:
                 return self._postpone(entry, data, wait, landed)
+        if self._work.on_disk(path) is None:  # a `git clean` saw it untracked, just before it was in the index
+            self._files.write(path, data)
         return Saved(path, self._repo.blob_id(data), commit)
 
     @contextmanager

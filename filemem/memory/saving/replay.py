@@ -89,7 +89,7 @@ def replay(work: Work, thorough: bool) -> Replayed:
     locks = work.repo.clear_leftovers(entries, thorough=thorough)
     repaired = [f"removed the lock {name} of a save that died" for name in locks]
     repaired += heal(work, thorough)
-    reason = work.gate()
+    reason = work.gate() or work.repo.blocked()  # no use in waiting for one lock once per entry
     batch = [e for e in entries if e.marks.get("pending") == IN_BATCH]
     finished: list[str] = []
     waiting: list[str] = []

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from filemem.record.model import Outcome
 
@@ -12,8 +11,7 @@ COMMIT, BATCH, LEAVE = "commit", "batch", "leave"
 IN_BATCH = "committed together with the saves around it"  # the reason shown while a batch is open
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(NamedTuple):
     """The answer to a save: it is durable on disk, and where `commit` is given also in Git.
 
     Args:
@@ -29,8 +27,7 @@ class Saved:
     pending: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PendingOp:
+class PendingOp(NamedTuple):
     """An operation that is not committed yet: "put", "amend" or "remove", path in the store, why, age in seconds."""
 
     kind: str
@@ -39,8 +36,7 @@ class PendingOp:
     age_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(NamedTuple):
     """What a replay did: paths finished, paths that still wait, and sentences on what was repaired."""
 
     finished: tuple[str, ...] = ()
@@ -63,8 +59,7 @@ class EditFunction(Protocol):
     ) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Amendment:
+class Amendment(NamedTuple):
     """What an amend changes; the parameters of `record.amend`."""
 
     keys: Mapping[str, object]
@@ -78,7 +73,7 @@ class Amendment:
 
     def plain(self) -> dict[str, object]:
         """In plain JSON values, for the journal."""
-        outcome = asdict(self.outcome) if self.outcome else None
+        outcome = self.outcome._asdict() if self.outcome else None
         return {"keys": dict(self.keys), "outcome": outcome, "title": self.title, "text": self.text}
 
     @classmethod

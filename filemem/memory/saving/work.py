@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
 from filemem.files import Files
@@ -18,8 +19,7 @@ from filemem.memory.saving.values import Amendment, EditFunction
 from filemem.repo import Change, Entry, Loose, Message, Operation, Repo, together
 
 
-@dataclass(frozen=True, slots=True)
-class Edited:
+class Edited(NamedTuple):
     """What an amend comes to: new bytes for the file, for the commit, and for the index where that differs."""
 
     file: bytes
@@ -27,8 +27,7 @@ class Edited:
     blobs: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Landed:
+class Landed(NamedTuple):
     """What lies on disk for one operation: its blobs, and the waits for the folders that its names stand in."""
 
     blobs: Sequence[Loose] = ()

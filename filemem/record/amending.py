@@ -7,7 +7,6 @@ difference. Where that cannot be had, the answer is an error that says why, neve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 
 from filemem.errors import BadInput, Conflict
 from filemem.record.amend_body import append_outcome, set_text, set_title
@@ -138,8 +137,7 @@ def _unwanted(
     if text is not None and after.text != tidy(text):
         return "the text cannot be changed in the way it is written"
     allowed = frozenset(_allowed(keys, outcome, title, text))
-    for field in fields(Record):
-        name = field.name
+    for name in Record._fields:
         if name not in allowed and getattr(before, name) != getattr(after, name):
             return f"the change would alter `{name}` as well"
     touched = {*keys, *ALIASES, "outcome"}

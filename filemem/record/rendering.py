@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from filemem.record import body as md
 from filemem.record.edges import edges_in
@@ -54,7 +53,7 @@ def normal(record: Record) -> Record:
             changes[key.field] = tuple(clean for item in value if (clean := _clean(item)))
         elif isinstance(value, str) and key.field not in changes:
             changes[key.field] = _clean(value)
-    return replace(record, **changes)  # type: ignore[arg-type]
+    return record._replace(**changes)  # type: ignore[arg-type]
 
 
 def _clean(text: str) -> str:

@@ -1,0 +1,99 @@
+"""Rows about starting: what a command costs, how soon a server lists its tools, what it keeps in memory."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from bench.measure import Resident, Samples, Surroundings, in_turns, resident, used
+from bench.stdio import Server
+from bench.stores import Repository, Stores
+from bench.table import Line
+
+ROUNDS = 9
+BARE = (sys.executable, "-I", "-c", "pass")
+SDK = (sys.executable, "-I", str(Path(__file__).with_name("one_tool.py")))
+IDLE = (
+    6.0  # seconds after the last answer, in which the look at the files that follows a start ends; then as much again
+)
+MEMORY_ROUNDS = 1
+
+
+def measure_help(surroundings: Surroundings) -> Iterator[Line]:
+    """Measure what `--help` costs, in processor time."""
+    yield _commands(surroundings, "help", 0, partial(surroundings.cpu, "filemem", "--help"))
+
+
+def measure_one_shot(stores: Stores, size: int, mode: str) -> Iterator[Line]:
+    """Measure a search from the command line, the index being in step and no server running.
+
+    Args:
+        stores: where the repository comes from.
+        size: records in it.
+        mode: keyword or hybrid.
+    """
+    repository = stores.get(size)
+    questions = iter(repository.queries(ROUNDS + 1))
+    repository.filemem("search", *next(questions))
+    yield _commands(repository.surroundings, mode, size, lambda: _search(repository, mode, next(questions)))
+
+
+def _search(repository: Repository, mode: str, words: list[str]) -> float:
+    return repository.surroundings.cpu("filemem", "search", "--mode", mode, *words)
+
+
+def _commands(surroundings: Surroundings, row: str, size: int, ours: Callable[[], float]) -> Line:
+    surroundings.cpu("filemem", "--help")  # compiles what was not compiled yet
+    samples = in_turns({"bare": partial(surroundings.cpu, *BARE), "ours": ours}, ROUNDS)
+    mine, bare = samples["ours"].p50, samples["bare"].p50
+    return Line(row, size, mine / bare, f"{mine * 1000:.0f} ms", f"{bare * 1000:.1f} ms")
+
+
+def measure_spawn(stores: Stores, size: int) -> Iterator[Line]:
+    """Measure the time from spawning a server to its list of tools."""
+    repository = stores.get(size)
+    ours = partial(_until_listed, repository.surroundings, "filemem", "serve")
+    theirs = partial(_until_listed, repository.surroundings, *SDK)
+    ours(), theirs()
+    samples: dict[str, Samples] = in_turns({"ours": ours, "theirs": theirs}, ROUNDS)
+    mine, other = samples["ours"], samples["theirs"]
+    yield Line("spawn", size, mine.p50 / other.p50, str(mine), str(other))
+
+
+def _until_listed(surroundings: Surroundings, *command: str) -> float:
+    began = time.perf_counter()
+    with Server(surroundings, *command) as server:
+        server.greet()
+        return time.perf_counter() - began
+
+
+def measure_memory(stores: Stores, size: int) -> Iterator[Line]:
+    """Measure what an idle server keeps in memory after one call, beside an idle server with one tool."""
+    repository = stores.get(size)
+    words = " ".join(repository.queries(1)[0])
+    ours, theirs = [], []
+    for _ in range(MEMORY_ROUNDS):
+        ours.append(_idle(repository.surroundings, ("filemem", "serve"), "search", query=words))
+        theirs.append(_idle(repository.surroundings, SDK, "echo", text=words))
+    (mine, busy), (other, _) = _middle(ours), _middle(theirs)
+    own = (mine.private - other.private) / 1e6
+    note = f"RSS / PSS / private; {own:+.0f} MB in private pages; idle it uses {busy:.1%} of a core"
+    yield Line("memory", size, (mine.rss - other.rss) / 1e6, str(mine), str(other), note)
+
+
+def _idle(surroundings: Surroundings, command: tuple[str, ...], tool: str, **arguments: str) -> tuple[Resident, float]:
+    """Return the memory of a server that has nothing to do, and the share of a core that it uses all the same."""
+    with Server(surroundings, *command) as server:
+        server.greet()
+        server.call(tool, **arguments)
+        time.sleep(IDLE)
+        before = used(server.pid)
+        time.sleep(IDLE)
+        return resident(server.pid), (used(server.pid) - before) / IDLE
+
+
+def _middle(found: list[tuple[Resident, float]]) -> tuple[Resident, float]:
+    return sorted(found, key=lambda one: one[0].rss)[len(found) // 2]

@@ -1,0 +1,151 @@
+"""What counts as fast, and how what was measured is told: a table for people, an object for programs."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any
+
+NEAR = 1.25  # times the aim that still count as near it
+STATED_FOR = 10_000  # records that the targets are stated for, where the size matters
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One row of what counts as fast.
+
+    Args:
+        what: is measured.
+        against: what it is compared with.
+        unit: of the value: "x" for a ratio, else added to it.
+        hold: the value that must be kept.
+        aim: the value that we would like, if any.
+        more_is_better: whether the value must be above.
+    """
+
+    what: str
+    against: str
+    unit: str
+    hold: float
+    aim: float | None = None
+    more_is_better: bool = False
+
+    def verdict(self, value: float) -> str:
+        """Say how a value stands: misses, holds, near aim, or aim."""
+        sign = -1 if self.more_is_better else 1
+        if value * sign > self.hold * sign:
+            return "misses"
+        if self.aim is None:
+            return "holds"
+        if value * sign <= self.aim * sign:
+            return "aim"
+        near = self.aim / NEAR if self.more_is_better else self.aim * NEAR
+        return "near aim" if value * sign <= near * sign else "holds"
+
+    def limit(self, value: float | None) -> str:
+        """Word a limit."""
+        if value is None:
+            return ""
+        return f"{'>=' if self.more_is_better else '<='} {self.show(value)}"
+
+    def show(self, value: float) -> str:
+        """Word a value."""
+        digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+        number = f"{value:,.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
+        return f"{number}{self.unit}" if self.unit == "x" else f"{number} {self.unit}"
+
+
+FLAT = 1.25  # what "flat" means
+
+TARGETS: Mapping[str, Target] = MappingProxyType(
+    {
+        "save": Target("save acknowledged, p50", "git add + git commit -- path", "x", 0.5, 0.2),
+        "flat": Target("save acknowledged, p50", "our own at 100 records", "x", 2, FLAT),
+        "found": Target("saved -> found by the same server", "the save itself", "ms more", 10, 3),
+        "found-other": Target("saved -> found by another server", "the save itself", "ms more", 10, 3),
+        "search": Target("warm hybrid search over MCP, p50", "", "x", 0.1, 0.03),
+        "reindex": Target("full reindex, records per second", "reading and parsing the YAML", "x", 0.06, 0.15, True),
+        "catch-up": Target("catch-up after a checkout, all known", "full reindex", "x", 0.3, 0.1),
+        "help": Target("--help, processor time", "bare interpreter", "x", 6),
+        "keyword": Target("one-shot keyword search, processor time", "bare interpreter", "x", 10),
+        "hybrid": Target("one-shot hybrid search, processor time", "bare interpreter", "x", 20, 12),
+        "spawn": Target("MCP spawn -> tools listed, p50", "one tool on the same SDK", "x", 1.2, 0.1),
+        "memory": Target("resident memory of an idle server", "one tool on the same SDK", "MB more", 80, 40),
+        "growth": Target("growth of .git per 1,000 saves", "", "MB", 10, 4),
+        "tail-save": Target("save, p95", "its own p50", "x", 3, 2),
+        "tail-search": Target("warm search, p95", "its own p50", "x", 3, 2),
+    }
+)
+SIZELESS = frozenset({"help", "spawn", "flat"})  # the size is not part of the target
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing measured.
+
+    Args:
+        row: key of TARGETS.
+        size: records in the store; 0 where it does not matter.
+        value: in the unit of the target.
+        ours: what was seen, in words.
+        theirs: what it was compared with, in words.
+        note: what else to know.
+    """
+
+    row: str
+    size: int
+    value: float
+    ours: str
+    theirs: str = ""
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """How it stands; empty at sizes that the target is not stated for."""
+        if self.row not in SIZELESS and self.size != STATED_FOR:
+            return ""
+        return TARGETS[self.row].verdict(self.value)
+
+
+HEADINGS = ("row", "records", "what", "ratio", "hold", "aim", "verdict", "ours", "compared with")
+
+
+def in_order(lines: Sequence[Line]) -> list[Line]:
+    """Order lines as the targets are listed, small stores first."""
+    places = list(TARGETS)
+    return sorted(lines, key=lambda line: (places.index(line.row), line.size))
+
+
+def as_text(lines: Sequence[Line]) -> str:
+    """Word the table in Markdown, columns aligned for a terminal, notes below."""
+    rows = [HEADINGS, *map(_cells, lines)]
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    shown = ["| " + " | ".join(map(_padded, row, widths)) + " |" for row in rows]
+    shown.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    notes = [f"- {line.row}, {line.size:,}: {line.note}" if line.size else f"- {line.row}: {line.note}"
+             for line in lines if line.note]  # fmt: skip
+    return "\n".join([*shown, "", *notes]) if notes else "\n".join(shown)
+
+
+def as_object(lines: Sequence[Line]) -> list[dict[str, Any]]:
+    """Make plain values of lines, for JSON."""
+    return [{**asdict(line), "unit": TARGETS[line.row].unit, "hold": TARGETS[line.row].hold,
+             "aim": TARGETS[line.row].aim, "verdict": line.verdict} for line in lines]  # fmt: skip
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    target = TARGETS[line.row]
+    against = f"{target.against}: {line.theirs}" if target.against and line.theirs else target.against or line.theirs
+    size = f"{line.size:,}" if line.size else ""
+    limits = (target.limit(target.hold), target.limit(target.aim))
+    return (line.row, size, target.what, target.show(line.value), *limits, line.verdict, line.ours, against)
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))

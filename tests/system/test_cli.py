@@ -1,0 +1,234 @@
+"""The command line as people and scripts meet it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from filemem.cli import EXIT_CODES
+from filemem.cli import cli as group
+from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
+from tests.support import git, make_repo, write
+from tests.system.tools import FILEMEM, cli, ok, process, snapshot
+
+DECISION = ("save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "One process")
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The names of all commands and groups."""
+    found = [path]
+    for name, inner in (command.commands if isinstance(command, click.Group) else {}).items():
+        found += commands(inner, (*path, name))
+    return found
+
+
+def test_every_help_has_an_example_that_can_be_parsed(repo: Path) -> None:
+    cli(repo, "--help")  # adds the commands to the group
+    every = commands(group)
+    assert len(every) > 15
+    for path in every:
+        done = cli(repo, *path, "--help")
+        examples = re.findall(r"^ +filemem (.*)$", done.out.partition("Example")[2], re.MULTILINE)
+        assert examples, f"filemem {' '.join(path)} --help has no example"
+        for example in examples:
+            words = shlex.split(example)
+            if words[0] not in ("serve", "watch", "view"):
+                assert "Usage:" not in cli(repo, *words).err, example
+
+
+def test_a_first_session_as_the_readme_tells_it(repo: Path) -> None:
+    init = process(repo, "init")
+    assert (init.code, init.err) == (0, "")
+    assert "create memory/README.md" in init.out
+    saved = process(repo, *DECISION, "--rejected", "Redis: one more service to run", "--affects", "src/cache/**")
+    assert saved.code == 0
+    assert "Decision saved on caching" in saved.out
+    asked = process(repo, "search", "how do we cache?")
+    assert "Use an LRU cache" in asked.out
+    short = re.search(r"decision_caching_\d+_(\w{8})", saved.out)
+    assert short is not None
+    assert process(repo, "update", short[1], "--outcome", "failed", "--reason", "evicts too early").code == 0
+    again = process(repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "Load")
+    assert "supersedes decision_caching_" in again.out
+    told = process(repo, "history", "caching")
+    assert re.search(r"○ .*Use an LRU cache  failed\n(.*\n)*● .*Use Redis", told.out)
+    assert "evicts too early" in told.out
+    assert process(repo, "search", "--path", "src/cache/lru.py", "--live").out == "nothing found\n"
+    assert "caching  Use Redis  (2 decisions)" in process(repo, "topics").out
+    checked = process(repo, "check")
+    assert (checked.code, checked.out + checked.err) == (0, "2 records checked: clean\n")
+    assert "2 decisions, 0 checkpoints, 0 observations" in process(repo, "status").out
+    assert "\x1b[" not in asked.out + told.out, "colours are for terminals"
+    log = git(repo, "log", "--format=%s%n%(trailers:key=Filemem-Id)", "-1")
+    assert re.match(r"decision\(caching\): Use Redis\nFilemem-Id: decision_caching_", log)
+
+
+def test_exit_codes(repo: Path, tmp_path: Path) -> None:
+    assert {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7} == EXIT_CODES
+    assert cli(repo, *DECISION).code == 0
+    for arguments, code in {
+        ("search", "x", "--since", "yesterday"): 2,
+        ("search", "--no-such-option"): 2,
+        ("no-such-command",): 2,
+        ("get", "nothing"): 4,
+        ("history", "nothing"): 4,
+        ("check", "memory/nothing"): 4,
+        ("check",): 0,
+    }.items():
+        done = cli(repo, *arguments)
+        assert done.code == code, arguments
+        assert code == 0 or (done.out == "" and done.err), arguments
+    assert cli(repo, *DECISION, "--supersedes", "nothing").code == 4
+    fork = ("save", "decision", "--topic", "caching", "--decision", "Other", "--reasoning", "r", "--supersedes")
+    other = cli(repo, "save", "decision", "--topic", "other", "--decision", "x", "--reasoning", "y", "--json").json
+    assert cli(repo, *fork, other["id"]).code == 0
+    assert cli(repo, *DECISION).code == 5
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    done = cli(plain, "search", "x")
+    assert (done.code, done.out) == (4, "")
+    assert "filemem init" in done.err
+    assert cli(tmp_path / "missing", "search", "x").code == 2
+
+
+def test_json_answers(repo: Path) -> None:
+    first, second = ok(repo, *DECISION), ok(repo, *DECISION, "--tag", "speed")
+    assert {"success", "id", "type", "message", "path", "commit", "superseded"} <= second.keys()
+    assert second["superseded"] == [first["id"]]
+    found = ok(repo, "search", "LRU")
+    assert found["count"] == len(found["results"]) == 2
+    assert {"id", "type", "topic", "title", "path", "score", "superseded_by"} <= found["results"][1].keys()
+    assert [hit["superseded_by"] for hit in found["results"]] == [[], [second["id"]]]
+    assert all((repo / hit["path"]).is_file() and 0 <= hit["score"] <= 1 for hit in found["results"])
+    told = ok(repo, "history", "caching")
+    assert (told["topic"], told["heads"]) == ("caching", [second["id"]])
+    assert [step["id"] for step in told["chain"]] == [first["id"], second["id"]]
+    for step, saved in zip(told["chain"], (first, second), strict=True):
+        assert (step["title"], step["author"], step["commit"]) == ("Use an LRU cache", "Ada", saved["commit"])
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", step["date"])
+        assert step["path"] == saved["path"]
+    assert ok(repo, "get", first["id"][-8:])["results"][0]["text"] == "One process"
+    assert ok(repo, "topics", "cach")["topics"][0]["topic"] == "caching"
+    assert ok(repo, "status")["records"] == {"decision": 2, "checkpoint": 0, "observation": 0}
+    assert ok(repo, "index", "--rebuild")["success"] is True
+    assert ok(repo, "delete", second["id"])["id"] == second["id"]
+    assert ok(repo, "check")["checked"] == 1
+    assert ok(repo, "init", "--dry-run")["dry_run"] is True
+
+
+def test_check_names_file_line_and_code(repo: Path) -> None:
+    write(repo / "memory/decisions/bad.md", "---\ntopic: x\nconfidence: high\nstatus: maybe\n---\n# Bad\n")
+    write(repo / "memory/decisions/conflict.md", "# T\n\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> other\n")
+    write(repo / "memory/decisions/broken.md", "---\ntopic: [unclosed\n---\n# Broken\n")
+    write(repo / "memory/decisions/good.md", "# Good\n\nA heading is enough.\n")
+    done = cli(repo, "check")
+    assert done.code == 1
+    for line in done.out.splitlines():
+        assert re.match(r"memory/decisions/\w+\.md:\d+: [a-z][a-z-]+ \S", line), line
+    assert re.search(r"bad\.md:3: \S+ .*confidence", done.out)
+    assert re.search(r"bad\.md:4: \S+ .*status", done.out)
+    assert re.search(r"conflict\.md:3: .*conflict", done.out)
+    assert "broken.md:" in done.out
+    assert cli(repo, "check", "memory/decisions/good.md").code == 0
+    answer = cli(repo, "check", "--json").json
+    assert {"path", "line", "code", "level", "message"} <= answer["problems"][0].keys()
+    assert {hit["title"] for hit in ok(repo, "search")["results"]} >= {"Bad", "Good", "Broken"}
+
+
+def test_init_merges_and_may_be_run_again(repo: Path) -> None:
+    others = {"mcpServers": {"other": {"command": "x", "args": []}}, "more": [1, {"deep": "é"}]}
+    write(repo / ".mcp.json", json.dumps(others, indent=4, ensure_ascii=False))
+    write(repo / "AGENTS.md", "# Rules\n\nBe kind.\n")
+    before = snapshot(repo)
+    planned = cli(repo, "init", "--dry-run")
+    assert planned.code == 0
+    assert "would create memory/README.md" in planned.out
+    assert snapshot(repo) == before
+    assert cli(repo, "init").code == 0
+    merged = json.loads((repo / ".mcp.json").read_text())
+    assert merged.pop("more") == others["more"]
+    assert merged["mcpServers"]["other"] == {"command": "x", "args": []}
+    assert merged["mcpServers"]["filemem"] == {"command": "filemem", "args": ["serve"]}
+    assert '\n    "mcpServers"' in (repo / ".mcp.json").read_text(), "the indentation stays"
+    agents = (repo / "AGENTS.md").read_text()
+    assert agents.startswith("# Rules\n\nBe kind.\n")
+    after = snapshot(repo)
+    assert cli(repo, "init").code == 0
+    assert snapshot(repo) == after
+    (repo / "AGENTS.md").write_text(agents.replace("Never save secrets.", "Old words.") + "\nTail.\n")
+    assert cli(repo, "init").code == 0
+    assert (repo / "AGENTS.md").read_text() == agents + "\nTail.\n"
+    assert git(repo, "diff", "--cached", "--name-only") == ""
+    write(repo / ".mcp.json", "{ // no comments in JSON\n}")
+    before = snapshot(repo)
+    assert cli(repo, "init").code == 2
+    assert snapshot(repo) == before, "where one file cannot be merged, none is written"
+
+
+def test_init_makes_a_repository_where_there_is_none(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    assert cli(folder, "init", "--dry-run").code == 0
+    assert list(folder.iterdir()) == []
+    assert cli(folder, "init").code == 0
+    git(folder, "config", "user.name", "Ada")
+    git(folder, "config", "user.email", "ada@example.com")
+    assert cli(folder, *DECISION).code == 0
+    assert git(folder, "rev-list", "--count", "HEAD") == "1"
+
+
+def test_options_that_say_where(repo: Path) -> None:
+    inside = write(repo / "src/deep/x.py", "").parent
+    saved = ok(inside, "--store", "docs/decisions log", *DECISION)
+    assert saved["path"].startswith("docs/decisions log/decisions/caching/")
+    assert ok(repo, "search", "LRU")["count"] == 0
+    assert ok(repo, "--store", "docs/decisions log", "search", "LRU")["count"] == 1
+    assert cli(repo, "--store", "docs/decisions log", "init").code == 0
+    assert ok(inside, "search", "LRU")["count"] == 1, "init writes the store down for everybody"
+    for bad in ("../x", "/tmp/x", ".git/x", "a/../../x", "."):
+        assert cli(repo, "--store", bad, "search", "x").code == 2, bad
+
+
+def test_no_identity(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    git(repo, "config", "--unset", "user.name")
+    git(repo, "config", "--unset", "user.email")
+    done = cli(repo, *DECISION)
+    assert done.code == 2
+    assert "git config --global user.name" in done.err
+    assert cli(repo, "search", "x").code == 0
+    assert not list((repo / "memory").rglob("*.md")), "nothing is left of the save"
+
+
+def test_a_git_directory_that_cannot_be_written(repo: Path) -> None:
+    write(repo / "memory/decisions/a.md", "# Readable all the same\n")
+    powerless = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []  # or root may write
+    if powerless and not shutil.which("setpriv"):
+        pytest.skip("root may write everywhere, and setpriv is not installed")
+    folders = [Path(at) for at, _, _ in os.walk(repo / ".git")]
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [*powerless, FILEMEM, "-C", str(repo), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        found = run("search", "readable", "--json")
+        assert found.returncode == 0, found.stderr
+        assert json.loads(found.stdout)["count"] == 1
+        done = run(*DECISION)
+        assert done.returncode == EXIT_CODES[BrokenStore], done
+        assert ".git" in done.stderr
+        assert git(repo, "status", "--porcelain", "-uall") == "?? memory/decisions/a.md", "nothing is left of the save"
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)

@@ -1,0 +1,169 @@
+"""A repository made by an enemy, and asked everything that filemem can be asked: nothing that it names runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import git, make_repo, write
+from tests.system.tools import cli, process, snapshot, talking
+
+HOOKS = (
+    *("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction", "post-index-change"),
+    *("pre-auto-gc", "post-checkout", "post-merge", "post-rewrite", "fsmonitor-watchman", "proc-receive", "update"),
+)
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Path:
+    """A repository whose configuration, attributes and hooks all name a program that leaves a canary."""
+    repo = make_repo(tmp_path / "repo")
+    fired = tmp_path / "fired"
+    fired.mkdir()
+    bite = write(tmp_path / "bite", f'#!/bin/sh\ntouch "{fired}/$(basename "$0")-$1-$$"\ncat\nexit 0\n')
+    bite.chmod(0o755)
+    write(repo / "memory/decisions/one.md", "# Seen from outside\n\nBecause.\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "Records")
+    for hook in HOOKS:
+        for folder in (repo / ".git/hooks", repo / "hooks"):
+            write(folder / hook, bite.read_text()).chmod(0o755)
+    write(repo / ".gitattributes", "*.md filter=evil diff=evil merge=evil\n* filter=evil diff=evil\n")
+    write(repo / ".git/info/attributes", "*.md diff=evil merge=evil\n")
+    settings = {
+        "core.fsmonitor": f"{bite} fsmonitor",
+        "core.hooksPath": str(repo / "hooks"),
+        "core.pager": f"{bite} pager",
+        "pager.log": f"{bite} pager-log",
+        "core.sshCommand": f"{bite} ssh",
+        "core.editor": f"{bite} editor",
+        "core.askPass": f"{bite}",
+        "core.alternateRefsCommand": f"{bite} alternates",
+        "core.gitProxy": f"{bite}",
+        "filter.evil.clean": f"{bite} clean",
+        "filter.evil.smudge": f"{bite} smudge",
+        "filter.evil.process": f"{bite} process",
+        "diff.evil.textconv": f"{bite} textconv",
+        "diff.evil.command": f"{bite} diff",
+        "diff.external": f"{bite} external",
+        "merge.evil.driver": f"{bite} merge",
+        "interactive.diffFilter": f"{bite} interactive",
+        "sequence.editor": f"{bite} sequence",
+        "commit.gpgSign": "true",
+        "gpg.program": f"{bite}",
+        "gpg.ssh.defaultKeyCommand": f"{bite} key",
+        "log.showSignature": "true",
+        "credential.helper": f"!{bite} credential",
+        "uploadpack.packObjectsHook": f"{bite} pack",
+        **{
+            f"alias.{name}": f"!{bite} alias-{name}" for name in ("log", "config", "rev-parse", "commit", "hash-object")
+        },
+    }
+    for key, value in settings.items():
+        git(repo, "config", key, value)
+    write(repo / "git", bite.read_text()).chmod(0o755)
+    return repo
+
+
+def fired(repo: Path) -> list[str]:
+    return sorted(path.name for path in (repo.parent / "fired").iterdir())
+
+
+COMMANDS = (
+    ("init",),
+    ("save", "decision", "--topic", "t", "--decision", "One", "--reasoning", "r", "--json"),
+    ("save", "checkpoint", "--summary", "s"),
+    ("save", "observation", "--title", "n", "--text", "x"),
+    ("search", "outside"),
+    ("search",),
+    ("get", "memory/decisions/one.md"),
+    ("update", "memory/decisions/one.md", "--outcome", "success", "--reason", "r"),
+    ("history", "t"),
+    ("history", "memory/decisions/one.md"),
+    ("topics",),
+    ("check",),
+    ("index",),
+    ("index", "--rebuild"),
+    ("status",),
+    ("delete", "memory/decisions/one.md"),
+)
+
+
+def test_no_command_runs_what_a_repository_names(trap: Path) -> None:
+    for command in COMMANDS:
+        done = cli(trap, *command)
+        assert fired(trap) == [], command
+        assert done.code in (0, 1, 5, 7), (command, done)
+        assert "Seen from outside" in done.out or command[0] != "search", done
+    inside = process(trap, "search", "outside", PATH=f".:{os.environ['PATH']}")
+    assert "Seen from outside" in inside.out
+    assert fired(trap) == []
+
+
+def test_no_tool_runs_what_a_repository_names(trap: Path) -> None:
+    with talking(trap) as client:
+        for name, arguments in (
+            ("save", {"topic": "t", "decision": "d", "reasoning": "r"}),
+            ("save", {"summary": "s"}),
+            ("search", {"query": "outside"}),
+            ("get", {"id": "memory/decisions/one.md"}),
+            ("timeline", {}),
+            ("timeline", {"topic": "t"}),
+            ("update", {"id": "memory/decisions/one.md", "outcome": "failed", "reason": "r"}),
+            ("load_checkpoint", {}),
+            ("delete", {"id": "memory/decisions/one.md"}),
+        ):
+            client.ask(name, arguments)
+            assert fired(trap) == [], name
+        write(trap / "memory/decisions/two.md", "# Watched\n")
+        deadline = time.monotonic() + 10
+        while not client.call("search", query="watched", mode="keyword")["count"]:
+            assert time.monotonic() < deadline
+    assert fired(trap) == []
+
+
+def test_the_trap_works(trap: Path) -> None:
+    """Git itself, asked plainly, runs what the repository names: the tests above test something."""
+    git(trap, "status", ok=False)
+    git(trap, "add", "-A", ok=False)
+    assert len(fired(trap)) > 1
+
+
+def test_what_a_filter_would_change_is_saved_and_left_to_the_user(trap: Path) -> None:
+    done = cli(trap, "save", "decision", "--topic", "t", "--decision", "One", "--reasoning", "r", "--json").json
+    assert "filter" in done["pending"]
+    assert (trap / done["path"]).is_file()
+    assert cli(trap, "search", "One", "--json").json["count"] >= 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'store = "../outside"',
+        'store = "/etc"',
+        'store = ".git/memory"',
+        'store = "a/../../b"',
+        'model = "evil/model"\n',
+        "download = true",
+        "run_hooks = true",
+        'cache = "/tmp"',
+        'agent = "root"',
+        "store = [1]",
+        'commit = {decision = "push"}',
+        'command = "touch x"',
+        "not toml at all",
+        "x" * 70_000,
+        "a = " + "[" * 50_000,
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_settings_file_from_a_stranger_is_refused_with_its_name(repo: Path, text: str) -> None:
+    write(repo / ".filemem.toml", text)
+    before = snapshot(repo.parent)
+    done = cli(repo, "search", "x")
+    assert done.code == 2
+    assert ".filemem.toml" in done.err
+    assert snapshot(repo.parent) == before

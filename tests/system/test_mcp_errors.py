@@ -1,0 +1,155 @@
+"""What a server says to arguments that are wrong: in words of its own, with the field, and it goes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import git, make_repo
+from tests.system.tools import Talk, snapshot, talking
+
+DECISION = {"topic": "t", "decision": "d", "reasoning": "r"}
+FOREIGN = re.compile(r"pydantic|jsonschema|validation error|Traceback|is not of type|\$\.|site-packages|\bNone\b")
+
+WRONG: list[tuple[str, dict[str, Any], str, str]] = [  # tool, arguments, field, what the message or hint must say
+    ("save", {}, "type", "a decision has topic, decision and reasoning"),
+    ("save", {**DECISION, "reasonning": "x"}, "reasonning", "did you mean 'reasoning'"),
+    ("save", {**DECISION, "Topic": "x"}, "Topic", "did you mean 'topic'"),
+    ("save", {"topic": "t", "decision": "d"}, "reasoning", "needs reasoning"),
+    ("save", {**DECISION, "reasoning": " \n "}, "reasoning", "needs reasoning"),
+    ("save", {**DECISION, "topic": "-_ /."}, "topic", "no letters or digits"),
+    ("save", {**DECISION, "topic": 7}, "topic", "topic"),
+    ("save", {**DECISION, "decision": ["a"]}, "decision", "decision"),
+    ("save", {**DECISION, "decision": "a\0b"}, "decision", "NUL"),
+    ("save", {**DECISION, "reasoning": "\x1b[31m"}, "reasoning", "control character"),
+    ("save", {**DECISION, "reasoning": "x" * 100_001}, "reasoning", "100,001 characters"),
+    ("save", {**DECISION, "topic": "x" * 501}, "topic", "characters"),
+    ("save", {**DECISION, "tags": ["x"] * 201}, "tags", "201 entries"),
+    ("save", {**DECISION, "confidence": 1.5}, "confidence", "confidence"),
+    ("save", {**DECISION, "confidence": "high"}, "confidence", "confidence"),
+    ("save", {**DECISION, "confidence": 10**30}, "confidence", "too large"),
+    ("save", {**DECISION, "status": "maybe"}, "status", "proposed"),
+    ("save", {**DECISION, "outcome": "great"}, "outcome", "success"),
+    ("save", {**DECISION, "type": "decison"}, "type", "decision, checkpoint, observation"),
+    ("save", {**DECISION, "open_files": ["a"]}, "open_files", "a decision has no field 'open_files'"),
+    ("save", {"summary": "s", "supersedes": ["x"]}, "supersedes", "a checkpoint has no field"),
+    ("save", {"text": "t", "metadata": [1]}, "metadata", "metadata"),
+    ("save", {"text": "t", "kind": "gossip"}, "kind", "discovery"),
+    ("search", {"query": 3}, "query", "query"),
+    ("search", {"quary": "x"}, "quary", "did you mean 'query'"),
+    ("search", {"limit": 0}, "limit", "limit"),
+    ("search", {"limit": 1e9}, "limit", "limit"),
+    ("search", {"limit": "10"}, "limit", "limit"),
+    ("search", {"offset": -1}, "offset", "offset"),
+    ("search", {"type": "decisions"}, "type", "decision, checkpoint, observation"),
+    ("search", {"outcome": ["good"]}, "outcome", "success"),
+    ("search", {"status": "done"}, "status", "accepted"),
+    ("search", {"since": "yesterday"}, "since", "2025-11-20"),
+    ("search", {"live": "yes"}, "live", "live"),
+    ("search", {"mode": "fuzzy"}, "mode", "hybrid"),
+    ("get", {}, "ids", "no id given"),
+    ("get", {"ids": []}, "ids", "no id given"),
+    ("get", {"ids": "x", "verbose": True}, "verbose", "has no argument"),
+    ("update", {"outcome": "success"}, "id", "id"),
+    ("timeline", {"depth_before": 1000}, "depth_before", "depth_before"),
+    ("timeline", {"anchor": "2025-11-20", "query": "x"}, "anchor", "not both"),
+]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_repo(tmp_path_factory.mktemp("errors") / "repo")
+
+
+@pytest.fixture(scope="module")
+def talk(place: Path) -> Iterator[Talk]:
+    with talking(place) as client:
+        yield client
+        assert client.call("save", **DECISION)["commit"], "the server goes on after all that"
+
+
+@pytest.mark.parametrize(("tool", "arguments", "field", "words"), WRONG)
+def test_a_wrong_argument_is_named(
+    talk: Talk, place: Path, tool: str, arguments: dict[str, Any], field: str, words: str
+) -> None:
+    error = talk.refused(tool, **arguments)
+    told = f"{error['message']}\n{error['hint']}"
+    assert error["kind"] == "bad_input"
+    assert error["field"] == field
+    assert words in told
+    assert not FOREIGN.search(told), told
+    assert len(told) < 1_000
+    assert git(place, "rev-list", "--count", "HEAD") == "1"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("get", {"id": "decision_x_1_abcdefgh"}),
+        ("get", {"id": "../../etc/passwd"}),
+        ("get", {"id": "--output=x"}),
+        ("get", {"id": "x" * 400}),
+        ("update", {"id": "nothing", "outcome": "success"}),
+        ("delete", {"id": ".git/config"}),
+        ("delete", {"id": ""}),
+        ("timeline", {"topic": "never decided"}),
+        ("timeline", {"anchor": "nothing"}),
+        ("save", {**DECISION, "supersedes": ["nothing"]}),
+        ("save", {**DECISION, "builds_on": "../../etc/passwd"}),
+        ("no_such_tool", {}),
+    ],
+)
+def test_what_does_not_exist_is_said_so(talk: Talk, place: Path, tool: str, arguments: dict[str, Any]) -> None:
+    before = snapshot(place)
+    error = talk.refused(tool, **arguments)
+    assert error["kind"] == "not_found"
+    assert error["hint"]
+    assert snapshot(place) == before
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "(" * 20_000,
+        "a AND " * 20_000,
+        '"' * 5_001,
+        "title:(x OR [a TO b]) ~3 ^2 *",
+        "word " * 50_000,
+        "-",
+        '-"',
+        "\ufeff\u202e\u0301",
+        "[[[[{{{{((((" * 2_000,
+        "C++ std::vector<int> https://x.y/?z=1#q",
+        "topic: type: since: is:",
+        ".*" * 30_000 + "b",
+    ],
+    ids=range(12),
+)
+def test_no_query_is_too_odd(talk: Talk, query: str) -> None:
+    failed, answer = talk.ask("search", {"query": query})
+    assert not failed or answer["error"]["field"] == "query", answer
+    failed, answer = talk.ask("timeline", {"query": query})
+    assert not failed or answer["error"]["field"] == "query", answer
+
+
+def test_answers_to_nothing_are_empty_not_errors(tmp_path: Path) -> None:
+    with talking(make_repo(tmp_path / "repo")) as client:
+        assert client.call("search", query="anything") == {"success": True, "count": 0, "results": []}
+        assert client.call("search")["count"] == 0
+        assert client.call("load_checkpoint")["checkpoint"] is None
+        assert client.call("timeline")["count"] == 0
+
+
+def test_outside_a_repository_every_call_says_what_to_do(tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    with talking(folder) as client:
+        assert len(client.tools()) == 7
+        for _ in range(2):
+            error = client.refused("search", query="x")
+            assert error["kind"] == "not_found"
+            assert "filemem init" in error["hint"]

@@ -1,0 +1,130 @@
+"""Ways in which an index once differed from a rebuild: each is a short run of the state machine, ending in a look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support import git, write
+from tests.system.test_sync_machine import Synced
+
+Case = Callable[[Synced], None]
+
+
+@pytest.fixture
+def state() -> Iterator[Synced]:
+    """Two decisions, saved and looked at."""
+    machine = Synced()
+    machine.begin()
+    machine.look()
+    try:
+        yield machine
+    finally:
+        machine.close()
+
+
+def removed_and_checked_out_again(state: Synced) -> None:
+    path = state._pick(0)
+    assert path is not None
+    path.unlink()
+    state.look()
+    git(state.repo, "checkout", "--", ".")
+
+
+def target_of_a_link_removed_and_back(state: Synced) -> None:
+    target = state._pick(0)
+    assert target is not None
+    link = f"---\ntopic: auth\nsupersedes: [{target.relative_to(state.store)}]\n---\n# Linked\n"
+    write(state.store / "decisions/link.md", link)
+    state.look()
+    target.unlink()
+    state.look()
+    git(state.repo, "checkout", "--", ".")
+
+
+def committed_with_a_link_to_nothing(state: Synced) -> None:
+    write(state.store / "decisions/link.md", "---\ntopic: auth\nsupersedes: [nothing]\n---\n# Linked\n")
+    state.commit()
+    state.look()
+    write(state.store / "decisions/other.md", "# Something else\n")
+
+
+def copied_and_not_committed(state: Synced) -> None:
+    path = state._pick(0)
+    assert path is not None
+    write(state.store / "decisions/a-copy.md", path.read_text())
+    state.look()
+    original = str(path.relative_to(state.store))
+    owners = {node.path for node in state.memory._store.nodes() if node.id == state.ids[1]}
+    assert owners == {original}, "what is committed keeps its id"
+
+
+def copied_and_the_original_removed(state: Synced) -> None:
+    path = state._pick(0)
+    assert path is not None
+    write(state.store / "decisions/copy.md", path.read_text())
+    state.look()
+    path.unlink()
+    state.look()
+    git(state.repo, "checkout", "--", ".")
+
+
+def renamed_then_committed(state: Synced) -> None:
+    state.rename_folder(0)
+    state.rename_folder(1)
+    state.look()
+    state.commit()
+
+
+def saved_then_reset(state: Synced) -> None:
+    state.save("caching", "redis", False)
+    state.reset("--mixed")
+    state.look()
+    state.commit()
+
+
+def saved_then_reset_hard(state: Synced) -> None:
+    state.save("caching", "redis", False)
+    there = {path.name for path in state.store.rglob("*.md")}
+    git(state.repo, "reset", "-q", "--hard", "HEAD~1")
+    state.look()
+    assert {path.name for path in state.store.rglob("*.md")} < there, "the user took it back"
+
+
+def saved_on_a_branch_and_squashed(state: Synced) -> None:
+    state.checkout("other")
+    for word in ("redis", "tokens"):
+        state.save("caching", word, False)
+    state.checkout("main")
+    state.glance()
+    git(state.repo, "merge", "-q", "--squash", "other")
+    state.commit()
+    state.glance()
+
+
+def proposed_and_not_yet_looked_at(state: Synced) -> None:
+    state.memory.save(topic="caching", decision="Perhaps tokens", reasoning="r", status="proposed")
+    assert "Perhaps tokens" not in {hit.record.title for hit in state.memory.search("", live=True).hits}
+
+
+CASES: tuple[Case, ...] = (
+    removed_and_checked_out_again,
+    target_of_a_link_removed_and_back,
+    committed_with_a_link_to_nothing,
+    copied_and_not_committed,
+    copied_and_the_original_removed,
+    renamed_then_committed,
+    saved_then_reset,
+    saved_then_reset_hard,
+    saved_on_a_branch_and_squashed,
+    proposed_and_not_yet_looked_at,
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_the_index_is_that_of_a_rebuild(state: Synced, case: Case) -> None:
+    case(state)
+    state.look()
+    state.glance()
+    state.look()

@@ -1,0 +1,298 @@
+"""Whatever happens to the files, a look brings the index to where a fresh rebuild would put it, and changes no file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from filemem.config import Config
+from filemem.errors import Conflict
+from filemem.files import Files
+from filemem.index import Index, embedder
+from filemem.memory import Memory, syncing
+from filemem.memory.store import Store
+from filemem.repo import Repo
+from tests.support import CLOCK, git, make_repo, sound
+from tests.system.tools import SEED, snapshot
+
+TOPICS = ("caching", "auth", "Caching")
+WORDS = ("lru", "redis", "tokens", "sessions", "postgres")
+BRANCHES = ("main", "other", "third")
+QUERIES = ("", "lru cache", "auth tokens", "note about redis", "topic:caching")
+MODEL = embedder()
+
+topics, words, picks = st.sampled_from(TOPICS), st.sampled_from(WORDS), st.integers(0, 1_000)
+
+
+class Synced(RuleBasedStateMachine):
+    """One work tree, two memories on it, a user with an editor and Git."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = Path(tempfile.mkdtemp(prefix="machine-"))
+        self.repo = make_repo(self.base / "repo")
+        self.store = self.repo / "memory"
+        self.now, self.random = CLOCK, Random(SEED)
+        self.memory = self._open(serving=True)
+        self.second = self._open()
+        self.ids: list[str] = []
+        self.step = 0
+
+    @initialize()
+    def begin(self) -> None:
+        for topic in TOPICS[:2]:
+            self.save(topic, "lru", False)
+
+    # through filemem
+
+    @rule(topic=topics, word=words, second=st.booleans())
+    def save(self, topic: str, word: str, second: bool) -> None:
+        self.step += 1
+        try:
+            saved = (self.second if second else self.memory).save(
+                topic=topic, decision=f"Use {word} number {self.step}", reasoning=f"{word} fits {topic}"
+            )
+        except Conflict:
+            assert any(len(head.heads) > 1 for head in self.memory.topics())
+        else:
+            self.ids.append(saved.id)
+
+    @rule(word=words, second=st.booleans())
+    def observe(self, word: str, second: bool) -> None:
+        """Observations are committed in batches, so some wait in the journal when the rest happens."""
+        self.step += 1
+        writer = self.second if second else self.memory
+        self.ids.append(writer.save(title=f"Note {self.step}", text=f"note about {word}").id)
+
+    @rule(pick=picks, outcome=st.sampled_from(("success", "failed")))
+    def update(self, pick: int, outcome: str) -> None:
+        decisions = [hit for hit in self.memory.search(type="decision", limit=50).hits if hit.record.id_stated]
+        if decisions:
+            hit = decisions[pick % len(decisions)]
+            try:
+                self.memory.update(hit.record.id, outcome=outcome, reason=f"seen in step {self.step}")
+            except Conflict:
+                assert git(self.repo, "status", "--porcelain", hit.path) != ""
+
+    @rule(pick=picks)
+    def forget(self, pick: int) -> None:
+        hits = self.memory.search(limit=50).hits
+        if hits:
+            hit = hits[pick % len(hits)]
+            try:
+                self.memory.delete(hit.record.id)
+            except Conflict:
+                assert git(self.repo, "status", "--porcelain", hit.path) != ""
+
+    # in an editor
+
+    @rule(pick=picks, word=words, how=st.sampled_from(("in place", "rename", "same size")))
+    def edit(self, pick: int, word: str, how: str) -> None:
+        path = self._pick(pick)
+        if path is None:
+            return
+        text = path.read_text()
+        changed = text.replace("fits", "suit") if how == "same size" else f"{text}\nAlso {word}, edited.\n"
+        if how == "rename":
+            aside = path.with_name(f".{path.name}.swp")
+            aside.write_text(changed)
+            aside.replace(path)
+        else:
+            before = path.stat()
+            path.write_text(changed)
+            if how == "same size":
+                os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    @rule(pick=picks, status=st.sampled_from(("proposed", "deprecated", "rejected")))
+    def edit_status(self, pick: int, status: str) -> None:
+        path = self._pick(pick)
+        if path is not None and "type: decision" in path.read_text():
+            path.write_text(path.read_text().replace("type: decision\n", f"type: decision\nstatus: {status}\n", 1))
+
+    @rule(topic=topics, word=words, link=st.booleans(), pick=picks)
+    def write(self, topic: str, word: str, link: bool, pick: int) -> None:
+        """A hand-written file: without id, perhaps linked by path, its place in the chain implied otherwise."""
+        self.step += 1
+        other = self._pick(pick) if link else None
+        edge = f"supersedes: [{other.relative_to(self.store)}]\n" if other else ""
+        path = self.store / f"decisions/by-hand/{self.step}-{word}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"---\ntopic: {topic}\n{edge}---\n# Prefer {word} by hand {self.step}\n")
+
+    @rule(pick=picks)
+    def remove(self, pick: int) -> None:
+        path = self._pick(pick)
+        if path is not None:
+            path.unlink()
+
+    @rule(pick=picks)
+    def rename(self, pick: int) -> None:
+        self.step += 1
+        path = self._pick(pick)
+        if path is not None:
+            path.rename(path.with_name(f"renamed-{self.step}.md"))
+
+    @rule(pick=picks)
+    def rename_folder(self, pick: int) -> None:
+        self.step += 1
+        folders = sorted(path for path in (self.store / "decisions").glob("*") if path.is_dir())
+        if folders:
+            folders[pick % len(folders)].rename(self.store / f"decisions/folder-{self.step}")
+
+    # with Git
+
+    @rule()
+    def commit(self) -> None:
+        git(self.repo, "add", "-A")
+        git(self.repo, "commit", "-q", "--allow-empty", "-m", f"User's commit {self.step}")
+
+    @rule(branch=st.sampled_from(BRANCHES))
+    def checkout(self, branch: str) -> None:
+        self.commit()
+        there = git(self.repo, "branch", "--list", branch)
+        git(self.repo, "checkout", "-q", *(() if there else ("-b",)), branch)
+
+    @rule(branch=st.sampled_from(BRANCHES))
+    def merge(self, branch: str) -> None:
+        if git(self.repo, "branch", "--list", branch):
+            self.commit()
+            git(self.repo, "merge", "-q", "--no-edit", branch, ok=False)
+            git(self.repo, "merge", "--abort", ok=False)
+
+    @rule(how=st.sampled_from(("--soft", "--mixed", "--hard")))
+    @precondition(lambda self: self.step > 3)
+    def reset(self, how: str) -> None:
+        git(self.repo, "reset", "-q", how, "HEAD~1")
+
+    @rule()
+    def amend(self) -> None:
+        git(self.repo, "commit", "-q", "--amend", "--allow-empty", "-m", f"Amended {self.step}")
+
+    # of processes
+
+    @rule()
+    def crash(self) -> None:
+        """What the kernel does for a process that dies: its locks and pipes are gone, nothing else is tidied up."""
+        self.memory._store.index.close()
+        self.memory._store.repo.close()
+        self.memory = self._open(serving=True)
+
+    @rule()
+    def reopen_second(self) -> None:
+        self.second.close()
+        self.second = self._open()
+
+    @rule()
+    def glance(self) -> None:
+        self.memory.sync()
+
+    @rule()
+    def look(self) -> None:
+        """The invariant; also at the end of every run."""
+        before = snapshot(self.store)
+        assert not self.memory.sync(full=True).busy
+        assert snapshot(self.store) == before, "a look changed a file"
+        state = self._git_state()
+        self.memory.sync(full=True)
+        assert self._git_state() == state, "a look changed the repository"
+        folder = self.base / "fresh"
+        shutil.rmtree(folder, ignore_errors=True)
+        store = replace(self.memory._store, index=Index(folder, MODEL))
+        try:
+            syncing.catch_up(store, full=True)
+            expected = _content(Memory(store))
+        finally:
+            store.index.close()
+        for memory in (self.memory, self.second):
+            assert _difference(_content(memory), expected) == {}
+
+    def teardown(self) -> None:
+        try:
+            self.look()
+            assert sound(self.repo)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        self.second.close()
+        self.memory.close()
+        shutil.rmtree(self.base)
+
+    def _open(self, serving: bool = False) -> Memory:
+        """Open a memory whose ids and times come from the run, not from the machine, so that failures repeat.
+
+        It looks at the files at once: the first memory that does so is the one that writes the index.
+        """
+        repo = Repo.discover(self.repo)
+        files = Files(repo.work_tree, "memory", repo.private / "spool")
+        index = Index(repo.private / "index", MODEL)
+        store = Store(Config(), repo, files, index, serving, self._clock, lambda: self.random.randbytes(8))
+        memory = Memory(store)
+        memory.sync()
+        return memory
+
+    def _clock(self) -> int:
+        self.now += 700
+        return self.now
+
+    def _pick(self, pick: int) -> Path | None:
+        paths = sorted(self.store.rglob("*.md"))
+        return paths[pick % len(paths)] if paths else None
+
+    def _git_state(self) -> str:
+        return git(self.repo, "rev-parse", "HEAD") + git(self.repo, "ls-files", "-s")
+
+
+def _content(memory: Memory) -> dict[str, Any]:
+    """All that an index answers: every node by path, and what searches say of hits and of what holds today."""
+    content: dict[str, Any] = {node.path: json.loads(node.dumps()) for node in memory._store.nodes()}
+    for query in QUERIES:
+        for live in (False, True):
+            hits = memory.search(query, limit=100, live=live).hits
+            rows = [(hit.path, hit.record.id, hit.superseded_by, hit.heads, hit.chain, hit.provenance) for hit in hits]
+            content[f"{query!r}, live={live}"] = sorted(rows)
+    return content
+
+
+def _difference(found: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, Any]:
+    """What is not as expected: (found, expected) by name."""
+    names = sorted(found.keys() | expected.keys())
+    pairs = {name: (found.get(name), expected.get(name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _run(examples: int, steps: int, *phases: Phase) -> None:
+    run_state_machine_as_test(
+        Synced,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            phases=phases or list(Phase),
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_the_index_is_what_a_rebuild_would_make_it() -> None:
+    _run(20, 14, Phase.generate)  # shrinking a failure takes minutes; the long run does it
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+def test_the_index_is_what_a_rebuild_would_make_it_at_length() -> None:
+    _run(200, 40)

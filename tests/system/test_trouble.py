@@ -1,0 +1,200 @@
+"""Saves and searches while the repository is busy, the index is damaged, or the files come and go."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from filemem.memory import Memory
+from filemem.watch import Watcher
+from tests.support import git, head_file, sound, write
+from tests.system.tools import cli, until
+
+
+def begin_rebase(repo: Path) -> None:
+    _conflict(repo)
+    git(repo, "rebase", "-q", "other", ok=False)
+
+
+def begin_cherry_pick(repo: Path) -> None:
+    _conflict(repo)
+    git(repo, "cherry-pick", "other", ok=False)
+
+
+def begin_merge(repo: Path) -> None:
+    _conflict(repo)
+    git(repo, "merge", "-q", "other", ok=False)
+
+
+def detach(repo: Path) -> None:
+    git(repo, "checkout", "-q", "--detach")
+
+
+def begin_bisect(repo: Path) -> None:
+    _conflict(repo)
+    git(repo, "bisect", "start", "-q")
+
+
+def _conflict(repo: Path) -> None:
+    """Two branches that changed one line of the code."""
+    git(repo, "branch", "other")
+    for branch in ("main", "other"):
+        git(repo, "switch", "-q", branch)
+        write(repo / "code.py", f"print('{branch}')\n")
+        git(repo, "commit", "-q", "-a", "-m", branch)
+    git(repo, "switch", "-q", "main")
+
+
+BUSY: list[tuple[Callable[[Path], None], tuple[str, ...]]] = [
+    (begin_rebase, ("rebase", "--abort")),
+    (begin_cherry_pick, ("cherry-pick", "--abort")),
+    (begin_merge, ("merge", "--abort")),
+    (begin_bisect, ("bisect", "reset")),
+    (detach, ("switch", "-q", "main")),
+]
+
+
+@pytest.mark.parametrize(("begin", "end"), BUSY, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_save_waits_until_the_repository_is_back(
+    repo: Path, begin: Callable[[Path], None], end: tuple[str, ...]
+) -> None:
+    with Memory.open(repo) as memory:
+        old = memory.save(topic="storage", decision="Use SQLite", reasoning="One file")
+        begin(repo)
+        memory.sync()
+        head = git(repo, "rev-parse", "HEAD")
+        new = memory.save(topic="storage", decision="Use Postgres", reasoning="Many writers")
+        memory.update(old.id, outcome="failed", reason="locked too often")
+        assert (new.commit, new.superseded) == ("", (old.id,))
+        assert new.pending
+        assert git(repo, "rev-parse", "HEAD") == head
+        found = memory.search("what storage to use", topic="storage").hits
+        assert [hit.record.id for hit in found] == [new.id, old.id]
+        assert found[1].record.outcome == "failed", "what waits is shown already"
+        assert len(memory.status()["pending"]) == 2
+    git(repo, *end)
+    with Memory.open(repo) as memory:
+        assert memory.status()["pending"] == []
+        assert memory.history("storage").heads == (new.id,)
+        assert memory.get(old.id)[0].record.outcomes[-1].reason == "locked too often"
+    assert git(repo, "branch", "--show-current") == "main"
+    assert head_file(repo, new.path) == (repo / new.path).read_text()
+    assert git(repo, "status", "--porcelain") == ""
+    assert sound(repo)
+
+
+def test_searches_during_many_checkouts(repo: Path) -> None:
+    for branch in ("one", "two"):
+        git(repo, "switch", "-q", "-c", branch, "main")
+        for number in range(100):
+            write(repo / f"memory/decisions/{branch}/{number}.md", f"# Record {number} of branch {branch}\n")
+        git(repo, "add", ".")
+        git(repo, "commit", "-q", "-m", branch)
+    wrong: list[BaseException] = []
+    ended = threading.Event()
+    with Memory.open(repo, serving=True) as memory, Watcher(memory):
+
+        def ask() -> None:
+            while not ended.is_set():
+                try:
+                    for hit in memory.search("record of branch", limit=50).hits:
+                        assert hit.path.startswith("memory/decisions/")
+                except BaseException as error:  # noqa: BLE001  whatever it is, the test reports it
+                    wrong.append(error)
+
+        clients = [threading.Thread(target=ask) for _ in range(2)]
+        for client in clients:
+            client.start()
+        for turn in range(20):
+            git(repo, "switch", "-q", ("one", "two")[turn % 2])
+        there = sorted(str(path.relative_to(repo / "memory")) for path in (repo / "memory").rglob("*.md"))
+        assert len(there) == 100
+        ended.set()
+        for client in clients:
+            client.join()
+        assert wrong == []
+        until(lambda: sorted(node.path for node in memory._store.nodes() if node.birth.author) == there)
+
+
+@pytest.fixture
+def filled(repo: Path) -> Path:
+    with Memory.open(repo) as memory:
+        for number in range(5):
+            memory.save(topic=f"topic {number}", decision=f"Decide number {number}", reasoning="It works")
+    return repo
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    for at in range(0, len(data), max(1, len(data) // 7)):
+        data[at] ^= 0x55
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("harm", [truncate, flip, Path.unlink, lambda path: path.write_bytes(b"")])
+def test_a_damaged_index_is_built_anew_and_never_answers_wrongly(
+    filled: Path, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    index = filled / ".git/filemem/index"
+    shutil.copytree(index, tmp_path / "whole")
+    names = [path.relative_to(index) for path in index.rglob("*") if path.is_file() and path.suffix != ".md"]
+    names = [name for name in names if name.name != "lock" and (index / name).stat().st_size]
+    assert len(names) > 8
+    for name in names:
+        harm(index / name)
+        done = cli(filled, "search", "what did we decide?", "--json")
+        assert done.code == 0, (name, done)
+        answer = done.json
+        assert answer["count"] == 5 or answer.get("degraded"), name
+        assert cli(filled, "search", "number 3", "--json").json["results"][0]["title"] == "Decide number 3", name
+        shutil.rmtree(index)
+        shutil.copytree(tmp_path / "whole", index)
+
+
+def test_the_index_is_removed_while_a_server_runs(filled: Path) -> None:
+    with Memory.open(filled, serving=True) as memory, Watcher(memory):
+        until(lambda: memory.search("decide").hits)
+        (filled / ".git/filemem/index").rename(filled / ".git/filemem/gone")
+        shutil.rmtree(filled / ".git/filemem/gone")
+        saved = memory.save(topic="after", decision="Saved although the index is gone", reasoning="Files are the truth")
+        assert saved.commit
+        until(lambda: len(memory.search("decide", limit=20, mode="keyword").hits) == 5, 20)
+        until(lambda: memory.search("although the index is gone", mode="keyword").hits, 20)
+
+
+def test_a_mass_disappearance_is_undone_by_putting_the_files_back(filled: Path) -> None:
+    with Memory.open(filled, serving=True) as memory, Watcher(memory):
+        before = until(lambda: {node.id for node in memory._store.nodes()})
+        (filled / "memory").rename(filled / "aside")
+        until(lambda: not list(memory._store.nodes()))
+        (filled / "aside").rename(filled / "memory")
+        until(lambda: {node.id for node in memory._store.nodes()} == before)
+    assert git(filled, "status", "--porcelain") == ""
+
+
+def test_a_record_with_conflict_markers_is_marked_and_refused_for_updates(filled: Path) -> None:
+    path = next((filled / "memory").rglob("*number-3*.md"))
+    git(filled, "switch", "-q", "-c", "other")
+    path.write_text(path.read_text().replace("It works", "It works elsewhere"))
+    git(filled, "commit", "-q", "-a", "-m", "other")
+    git(filled, "switch", "-q", "main")
+    path.write_text(path.read_text().replace("It works", "It works here"))
+    git(filled, "commit", "-q", "-a", "-m", "main")
+    git(filled, "merge", "-q", "other", ok=False)
+    assert "<<<<<<<" in path.read_text()
+    checked = cli(filled, "check")
+    assert checked.code == 1
+    assert f"{path.relative_to(filled)}:" in checked.out
+    done = cli(filled, "update", str(path.relative_to(filled)), "--outcome", "success")
+    assert done.code in (2, 5)
+    assert path.name in done.err
+    assert "<<<<<<<" in path.read_text()
+    assert cli(filled, "search", "number 1", "--json").json["results"][0]["title"] == "Decide number 1"

@@ -1,0 +1,165 @@
+"""What any program does to the files is found by a running watcher within its promised time."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from filemem.memory import Memory
+from filemem.query import Filter
+from filemem.watch import Watcher
+from tests.support import git, make_repo, write
+from tests.system.tools import until
+
+SOON = 10  # seconds; the promise is two, on a machine that has time
+
+
+@pytest.fixture
+def watched(repo: Path) -> Iterator[Memory]:
+    """A memory with one record, followed by a watcher that has had its first look."""
+    decision(repo, "first", "Begin with this")
+    with Memory.open(repo, serving=True) as memory, Watcher(memory):
+        until(lambda: titles(memory) == {"Begin with this"})
+        yield memory
+
+
+def decision(repo: Path, name: str, title: str) -> Path:
+    return write(repo / f"memory/decisions/{name}.md", f"---\ntopic: {Path(name).name}\n---\n# {title}\n\nBecause.\n")
+
+
+def titles(memory: Memory) -> set[str]:
+    return {node.title for node in memory._store.nodes()}
+
+
+def count(memory: Memory) -> int:
+    return memory._store.index.count(Filter())
+
+
+def in_place(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def like_vim(path: Path, text: str) -> None:
+    """Rename the file to a backup, write a new one under the old name, drop the backup."""
+    backup = path.with_name(f"{path.name}~")
+    path.rename(backup)
+    path.write_text(text)
+    backup.unlink()
+
+
+def like_vs_code(path: Path, text: str) -> None:
+    """Write aside and rename over."""
+    aside = path.with_name(f".{path.name}.tmp")
+    aside.write_text(text)
+    aside.replace(path)
+
+
+def like_sed(path: Path, text: str) -> None:
+    """As `sed -i` does: a file without the suffix, renamed over."""
+    aside = path.with_name("sedX1a2b3")
+    aside.write_text(text)
+    aside.replace(path)
+
+
+@pytest.mark.parametrize("save", [in_place, like_vim, like_vs_code, like_sed])
+def test_the_ways_of_editors(watched: Memory, repo: Path, save: Callable[[Path, str], None]) -> None:
+    path = repo / "memory/decisions/first.md"
+    for version in ("Version one", "Version two", "Version six"):
+        save(path, f"---\ntopic: first\n---\n# {version}\n")
+        until(lambda version=version: titles(watched) == {version}, SOON)  # type: ignore[misc]
+    assert [hit.record.title for hit in watched.search("version").hits] == ["Version six"]
+
+
+def test_files_that_editors_leave_beside_are_no_records(watched: Memory, repo: Path) -> None:
+    folder = repo / "memory/decisions"
+    for name in (".first.md.swp", "first.md~", "#first.md#", ".#first.md", "first.md.tmp", "README.md"):
+        (folder / name).write_text("# Not a record\n")
+    decision(repo, "second", "Last of all")
+    until(lambda: "Last of all" in titles(watched), SOON)
+    assert titles(watched) == {"Begin with this", "Last of all"}
+
+
+def test_new_nested_folders_with_files_at_once(watched: Memory, repo: Path) -> None:
+    """Of such files the operating system's events miss some, always."""
+    for number in range(500):
+        decision(repo, f"deep/{number % 10}/{number % 50}/of/topic{number}", f"Nested {number}")
+    until(lambda: count(watched) == 501, 30)
+
+
+def test_a_folder_that_is_moved_in_renamed_and_moved_out(watched: Memory, repo: Path) -> None:
+    for number in range(20):
+        decision(repo.parent / "elsewhere", f"moved/{number}", f"Moved {number}")
+    inside = repo / "memory/decisions/moved"
+    shutil.move(repo.parent / "elsewhere/memory/decisions/moved", inside)
+    until(lambda: count(watched) == 21, SOON)
+    inside.rename(inside.with_name("renamed"))
+    until(lambda: {node.path.split("/")[1] for node in watched._store.nodes()} == {"first.md", "renamed"}, SOON)
+    inside.with_name("renamed").rename(repo.parent / "out")
+    until(lambda: titles(watched) == {"Begin with this"}, SOON)
+
+
+def test_the_store_is_removed_and_made_again(watched: Memory, repo: Path) -> None:
+    shutil.rmtree(repo / "memory")
+    until(lambda: count(watched) == 0, SOON)
+    decision(repo, "second", "A new beginning")
+    until(lambda: titles(watched) == {"A new beginning"}, SOON)
+    decision(repo, "third", "The new folder is watched as well")
+    until(lambda: count(watched) == 2, SOON)
+
+
+def test_the_store_is_exchanged_by_renames(watched: Memory, repo: Path) -> None:
+    decision(repo.parent / "next", "other", "Another store")
+    (repo / "memory").rename(repo.parent / "old")
+    (repo.parent / "next/memory").rename(repo / "memory")
+    until(lambda: titles(watched) == {"Another store"}, SOON)
+    shutil.rmtree(repo / "memory")
+    (repo.parent / "old").rename(repo / "memory")
+    until(lambda: titles(watched) == {"Begin with this"}, SOON)
+
+
+def test_a_store_that_is_not_there_yet(repo: Path) -> None:
+    with Memory.open(repo, serving=True) as memory, Watcher(memory):
+        decision(repo, "first", "The folder came later")
+        until(lambda: titles(memory) == {"The folder came later"}, SOON)
+
+
+def test_saves_of_this_process_are_folded_in_and_committed(watched: Memory, repo: Path) -> None:
+    saved = [watched.save(title=f"Note {number}", text="batched") for number in range(5)]
+    assert {one.record.id for one in watched.search("note batched").hits} >= {one.id for one in saved}
+    until(lambda: not git(repo, "status", "--porcelain", "--", *(one.path for one in saved)), SOON)
+    until(lambda: watched._store.index.pending() == 0, SOON)
+    assert watched.status()["pending"] == []
+
+
+def _checkout(repo: Path, number: int, deadline: float) -> None:
+    """Switch between branches that hold no file in common, and back."""
+    make_repo(repo)
+    git(repo, "switch", "-q", "-c", "full")
+    for each in range(number):
+        decision(repo, f"t{each % 40}/topic{each}", f"Of the branch {each}")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "Many")
+    git(repo, "switch", "-q", "main")
+    decision(repo, "first", "Of main")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "One")
+    with Memory.open(repo, serving=True) as memory, Watcher(memory):
+        until(lambda: titles(memory) == {"Of main"}, SOON)
+        git(repo, "switch", "-q", "full")
+        until(lambda: count(memory) == number, deadline, pause=0.2)
+        git(repo, "switch", "-q", "main")
+        until(lambda: titles(memory) == {"Of main"}, deadline, pause=0.2)
+        assert memory.search("branch", live=True).hits[0].provenance.author == "Ada"
+
+
+def test_a_checkout_that_changes_two_thousand_files(tmp_path: Path) -> None:
+    _checkout(tmp_path / "repo", 2_000, 60)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_checkout_that_changes_ten_thousand_files(tmp_path: Path) -> None:
+    _checkout(tmp_path / "repo", 10_000, 240)

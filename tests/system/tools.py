@@ -1,0 +1,202 @@
+"""What the tests of the whole share: the command line, servers with official clients, and waiting with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from filemem.cli import main
+
+FILEMEM = str(Path(sys.executable).with_name("filemem"))
+SEED = 20251120
+Answer = dict[str, Any]
+T = TypeVar("T")
+
+
+def until(found: Callable[[], T], seconds: float = 30, pause: float = 0.05) -> T:
+    """Ask again and again until the answer is true; fail with the last answer when the time is over."""
+    deadline = time.monotonic() + seconds
+    while not (answer := found()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {answer!r}"
+        time.sleep(pause)
+    return answer
+
+
+def snapshot(folder: Path, *, skip: tuple[str, ...] = (".git",)) -> dict[str, str]:
+    """Every file below a folder with the hash of its bytes, so that two looks can be compared."""
+    found = {}
+    for at, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in skip]
+        for name in names:
+            path = Path(at, name)
+            regular = path.is_file() and not path.is_symlink()
+            found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest() if regular else "odd"
+    return found
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def cli(folder: Path, *arguments: str) -> Done:
+    """Run a command in this process: all of the command line but the start of an interpreter."""
+    out, err = io.StringIO(), io.StringIO()
+    argv = ["filemem", "-C", str(folder), *arguments]
+    with patch.object(sys, "argv", argv), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def ok(folder: Path, *arguments: str) -> Any:
+    """Run a command that must succeed, with --json, and return its answer."""
+    done = cli(folder, *arguments, "--json")
+    assert done.code == 0, done
+    return done.json
+
+
+def process(folder: Path, *arguments: str, **environment: str) -> Done:
+    """Run a command as its own process in a folder."""
+    done = subprocess.run(
+        [FILEMEM, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=60,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+class Talk:
+    """An official MCP client, spoken to from ordinary functions."""
+
+    def __init__(self, portal: BlockingPortal, client: Client) -> None:
+        self._portal, self._client = portal, client
+
+    def call(self, name: str, /, **arguments: Any) -> Answer:
+        """Call a tool that must succeed."""
+        failed, answer = self.ask(name, arguments)
+        assert not failed, answer
+        return answer
+
+    def refused(self, name: str, /, **arguments: Any) -> Answer:
+        """Call a tool that must refuse; returns the error."""
+        failed, answer = self.ask(name, arguments)
+        assert failed, answer
+        assert answer["success"] is False
+        error: Answer = answer["error"]
+        return error
+
+    def ask(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, Answer]:
+        """Call a tool; whether it failed, and the answer. Text and structured answer must say the same."""
+        result = self._portal.call(self._client.call_tool, name, dict(arguments))
+        answer: Answer = json.loads(result.content[0].text)
+        if not result.is_error:
+            assert result.structured_content == answer
+        return bool(result.is_error), answer
+
+    def many(self, name: str, calls: list[Answer]) -> list[Answer]:
+        """Make calls at the same time; all must succeed."""
+
+        async def together() -> list[Any]:
+            return await asyncio.gather(*(self._client.call_tool(name, arguments) for arguments in calls))
+
+        results = self._portal.call(together)
+        answers = [json.loads(result.content[0].text) for result in results]
+        assert not any(result.is_error for result in results), answers
+        return answers
+
+    def tools(self) -> Any:
+        return self._portal.call(self._client.list_tools).tools
+
+
+@contextmanager
+def talking(where: Path | str, mode: str = "auto") -> Iterator[Talk]:
+    """Serve a folder over stdio, or reach a URL, and talk to it by the official client.
+
+    Args:
+        where: the folder to serve, or the address of a server.
+        mode: legacy for the handshake of 2025, auto for what the client prefers.
+    """
+    failure: BaseException | None = None
+    with start_blocking_portal() as portal, contextlib.ExitStack() as stack:
+        server: Any = where
+        if isinstance(where, Path):
+            stderr = stack.enter_context((where.parent / f"{where.name}.stderr").open("w"))
+            parameters = StdioServerParameters(
+                command=sys.executable, args=["-m", "filemem", "-C", str(where), "serve"], env=dict(os.environ)
+            )
+            server = stdio_client(parameters, errlog=stderr)
+        client = stack.enter_context(portal.wrap_async_context_manager(Client(server, mode=mode)))
+        try:
+            yield Talk(portal, client)
+        except BaseException as error:  # noqa: BLE001  raised again below: the client's task group would wrap it
+            failure = error
+    if failure is not None:
+        raise failure
+
+
+@contextmanager
+def serving_http(folder: Path) -> Iterator[str]:
+    """Serve a folder over HTTP; the address of its MCP endpoint."""
+    server = subprocess.Popen(
+        [FILEMEM, "-C", str(folder), "serve", "--http", "127.0.0.1:0"], stderr=subprocess.PIPE, env=dict(os.environ)
+    )
+    assert server.stderr is not None
+    try:
+        told = server.stderr.readline().decode()
+        port = int(told.rpartition(":")[2].partition("/")[0])
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(20)
+        server.stderr.close()
+
+
+def raw_tools_list(folder: Path) -> bytes:
+    """The bytes that a server on stdio answers to tools/list."""
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    lines = [
+        {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
+    ]
+    done = subprocess.run(
+        [FILEMEM, "-C", str(folder), "serve"],
+        input=b"".join(json.dumps(line).encode() + b"\n" for line in lines),
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.splitlines()[1]
