@@ -268,7 +268,7 @@ def test_hybrid_score_is_the_weighted_mean_of_its_parts() -> None:
     (best, other) = query.score([found("b", 2.0, 0.5, title_cosine=0.4), found("a", 4.0, 0.9)], now=NOW)
     assert (best.id, best.scores.keyword, best.scores.vector, best.scores.title) == ("a", 1.0, 0.9, 0.9)
     assert (other.scores.keyword, other.scores.vector, other.scores.title, other.scores.recency) == (0.5, 0.5, 0.4, 1.0)
-    expected = (0.40 * 0.5 + 0.60 * 0.5 + 0.18 * 0.4 + 0.05 * 1.0) / (0.40 + 0.60 + 0.18 + 0.05)
+    expected = (0.40 * 0.5 + 0.60 * 0.5 + 0.05 * 0.4 + 0.05 * 1.0) / (0.40 + 0.60 + 0.05 + 0.05)
     assert other.scores.final == pytest.approx(expected)
 
 
