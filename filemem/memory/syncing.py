@@ -54,8 +54,8 @@ class Batch:
         self.nodes: dict[str, Node] = {}
         self._read()
         for path in self.changes.keys() - self.nodes.keys():
-            if not store.files.exists(path):  # gone since it was listed: the next look must find it new
-                self.changes[path] = changes.Change(changes.REMOVED, path, None)
+            # Gone since it was listed, if only for a moment: the next look must find it new.
+            self.changes[path] = changes.Change(changes.REMOVED, path, None)
         self._settle()
 
     def load(self, path: str) -> Doc | None:
