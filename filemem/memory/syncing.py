@@ -195,7 +195,8 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         store.index.apply(batch.changes.values(), batch.load, head=head, progress=progress, seen=after)
     elif store.index.pending():
         store.index.fold()
-    store.index.note(head=head, folders=times, seen=None if found else after)
+    still = head == (store.repo.head() or "")  # a checkout during the look: births may be another branch's
+    store.index.note(head=head if still else "", folders=times, seen=None if found else after)
     return Look(len(found))
 
 

@@ -179,7 +179,7 @@ def test_what_is_no_plain_file_is_skipped_with_the_reason(
         server.bind("socket.md")
     start = time.perf_counter()
     found, problems = store.scan({})
-    assert time.perf_counter() - start < 5  # a FIFO or a 10 GB file would take for ever
+    assert time.perf_counter() - start < 0.5
     assert list(found) == ["good.md"]
     assert {(p.path, p.code) for p in problems} == {
         ("decisions/link.md", "symlink"),
