@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check lint bench lock clean
+.PHONY: help demo test test-long check lint bench eval lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -36,6 +36,11 @@ check: lint $(READY)  ## the quick part: lint and the pure tests
 
 bench: $(READY)  ## print the figures of docs/figures.md
 	$(BIN)/python -m bench
+
+EVAL_SETS ?= ../shared/data/eval-dev
+
+eval: $(READY)  ## how good search is, on the retrieval sets in EVAL_SETS
+	@$(BIN)/python -m bench.relevance $(EVAL_SETS)
 
 lock:  ## renew requirements.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv

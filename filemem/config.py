@@ -7,6 +7,7 @@ user's own configuration file, the environment or flags.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -37,6 +38,7 @@ class Config:
         run_hooks: whether the repository's Git hooks run on our commits. User only.
         agent: name recorded for saves that do not say who makes them. User only.
         cache: where the index goes when the Git directory cannot be written. User only.
+        token: what every request to `serve --http` must carry; required off loopback. User only.
     """
 
     store: str = "memory"
@@ -46,6 +48,7 @@ class Config:
     run_hooks: bool = False
     agent: str = ""
     cache: Path = field(default_factory=lambda: user_folder("cache", os.environ))
+    token: str = field(default="", repr=False)
 
 
 def load(work_tree: Path, environment: Mapping[str, str] | None = None, user_file: Path | None = None) -> Config:
@@ -81,6 +84,20 @@ def user_folder(kind: str, environment: Mapping[str, str]) -> Path:
         return Path({"config": platformdirs.user_config_dir, "cache": platformdirs.user_cache_dir}[kind]("filemem"))
     stated = Path(environment.get(f"XDG_{kind.upper()}_HOME", ""))
     return (stated if stated.is_absolute() else Path.home() / f".{kind}") / "filemem"
+
+
+def powermem_user(environment: Mapping[str, str] | None = None) -> str:
+    """The user that powermem's own settings file names, for those who come from it; empty where there is none."""
+    environment = os.environ if environment is None else environment
+    stated = environment.get("POWERMEM_DIR", "")
+    path = (Path(stated) if stated else Path.home() / ".powermem") / "config.json"
+    try:
+        with path.open("rb") as file:
+            value = json.loads(file.read(MAX_FILE))
+    except (OSError, ValueError, RecursionError):
+        return ""
+    found = value.get("user_id") if isinstance(value, dict) else None
+    return found if isinstance(found, str) and found.isprintable() and len(found) <= 200 else ""
 
 
 def store_path(text: object) -> str:
@@ -133,6 +150,7 @@ _USER: _Readers = {
     "run_hooks": _flag,
     "agent": _text,
     "cache": lambda value: Path(_text(value)).expanduser(),
+    "token": _text,
 }
 _SPELLING = {"commit": "policy"}  # in files the table is written [commit]
 

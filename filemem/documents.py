@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from filemem import chain, query
 from filemem.record import DECISION, Edge, Record, short_id, topic_key
 
 Resolve = Callable[[str], str | None]  # a reference as written -> the id of a record, where one is meant
+
+
+_topic_key = lru_cache(maxsize=2048)(topic_key)  # a node is asked for its key over and over
 
 
 class Doc(NamedTuple):
@@ -95,7 +99,7 @@ class Node(NamedTuple):
     @property
     def key(self) -> str:
         """The topic's identity; empty where none is stated."""
-        return topic_key(self.topic) if self.stated else ""
+        return _topic_key(self.topic) if self.stated else ""
 
     def values(self, field: str) -> tuple[str, ...]:
         """The exact terms of a field that decide which decisions belong together, as the index would have them."""
@@ -110,18 +114,19 @@ class Node(NamedTuple):
 
     def dumps(self) -> str:
         """Write the node as JSON."""
-        return json.dumps({**self._asdict(), "birth": self.birth._asdict()}, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(self, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def loads(cls, text: str) -> Node:
         """Read a node from JSON written by `dumps`."""
-        value = json.loads(text)
-        for name in ("superseded_by", "open"):
-            value[name] = tuple(value[name])
-        value["supersedes"] = None if value["supersedes"] is None else tuple(value["supersedes"])
-        value["edges"] = tuple((kind, target, reason) for kind, target, reason in value["edges"])
-        value["birth"] = Birth(**value["birth"])
-        return cls(**value)
+        node = cls._make(json.loads(text))
+        return node._replace(
+            supersedes=None if node.supersedes is None else tuple(node.supersedes),
+            superseded_by=tuple(node.superseded_by),
+            edges=tuple((kind, target, reason) for kind, target, reason in node.edges),
+            birth=Birth(*node.birth),
+            open=tuple(node.open),
+        )
 
 
 def node_of(record: Record, birth: Birth, resolve: Resolve) -> Node:
@@ -185,6 +190,7 @@ def doc_of(record: Record, blob: str, node: Node) -> Doc:
     """Say what the index should know about a record."""
     body = "\n\n".join(part for part in _body(record) if part)
     analysed = f"{record.title}\n{body}"
+    topic = record.topic if record.topic_stated else ""  # else it is the title, which would count twice
     return Doc(
         path=record.path,
         blob=blob,
@@ -193,7 +199,7 @@ def doc_of(record: Record, blob: str, node: Node) -> Doc:
         created=node.created,
         terms={name: values for name, values in _terms(record, node).items() if values},
         title=record.title,
-        topic=" ".join(part for part in (record.topic, query.split_identifiers(record.topic)) if part),
+        topic=" ".join(part for part in (topic, query.split_identifiers(topic)) if part),
         body=f"{body}\n\n{query.split_identifiers(analysed)}",
         passages=query.passages(record.title, body),
         node=node.dumps(),

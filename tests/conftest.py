@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the marker that links a test to entries of tests/requirements."""
+    config.addinivalue_line("markers", "requirement(*ids): the requirements of tests/requirements that a test shows")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """HOME and its relatives point to an empty folder; what Git or filemem read from the environment is gone."""

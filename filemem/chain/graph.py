@@ -90,6 +90,7 @@ class Graph(NamedTuple):
     demoters: Mapping[str, tuple[str, ...]]
     ends: Mapping[str, tuple[str, ...]]
     problems: tuple[Flaw, ...]
+    given_up: Mapping[str, tuple[str, ...]] = {}
 
     def chain(self, topic: str, /) -> Chain:
         """Return the chain of a topic key."""
@@ -106,6 +107,10 @@ class Graph(NamedTuple):
     def superseded_by(self, node: str, /) -> tuple[str, ...]:
         """Return the direct successors that demote this decision, oldest first."""
         return self.demoters.get(node, ())
+
+    def followed_by(self, node: str, /) -> tuple[str, ...]:
+        """Return what comes after this decision: what demotes it, else the proposal for which it was given up."""
+        return self.superseded_by(node) or self.given_up.get(node, ())
 
     def predecessors(self, node: str, /) -> tuple[str, ...]:
         """Return what this decision replaces (or would replace, where it is only proposed), oldest first."""

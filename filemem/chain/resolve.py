@@ -68,7 +68,7 @@ def resolve(
         *(Flaw(new, "supersedes-itself", "warning", ITSELF) for new, olds in stated.items() if new in olds),
         *(_leads_nowhere(each, each.reference in known_removed) for each in gone),
     ]
-    return _graph(order, _joined(replaces, implied, bridged), implied, tuple(sorted(problems)))
+    return _graph(order, _joined(replaces, implied, bridged), implied, tuple(sorted(problems)), _given_up(known))
 
 
 class _Gone(NamedTuple):
@@ -99,6 +99,17 @@ def _stated(known: Mapping[str, Node]) -> tuple[dict[str, set[str]], list[_Gone]
                     new, old = (node.id, other) if key == "supersedes" else (other, node.id)
                     stated[new].add(old)
     return stated, gone
+
+
+def _given_up(known: Mapping[str, Node]) -> dict[str, set[str]]:
+    """Return the proposed decisions that a deprecated one names as its successors; they demote nobody."""
+    names = {name: node.id for node in reversed(list(known.values())) for name in (node.first_path, node.path, node.id)}
+    found: dict[str, set[str]] = defaultdict(set)
+    for node in known.values():
+        if node.demoted_by and node.status == "deprecated":
+            named = {names.get(reference, "") for reference in node.demoted_by} - {"", node.id}
+            found[node.id].update(new for new in named if known[new].status == "proposed")
+    return found
 
 
 def _circles(edges: Edges) -> dict[str, set[str]]:
@@ -228,7 +239,13 @@ def _joined(*parts: Edges) -> dict[str, set[str]]:
     return whole
 
 
-def _graph(order: Sequence[Node], replaces: Edges, implied: Collection[str], problems: tuple[Flaw, ...]) -> Graph:
+def _graph(
+    order: Sequence[Node],
+    replaces: Edges,
+    implied: Collection[str],
+    problems: tuple[Flaw, ...],
+    given_up: Edges,
+) -> Graph:
     """Write everything down in both directions and in the one order."""
     nodes = {node.id: node for node in order}
     predecessors: dict[str, list[str]] = defaultdict(list)
@@ -241,8 +258,9 @@ def _graph(order: Sequence[Node], replaces: Edges, implied: Collection[str], pro
         for old_id in olds if nodes[new].demotes else ():
             demoters[old_id].append(new)
     ends = _ends(order, demoters)
+    told = {old: tuple(node for node in nodes if node in news) for old, news in given_up.items() if news}
     return Graph(
-        nodes, _chains(order, implied, demoters, ends), _frozen(predecessors), _frozen(demoters), ends, problems
+        nodes, _chains(order, implied, demoters, ends), _frozen(predecessors), _frozen(demoters), ends, problems, told
     )
 
 

@@ -1,7 +1,8 @@
 """The command line, and the place where everything is wired together.
 
 Command bodies import what they use, so that `--help` and a keyword search pay for nothing else. Data goes to stdout,
-everything for the eye to stderr; every command that prints data has `--json`, the same object that MCP answers.
+everything for the eye to stderr; every command that prints data has `--json`, the same object that MCP answers, a
+failure included.
 """
 
 from __future__ import annotations
@@ -32,6 +33,21 @@ class Project:
         self.folder = folder
         self.store = store
 
+    def from_top(self, path: str, work_tree: Path) -> str:
+        """Name a file as records do, from the top of the work tree; `path` is relative to the folder, as with Git.
+
+        Raises:
+            BadInput: it lies outside the work tree.
+        """
+        named = Path(os.path.normpath(self.folder.resolve() / path))
+        if not named.is_relative_to(work_tree):
+            raise BadInput(f"{path} lies outside the work tree {work_tree}", "name a file of the project", field="path")
+        return named.relative_to(work_tree).as_posix()
+
+    def reference(self, text: str, work_tree: Path) -> str:
+        """What names a record: an id as it is, a file that exists here as records name it."""
+        return self.from_top(text, work_tree) if text.endswith(".md") and (self.folder / text).is_file() else text
+
     @contextmanager
     def memory(self) -> Iterator[Memory]:
         """Open the memory of this project, and close it at the end."""
@@ -46,6 +62,11 @@ class Project:
 
 pass_project = click.make_pass_decorator(Project)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+
+
+def many(*names: str, help: str) -> Callable[[Any], Any]:  # noqa: A002  click's word
+    """An option that may be given several times, and says so."""
+    return click.option(*names, multiple=True, help=f"{help} May be repeated.")
 
 
 class Bar:
@@ -75,7 +96,9 @@ def emit(payload: Mapping[str, Any], as_json: bool, show: Callable[[Mapping[str,
     """Print an answer: as JSON, or as `show` words it."""
     import json
 
-    click.echo(json.dumps(payload, ensure_ascii=False, indent=2) if as_json else show(payload))
+    from filemem.cli.show import plain
+
+    click.echo(json.dumps(payload, ensure_ascii=False, indent=2) if as_json else show(plain(payload)))
 
 
 class Commands(click.Group):
@@ -132,6 +155,9 @@ def main() -> None:
     except FilememError as error:
         _tell(error)
         code = EXIT_CODES.get(type(error), CRASH)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        code = error.exit_code
     except click.ClickException as error:
         context = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "filemem"
         _tell(BadInput(error.format_message(), f"{context} --help tells what it takes"))
@@ -147,6 +173,16 @@ def main() -> None:
 
 
 def _tell(error: FilememError) -> None:
+    """Say what went wrong: to the eye on stderr; where JSON was asked for, as the object that MCP answers on stdout."""
+    from filemem.cli.show import plain
+
+    if "--json" in sys.argv[1:]:
+        import json
+
+        from filemem.dialects import envelope
+
+        click.echo(json.dumps(envelope(error), ensure_ascii=False, indent=2))
+    error.message, error.hint = plain(error.message), plain(error.hint)
     click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True)
     if error.hint:
         click.echo(click.style("hint: ", fg="yellow") + error.hint, err=True)
@@ -158,5 +194,5 @@ def _crash() -> int:
     from filemem.report import crash_report
 
     path = crash_report(traceback.format_exc(), sys.argv)
-    click.echo(f"error: a defect in filemem, not in what you did; nothing more was written\nreport: {path}", err=True)
+    _tell(FilememError("a defect in filemem, not in what you did; nothing more was written", f"the report: {path}"))
     return CRASH

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from filemem.cli import Project, as_json, emit, pass_project, show
+from filemem.cli import Project, as_json, emit, many, pass_project
 from filemem.errors import BadInput
 
 if TYPE_CHECKING:
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 @as_json
 @pass_project
 def init(project: Project, as_json: bool, dry_run: bool) -> None:
-    """Write what a project needs: memory/README.md, an entry in .mcp.json, a block in AGENTS.md.
+    """Set a project up, or show how.
 
-    Makes a Git repository where there is none. Merges with what is there, never overwrites; may be run again.
+    Writes memory/README.md, an entry in .mcp.json and a block in AGENTS.md. Makes a Git repository where there is none.
+    Merges with what is there, never overwrites; may be run again.
     Nothing is staged or committed.
 
     \b
     Example:
       filemem init --dry-run
     """
-    from filemem.cli import setup
+    from filemem.cli import setup, show
 
     emit(setup.run(project.folder, project.store, dry_run=dry_run), as_json, show.plan)
 
@@ -37,7 +38,9 @@ def init(project: Project, as_json: bool, dry_run: bool) -> None:
 @as_json
 @click.pass_context
 def check(ctx: click.Context, as_json: bool, paths: tuple[str, ...]) -> None:
-    """Report what is wrong with the records, one line each: path:line: code message.
+    """Report what is wrong with the records. One line each: path:line: code message.
+
+    PATHS are files or folders, relative to the current folder or to the store.
 
     Exit status: 0 clean (hints do not count), 1 problems found.
 
@@ -45,10 +48,14 @@ def check(ctx: click.Context, as_json: bool, paths: tuple[str, ...]) -> None:
     Example:
       filemem check
     """
+    from filemem.cli import show
     from filemem.dialects import native_calls
 
     with ctx.obj.memory() as memory:
-        answer = native_calls.check(memory, {"paths": list(paths)})
+        named = [
+            ctx.obj.from_top(path, memory.work_tree) if (ctx.obj.folder / path).exists() else path for path in paths
+        ]
+        answer = native_calls.check(memory, {"paths": named})
     if answer["problems"] or as_json:
         emit(answer, as_json, show.problems)
     click.echo(show.verdict(answer), err=bool(answer["problems"]) or as_json)
@@ -66,6 +73,7 @@ def index(project: Project, as_json: bool, rebuild: bool) -> None:
     Example:
       filemem index --rebuild
     """
+    from filemem.cli import show
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
@@ -75,7 +83,7 @@ def index(project: Project, as_json: bool, rebuild: bool) -> None:
 @click.command()
 @pass_project
 def watch(project: Project) -> None:
-    """Keep the index in step with the files until interrupted. `serve` does this by itself.
+    """Keep the index in step with the files. Until interrupted; `serve` does this by itself.
 
     \b
     Example:
@@ -90,18 +98,28 @@ def watch(project: Project) -> None:
 
 @click.command()
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve MCP over HTTP at /mcp instead of stdio.")
+@click.option(
+    "--token", help="With --http: what every request must carry as bearer token. Others see it here; set FILEMEM_TOKEN."
+)
+@many("--name", "names", help="With --http: a further host name by which clients call this machine.")
 @click.option("--profile", default="native", show_default=True, help="Which tools are advertised: native.")
 @click.option("--prefix", default="", help="Put this before every tool name, for example mama_.")
 @pass_project
-def serve(project: Project, address: str | None, profile: str, prefix: str) -> None:
+def serve(
+    project: Project, address: str | None, token: str | None, names: tuple[str, ...], profile: str, prefix: str
+) -> None:
     """Serve this project's memory over MCP: stdio by default.
+
+    Over HTTP only programs of this machine may ask. An address that other machines reach needs a token; there is no
+    encryption, so put a proxy or a tunnel in front.
 
     \b
     Examples:
       filemem serve
       filemem serve --http 127.0.0.1:3847
+      FILEMEM_TOKEN=$(openssl rand -hex 32) filemem serve --http 0.0.0.0:3847 --name build.lan
     """
-    from filemem import VERSION, dialects, server
+    from filemem import VERSION, config, dialects, server
 
     advertised = dialects.profile(profile, prefix)
     opened = Serving(project)
@@ -111,7 +129,18 @@ def serve(project: Project, address: str | None, profile: str, prefix: str) -> N
     host, _, port = address.rpartition(":")
     if not port.isdigit() or not host:
         raise BadInput(f"--http takes HOST:PORT, not {address!r}", "for example 127.0.0.1:3847")
-    server.serve_http(advertised, opened.open, version=VERSION, on_crash=_report, host=host.strip("[]"), port=int(port))
+    from filemem.server.http import Access
+
+    secret = token or config.load(project.folder).token
+    server.serve_http(
+        advertised,
+        opened.open,
+        version=VERSION,
+        on_crash=_report,
+        host=host.strip("[]"),
+        port=int(port),
+        access=Access(remote=bool(secret), token=secret, names=names),
+    )
 
 
 def _report(tool: str, error: BaseException) -> None:
@@ -150,12 +179,13 @@ class Serving:
 @as_json
 @pass_project
 def status(project: Project, as_json: bool) -> None:
-    """Say how the memory stands: counts, index, what waits to be committed.
+    """Say how the memory stands. Counts, index, what waits to be committed.
 
     \b
     Example:
       filemem status
     """
+    from filemem.cli import show
     from filemem.dialects import native_calls
 
     with project.memory() as memory:

@@ -6,27 +6,27 @@ from typing import Any
 
 import click
 
-from filemem.cli import Project, as_json, emit, pass_project, show
+from filemem.cli import Project, as_json, emit, many, pass_project
 
 
 @click.command()
 @click.argument("query", nargs=-1)
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="At most so many.")
-@click.option("--type", "type", multiple=True, help="decision, checkpoint or observation.")
-@click.option("--topic", multiple=True, help="Only decisions on this topic.")
-@click.option("--tag", multiple=True, help="Only records with this tag.")
-@click.option("--outcome", multiple=True, help="Only decisions with this outcome.")
-@click.option("--status", multiple=True, help="Only decisions with this status.")
-@click.option("--agent", multiple=True, help="Only records of this agent.")
+@many("--type", "type", help="decision, checkpoint or observation.")
+@many("--topic", help="Only decisions on this topic.")
+@many("--tag", help="Only records with this tag.")
+@many("--outcome", help="Only decisions with this outcome.")
+@many("--status", help="Only decisions with this status.")
+@many("--agent", help="Only records of this agent.")
 @click.option("--since", help="Only from this day on: 2025-11-20, or an age such as 2w.")
 @click.option("--until", help="Only up to this day.")
-@click.option("--path", help="Only decisions that govern this file.")
+@click.option("--path", help="Only decisions that govern this file; relative to the current folder, as with Git.")
 @click.option("--live", is_flag=True, help="Only what holds today.")
 @click.option("--mode", type=click.Choice(["hybrid", "keyword", "vector"]), default="hybrid", show_default=True)
 @as_json
 @pass_project
 def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options: Any) -> None:
-    """Find records by meaning and by words; without a query, the newest first.
+    """Find records by meaning and by words. Without a query, the newest first.
 
     The query may hold "phrases", -words to leave out, and topic:caching tag:x type:decision outcome:failed
     agent:x status:proposed since:2w until:2025-11-20 path:src/a.py is:live.
@@ -37,10 +37,14 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
       filemem search 'redis -cluster topic:caching is:live'
       filemem search --path src/auth/jwt.ts --live
     """
+    from filemem.cli import show
     from filemem.dialects import native_calls
 
+    path = options.pop("path")
     given = {name: list(v) if isinstance(v, tuple) else v for name, v in options.items() if v not in (None, (), False)}
     with project.memory() as memory:
+        if path:
+            given["path"] = project.from_top(path, memory.work_tree)
         answer = native_calls.search(memory, {"query": " ".join(query), **given}, whole=as_json)
         emit(answer, as_json, show.hits)
 
@@ -50,16 +54,21 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
 @as_json
 @pass_project
 def history(project: Project, as_json: bool, topic_or_id: str) -> None:
-    """Tell how a topic was decided, oldest first: who, when, why, what came of it.
+    """Tell how a topic was decided, oldest first. Who, when, why, and what came of it.
+
+    Takes a topic, or a decision by id, short id, path, title, number or file name.
 
     \b
-    Example:
+    Examples:
       filemem history caching
+      filemem history "Use an LRU cache"
     """
+    from filemem.cli import show
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        emit(native_calls.history(memory, {"topic": topic_or_id}), as_json, show.history)
+        named = project.reference(topic_or_id, memory.work_tree)
+        emit(native_calls.history(memory, {"topic": named}), as_json, show.history)
 
 
 @click.command()
@@ -67,12 +76,13 @@ def history(project: Project, as_json: bool, topic_or_id: str) -> None:
 @as_json
 @pass_project
 def topics(project: Project, as_json: bool, prefix: str) -> None:
-    """List the topics, each with what holds today.
+    """List the topics, each with what holds today. Decisions that state no topic follow, by their titles.
 
     \b
     Example:
       filemem topics auth
     """
+    from filemem.cli import show
     from filemem.dialects import native_calls
 
     with project.memory() as memory:

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from filemem.cli import Commands, Project, as_json, emit, pass_project, show
+from filemem.cli import Commands, Project, as_json, emit, many, pass_project
 
 Command = Callable[..., Any]
 
 _COMMON = (
-    click.option("--tag", "tags", multiple=True, help="A tag; may be given several times."),
+    many("--tag", "tags", help="A tag."),
     click.option("--agent", help="Who saves, where it is not you: the agent's name."),
     click.option("--session", help="Name of the session this belongs to."),
     click.option("--allow-secret", is_flag=True, help="Save although it looks like a secret; the record says so."),
@@ -26,6 +26,7 @@ def _common(command: Command) -> Command:
 
 
 def _save(project: Project, kind: str, json_wanted: bool, fields: dict[str, Any]) -> None:
+    from filemem.cli import show
     from filemem.dialects import native_calls
 
     given = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, (), False)}
@@ -35,7 +36,7 @@ def _save(project: Project, kind: str, json_wanted: bool, fields: dict[str, Any]
 
 @click.group(cls=Commands)
 def save() -> None:
-    """Save a decision, a checkpoint or an observation, and commit it.
+    """Save a decision, checkpoint or observation, and commit it.
 
     \b
     Example:
@@ -44,20 +45,20 @@ def save() -> None:
 
 
 @save.command()
-@click.option("--topic", required=True, help="What it is about; a second decision on a topic supersedes the first.")
-@click.option("--decision", required=True, help="What was decided, in one sentence if it can be.")
-@click.option("--reasoning", required=True, help="Why.")
-@click.option("--rejected", multiple=True, help='An alternative and why not: "Keep Redis: one more service to run".')
+@click.option("--topic", help="What it is about; a second decision on a topic supersedes the first.  [required]")
+@click.option("--decision", help="What was decided, in one sentence if it can be.  [required]")
+@click.option("--reasoning", help="Why.  [required]")
+@many("--rejected", help='An alternative and why not: "Keep Redis: one more service to run".')
 @click.option("--confidence", type=float, help="How sure, from 0 to 1.")
 @click.option("--status", help="proposed, accepted (default), rejected or deprecated.")
 @click.option("--outcome", help="pending (default), success, partial or failed.")
 @click.option("--limitation", help="Where it does not hold.")
 @click.option("--decided-by", help="user or assistant.")
-@click.option("--affects", multiple=True, help="A path or glob of the code it governs.")
-@click.option("--supersedes", multiple=True, help="Id of a decision it replaces (default: the topic's current ones).")
-@click.option("--builds-on", multiple=True, help="Id of a decision it extends.")
-@click.option("--debates", multiple=True, help="Id of a decision it argues against.")
-@click.option("--synthesizes", multiple=True, help="Id of a decision it merges; ends a fork.")
+@many("--affects", help="A path or glob of the code it governs, from the top of the work tree.")
+@many("--supersedes", help="Id of a decision it replaces (default: the topic's current ones).")
+@many("--builds-on", help="Id of a decision it extends.")
+@many("--debates", help="Id of a decision it argues against.")
+@many("--synthesizes", help="Id of a decision it merges; ends a fork.")
 @_common
 @as_json
 @pass_project
@@ -72,9 +73,9 @@ def decision(project: Project, /, as_json: bool, **fields: Any) -> None:
 
 
 @save.command()
-@click.option("--summary", required=True, help="Where the work stands: done, and not done.")
+@click.option("--summary", help="Where the work stands: done, and not done.  [required]")
 @click.option("--next-steps", help="What to do next.")
-@click.option("--open-files", "--open-file", "open_files", multiple=True, help="A file in hand; several times.")
+@many("--open-files", "--open-file", "open_files", help="A file in hand.")
 @click.option("--branch", help="Branch it belongs to (default: the one checked out).")
 @_common
 @as_json
@@ -91,13 +92,13 @@ def checkpoint(project: Project, /, as_json: bool, **fields: Any) -> None:
 
 @save.command()
 @click.option("--title", help="One line (default: the first line of the text).")
-@click.option("--text", required=True, help="What was observed.")
+@click.option("--text", help="What was observed.  [required]")
 @click.option("--kind", help="discovery (default), bugfix, feature, refactor, change, decision, memory or context.")
 @click.option("--project", "project_name", help="Name of the project it belongs to.")
-@click.option("--fact", "--facts", "facts", multiple=True, help="One fact; several times.")
-@click.option("--concept", "--concepts", "concepts", multiple=True, help="One concept; several times.")
-@click.option("--files-read", multiple=True, help="A file that was read; several times.")
-@click.option("--files-modified", multiple=True, help="A file that was changed; several times.")
+@many("--fact", "--facts", "facts", help="One fact.")
+@many("--concept", "--concepts", "concepts", help="One concept.")
+@many("--files-read", help="A file that was read.")
+@many("--files-modified", help="A file that was changed.")
 @click.option("--visibility", help="private (never committed), department, project or public.")
 @_common
 @as_json
@@ -123,10 +124,12 @@ def get(project: Project, /, as_json: bool, ids: tuple[str, ...]) -> None:
     Example:
       filemem get k3f9w2ma
     """
+    from filemem.cli import show
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        emit(native_calls.get(memory, {"ids": list(ids)}), as_json, show.records)
+        named = [project.reference(one, memory.work_tree) for one in ids]
+        emit(native_calls.get(memory, {"ids": named}), as_json, show.records)
 
 
 @click.command()
@@ -136,7 +139,7 @@ def get(project: Project, /, as_json: bool, ids: tuple[str, ...]) -> None:
 @click.option("--status", help="proposed, accepted, rejected or deprecated.")
 @click.option("--title", help="A new heading.")
 @click.option("--text", help="New text below the heading; the old one stays in history.")
-@click.option("--tag", "tags", multiple=True, help="The tags it has from now on.")
+@many("--tag", "tags", help="A tag it has from now on; the others go.")
 @as_json
 @pass_project
 def update(project: Project, /, as_json: bool, id: str, **fields: Any) -> None:  # noqa: A002
@@ -146,11 +149,13 @@ def update(project: Project, /, as_json: bool, id: str, **fields: Any) -> None: 
     Example:
       filemem update k3f9w2ma --outcome failed --reason "evicts too early under load"
     """
+    from filemem.cli import show
     from filemem.dialects import native_calls
 
     given = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, ())}
     with project.memory() as memory:
-        emit(native_calls.update(memory, {"id": id, **given}), as_json, show.message)
+        named = project.reference(id, memory.work_tree)
+        emit(native_calls.update(memory, {"id": named, **given}), as_json, show.message)
 
 
 @click.command()
@@ -165,10 +170,11 @@ def delete(project: Project, /, as_json: bool, id: str, reason: str | None) -> N
     Example:
       filemem delete k3f9w2ma --reason "saved twice"
     """
+    from filemem.cli import show
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        given = {"id": id, "reason": reason} if reason else {"id": id}
+        given = {"id": project.reference(id, memory.work_tree), **({"reason": reason} if reason else {})}
         emit(native_calls.delete(memory, given), as_json, show.message)
 
 

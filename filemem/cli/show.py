@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,12 +11,22 @@ from typing import Any
 import click
 
 Answer = Mapping[str, Any]
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _COLOURS = {"failed": "red", "success": "green", "partial": "yellow", "rejected": "red", "proposed": "cyan"}
+
+
+def plain(value: Any) -> Any:
+    """The same value with control characters shown as escapes: what is stored must not steer a terminal."""
+    if isinstance(value, str):
+        return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), value)
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def message(answer: Answer) -> str:
     """One sentence."""
-    return _lines([answer["message"], _hint("pending", answer.get("pending"))])
+    return _lines([answer["message"], _hint("because", answer.get("pending"))])
 
 
 def saved(answer: Answer) -> str:
@@ -26,7 +38,7 @@ def saved(answer: Answer) -> str:
             f"  {answer['path']}",
             f"  {answer['id']}" + (f"  commit {commit[:10]}" if commit else ""),
             *(f"  supersedes {old}" for old in answer.get("superseded", ())),
-            _hint("not committed yet", answer.get("pending")),
+            _hint("because", answer.get("pending")),
             *(f"  similar: {near['title']} ({near['id']}): {near['hint']}" for near in answer.get("similar", ())),
         ]
     )
@@ -37,35 +49,54 @@ def hits(answer: Answer) -> str:
     head = [_hint("degraded", answer.get("degraded")), _hint("note", answer.get("note"))]
     if not answer["results"]:
         return _lines([*head, "nothing found"])
-    return _lines([*head, *(_hit(number, hit) for number, hit in enumerate(answer["results"], 1))])
+    shown = {hit["id"]: hit for hit in answer["results"]}
+    return _lines([*head, *(_hit(number, hit, shown) for number, hit in enumerate(answer["results"], 1))])
 
 
-def _hit(number: int, hit: Answer) -> str:
+def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     dead = bool(hit.get("superseded_by"))
-    labels = [hit["type"], hit.get("topic", ""), hit.get("status", "") if hit.get("status") != "accepted" else ""]
+    topic = "" if hit["title"].endswith(hit.get("topic", "")) else hit["topic"]  # a heading that serves as topic
+    labels = [hit["type"], topic, hit.get("status", "") if hit.get("status") != "accepted" else ""]
     outcome = hit.get("outcome", "") if hit.get("outcome") != "pending" else ""
     parts = " · ".join(label for label in labels if label)
     title = click.style(hit["title"], bold=not dead, dim=dead)
     rows = [f"{number:2}. {title}  {click.style(parts, dim=True)}" + (f"  {_word(outcome)}" if outcome else "")]
-    rows += [f"    {row}" for row in _wrapped(hit.get("snippet") or hit.get("text", ""), 3)]
+    rows += [f"    {row}" for row in _wrapped(hit.get("snippet") or _prose(hit.get("text", "")), 3)]
     rows += [f"    {_outcome(entry)}" for entry in hit.get("reasons", ())]
     rows += [f"    already rejected: {one}" for one in hit.get("already_rejected", ())]
     if dead:
-        rows.append(click.style(f"    superseded by {', '.join(hit['superseded_by'])}", fg="yellow"))
+        rows.append(click.style(f"    superseded by {_successors(hit, shown)}", fg="yellow"))
     rows += [f"    {hit['note']}"] if hit.get("note") else []
     rows += [f"    chain: {hit['chain']}"] if hit.get("chain") else []
-    rows += [f"    {edge['kind']}: {edge.get('title') or edge['id']}" for edge in hit.get("related", ())]
+    edges = hit.get("related", ())
+    rows += [f"    {edge['kind']}: {_title(edge, shown)}" for edge in edges]
     score = f"  score {hit['score']:.2f}" if hit["score"] else ""
     rows.append(click.style(f"    {_short(hit['id'])}  {_by(hit)}  {hit['path']}{score}", dim=True))
     return "\n".join(rows)
 
 
+def _title(edge: Answer, shown: Mapping[str, Answer]) -> str:
+    title: str = edge.get("title") or shown.get(edge["id"], {}).get("title") or edge["id"]
+    return title
+
+
+def _successors(hit: Answer, shown: Mapping[str, Answer]) -> str:
+    """What replaced a record, by title, and what to call it by: the path where the id is only made from that."""
+    known = {**shown, **{one["id"]: one for one in hit.get("successors", ())}}
+    told = []
+    for one in hit["superseded_by"]:
+        name = known[one]["path"] if one in known and one.startswith("file_") else one
+        told.append(f"{known[one]['title']} ({name})" if one in known else one)
+    return "; ".join(told)
+
+
 def records(answer: Answer) -> str:
     """Whole records."""
-    return "\n\n".join(_record(hit) for hit in answer["results"])
+    shown = {hit["id"]: hit for hit in answer["results"]}
+    return "\n\n".join(_record(hit, shown) for hit in answer["results"])
 
 
-def _record(hit: Answer) -> str:
+def _record(hit: Answer, shown: Mapping[str, Answer]) -> str:
     rows = [click.style(hit["title"], bold=True), f"{hit['id']}  {hit['path']}", _by(hit)]
     skip = {
         "id",
@@ -80,9 +111,20 @@ def _record(hit: Answer) -> str:
         "related",
         "reasons",
         "success",
+        "superseded_by",
+        "successors",
+        "highlight",
+        "note",
+        "metadata",
     }
+    if hit.get("superseded_by"):
+        rows.append(click.style(f"superseded by {_successors(hit, shown)}", fg="yellow"))
+    rows += [click.style(hit["note"], fg="yellow")] if hit.get("note") else []
+    if hit.get("heads") == hit.get("superseded_by"):
+        skip.add("heads")
     rows += [f"{key}: {_value(value)}" for key, value in hit.items() if key not in skip and value not in ("", [], None)]
-    rows += [f"{edge['kind']}: {edge['id']} ({edge['reason']})" for edge in hit.get("related", ())]
+    rows += [f"metadata: {json.dumps(hit['metadata'], ensure_ascii=False)}"] if hit.get("metadata") else []
+    rows += [_edge(edge) for edge in hit.get("related", ())]
     rows += ["", hit["decision"]] if hit.get("decision", hit["title"]) != hit["title"] else []
     rows += ["", hit["text"]] if hit.get("text") else []
     if hit.get("reasons"):
@@ -90,18 +132,26 @@ def _record(hit: Answer) -> str:
     return "\n".join(rows)
 
 
+def _edge(edge: Answer) -> str:
+    title = f"{edge['title']} ({edge['id']})" if edge.get("title") else edge["id"]
+    return f"{edge['kind']}: {title}" + (f": {edge['reason']}" if edge["reason"] not in ("", "front matter") else "")
+
+
 def history(answer: Answer) -> str:
     """A chain, oldest first."""
-    rows = [click.style(answer["topic"] or answer["heads"][0], bold=True)]
+    rows = [click.style(answer["topic"], bold=True)]
     for step in answer["chain"]:
         mark = click.style("●", fg="green") if step["id"] in answer["heads"] else "○"
         outcome = f"  {_word(step['outcome'])}" if step.get("outcome") not in (None, "", "pending") else ""
         status = f"  [{step['status']}]" if step.get("status") not in (None, "accepted") else ""
-        commit = step["commit"][:10] if step.get("commit") else "not committed"
-        who = ", ".join(filter(None, (step.get("author"), step.get("agent"))))
-        rows.append(f"{mark} {step['date'][:10]}  {step['title']}{status}{outcome}")
-        rows.append(click.style(f"    {who or 'somebody'}  {commit}  {step['id']}", dim=True))
-        rows += [f"    {row}" for row in _wrapped(step.get("reasoning", ""), 2)]
+        unknown = not step.get("commit") and bool(step.get("note"))  # a shallow clone does not have it
+        commit = step["commit"][:10] if step.get("commit") else "" if unknown else "not committed"
+        who = ", ".join(filter(None, (step.get("author"), step.get("agent")))) or ("" if unknown else "somebody")
+        name = step["path"] if step["id"].startswith("file_") else step["id"]
+        rows.append("  ".join(filter(None, (mark, step["date"][:10], f"{step['title']}{status}{outcome}"))))
+        rows.append(click.style("    " + "  ".join(filter(None, (who, commit, name))), dim=True))
+        rows += [click.style(f"    {step['note']}", fg="yellow")] if step.get("note") else []
+        rows += [f"    {row}" for row in _wrapped(_prose(step.get("reasoning", "")), 2)]
         rows += [f"    {_outcome(entry)}" for entry in step.get("reasons", ())]
         rows += [
             f"    {edit['date'][:10]} {edit['author']} {edit['commit'][:10]}: {edit['subject']}"
@@ -118,30 +168,36 @@ def history(answer: Answer) -> str:
 
 def topics(answer: Answer) -> str:
     """One line a topic."""
+    rows = [_hint("degraded", answer.get("degraded"))]
     if not answer["topics"]:
-        return "no such topics"
-    rows = []
+        return _lines([*rows, "no such topics"])
     for topic in answer["topics"]:
         forked = click.style(f"  forked ({topic['heads']} heads)", fg="red") if topic["heads"] > 1 else ""
-        count = f"{topic['decisions']} decision{'s' if topic['decisions'] != 1 else ''}"
-        rows.append(
-            f"{click.style(topic['topic'], bold=True)}  {topic.get('title') or 'nothing holds'}  ({count}){forked}"
-        )
-    return "\n".join(rows)
+        count = _count(topic["decisions"], "decision")
+        if topic["stated"]:
+            name = f"{click.style(topic['topic'], bold=True)}  {topic['title'] or 'nothing holds'}  ({count})"
+        else:
+            name = f"{click.style(topic['title'] or topic['topic'], bold=True)}  (no topic stated, {count})"
+        rows.append(f"{name}{forked}")
+    return _lines(rows)
 
 
 def problems(answer: Answer) -> str:
     """One line a problem: path:line: code message."""
     found = answer["problems"]
     rows = [f"{problem['path']}:{problem['line']}: {problem['code']} {problem['message']}" for problem in found]
-    return "\n".join(rows)
+    return "\n".join(row.replace("\n", "\\n").replace("\t", "\\t") for row in rows)
 
 
 def verdict(answer: Answer) -> str:
     """How many records were checked, and how many problems of each level there are."""
     levels = [problem["level"] for problem in answer["problems"]]
-    found = [f"{levels.count(level)} {level}s" for level in ("error", "warning", "hint") if level in levels]
-    return f"{answer['checked']} records checked: {', '.join(found) or 'clean'}"
+    found = [_count(levels.count(level), level) for level in ("error", "warning", "hint") if level in levels]
+    return f"{_count(answer['checked'], 'record')} checked: {', '.join(found) or 'clean'}"
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def plan(answer: Answer) -> str:
@@ -162,13 +218,14 @@ def status(answer: Answer) -> str:
     """How the memory stands."""
     counts, index = answer["records"], answer["index"]
     rows = [
-        f"{answer['store']}: "
-        + ", ".join(f"{counts[kind]} {kind}{'s' if counts[kind] != 1 else ''}" for kind in counts),
+        f"{answer['store']}: " + ", ".join(_count(counts[kind], kind) for kind in counts),
         f"topics: {answer['topics']}" + (f", {answer['forked']} forked" if answer["forked"] else ""),
         f"index: {index['state']}, {index['records']} records, model {index['model'] or 'none yet'}",
         f"  {index['folder']}",
     ]
-    rows += [f"pending: {op['kind']} {op['path']} for {op['age']}: {op['reason']}" for op in answer["pending"]]
+    waiting = answer["pending"]
+    rows += [f"not committed yet: {op['kind']} of {op['path']}, {op['age']} ago: {op['reason']}" for op in waiting]
+    rows += ["  what waits is committed by the first command, or by a server, once that is over"] if waiting else []
     rows += [_hint("degraded", answer.get("degraded"))]
     return _lines(rows)
 
@@ -176,7 +233,7 @@ def status(answer: Answer) -> str:
 def _by(hit: Answer) -> str:
     by = hit.get("by", {})
     who = ", ".join(filter(None, (by.get("author"), by.get("agent") or hit.get("agent"))))
-    commit = by["commit"][:10] if by.get("commit") else "not committed"
+    commit = by["commit"][:10] if by.get("commit") else "shallow" if by.get("shallow") else "not committed"
     return "  ".join(filter(None, (who, (hit.get("created") or by.get("date") or "")[:10], commit)))
 
 
@@ -195,6 +252,12 @@ def _word(word: str) -> str:
 
 def _value(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _prose(text: str) -> str:
+    from filemem.record import prose  # `--help` pays for no record
+
+    return prose(text)
 
 
 def _wrapped(text: str, rows: int) -> list[str]:

@@ -61,7 +61,7 @@ class Dialect(NamedTuple):
     Args:
         name: the profile name.
         tools: all that can be called.
-        instructions: text for the model that uses the tools; may be empty.
+        instructions: text for the model that uses the tools, their names in backquotes; may be empty.
         failure: turns an error into the dialect's own reply.
     """
 
@@ -116,7 +116,10 @@ def profile(name: str, prefix: str = "") -> Advertised:
                 "start with a letter; letters, digits, - and single _; at most 64 characters with the name",
                 field="prefix",
             )
-    return Advertised(dialect._replace(tools=tools + dialect.tools), tools)
+    told = dialect.instructions
+    for tool in dialect.tools:
+        told = told.replace(f"`{tool.name}`", f"`{prefix}{tool.name}`")
+    return Advertised(dialect._replace(tools=tools + dialect.tools, instructions=told), tools)
 
 
 def envelope(error: FilememError) -> dict[str, object]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
+    from filemem.memory.values import Name
+    from filemem.query import Hit
 
 Arguments = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -37,7 +39,7 @@ def search(memory: Memory, arguments: Arguments, *, whole: bool = False) -> Answ
     answer: Answer = {
         "success": True,
         "count": len(found.hits),
-        "results": [present.hit(hit) for hit in found.hits],
+        "results": _shown(memory, found.hits),
         **{name: value for name in ("degraded", "note") if (value := getattr(found, name))},
     }
     return answer if whole else present.within(answer, BUDGET * max(limit, LIMIT) // LIMIT)
@@ -47,7 +49,21 @@ def get(memory: Memory, arguments: Arguments) -> Answer:
     """Return whole records."""
     ids = [arguments["id"]] if "id" in arguments else []
     hits = memory.get(*ids, *arguments.get("ids", ()))
-    return {"success": True, "count": len(hits), "results": [present.hit(hit, whole=True) for hit in hits]}
+    names = _names(memory, hits)
+    results = [present.hit(hit, whole=True, edited=memory.edited(hit), names=names) for hit in hits]
+    return {"success": True, "count": len(hits), "results": results}
+
+
+def _shown(memory: Memory, hits: Sequence[Hit]) -> list[Answer]:
+    """Results of a search; where one leads to records that are not among them, these are named."""
+    names = _names(memory, hits)
+    return [present.hit(hit, names=names) for hit in hits]
+
+
+def _names(memory: Memory, hits: Sequence[Hit]) -> Mapping[str, Name]:
+    """Titles of the records that hits lead to, unless they are shown themselves."""
+    wanted = {one for hit in hits for one in (*hit.superseded_by, *(edge.target for edge in hit.related))}
+    return memory.names(wanted - {hit.record.id for hit in hits}) if wanted else {}
 
 
 def timeline(memory: Memory, arguments: Arguments) -> Answer:
@@ -59,7 +75,7 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
         "success": True,
         "anchor": found.anchor,
         "count": len(found.hits),
-        "results": [present.hit(hit) for hit in found.hits],
+        "results": _shown(memory, found.hits),
     }
     return present.within(answer, BUDGET)
 
@@ -72,7 +88,8 @@ def history(memory: Memory, arguments: Arguments) -> Answer:
 def topics(memory: Memory, arguments: Arguments) -> Answer:
     """List topics with what holds today."""
     found = memory.topics(arguments.get("prefix", ""))
-    return {"success": True, "count": len(found), "topics": [present.topic(topic) for topic in found]}
+    answer: Answer = {"success": True, "count": len(found), "topics": [present.topic(topic) for topic in found]}
+    return answer | ({"degraded": memory.degraded} if memory.degraded else {})
 
 
 def update(memory: Memory, arguments: Arguments) -> Answer:
@@ -86,7 +103,8 @@ def load_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
     if found is None:
         return {"success": True, "checkpoint": None, "message": "no checkpoint saved yet"}
     hit, note = found
-    return {"success": True, "checkpoint": present.hit(hit, whole=True), **({"note": note} if note else {})}
+    shown = present.hit(hit, whole=True, edited=memory.edited(hit))
+    return {"success": True, "checkpoint": shown, **({"note": note} if note else {})}
 
 
 def delete(memory: Memory, arguments: Arguments) -> Answer:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from filemem.record import DECISION, Outcome, Problem, Record, format_time
+from filemem.record import DECISION, Edge, Outcome, Problem, Record, format_time
 
 if TYPE_CHECKING:
-    from filemem.memory.values import History, Saved, Topic
-    from filemem.query import Hit
+    from filemem.memory.values import History, Name, Saved, Step, Topic
+    from filemem.query import Hit, Provenance
 
 Answer = dict[str, Any]
 
+_SHALLOW = "history is shallow: who wrote this, and when, is not known here; git fetch --unshallow brings it"
+_EDITED = "has uncommitted changes"
 _SHORT = 300  # characters to which a text is cut first; shorter still where the budget asks for it
 _PARTS = ("keyword", "vector", "title", "recency", "final")
 _ALWAYS = ("id", "type", "topic", "title", "path", "score", "superseded_by")
@@ -54,7 +57,7 @@ def saved(value: Saved) -> Answer:
         "success": True,
         "id": value.id,
         "type": value.type,
-        "message": value.message,
+        "message": value.message + ("; written, but not committed yet" if value.pending and not value.commit else ""),
         "path": value.path,
         "commit": value.commit,
         "pending": value.pending,
@@ -68,16 +71,26 @@ def saved(value: Saved) -> Answer:
     return _filled(answer, keep=("success", "superseded"))
 
 
-def hit(value: Hit, *, whole: bool = False) -> Answer:
-    """One result; `whole` adds the parts that only matter when one record is read."""
+def hit(
+    value: Hit, *, whole: bool = False, edited: bool = False, names: Mapping[str, Name] = MappingProxyType({})
+) -> Answer:
+    """One result.
+
+    Args:
+        value: the hit.
+        whole: add the parts that only matter when one record is read.
+        edited: its file has changes that are not committed.
+        names: title and path of other records that it leads to.
+    """
     record = value.record
+    dated = record.created is not None or not _shallow(value.provenance)
     answer: Answer = {
         "id": record.id,
         "type": record.type,
         "topic": record.topic if record.type == DECISION else "",
         "title": record.title,
         "path": value.path,
-        "created": _time(value.created),
+        "created": _time(value.created) if dated else "",
         "score": round(value.score, 4),
         "superseded_by": list(value.superseded_by),
         "decision": record.decision if record.decision != record.title else "",
@@ -89,8 +102,9 @@ def hit(value: Hit, *, whole: bool = False) -> Answer:
         "heads": list(value.heads) if len(value.heads) > 1 or value.superseded_by else [],
         "chain": value.chain,
         "more": value.more,
-        "note": _note(value),
-        "related": [{"kind": edge.kind, "id": edge.target, "reason": edge.reason} for edge in value.related],
+        "note": _note(value, edited),
+        "successors": [{"id": one, **names[one]._asdict()} for one in value.superseded_by if one in names],
+        "related": [_related(edge, names) for edge in value.related],
         "by": provenance(value),
         "snippet": value.snippet.text,
         "highlight": [list(span) for span in value.snippet.ranges],
@@ -104,6 +118,8 @@ def hit(value: Hit, *, whole: bool = False) -> Answer:
 def provenance(value: Hit) -> Answer:
     """Who wrote a record, when, in which commit."""
     by = value.provenance
+    if _shallow(by):
+        return _filled({"shallow": True, "branch": by.branch})
     date = _time(by.date) if by.date is not None else ""
     return _filled({"author": by.author, "agent": by.agent, "commit": by.commit, "date": date, "branch": by.branch})
 
@@ -134,6 +150,7 @@ def history(value: History) -> Answer:
                 "path": step.path,
                 "co_authors": list(step.people.co_authors),
                 "reviewers": list(step.people.reviewers),
+                "note": _step_note(step),
                 "revisions": [
                     {
                         "commit": r.commit,
@@ -154,6 +171,7 @@ def topic(value: Topic) -> Answer:
     """A topic with what holds today."""
     return {
         "topic": value.topic,
+        "stated": value.stated,
         "title": value.title,
         "decisions": value.decisions,
         "heads": len(value.heads),
@@ -202,7 +220,7 @@ def _cut(result: Answer, limit: int) -> Answer:
 
 
 def _shorter(name: str, value: Any, limit: int) -> Any:
-    if name in ("id", "type", "path", "created", "superseded_by", "heads", "chain", "by", "note"):
+    if name in ("id", "type", "path", "created", "superseded_by", "successors", "heads", "chain", "by", "note"):
         return value
     if name == "title":
         limit = max(limit, 100)
@@ -222,7 +240,21 @@ def _record(record: Record) -> Answer:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def _note(value: Hit) -> str:
+def _related(edge: Edge, names: Mapping[str, Name]) -> Answer:
+    title = names[edge.target].title if edge.target in names else ""
+    return _filled({"kind": edge.kind, "id": edge.target, "title": title, "reason": edge.reason}, keep=("reason",))
+
+
+def _shallow(by: Provenance) -> bool:
+    """Whether a record came before the commits that a shallow clone has: only then a commit lacks its author."""
+    return bool(by.commit) and not by.author
+
+
+def _step_note(step: Step) -> str:
+    return "; ".join([_SHALLOW] * step.shallow + [_EDITED] * step.edited)
+
+
+def _note(value: Hit, edited: bool) -> str:
     """What a reader must know before following this record."""
     record = value.record
     notes = {"proposed": "only proposed", "rejected": "rejected", "deprecated": "deprecated"}
@@ -231,8 +263,14 @@ def _note(value: Hit) -> str:
         words.append(f"contested: {len(value.heads)} decisions on this topic hold at once")
     if value.brought_in:
         words.append("holds today for a decision that was found")
-    if not value.provenance.commit:
+    if record.visibility == "private":
+        words.append("private: never committed")
+    elif not value.provenance.commit:
         words.append("not committed yet")
+    elif _shallow(value.provenance):
+        words.append(_SHALLOW)
+    if edited:
+        words.append(_EDITED)
     return "; ".join(words)
 
 

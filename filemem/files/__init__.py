@@ -108,14 +108,20 @@ class Files:
                         found[path] = Entry(entry.blob, entry.size) if young else entry
         return found, problems
 
-    def folder_times(self) -> dict[str, int]:
-        """The time of every folder of the store in nanoseconds, for `changed_folders`; "" is the store itself."""
+    def folder_times(self, before: Mapping[str, int] | None = None) -> dict[str, int]:
+        """The time of every folder of the store in nanoseconds; "" is the store itself.
+
+        Args:
+            before: an earlier answer. A folder whose time is still the same has no new folders, so it is not listed.
+        """
         start = time.time_ns()
-        times: dict[str, int] = {}
-        for folder, _ in self._walk(None, set(), []):
+        known = before or {}
+        changed = self.changed_folders(known)
+        times = {folder: seen for folder, seen in known.items() if folder not in changed}
+        for folder, _ in self._walk(changed if known else None, set(known), []):
             with contextlib.suppress(OSError):
-                changed = os.lstat(f"{self.root}/{folder}").st_mtime_ns
-                times[folder] = -1 if changed > start - CLOCK_TICK else changed
+                written = os.lstat(f"{self.root}/{folder}").st_mtime_ns
+                times[folder] = -1 if written > start - CLOCK_TICK else written
         return times
 
     def changed_folders(self, before: Mapping[str, int]) -> set[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from functools import lru_cache
 
 from filemem.errors import BadInput
 
@@ -53,7 +54,7 @@ def is_private(path: str) -> bool:
 def _bad_path(path: str, parts: tuple[str, ...]) -> str:
     if not path or path.startswith("/") or "\\" in path or re.match(r"[A-Za-z]:", path):
         return "is not a relative path with /"
-    if any(unicodedata.category(c) in _CONTROL for c in path):
+    if not path.isprintable() and any(unicodedata.category(c) in _CONTROL for c in path):
         return "holds control characters"
     if any(part in ("", ".", "..") for part in parts):
         return "leaves the store or has empty parts"
@@ -70,6 +71,7 @@ def _bad_new_path(parts: tuple[str, ...]) -> str:
     return ""
 
 
+@lru_cache(maxsize=4096)  # paths share their folders
 def _is_git(part: str) -> bool:
     visible = "".join(c for c in unicodedata.normalize("NFKC", part) if unicodedata.category(c) != "Cf")
     plain = visible.split(":")[0].casefold().rstrip(". ")

@@ -16,16 +16,16 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from filemem.changes import ADDED, Change, Entry, Manifest
-from filemem.documents import TERM_FIELDS, Doc
+from filemem.documents import TERM_FIELDS, Birth, Doc, Node
 from filemem.errors import Locked
-from filemem.index import generation, manifest, notes, pending
+from filemem.index import generation, kept, manifest, pending
 from filemem.index.embed import BundledModel, ConfiguredModel, Embedder, ModelUnavailable
 from filemem.index.fresh import Fresh, latest
 from filemem.index.generation import WORDS, Generation, IndexDamaged
 from filemem.index.keyword import READING, Words, analyze
 from filemem.index.lock import WriterLock
 from filemem.index.meaning import Meaning
-from filemem.index.notes import Notes
+from filemem.index.notes import Notebook, Notes
 from filemem.index.values import Candidate, Found, Scope
 from filemem.index.view import View
 from filemem.query import Filter, Terms
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 __all__ = ["Candidate", "Embedder", "Found", "Index", "IndexDamaged", "ModelUnavailable", "embedder"]
 
 _LAYOUT = 1  # of the files; the rest of the format follows from how texts are read
-FORMAT = f"{_LAYOUT}.{zlib.crc32(repr((READING, TERM_FIELDS)).encode()):08x}"
+_SHAPES = (Doc._fields, Node._fields, Birth._fields, TERM_FIELDS)
+FORMAT = f"{_LAYOUT}.{zlib.crc32(repr((READING, _SHAPES)).encode()):08x}"
+MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little
+LONG_WAITING = 2 * 10**9  # nanoseconds; the same
 _DAY = 86_400 * 10**9  # nanoseconds
 
 
@@ -66,8 +69,9 @@ class Index:
         self.root = root
         self._clock = clock
         self._meaning = Meaning(model)
-        self._fresh = Fresh(root, partial(pending.read, analyze=analyze), clock)
+        self._fresh = Fresh(root, partial(pending.read, analyze=analyze), FORMAT, clock)
         self._lock = WriterLock(root)
+        self._notes = Notebook(root)
         self._reading, self._changing = RLock(), RLock()  # a search does not wait for a rebuild
         self._known: set[tuple[str, int, int]] = set()
         self._view: View | None = None
@@ -112,12 +116,12 @@ class Index:
     @property
     def head(self) -> str:
         """Where HEAD was by the last `apply` or `note`."""
-        return notes.read(self.root).head
+        return self._notes.read().head
 
     @property
-    def folders(self) -> dict[str, int]:
+    def folders(self) -> Mapping[str, int]:
         """The folders' times by the last `note`."""
-        return dict(notes.read(self.root).folders)
+        return self._notes.read().folders
 
     def manifest(self) -> dict[str, Entry]:
         """Return what the index was built from, what is pending included: path -> entry.
@@ -136,6 +140,17 @@ class Index:
     def pending(self) -> int:
         """Return how many saves wait to be folded in."""
         return len(self._now().items)
+
+    def waiting(self) -> dict[str, str | None]:
+        """Return what waits to be folded in: path -> blob id, None for what was removed."""
+        last = latest(self._now().items)
+        return {path: item.pending.doc.blob if item.pending else None for path, item in last.items()}
+
+    @property
+    def crowded(self) -> bool:
+        """Whether what waits should be folded in now: it is much, or the first of it has waited for long."""
+        items = self._now().items
+        return len(items) >= MANY_WAITING or any(self._clock() - item.saved > LONG_WAITING for item in items[:1])
 
     def verify(self) -> list[str]:
         """Compare every file in use with its checksum; return what is wrong."""
@@ -215,6 +230,33 @@ class Index:
             self._make(changes, load, progress, {}, anew=True)
             self._remember(Notes(head or self.head, self.folders))
 
+    def keeps(self, head: str) -> bool:
+        """Whether a generation is kept for a commit."""
+        return bool(head) and kept.place(self.root, head).is_dir()
+
+    def turn_to(self, head: str) -> bool:
+        """Keep the generation in use for the HEAD it was right for, and go on from the one that is kept for another.
+
+        Args:
+            head: where HEAD is now.
+
+        Returns:
+            Whether one was kept. It is right for that commit; a look at the files must tell what else has changed.
+
+        Raises:
+            Locked: another process is the writer.
+            BrokenStore: the folder can not be written.
+        """
+        with self._writing():
+            current, left = self._now().generation, self.head
+            if self._blank or current is None or not left or not head:
+                return False
+            kept.keep(self.root, current, left)
+            found = kept.take_up(self.root, current, head, FORMAT)
+            if found:
+                self._remember(Notes(head))
+            return found
+
     def reset(self) -> None:
         """Answer as if nothing was built, and build anew at the next `apply`: for an index that is damaged."""
         with self._reading:
@@ -250,6 +292,7 @@ class Index:
         dead: Collection[str] = (),
         alive: Collection[str] = (),
         exclude_paths: Collection[str] = (),
+        most: int | None = None,
     ) -> Found:
         """Return the best documents for a query, in no order: the best by words and the best by meaning.
 
@@ -260,12 +303,13 @@ class Index:
             mode: hybrid, keyword or vector.
             dead, alive: ids whose liveness the caller knows better; they count where `wanted.live`.
             exclude_paths: documents to leave out.
+            most: return only this many, the best by words and meaning together.
 
         Raises:
             IndexDamaged: see `reset`.
         """
         scope = Scope(wanted or Filter(), frozenset(exclude_paths), frozenset(dead), frozenset(alive))
-        return self._now().candidates(terms, scope, depth, mode)
+        return self._now().candidates(terms, scope, depth, mode, most)
 
     def newest(
         self,
@@ -379,8 +423,8 @@ class Index:
         return len(view.items)
 
     def _remember(self, new: Notes) -> None:
-        if new != notes.read(self.root):
-            notes.write(self.root, new)
+        if new != self._notes.read():
+            self._notes.write(new)
 
 
 def _nothing(_path: str) -> None:

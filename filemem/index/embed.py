@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from filemem.errors import FilememError
 
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     Floats = npt.NDArray[np.float32]
+    Integers = npt.NDArray[np.int64]
 
-BUNDLED = "static-128.1"  # renamed whenever the files in filemem/model change
+BUNDLED = "static-128.2"  # renamed whenever the files in filemem/model change, or what is kept of a text
 _SHIPPED = Path(__file__).parents[1] / "model"  # importlib.resources takes 60 ms to say the same
 _LONGEST_HEADER = 1 << 20  # bytes
+_STRIPE = 4096  # rows looked at together
+_MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 _HEADER_LENGTH = 8  # bytes: a little-endian integer, then that much JSON, then the arrays
 
 
@@ -34,7 +37,7 @@ class ModelUnavailable(FilememError):
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors."""
+    """Turns texts into vectors; one that can also tell the words of a text is a `BundledModel`."""
 
     @property
     def name(self) -> str:
@@ -76,9 +79,52 @@ class BundledModel:
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """See `Embedder`."""
+        return self._table().encode(texts)[0]
+
+    def read(self, texts: Sequence[str]) -> tuple[Floats, Tokens]:
+        """Return what `encode` returns, and the tokens of each text."""
+        return self._table().encode(texts)
+
+    def wording(self, words: Mapping[str, float]) -> Wording:
+        """Make the words of a query ready to be looked for, one by one, among the tokens of texts.
+
+        Args:
+            words: each with its weight.
+        """
+        return self._table().wording(words)
+
+    def _table(self) -> _Table:
         if self._loaded is None:
             self._loaded = _Table.load(self._folder)
-        return self._loaded.encode(texts)
+        return self._loaded
+
+
+class Tokens(NamedTuple):
+    """The tokens of some texts, one text after the other, and how many each has."""
+
+    ids: npt.NDArray[np.uint16]
+    counts: Integers
+
+
+class Wording(NamedTuple):
+    """The tokens of a query.
+
+    Args:
+        rows: the vector of each, of length 1.
+        weights: how much each counts; together 1, or no tokens at all.
+        table, lengths: the vectors of all tokens, and how long they are.
+    """
+
+    rows: Floats
+    weights: Floats
+    table: npt.NDArray[np.int8]
+    lengths: Floats
+
+    def nearness(self, ids: Integers) -> Floats:
+        """Return for each of some tokens (rows) its cosine to each token of the query (columns)."""
+        near: Floats = self.table[ids].astype("float32") @ self.rows.T
+        near /= self.lengths[ids, None]
+        return near
 
 
 class ConfiguredModel:
@@ -143,15 +189,15 @@ class _Table:
     """A loaded static model.
 
     Args:
+        tokenizer: cuts text into tokens.
         rows: one int8 vector per token, in a file map.
-        weights: what each row is to be multiplied by.
-        unknown: token that stands for no known word and has no vector.
+        weights: what each row is to be multiplied by; 0 for the token that stands for no known word.
     """
 
     tokenizer: Tokenizer
     rows: npt.NDArray[np.int8]
     weights: Floats
-    unknown: int | None = field(default=None)
+    lengths: Floats | None = None
 
     @classmethod
     def load(cls, folder: Path) -> _Table:
@@ -180,18 +226,41 @@ class _Table:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         weights = array("weights", np.float16).astype(np.float32)
-        return cls(tokenizer, array("embeddings", np.int8), weights, tokenizer.token_to_id("[UNK]"))
+        unknown = tokenizer.token_to_id("[UNK]")
+        if unknown is not None:
+            weights[unknown] = 0.0
+        return cls(tokenizer, array("embeddings", np.int8), weights)
 
-    def encode(self, texts: Sequence[str]) -> Floats:
+    def encode(self, texts: Sequence[str]) -> tuple[Floats, Tokens]:
+        """Add up the vectors of each text's tokens."""
         import numpy as np
 
         out = np.zeros((len(texts), self.rows.shape[1]), dtype=np.float32)
+        read = [np.zeros(0, dtype=np.int64)]
         for at, encoding in enumerate(self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)):
             ids = np.array(encoding.ids, dtype=np.int64)
-            if self.unknown is not None:
-                ids = ids[ids != self.unknown]
             total = self.weights[ids] @ self.rows[ids].astype(np.float32)
             length = float(np.sqrt(total @ total))
             if length > 0:
                 out[at] = total / length
-        return out
+            read.append(ids)
+        counts = np.array([len(ids) for ids in read[1:]], dtype=np.int64)
+        return out, Tokens(np.concatenate(read).astype(np.uint16), counts)
+
+    def wording(self, words: Mapping[str, float]) -> Wording:
+        """See `BundledModel.wording`; of a token in several words the heaviest counts."""
+        import numpy as np
+
+        found: dict[int, float] = {}
+        for word, weight in words.items():
+            for token in self.tokenizer.encode(word, add_special_tokens=False).ids:
+                found[token] = max(found.get(token, 0.0), weight * float(self.weights[token]))
+        heaviest = sorted((token for token in found if found[token] > 0), key=found.__getitem__, reverse=True)
+        ids = np.array(heaviest[:_MOST_TOKENS], dtype=np.int64)
+        weights = np.array([found[token] for token in ids.tolist()], dtype=np.float32)
+        rows = self.rows[ids].astype(np.float32)
+        if self.lengths is None:
+            parts = (self.rows[at : at + _STRIPE].astype(np.float32) for at in range(0, len(self.rows), _STRIPE))
+            self.lengths = np.maximum(np.sqrt(np.concatenate([(part**2).sum(axis=1) for part in parts])), 1e-9)
+        rows /= self.lengths[ids, None]
+        return Wording(rows, weights / (weights.sum() if len(ids) else 1.0), self.rows, self.lengths)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from filemem.changes import Entry
 from filemem.documents import Doc
-from filemem.index.generation import prepare, unwritable, write_durably
+from filemem.index.generation import prepare, replace_file, unwritable
 from filemem.index.pending import Pending
 
 _FOLDER, _SUFFIX = "fresh", ".json"
@@ -29,6 +29,11 @@ class Item(NamedTuple):
     pending: Pending | None
     entry: Entry | None
 
+    @property
+    def saved(self) -> int:
+        """When it was saved, in nanoseconds since 1970."""
+        return int(self.name.partition("-")[0])
+
 
 class Fresh:
     """The fresh folder of an index, as this process knows it.
@@ -36,11 +41,14 @@ class Fresh:
     Args:
         root: the index folder.
         read: makes a pending record of a document.
+        made_by: how documents are written; entries of another version show nothing.
         clock: nanoseconds since 1970.
     """
 
-    def __init__(self, root: Path, read: Callable[[Doc], Pending], clock: Callable[[], int] = time.time_ns) -> None:
-        self._root, self._folder = root, root / _FOLDER
+    def __init__(
+        self, root: Path, read: Callable[[Doc], Pending], made_by: str, clock: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._root, self._folder, self._made_by = root, root / _FOLDER, made_by
         self._read, self._clock = read, clock
         self._seen: tuple[int, bool] = (-1, False)  # time of the folder, and whether it was old enough to be trusted
         self._items: dict[str, Item] = {}
@@ -52,14 +60,15 @@ class Fresh:
         Raises:
             BrokenStore: the index folder can not be written.
         """
-        body = json.dumps({"path": path, "doc": doc and doc._asdict(), "entry": entry and entry._asdict()}).encode()
+        told = {"made_by": self._made_by, "path": path, "doc": doc and doc._asdict(), "entry": entry and entry._asdict()}
+        body = json.dumps(told).encode()
         newest = max((int(name.partition("-")[0]) for name in self._items), default=0)
         self._last = max(self._clock(), self._last + 1, newest + 1)
         name = f"{self._last:020d}-{os.urandom(4).hex()}{_SUFFIX}"
         try:
             prepare(self._root)
             self._folder.mkdir(exist_ok=True)
-            write_durably(self._folder / name, b"%08x\n" % zlib.crc32(body) + body)
+            replace_file(self._folder / name, b"%08x\n" % zlib.crc32(body) + body)
         except OSError as error:
             raise unwritable(self._root, error) from error
 
@@ -93,8 +102,8 @@ class Fresh:
         self._seen = (-1, False)
 
     def _load(self, name: str) -> Item | None:
-        """Read an entry; None where it was just folded. A damaged one shows nothing: the file itself is still there,
-        and the next look at the store finds it."""
+        """Read an entry; None where it was just folded. One that is damaged or of another version shows nothing: the
+        file itself is still there, and the next look at the store finds it."""
         try:
             crc, _, body = (self._folder / name).read_bytes().partition(b"\n")
         except FileNotFoundError:
@@ -102,6 +111,8 @@ class Fresh:
         if crc != b"%08x" % zlib.crc32(body):
             return Item(name, "", None, None)
         found = json.loads(body)
+        if found.get("made_by") != self._made_by:
+            return Item(name, "", None, None)
         doc = _doc(found["doc"]) if found["doc"] else None
         entry = Entry(**found["entry"]) if found["entry"] else None
         return Item(name, found["path"], self._read(doc) if doc else None, entry)

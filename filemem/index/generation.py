@@ -29,6 +29,7 @@ deleted at any time; the next `filemem` command makes it again.
 CURRENT       the generation in use
 g0000000001/  a generation: words/ (Tantivy), vectors/, entries (what it was made from), seal.json (checksums)
 fresh/        records that were saved but are not yet part of a generation
+kept/         what was in use at commits that HEAD has left, for when it comes back to them
 lock          held by the process that writes
 """
 
@@ -133,7 +134,7 @@ def load(root: Path, opener: Callable[[Generation], _T]) -> _T | None:
     name = current(root)
     while name:
         try:
-            return opener(Generation(root / name, _read_seal(root / name / _SEAL)))
+            return opener(opened(root / name))
         except IndexDamaged:
             newer = current(root)
             if newer == name:
@@ -175,11 +176,26 @@ def stage(root: Path, base: Generation | None, parts: Iterable[str]) -> Path:
     return target
 
 
-def publish(root: Path, staged: Path, base: Generation | None, seal: Seal) -> Generation:
+def seal(folder: Path, about: Seal) -> None:
+    """Write what is known of a generation into its folder."""
+    body = json.dumps(about._asdict(), ensure_ascii=False).encode()
+    write_durably(folder / _SEAL, b"%08x\n" % zlib.crc32(body) + body)
+
+
+def opened(folder: Path) -> Generation:
+    """Return the generation in a folder, nothing of it compared.
+
+    Raises:
+        IndexDamaged: there is none, or its seal is unreadable.
+    """
+    return Generation(folder, _read_seal(folder / _SEAL))
+
+
+def publish(root: Path, staged: Path, base: Generation | None, about: Seal) -> Generation:
     """Seal the staged folder, make it the one in use, and delete all but it and its predecessor.
 
     Args:
-        seal: everything but `files`, save for an entry of the entries log (its counting part).
+        about: everything but `files`, save for an entry of the entries log (its counting part).
     """
     try:
         old = current(root)
@@ -187,9 +203,8 @@ def publish(root: Path, staged: Path, base: Generation | None, seal: Seal) -> Ge
         old = ""
     number = 1 + max((int(name[1:]) for name in _listed(root) if _NAME.fullmatch(name)), default=0)
     name = f"g{number:010d}"
-    sealed = seal._replace(files={**_checksums(staged, base), **seal.files})
-    body = json.dumps(sealed._asdict(), ensure_ascii=False).encode()
-    write_durably(staged / _SEAL, b"%08x\n" % zlib.crc32(body) + body)
+    sealed = about._replace(files={**_checksums(staged, base), **about.files})
+    seal(staged, sealed)
     for part in (WORDS, VECTORS, "."):
         sync_folder(staged / part)
     staged.rename(root / name)
@@ -229,15 +244,24 @@ def checksum(path: Path, size: int = -1) -> tuple[int, int]:
     return length, crc
 
 
-def write_durably(path: Path, data: bytes, fsync: Callable[[int], None] = os.fsync) -> None:
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file at once; a power cut may leave a torn one, so it holds a checksum and what it says can be lost."""
+    _replace(path, data, lambda _: None)
+
+
+def write_durably(path: Path, data: bytes) -> None:
     """Replace a file so that a crash at any moment leaves the old or the new one."""
+    _replace(path, data, os.fsync)
+    sync_folder(path.parent)
+
+
+def _replace(path: Path, data: bytes, settle: Callable[[int], None]) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     with temporary.open("wb") as file:
         file.write(data)
         file.flush()
-        fsync(file.fileno())
+        settle(file.fileno())
     temporary.replace(path)
-    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

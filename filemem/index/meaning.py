@@ -5,12 +5,12 @@ Rule: a missing or foreign model never fails a search; it raises `ModelUnavailab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.index import vector
-from filemem.index.embed import Embedder, ModelUnavailable
+from filemem.index.embed import BundledModel, Embedder, ModelUnavailable, Wording
 from filemem.index.generation import Generation
 from filemem.index.keyword import key
 from filemem.index.pending import Pending
@@ -42,7 +42,7 @@ class Meaning:
         self._segments = vector.Segments()
         self._queries = 0
         self._one_at_a_time = Lock()
-        self._pending: tuple[frozenset[int], Rows] | None = None
+        self._pending: dict[int, Rows] = {}  # by the key of the one record in it: each is embedded once
 
     def rank(self, text: str, generation: Generation | None, pending: Sequence[Pending]) -> Nearness:
         """Return how near the documents are to a text.
@@ -53,6 +53,11 @@ class Meaning:
         """
         with self._one_at_a_time:
             return self._rank(text, generation, pending)
+
+    def wording(self, words: Mapping[str, float]) -> Wording | None:
+        """Return the words of a query, each with its weight, ready to be looked for; None where the model cannot."""
+        plain = {clean(word): weight for word, weight in words.items()}
+        return self.model.wording(plain) if isinstance(self.model, BundledModel) else None
 
     def _rank(self, text: str, generation: Generation | None, pending: Sequence[Pending]) -> Nearness:
         model = self._usable(generation)
@@ -73,8 +78,10 @@ class Meaning:
             raise ModelUnavailable(f"the vectors {made}; the index must be rebuilt for {self.model.name}")
         return self.model
 
-    def _rows_of(self, pending: Sequence[Pending], model: Embedder) -> Rows:
-        texts = {key(one.doc.blob): (key(one.doc.blob), one.doc.title, one.doc.passages) for one in pending}
-        if self._pending is None or self._pending[0] != texts.keys():
-            self._pending = (frozenset(texts), vector.embed(texts.values(), model))
-        return self._pending[1]
+    def _rows_of(self, pending: Sequence[Pending], model: Embedder) -> list[Rows]:
+        waiting = {key(one.doc.blob): one.doc for one in pending}
+        self._pending = {
+            number: self._pending.get(number) or vector.embed([(number, doc.title, doc.passages)], model)
+            for number, doc in waiting.items()
+        }
+        return list(self._pending.values())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from filemem.index.generation import prepare, unwritable, write_durably
+from filemem.index.generation import prepare, replace_file, unwritable
 
 _NAME = "notes.json"
 
@@ -18,26 +18,49 @@ class Notes(NamedTuple):
     folders: Mapping[str, int] = {}
 
 
-def read(root: Path) -> Notes:
-    """Return the notes of an index folder; empty ones where there are none that can be read."""
-    try:
-        crc, _, body = (root / _NAME).read_bytes().partition(b"\n")
-    except OSError:
-        return Notes()
-    if crc != b"%08x" % zlib.crc32(body):
-        return Notes()
-    return Notes(**json.loads(body))
+class Notebook:
+    """The notes of an index folder, read again when another process has written them.
 
-
-def write(root: Path, notes: Notes) -> None:
-    """Replace the notes.
-
-    Raises:
-        BrokenStore: the index folder can not be written.
+    Args:
+        root: the index folder.
     """
-    body = json.dumps(notes._asdict()).encode()
-    try:
-        prepare(root)
-        write_durably(root / _NAME, b"%08x\n" % zlib.crc32(body) + body)
-    except OSError as error:
-        raise unwritable(root, error) from error
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._read: tuple[tuple[int, int] | None, Notes] = (None, Notes())
+
+    def read(self) -> Notes:
+        """Return the notes; empty ones where there are none that can be read."""
+        stamp = self._stamp()
+        if stamp is None or stamp != self._read[0]:
+            self._read = (stamp, self._load())
+        return self._read[1]
+
+    def write(self, notes: Notes) -> None:
+        """Replace the notes.
+
+        Raises:
+            BrokenStore: the index folder can not be written.
+        """
+        body = json.dumps(notes._asdict()).encode()
+        try:
+            prepare(self._root)
+            replace_file(self._root / _NAME, b"%08x\n" % zlib.crc32(body) + body)
+        except OSError as error:
+            raise unwritable(self._root, error) from error
+
+    def _load(self) -> Notes:
+        try:
+            crc, _, body = (self._root / _NAME).read_bytes().partition(b"\n")
+        except OSError:
+            return Notes()
+        if crc != b"%08x" % zlib.crc32(body):
+            return Notes()
+        return Notes(**json.loads(body))
+
+    def _stamp(self) -> tuple[int, int] | None:
+        try:
+            found = (self._root / _NAME).stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns

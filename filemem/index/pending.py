@@ -8,6 +8,7 @@ from filemem.documents import Doc
 from filemem.index import bm25
 from filemem.index.plan import FIELDS, Analyze, Clause, Plan
 from filemem.index.reading import normal
+from filemem.query import one_slip
 
 
 class Statistics(Protocol):
@@ -71,23 +72,36 @@ class Scorer:
             return clause.boost
         return self._idf(clause) / sum(bm25.idf(self._disk.total, count) for count in counts)
 
-    def scores(self, plan: Plan, among: Iterable[Pending]) -> list[tuple[Pending, float, tuple[str, ...]]]:
-        """Return (record, score, words found) of each of some pending records that holds a word of `plan`."""
+    def unknown(self, clauses: Iterable[Clause]) -> bool:
+        """Say whether no record holds any of some terms."""
+        return not any(self._having(clause.field, term) for clause in clauses for term in clause.terms)
+
+    def spellings(self, field: str, word: str) -> dict[str, int]:
+        """Return the terms of the pending records that are one slip away from a word, with their frequency."""
+        return Counter(term for one in self._pending for term in one.counts[field] if one_slip(word, term))
+
+    def rarity(self, clauses: Iterable[Clause]) -> float:
+        """Return the weight of a word by the rarest of its forms that stands in any text."""
+        counts = [self._having(clause.field, term) for clause in clauses for term in clause.terms if clause.boost > 0]
+        return bm25.idf(self._total, min((count for count in counts if count), default=0))
+
+    def scores(self, plan: Plan, among: Iterable[Pending]) -> list[tuple[Pending, float]]:
+        """Return (record, score) of each of some pending records that holds a word of `plan`."""
         clauses = [(clause, self._idf(clause)) for clause in plan.scored]
         found = []
         for one in among:
             score = sum(weight * self._weight(clause, one) for clause, weight in clauses)
             if score > 0:
-                found.append((one, score, tuple(w for w, of in plan.words if any(frequency(c, one) for c in of))))
+                found.append((one, score))
         return found
 
     def _idf(self, clause: Clause) -> float:
         """Return the boosted rarity of a clause among all documents; of a phrase that of its terms together."""
-        having = (
-            self._disk.having(clause.field, term) + sum(term in one.counts[clause.field] for one in self._pending)
-            for term in clause.terms
-        )
+        having = (self._having(clause.field, term) for term in clause.terms)
         return clause.boost * sum(bm25.idf(self._total, count) for count in having)
+
+    def _having(self, field: str, term: str) -> int:
+        return self._disk.having(field, term) + sum(term in one.counts[field] for one in self._pending)
 
     def _weight(self, clause: Clause, one: Pending) -> float:
         times = frequency(clause, one)

@@ -3,7 +3,7 @@
 Built from terms with caps, never by a parser, so a query costs what its words cost.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,14 +20,15 @@ Analyze = Callable[[str, str], list[str]]  # way, text -> tokens
 # text field -> (part of the document, way it is read, weight of a match in it). Titles are short, so BM25 favours them
 # already: heavier weights than these cost up to 3 points of nDCG@10 on three retrieval sets.
 FIELDS: dict[str, tuple[str, str, float]] = {
-    "title_exact": ("title", EXACT, 0.4),
-    "title_stem": ("title", STEM, 0.8),
-    "topic_exact": ("topic", EXACT, 0.4),
-    "topic_stem": ("topic", STEM, 0.8),
+    "title_exact": ("title", EXACT, 0.3),
+    "title_stem": ("title", STEM, 0.7),
+    "topic_exact": ("topic", EXACT, 0.3),
+    "topic_stem": ("topic", STEM, 0.7),
     "body_exact": ("body", EXACT, 0.6),
     "body_stem": ("body", STEM, 1.0),
 }
 PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it
+SLIP = 0.3  # weight of a word found only under another spelling
 WHOLE_RUN = 3.0  # weight of a whole run of them, beside its pairs
 
 
@@ -60,6 +61,12 @@ class Plan(NamedTuple):
         for clause in (clause for group in groups for clause in group):
             best.setdefault((clause.field, clause.terms), clause)
         return tuple(best.values())
+
+
+def respelt(spellings: Iterable[str], analyze: Analyze) -> tuple[Clause, ...]:
+    """Return how to find a word under other spellings."""
+    found = [clause for spelling in spellings for clause in _word_clauses(spelling, analyze)]
+    return tuple(clause._replace(boost=SLIP * clause.boost) for clause in found)
 
 
 def plan(terms: Terms, analyze: Analyze) -> Plan:

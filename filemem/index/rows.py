@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from filemem.index.embed import Embedder
+from filemem.index.embed import BundledModel, Embedder, Wording
 from filemem.index.generation import IndexDamaged
 from filemem.index.reading import clean
 
@@ -39,6 +39,8 @@ class Rows(NamedTuple):
         days: when each was made (days since 1970).
         rows, scales: int8 passages and what to multiply each with to get a vector of length 1.
         titles, title_scales: the same for the one title of each document.
+        tokens: what the rows were made of, one row after the other; none where the model does not tell.
+        token_starts: row i has the tokens from token_starts[i] to token_starts[i + 1].
     """
 
     keys: Integers
@@ -48,6 +50,8 @@ class Rows(NamedTuple):
     scales: Floats
     titles: npt.NDArray[np.int8]
     title_scales: Floats
+    tokens: npt.NDArray[np.uint16]
+    token_starts: Integers
 
 
 class Texts(NamedTuple):
@@ -72,7 +76,10 @@ def read(path: Path) -> Rows:
         }
     except (OSError, ValueError, TypeError) as error:
         raise IndexDamaged(f"{path.name}: {error}") from error
-    return Rows(**arrays)
+    try:
+        return Rows(**arrays)
+    except TypeError:
+        raise IndexDamaged(f"{path.name} holds something else than vectors") from None
 
 
 def best_rows(part: Rows, query: Floats) -> Floats:
@@ -100,7 +107,7 @@ def best_of(part: Rows, query: Floats, at: Integers) -> Floats:
     """Return what `best_rows` would say of the documents at some places."""
     counts = part.starts[at + 1] - part.starts[at]
     begins = np.cumsum(counts) - counts
-    rows = np.repeat(part.starts[at] - begins, counts) + np.arange(int(counts.sum()))
+    rows = _ranges(part.starts[at], counts)
     scores = (part.rows[rows].astype(np.float32) @ query) * part.scales[rows]
     best: Floats = np.maximum.reduceat(scores, begins) if len(scores) else scores
     return best
@@ -110,6 +117,35 @@ def title_scores(part: Rows, query: Floats, at: Integers) -> Floats:
     """Return the cosines of the titles of the documents at some places."""
     scores: Floats = (part.titles[at].astype(np.float32) @ query) * part.title_scales[at]
     return scores
+
+
+def wording(part: Rows, asked: Wording, at: Integers) -> Floats:
+    """Return how well the words of a query are met, each by its nearest token, in the best passage of some documents.
+
+    Each different token is compared once, however often it stands.
+    """
+    counts = part.starts[at + 1] - part.starts[at]
+    own = _ranges(part.starts[at], counts)
+    lengths = part.token_starts[own + 1] - part.token_starts[own]
+    tokens = part.tokens[_ranges(part.token_starts[own], lengths)]
+    met = np.zeros(len(own), dtype=np.float32)
+    if len(tokens) and len(asked.weights):
+        seen = np.zeros(1 << 16, dtype=np.int64)
+        seen[tokens] = 1
+        different = np.flatnonzero(seen)
+        seen[different] = np.arange(len(different))
+        near = asked.nearness(different)[seen[tokens]]
+        begins = (np.cumsum(lengths) - lengths)[lengths > 0]
+        met[lengths > 0] = np.maximum.reduceat(near, begins) @ asked.weights
+    best: Floats = np.maximum.reduceat(met, np.cumsum(counts) - counts) if len(met) else met
+    return best
+
+
+def _ranges(starts: Integers, counts: Integers) -> Integers:
+    """Return the numbers from each start on, as many as each count says, one after the other."""
+    ends = np.cumsum(counts)
+    found: Integers = np.repeat(starts - ends + counts, counts) + np.arange(int(ends[-1]) if len(ends) else 0)
+    return found
 
 
 # writing
@@ -126,8 +162,8 @@ def embed(texts: Iterable[Texts], model: Embedder, day: int = 0) -> Rows:
     """
     items = sorted({item.key: item for item in texts}.values(), key=lambda item: item.key)
     passages = [item.passages or (item.title,) for item in items]
-    rows, scales = _encoded([text for own in passages for text in own], model)
-    titles, title_scales = _encoded([item.title for item in items], model)
+    rows, scales, tokens, token_counts = _encoded([text for own in passages for text in own], model)
+    titles, title_scales, _, _ = _encoded([item.title for item in items], model)
     return Rows(
         keys=np.array([item.key for item in items], dtype=np.int64),
         starts=np.cumsum([0, *(len(own) for own in passages)], dtype=np.int64),
@@ -136,6 +172,8 @@ def embed(texts: Iterable[Texts], model: Embedder, day: int = 0) -> Rows:
         scales=scales,
         titles=titles,
         title_scales=title_scales,
+        tokens=tokens,
+        token_starts=_starts(token_counts),
     )
 
 
@@ -177,18 +215,36 @@ def write(folder: Path, new: Sequence[Rows], living: Iterable[int] | None, day: 
     return path, result
 
 
-def _encoded(texts: Sequence[str], model: Embedder) -> tuple[npt.NDArray[np.int8], Floats]:
-    """Return texts as int8 rows and the scales that bring each back to length 1."""
+class _Encoded(NamedTuple):
+    """Texts as int8 rows, the scales that bring each back to length 1, their tokens, and how many each has."""
+
+    rows: npt.NDArray[np.int8]
+    scales: Floats
+    tokens: npt.NDArray[np.uint16]
+    counts: Integers
+
+
+def _encoded(texts: Sequence[str], model: Embedder) -> _Encoded:
     kept: list[npt.NDArray[np.int8]] = []
     factors: list[Floats] = []
+    tokens = [np.zeros(0, dtype=np.uint16)]
+    counts = [np.zeros(0, dtype=np.int64)]
     for at in range(0, max(1, len(texts)), _BATCH):
-        rows = model.encode([clean(text) for text in texts[at : at + _BATCH]])
+        batch = [clean(text) for text in texts[at : at + _BATCH]]
+        if isinstance(model, BundledModel):
+            rows, read = model.read(batch)
+            tokens.append(read.ids)
+            counts.append(read.counts)
+        else:
+            rows = model.encode(batch)
+            counts.append(np.zeros(len(batch), dtype=np.int64))
         peak = np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1e-9)
         small = np.rint(rows * (127 / peak)[:, None]).astype(np.int8)
         lengths = np.sqrt((small.astype(np.float32) ** 2).sum(axis=1))
         kept.append(small)
         factors.append(np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0))
-    return np.concatenate(kept), np.concatenate(factors).astype(np.float32)
+    scales = np.concatenate(factors).astype(np.float32)
+    return _Encoded(np.concatenate(kept), scales, np.concatenate(tokens), np.concatenate(counts))
 
 
 def _merge(parts: Sequence[Rows]) -> Rows:
@@ -200,8 +256,9 @@ def _merge(parts: Sequence[Rows]) -> Rows:
     begins = np.concatenate([part.starts[:-1] + before for part, before in zip(parts, sums[:-1], strict=True)])
     joined = {
         name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ("keys", "days", "rows", "scales", "titles", "title_scales")
+        for name in ("keys", "days", "rows", "scales", "titles", "title_scales", "tokens")
     }
+    joined["token_starts"] = _starts(np.concatenate([np.diff(part.token_starts) for part in parts]))
     _, order = np.unique(joined["keys"], return_index=True)
     return _selected(joined, begins, counts, order)
 
@@ -218,11 +275,17 @@ def _pruned(part: Rows, living: set[int], day: int) -> Rows:
 def _selected(fields: Mapping[str, Any], begins: Integers, counts: Integers, order: Integers) -> Rows:
     """Return the documents at `order`, their rows brought along."""
     own = counts[order]
-    starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(own)])
-    rows = np.repeat(begins[order] - starts[:-1], own) + np.arange(int(starts[-1]))
+    rows = _ranges(begins[order], own)
+    lengths = np.diff(fields["token_starts"])[rows]
+    tokens = fields["tokens"][_ranges(fields["token_starts"][:-1][rows], lengths)]
     by_document = {name: fields[name][order] for name in ("keys", "days", "titles", "title_scales")}
     by_row = {name: fields[name][rows] for name in ("rows", "scales")}
-    return Rows(starts=starts, **by_document, **by_row)
+    return Rows(starts=_starts(own), **by_document, **by_row, tokens=tokens, token_starts=_starts(lengths))
+
+
+def _starts(counts: Integers) -> Integers:
+    """Return where parts of these sizes begin, and where the last ends."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
 def _write(path: Path, part: Rows) -> None:

@@ -38,7 +38,7 @@ class Candidate(NamedTuple):
         keyword: raw BM25, 0 where no word matched.
         cosine: of its best passage and the query; None where there is no vector.
         title_cosine: of its title and the query.
-        matched: the words of the query that it holds.
+        wording: how well the words of the query are met in its best passage; None where that was not looked at.
         node: the caller's JSON.
     """
 
@@ -50,17 +50,17 @@ class Candidate(NamedTuple):
     keyword: float = 0.0
     cosine: float | None = None
     title_cosine: float | None = None
-    matched: tuple[str, ...] = ()
+    wording: float | None = None
 
 
 class Found(NamedTuple):
     """Candidates in no particular order.
 
     Args:
+        instead: words that nothing holds, and under which other spellings they were searched.
         degraded: why the answer is less than it could be, or None.
-        total: how many documents the words found, or the number of candidates where that is larger.
     """
 
     candidates: tuple[Candidate, ...]
     degraded: str | None
-    total: int
+    instead: tuple[tuple[str, tuple[str, ...]], ...] = ()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filemem.index.embed import Embedder, limit_threads
+from filemem.index.embed import Embedder, Wording, limit_threads
 from filemem.index.generation import VECTORS, Generation, IndexDamaged
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ class Segments:
                 del opened[mark]
 
 
-def rank_rows(part: Rows, query: Floats) -> Ranking:
-    """Return the documents of one part in order of likeness."""
-    return Ranking([_Exhaustive(part, query)])
+def rank_rows(parts: Iterable[Rows], query: Floats) -> Ranking:
+    """Return the documents of some parts in order of likeness."""
+    return Ranking([_Exhaustive(part, query) for part in parts])
 
 
 class Likeness(NamedTuple):
@@ -119,13 +119,25 @@ class Ranking:
             found.update(zip(part.keys[at].tolist(), values, strict=True))
         return found
 
+    def wording(self, keys: Iterable[int], asked: Wording) -> dict[int, float]:
+        """Return how well each of the keys that has tokens meets the words of the query."""
+        from filemem.index import rows
+
+        wanted = list(keys)
+        found: dict[int, float] = {}
+        for part in self._parts:
+            at = part.find(wanted)
+            if len(at):
+                found.update(zip(part.keys[at].tolist(), rows.wording(part.rows, asked, at).tolist(), strict=True))
+        return found
+
 
 class _Part:
     """A query against one part."""
 
     def __init__(self, part: Rows, query: Floats) -> None:
         self._part, self._query = part, query
-        self.keys = part.keys
+        self.rows, self.keys = part, part.keys
 
     def find(self, keys: Sequence[int]) -> Integers:
         from filemem.index import rows

@@ -18,13 +18,17 @@ from filemem.index.keyword import Address, Match, Restriction, Words, term_field
 from filemem.index.meaning import Meaning, Nearness
 from filemem.index.pending import Scorer, admits
 from filemem.index.plan import Plan, plan
+from filemem.index.spelling import respelt
 from filemem.index.values import Candidate, Found, Scope
-from filemem.query import FIELDS, Terms, touches
+from filemem.query import FIELDS, Terms, promising, touches
 
 if TYPE_CHECKING:
     from filemem.index.vector import Ranking
 
 FEW = 5_000  # documents a restriction lets through below which all their vectors are compared
+
+
+_UNLIKE = (None, None)  # the likeness of what has no vectors
 
 
 class _Hit(NamedTuple):
@@ -59,24 +63,25 @@ class View:
 
     # search
 
-    def candidates(self, terms: Terms, scope: Scope, depth: int, mode: str) -> Found:
+    def candidates(self, terms: Terms, scope: Scope, depth: int, mode: str, most: int | None) -> Found:
         """Return the best `depth` documents by words and the best `depth` by meaning, every part of a score exact.
 
         Args:
             mode: hybrid, keyword or vector.
+            most: return only this many, the best by both.
         """
         asked = plan(terms, keyword.analyze)
         near, degraded = self._near(terms, mode)
         by_words = mode != "vector" or near is None
         scorer = Scorer(self._words or _NOTHING, self.pending)
+        asked, instead = respelt(asked, scorer, self._words) if by_words else (asked, ())
         found: list[Candidate] = []
-        total = 0
         if self._words:
-            found, total = self._on_disk(self._words, asked, scorer, scope, depth, by_words, near)
-        waiting = self._waiting(asked, scorer, scope, depth, by_words, near)
-        found += waiting
-        total += sum(one.keyword > 0 for one in waiting)
-        return Found(tuple(found), degraded or self._gap(mode), max(total, len(found)))
+            found = self._on_disk(self._words, asked, scorer, scope, depth, by_words, near, most)
+        found += self._waiting(asked, scorer, scope, depth, by_words, near)
+        if near and asked.words:
+            found = self._worded(found, asked, scorer, near, most or depth // 2)
+        return Found(tuple(found), degraded or self._gap(mode), instead)
 
     def _near(self, terms: Terms, mode: str) -> tuple[Nearness | None, str | None]:
         if mode == "keyword" or not terms.text.strip():
@@ -103,15 +108,14 @@ class View:
         depth: int,
         by_words: bool,
         near: Nearness | None,
-    ) -> tuple[list[Candidate], int]:
+        most: int | None,
+    ) -> list[Candidate]:
         limits = [*self._restriction(words, scope), *words.restriction(asked)]
         query = words.word_query(asked, {clause: scorer.boost(clause) for clause in asked.scored})
         hits: dict[Address, _Hit] = {}
-        total = 0
         if query is not None and by_words:
             limited = keyword.both(query, limits)
             hits = {match.address: _Hit(match, match.score) for match in words.search(limited, depth)}
-            total = words.count(limited) if len(hits) >= depth else len(hits)
         if near and near.disk:
             nearest = [m for m in _nearest(words, near.disk, limits, depth) if m.address not in hits]
             scores: dict[Address, float] = {}
@@ -119,39 +123,37 @@ class View:
                 among = keyword.both(query, [keyword.must(words.one_of(keyword.KEY, words.keys(nearest))), *limits])
                 scores = {match.address: match.score for match in words.search(among, 2 * len(nearest))}
             hits.update((match.address, _Hit(match, scores.get(match.address, 0.0))) for match in nearest)
-        ordered = list(hits.values())
-        stored = words.stored([hit.match for hit in ordered])
-        like = near.disk.likeness(one.key for one in stored) if near and near.disk else {}
-        typed = words.found_words(asked, [one.path for one, hit in zip(stored, ordered, strict=True) if hit.score > 0])
-        made = []
-        for one, hit in zip(stored, ordered, strict=True):
-            likeness = like.get(one.key)
-            made.append(
-                Candidate(
-                    path=one.path,
-                    id=one.id,
-                    blob=one.blob,
-                    created=one.created,
-                    node=one.node,
-                    keyword=hit.score,
-                    cosine=likeness.passage if likeness else None,
-                    title_cosine=likeness.title if likeness else None,
-                    matched=typed.get(hit.match.address, ()),
-                )
+        found = list(hits.values())
+        keys = words.keys([hit.match for hit in found])
+        like = near.disk.likeness(keys) if near and near.disk else {}
+        parts = [(hit.score, *like.get(key, _UNLIKE)) for hit, key in zip(found, keys, strict=True)]
+        best = promising(parts, most) if most is not None and most < len(parts) else range(len(parts))
+        stored = words.stored([found[at].match for at in best])  # the most work, so only for what may be shown
+        return [
+            Candidate(
+                path=one.path,
+                id=one.id,
+                blob=one.blob,
+                created=one.created,
+                node=one.node,
+                keyword=parts[at][0],
+                cosine=parts[at][1],
+                title_cosine=parts[at][2],
             )
-        return made, total
+            for one, at in zip(stored, best, strict=True)
+        ]
 
     def _waiting(
         self, asked: Plan, scorer: Scorer, scope: Scope, depth: int, by_words: bool, near: Nearness | None
     ) -> list[Candidate]:
         """Return the candidates among the pending records."""
         allowed = [one for one in self.pending if scope.admits(one.doc) and admits(asked, one)]
-        scored = {one.doc.path: (score, typed) for one, score, typed in scorer.scores(asked, allowed)}
+        scored = {one.doc.path: score for one, score in scorer.scores(asked, allowed)}
         like = near.pending.likeness(keyword.key(one.doc.blob) for one in allowed) if near and near.pending else {}
         nearest = sorted(like, key=lambda number: like[number].passage, reverse=True)[:depth]
         found = []
         for one in allowed:
-            score, typed = scored.get(one.doc.path, (0.0, ()))
+            score = scored.get(one.doc.path, 0.0)
             number = keyword.key(one.doc.blob)
             if (score > 0 and by_words) or number in nearest:
                 likeness = like.get(number)
@@ -165,10 +167,27 @@ class View:
                         keyword=score,
                         cosine=likeness.passage if likeness else None,
                         title_cosine=likeness.title if likeness else None,
-                        matched=typed,
                     )
                 )
         return found
+
+    def _worded(
+        self, found: list[Candidate], asked: Plan, scorer: Scorer, near: Nearness, most: int
+    ) -> list[Candidate]:
+        """Say of the best candidates how well each word of the query is met, if only by a word of like meaning."""
+        rarity = {typed: scorer.rarity(of) ** 0.5 for typed, of in asked.words}
+        words = self._meaning.wording(rarity)
+        if words is None:
+            return found
+        best = promising([(one.keyword, one.cosine, one.title_cosine) for one in found], most)
+        keys = {found[at].path: keyword.key(found[at].blob) for at in best}
+        met: dict[int, float] = {}
+        for ranking in (near.disk, near.pending):
+            met.update(ranking.wording(keys.values(), words) if ranking else {})
+        return [
+            one._replace(wording=met.get(keys[one.path])) if one.path in keys else one  # its file may be embedded later
+            for one in found
+        ]
 
     # listings and lookups
 

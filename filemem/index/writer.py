@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from filemem.changes import Entry
 from filemem.documents import Doc
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from filemem.index.rows import Rows
 
 _CHUNK = 256  # documents between two looks at the model
+_AHEAD = 8  # chunks that may wait for their vectors
 _MANY = 1000  # documents for which a larger buffer pays
 
 Progress = Callable[[int, int], object]  # documents done, documents in all
@@ -75,21 +77,21 @@ def _fill(
     root: Path, staged: Path, base: Generation | None, work: Work, model: Embedder | None, progress: Progress | None
 ) -> Generation:
     kept = None if work.anew else base
-    vectors = _Vectors(staged / VECTORS, model, work.day)
-    if kept and not work.count and not work.gone:
-        docs, total, average = kept.seal.docs, kept.seal.total, kept.seal.average
-    else:
-        words = WordsWriter(staged / WORDS, large=work.count > _MANY)
-        for path in work.gone:
-            words.remove(path)
-        for done, chunk in _chunks(work.docs):
-            for doc in chunk:
-                words.add(doc)
-            vectors.add(chunk)
-            if progress:
-                progress(done, max(done, work.count))
-        docs, total, average = words.close()
-        vectors.close(work.entries)
+    with _Vectors(staged / VECTORS, model, work.day) as vectors:
+        if kept and not work.count and not work.gone:
+            docs, total, average = kept.seal.docs, kept.seal.total, kept.seal.average
+        else:
+            words = WordsWriter(staged / WORDS, large=work.count > _MANY)
+            for path in work.gone:
+                words.remove(path)
+            for done, chunk in _chunks(work.docs):
+                vectors.add(chunk)
+                for doc in chunk:
+                    words.add(doc)
+                if progress:
+                    progress(done, max(done, work.count))
+            docs, total, average = words.close()
+            vectors.close(work.entries)
     log, lines = manifest.write(staged, kept, work.before, work.entries, work.touched)
     seal = Seal(
         files={ENTRIES: log},
@@ -113,15 +115,22 @@ def _chunks(docs: Iterable[Doc]) -> Iterator[tuple[int, list[Doc]]]:
 
 
 class _Vectors:
-    """Embeds what has no vectors yet, as long as the model can be had."""
+    """Embeds what has no vectors yet, as long as the model can be had, beside the reading of the next documents."""
 
     def __init__(self, folder: Path, model: Embedder | None, day: int) -> None:
         self._folder, self._model, self._day = folder, model, day
         self._parts: list[Rows] | None = None
-        self._new: list[Rows] = []
         self._made: set[int] = set()
+        self._jobs: list[tuple[Future[Rows], int]] = []  # with how many documents each is for
+        self._pool = ThreadPoolExecutor(1)
         self.name = ""
         self.missing = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=kind is not None)
 
     def add(self, docs: list[Doc]) -> None:
         if self._model is None:
@@ -129,23 +138,29 @@ class _Vectors:
             return
         if self._parts is None:
             self._parts = vector.read_segments(self._folder)
+        self.name = self._model.name
         texts = {key(doc.blob): (key(doc.blob), doc.title, doc.passages) for doc in docs}
         wanted = vector.missing(self._parts, texts.keys() - self._made)
-        try:
-            if wanted:
-                self._new.append(vector.embed([texts[number] for number in wanted], self._model, self._day))
-        except ModelUnavailable:
-            self._model = None  # the answers will say so; the words are indexed all the same
-            self.missing += len(docs)
-            return
-        self.name = self._model.name
-        self._made |= wanted
+        if wanted:
+            chosen = [texts[number] for number in wanted]
+            self._jobs.append((self._pool.submit(vector.embed, chosen, self._model, self._day), len(docs)))
+            self._made |= wanted
+        if len(self._jobs) > _AHEAD:
+            self._jobs[-_AHEAD][0].exception()  # waits, so that the texts of a large store are not all in memory
 
     def close(self, entries: Mapping[str, Entry]) -> None:
-        if self._new:
-            living = {entry.blob for entry in entries.values()} if self._crowded(len(entries)) else set()
-            vector.write_segment(self._folder, self._new, map(key, living) if living else None, self._day)
+        new = []
+        for job, count in self._jobs:
+            try:
+                new.append(job.result())
+            except ModelUnavailable:  # the answers will say so; the words are indexed all the same
+                self.missing += count
+        if self._jobs and not new:
+            self.name = ""
+        if new:
+            living = {entry.blob for entry in entries.values()} if self._crowded(new, len(entries)) else set()
+            vector.write_segment(self._folder, new, map(key, living) if living else None, self._day)
 
-    def _crowded(self, files: int) -> bool:
+    def _crowded(self, new: list[Rows], files: int) -> bool:
         """Say whether most of what has vectors must be dead, so that it is worth finding out which."""
-        return sum(len(part.keys) for part in (*(self._parts or ()), *self._new)) > 2 * files
+        return sum(len(part.keys) for part in (*(self._parts or ()), *new)) > 2 * files

@@ -10,18 +10,18 @@ the commands of `cli` do.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from filemem.errors import BadInput, BrokenStore, Locked
+from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.index import IndexDamaged
 from filemem.memory import searching, writing
 from filemem.memory.store import Store
-from filemem.memory.values import History, Results, Revision, Saved, Similar, Step, Topic
+from filemem.memory.values import History, Name, Results, Revision, Saved, Similar, Step, Topic
 from filemem.query import Filter, Hit, fold, parse_moment
-from filemem.record import OUTCOMES, STATUSES, TYPES, Problem, topic_key
+from filemem.record import DECISION, OUTCOMES, STATUSES, TYPES, Problem, topic_key
 
 if TYPE_CHECKING:
     from filemem.memory.syncing import Look
@@ -43,6 +43,7 @@ class Memory:
         self._lock = threading.RLock()  # one call at a time
         self._syncing = threading.RLock()  # of its own: a search does not wait for an index that is being built
         self._closing: list[Callable[[], None]] = []
+        self._numbers: dict[int, str] = {}  # what numbers stood for when last asked for
         self.trouble: str | None = None  # why the last look at the files failed, if it did
 
     @classmethod
@@ -81,9 +82,48 @@ class Memory:
         return memory
 
     @property
+    def work_tree(self) -> Path:
+        """The top folder of the work tree, to which the paths of hits are relative."""
+        return self._store.repo.work_tree
+
+    @property
     def folder(self) -> Path:
         """The folder of records."""
         return self._store.folder
+
+    @property
+    def agent(self) -> str:
+        """Who saves where a save does not say, as the user has configured it; may be empty."""
+        return self._store.config.agent
+
+    @property
+    def user_id(self) -> str:
+        """Whose memories are saved where a save does not say, as the user has configured it; may be empty."""
+        from filemem.config import powermem_user
+
+        return powermem_user()
+
+    def new_session(self, prefix: str) -> str:
+        """Make up a name for a session, such as `mcp-1763650000123-k3f9w2`."""
+        return f"{prefix}-{self._store.clock()}-{self._store.entropy().hex()[:6]}"
+
+    def now(self) -> int:
+        """The time in epoch milliseconds."""
+        return self._store.clock()
+
+    def numbered(self, number: int) -> str:
+        """Return the id of the record that a number stands for, as `filemem.record.number` makes it.
+
+        Raises:
+            NotFound: no record's id makes this number.
+        """
+        from filemem.record import number as number_of
+
+        if number not in self._numbers:
+            self._numbers = self._ask(lambda: {number_of(node.id): node.id for node in self._store.nodes()})
+        if number not in self._numbers:
+            raise NotFound(f"no record has the number {number}", "search lists what there is")
+        return self._numbers[number]
 
     def on_close(self, action: Callable[[], None]) -> None:
         """Run something before the parts are closed."""
@@ -114,9 +154,11 @@ class Memory:
             BadInput: a field is wrong, missing, or looks like a secret.
             NotFound: an edge points to nothing.
             Conflict: the topic is forked and nothing says which decisions are replaced.
+            BrokenStore: a decision, and a sparse checkout hides what it may have to supersede.
         """
         from filemem.memory import changing
 
+        self._refuse_blind(fields)
         return self._ask(lambda: changing.save(self._store, fields))
 
     def update(self, id: str, **fields: Any) -> Saved:  # noqa: A002  the tools' word
@@ -140,7 +182,14 @@ class Memory:
         return self._ask(lambda: changing.delete(self._store, id, reason))
 
     def search(
-        self, query: str = "", *, limit: int = 10, offset: int = 0, mode: str = "hybrid", **restrictions: Any
+        self,
+        query: str = "",
+        *,
+        limit: int = 10,
+        offset: int = 0,
+        mode: str = "hybrid",
+        recency: bool = True,
+        **restrictions: Any,
     ) -> Results:
         """Find records, best first; without a query the newest first.
 
@@ -149,6 +198,7 @@ class Memory:
             limit: 1 to 1,000 hits.
             offset: hits to pass over.
             mode: hybrid, keyword or vector.
+            recency: whether age counts.
             restrictions: type, topic, tag, outcome, status, agent, branch (one or several words), since, until
                 (a date or an age such as 2w), path, live.
 
@@ -162,8 +212,9 @@ class Memory:
                 raise BadInput(f"{name} must be a whole number up to {most:,}, not {value!r}", field=name)
         if mode not in MODES:
             raise BadInput(f"mode must be one of {', '.join(MODES)}, not {mode!r}", field="mode")
-        found = self._ask(lambda: searching.search(self._store, text, wanted, limit=limit, offset=offset, mode=mode))
-        trouble = "; ".join(part for part in (found.degraded, self._trouble()) if part)
+        how: dict[str, Any] = {"limit": limit, "offset": offset, "recency": recency, "mode": mode}
+        found = self._ask(lambda: searching.search(self._store, text, wanted, **how))
+        trouble = "; ".join(part for part in (found.degraded, self.degraded) if part)
         return Results(found.hits, trouble, found.note)
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
@@ -214,6 +265,18 @@ class Memory:
 
         return self._ask(lambda: telling.topics(self._store, prefix))
 
+    def names(self, ids: Collection[str]) -> dict[str, Name]:
+        """Title and path of records by id; ids that no record has are left out."""
+        from filemem.memory import telling
+
+        return self._ask(lambda: telling.names(self._store, ids))
+
+    def edited(self, hit: Hit) -> bool:
+        """Whether a hit's file has changes that are not committed, so that its commit does not tell all of it."""
+        path = hit.path.removeprefix(f"{self._store.files.store}/")
+        with self._lock:
+            return bool(hit.provenance.commit) and self._store.edited(path)
+
     def check(self, *paths: str) -> tuple[int, tuple[Problem, ...]]:
         """Read every record and say what is wrong.
 
@@ -235,21 +298,32 @@ class Memory:
         Raises:
             BrokenStore: the index folder cannot be written.
         """
+        from filemem.memory import syncing
+
+        named = tuple(hints)
         with self._syncing:
             saver = self._store.saver
-            saver.replay(thorough=full)
             if saver.due() == 0:
                 saver.flush()
+            if named and not full and syncing.only_saves(self._store, named):
+                return syncing.Look()
+            saver.replay(thorough=full)
             if full and self._store.serving and not saver.pending():
                 self._store.repo.maintain()
-            return self._catch_up(full=full, hints=hints)
+            return self._catch_up(full=full, hints=named)
 
     def _catch_up(self, *, full: bool, hints: Iterable[str]) -> Look:
         from filemem.memory import syncing
 
+        deepened = self._store.deepened and self._store.index.writable
+        if deepened:
+            self._store.index.note(head="")  # so that first commits are asked for anew
         try:
             if not (full and self._store.index.verify()):
-                return syncing.catch_up(self._store, full=full, hints=hints, progress=self._progress)
+                look = syncing.catch_up(self._store, full=full, hints=hints, progress=self._progress)
+                if deepened and not look.busy:
+                    self._store.note_depth()
+                return look
         except IndexDamaged:
             pass
         return syncing.rebuild(self._store, progress=self._progress)
@@ -265,9 +339,19 @@ class Memory:
         """Say how the memory stands: counts, index, what waits for a commit, problems."""
         from filemem.memory import telling
 
-        return self._ask(lambda: {**telling.status(self._store), "degraded": self._trouble()})
+        return self._ask(lambda: {**telling.status(self._store), "degraded": self.degraded})
 
-    def _trouble(self) -> str:
+    def _refuse_blind(self, fields: Mapping[str, Any]) -> None:
+        """Refuse a decision that could fork its topic unseen: what holds may lie outside the sparse checkout."""
+        if fields.get("supersedes") is None and writing.type_of(fields) == DECISION and (why := self._store.unseen()):
+            raise BrokenStore(
+                f"nothing was saved: {why.partition(': ')[0]}, so what this decision replaces cannot be told",
+                f"{why.partition(': ')[2]}   (or say what it supersedes)",
+            )
+
+    @property
+    def degraded(self) -> str:
+        """Why answers may lack something, or ""."""
         return "; ".join(part for part in (self.trouble or "", self._store.obstacle()) if part)
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:
@@ -275,6 +359,10 @@ class Memory:
         with self._lock:
             try:
                 return question()
+            except NotFound as error:
+                if why := self._store.obstacle():
+                    raise NotFound(error.message, why) from None
+                raise
             except IndexDamaged:
                 try:
                     self.rebuild()

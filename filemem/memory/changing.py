@@ -17,6 +17,7 @@ from filemem.record import (
     CHECKPOINT,
     DECISION,
     EDGE_KINDS,
+    OBSERVATION,
     Outcome,
     Record,
     parse,
@@ -66,6 +67,7 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         superseded=superseded,
         similar=_similar(store, record),
         degraded=degraded,
+        created=record.created or 0,
     )
 
 
@@ -211,6 +213,9 @@ def _amendments(store: Store, record: Record, given: Mapping[str, object]) -> tu
     if "tags" in given:
         keys["tags"] = list(writing.lines("tags", given["tags"]))
         told.append("tags")
+    if "metadata" in given and record.type == OBSERVATION:
+        keys["metadata"] = writing.FIELDS[OBSERVATION]["metadata"]("metadata", given["metadata"])
+        told.append("metadata")
     if keys:
         changes["keys"] = keys
     for name, read in (("title", writing.line), ("text", writing.text)):
@@ -260,21 +265,22 @@ def _similar(store: Store, record: Record) -> tuple[Similar, ...]:
     if record.type == CHECKPOINT:
         return ()
     text = f"{record.title}\n{record.text}"
-    terms, _ = query.parse(text[:GIST])
     kind = query.Filter(types=(record.type,))
     try:
-        found = store.index.candidates(terms, kind, NEAR * 4).candidates
+        found = store.index.candidates(query.Terms(text=text[:GIST]), kind, NEAR).candidates
     except BrokenStore:  # a hint is not worth a failed save
         return ()
     skip = {record.id, *(record.supersedes or ())}
-    nodes = {one.id: (Node.loads(one.node), one.cosine) for one in found[: NEAR * 4] if one.id not in skip}
+    close = [one for one in found if one.id not in skip and one.cosine is not None and one.cosine >= query.NEARLY]
+    nodes = {one.id: Node.loads(one.node) for one in close}
     others = []
-    for node, cosine in nodes.values():
+    for one in close:
+        node = nodes[one.id]
         other = store.read(node.path, node.birth.path).record
         if other is not None:
-            others.append((node.id, f"{other.title}\n{other.text}", cosine))
+            others.append((node.id, f"{other.title}\n{other.text}", one.cosine))
     near = query.similar(text, others)[:NEAR]
-    return tuple(_hint(nodes[one.id][0], one.likeness) for one in near)
+    return tuple(_hint(nodes[one.id], one.likeness) for one in near)
 
 
 def _hint(node: Node, likeness: float) -> Similar:

@@ -43,6 +43,8 @@ def check(store: Store, paths: Iterable[str]) -> tuple[int, tuple[Problem, ...]]
             records[path] = parsed.record
             problems += _text_problems(path, data, parsed.record)
     problems += _together(store, records)
+    if unseen := store.unseen():
+        problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
     wanted = [_relative(store, path, manifest) for path in paths]
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     prefix = f"{store.files.store}/"
@@ -78,7 +80,8 @@ def _together(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:
         first = owner.setdefault(record.id, path)
         if first != path:
             text = (
-                f"the id {record.id} belongs to {first}; this file is known as {derived_id(path)}: give it its own id"
+                f"the id {record.id} belongs to {store.files.store}/{first}; "
+                f"this file is known as {derived_id(path)}: give it its own id"
             )
             yield Problem(path, 1, "duplicate-id", "error", text)
     unique = {p: r if owner[r.id] == p else r._replace(id=derived_id(p)) for p, r in records.items()}
@@ -99,7 +102,7 @@ def _together(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:
     for key, node in sorted(topics.items()):
         heads = resolved.chain(key).heads
         if len(heads) > 1:
-            others = ", ".join(by_id[head].path for head in heads[:-1])
+            others = ", ".join(f"{store.files.store}/{by_id[head].path}" for head in heads[:-1])
             text = f"topic {node.topic} is forked: {others} also hold; save a decision that supersedes them"
             yield Problem(by_id[heads[-1]].path, 1, "forked-topic", "warning", text)
 

@@ -5,21 +5,24 @@ What a hit shows comes from the file as it is now; the index only says where to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from filemem import query
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import NotFound
+from filemem.index import Found
 from filemem.memory import graph, writing
 from filemem.memory.store import Store
 from filemem.memory.values import Results
 from filemem.query import Filter, Hit, Placed, Provenance, Scored, Snippet, Terms
 from filemem.record import DECISION, Edge
 
-DEPTH = 100  # candidates asked of each index
-RANKED = 50  # of them are put in order with their chains
+RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely
+NEAR = 5  # records looked at for likeness
+GIST = 900  # characters of a text that are compared by meaning
+SPARE = 10  # candidates beyond what is shown whose chains are gathered at once
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
 
@@ -43,21 +46,73 @@ def search(
     if not (terms.words or terms.phrases):
         nodes = [Node.loads(one) for one in store.index.newest(wanted, limit, offset, dead=demoted)]
         return Results(present(store, nodes, terms))
-    depth = max(DEPTH, 3 * (limit + offset))
-    found = store.index.candidates(terms, wanted, depth, mode=mode, dead=demoted)
-    rated = query.score(found.candidates, now=store.clock(), recency=recency)
-    scored = [one for one in rated if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)][
-        : max(RANKED, 3 * (limit + offset))
-    ]
-    ranked = {one.id for one in scored}
-    nodes_by_id = {one.id: Node.loads(one.node) for one in found.candidates if one.id in ranked}
-    resolved, around = neighbourhood(store, nodes_by_id.values())
-    placed = query.arrange(
-        scored, resolved, may_bring=lambda node: _passes(around.get(node), wanted), limit=offset + limit
-    )
+    looked_at = max(RANKED, 3 * (limit + offset))
+
+    def ask(asked: Terms) -> Found:
+        return store.index.candidates(asked, wanted, looked_at, mode=mode, dead=demoted, most=looked_at)
+
+    found, note = ask(terms), ""
+    if terms.phrases and not found.candidates:
+        note = f"no record holds {_quoted(terms.phrases)}; these are the nearest to its words"
+        terms = query.loosened(terms)
+        found = ask(terms)
+    told = [f"no record holds {word!r}; searched for {' '.join(spellings)}" for word, spellings in found.instead]
+    note = "; ".join([note, *told] if note else told)
+    weights = query.MEANING_ONLY if mode == "vector" else None
+    rated = query.score(found.candidates, now=store.clock(), recency=recency, weights=weights)
+    scored = [one for one in rated if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)]
+    placed, nodes_by_id = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
     shown = placed[offset : offset + limit]
-    nodes = [nodes_by_id.get(place.id) or around[place.id] for place in shown]
-    return Results(_hits(store, nodes, shown, terms), degraded=found.degraded or "")
+    hits = _hits(store, [nodes_by_id[place.id] for place in shown], shown, terms)
+    return Results(hits, degraded=found.degraded or "", note=note if hits else "")
+
+
+def _placed(
+    store: Store, scored: Sequence[Scored], texts: Mapping[str, str], wanted: Filter, limit: int
+) -> tuple[tuple[Placed, ...], Mapping[str, Node]]:
+    """Put what was found in known order; return `limit` places, and the nodes they are about.
+
+    Chains are gathered for the best of them first; of the others only those matter that belong to these chains. Only
+    where that leaves places empty, because many are of few chains, is everything gathered.
+    """
+    for count in (limit + SPARE, len(scored)):
+        nodes = {one.id: Node.loads(texts[one.id]) for one in scored[:count]}
+        resolved, around = neighbourhood(store, nodes.values())
+        nodes = around | nodes
+        among = [one for at, one in enumerate(scored) if at < count or one.id in around]
+        passing = {node.id for node in around.values() if _passes(node, wanted)}
+        placed = query.arrange(among, resolved, may_bring=passing.__contains__, limit=limit)
+        if len(placed) >= limit or count >= len(scored):
+            break
+    return placed, nodes
+
+
+def similar(store: Store, text: str, kind: str, without: Collection[str] = ()) -> list[tuple[Node, float]]:
+    """Return records of a kind that say nearly what a text says, each with its likeness (0..1), the likest first.
+
+    Args:
+        store: the parts.
+        text: heading and text of a record; its beginning is compared by meaning, all of it word by word.
+        kind: decision, checkpoint or observation.
+        without: ids to leave out.
+
+    Raises:
+        BrokenStore: the index cannot be asked.
+    """
+    asked = Terms(text=text[:GIST])
+    found = store.index.candidates(asked, Filter(types=(kind,)), NEAR + len(without)).candidates
+    near = [one for one in found if one.id not in without and (one.cosine or 0.0) >= query.NEARLY]
+    nodes = {one.id: Node.loads(one.node) for one in near}
+    others = []
+    for one in near:
+        other = store.read(nodes[one.id].path, nodes[one.id].birth.path).record
+        if other is not None:
+            others.append((one.id, f"{other.title}\n{other.text}", one.cosine))
+    return [(nodes[one.id], one.likeness) for one in query.similar(text, others)]
+
+
+def _quoted(phrases: Iterable[str]) -> str:
+    return " and ".join(f'"{phrase}"' for phrase in phrases)
 
 
 def find(store: Store, reference: str) -> Node:
@@ -93,7 +148,7 @@ def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> 
         Placed(
             id=node.id,
             scored=None,
-            superseded_by=resolved.superseded_by(node.id),
+            superseded_by=resolved.followed_by(node.id),
             heads=query.contested(resolved, node.id) or resolved.heads_of(node.id),
             chain=query.summary(resolved, node.key) if node.key else "",
         )
@@ -123,6 +178,7 @@ def _hits(
     listing: bool = False,
 ) -> tuple[Hit, ...]:
     listed, placed = list(nodes), list(places)
+    branch = store.repo.branch() or "" if any(node.birth.commit for node in listed) else ""
     incoming = _incoming(store, [node.id for node in listed if node.type == DECISION])
     hits = []
     for node, place, worth in zip(listed, placed, _worth(placed), strict=True):
@@ -149,7 +205,7 @@ def _hits(
                 brought_in=scored is None and not listing,
                 related=(*_outgoing(node), *incoming.get(node.id, ())),
                 already_rejected=query.rejected_before(terms, record.rejected) if terms else (),
-                provenance=provenance(store, node),
+                provenance=_provenance(node, branch),
                 snippet=Snippet(fragment, ranges),
             )
         )
@@ -158,10 +214,12 @@ def _hits(
 
 def provenance(store: Store, node: Node) -> Provenance:
     """Who wrote a record first, from Git; empty while nothing is committed."""
+    return _provenance(node, store.repo.branch() or "" if node.birth.commit else "")
+
+
+def _provenance(node: Node, branch: str) -> Provenance:
     birth = node.birth
-    if not birth.commit:
-        return Provenance()
-    return Provenance(birth.author, birth.agent, birth.commit, birth.at, branch=store.repo.branch() or "")
+    return Provenance(birth.author, birth.agent, birth.commit, birth.at, branch) if birth.commit else Provenance()
 
 
 def _outgoing(node: Node) -> tuple[Edge, ...]:

@@ -5,6 +5,7 @@ Reading never imports writing: the saver is made, and its modules imported, at t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -19,7 +20,7 @@ from filemem import record
 from filemem.config import Config
 from filemem.documents import Birth, Node, node_of
 from filemem.errors import NotFound
-from filemem.files import Files
+from filemem.files import Files, is_record
 from filemem.index import Index, embedder
 from filemem.record import Parsed
 from filemem.repo import Repo
@@ -95,10 +96,30 @@ class Store:
         return not journal.entries() and not journal.has_recent(time.time(), SETTLES)
 
     @property
+    def at_tip(self) -> bool:
+        """Whether HEAD is where it was when the index was last found right, and knows as much of the past."""
+        tip = self.repo.tip()
+        return bool(tip) and tip == self.index.head and not self.deepened
+
+    @property
+    def deepened(self) -> bool:
+        """Whether a fetch made a shallow history longer or shorter since first commits were last asked for."""
+        return _bytes(self.repo.common_dir / "shallow") != _bytes(self._depth)
+
+    def note_depth(self) -> None:
+        """Remember how deep history is. Losing that costs a full look."""
+        with contextlib.suppress(OSError):
+            self._depth.write_bytes(_bytes(self.repo.common_dir / "shallow"))
+
+    @property
+    def _depth(self) -> Path:
+        return self.index.root.parent / f"shallow-{self.index.root.name}"  # beside the index, where one can write
+
+    @property
     def in_step(self) -> bool:
         """Whether the index has everything, as far as HEAD and folder times tell: a few stats, no lock, no process."""
-        tip, folders = self.repo.tip(), self.index.folders
-        return bool(tip) and tip == self.index.head and bool(folders) and not self.files.changed_folders(folders)
+        folders = self.index.folders
+        return self.at_tip and bool(folders) and not self.files.changed_folders(folders)
 
     @cached_property
     def folder(self) -> Path:
@@ -106,10 +127,18 @@ class Store:
         return Path(self.repo.work_tree) / self.files.store
 
     def obstacle(self) -> str:
-        """Why no record can be read although there may be some, or ""."""
+        """Why records cannot be read although there may be some, or ""."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             return f"{self.files.store} is not a folder (links are not followed), so no record is read"
-        return ""
+        return self.unseen()
+
+    def unseen(self) -> str:
+        """How many records a sparse checkout keeps from being read, and what brings them, or ""."""
+        count = sum(is_record(path.rpartition("/")[2]) for path in self.repo.left_out(self.files.store))
+        if not count:
+            return ""
+        told = "1 record is" if count == 1 else f"{count} records are"
+        return f"{told} in HEAD but outside the sparse checkout: git sparse-checkout add {self.files.store}"
 
     def bytes_of(self, path: str) -> bytes:
         """What a record holds now, operations that wait for the repository included.
@@ -124,6 +153,13 @@ class Store:
                 raise NotFound(f"{path} is deleted; the commit waits for the repository")
             return data
         return self.files.read(path)
+
+    def edited(self, path: str) -> bool:
+        """Whether a committed record has changes that are not committed; one that is gone has none."""
+        try:
+            return self.repo.edited(f"{self.files.store}/{path}", self.bytes_of(path))
+        except NotFound:
+            return False
 
     def read(self, path: str, first_path: str = "") -> Parsed:
         """Read one record; a file that is gone or cannot be opened gives a problem, not an error."""
@@ -187,6 +223,13 @@ def _index_folder(repo: Repo, config: Config, store: str) -> Path:
 
     digest = hashlib.sha256(str(repo.git_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return config.cache / digest / name
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 class Past(NamedTuple):

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
+from filemem.files import blob_id
 from filemem.memory import graph
 from filemem.memory.store import Store
 from filemem.record import (
-    Problem,
     Record,
     ReferenceIndex,
     derived_id,
@@ -173,17 +173,22 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         hints: absolute paths that a watcher named.
         progress: told how far the work is.
     """
-    if not full and not hints and store.in_step and not store.index.pending():
+    known = store.index.folders
+    times = store.files.folder_times(known)  # before the scan: what is written during it is looked at again next time
+    if not full and not hints and store.at_tip and times == known and not store.index.pending():
         return Look()
     if not store.index.writable:
         return Look(busy=True)
     waiting = [Node.loads(text).path for text in store.index.pending_nodes()]
     before, head = store.index.manifest(), store.repo.head() or ""
     moved = _moved(store, head) if before else ELSEWHERE  # an index built anew knows nothing of what came before
-    times = store.files.folder_times()  # before the scan: what is written during it is looked at again next time
-    everything = full or moved == ELSEWHERE or not store.index.folders
-    named = [*hints, *(str(store.folder / path) for path in waiting)]
-    after, _ = _listing(store, before, None if everything else named)
+    folders = None
+    if moved == ELSEWHERE and before and store.index.turn_to(head):
+        moved, before = STILL, store.index.manifest()
+    elif known and not full and moved != ELSEWHERE:
+        written = {folder for folder in times.keys() | known.keys() if times.get(folder) != known.get(folder)}
+        folders = written | _folders_of(store, hints) | {posixpath.dirname(path) for path in waiting}
+    after, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=folders)
     found = list(changes.diff(before, after))
     births = _births(store, found, waiting, moved)
     again = _unsettled(store, found, waiting, births, after)
@@ -205,9 +210,11 @@ STILL, ONWARD, ELSEWHERE = "still", "onward", "elsewhere"  # where HEAD went sin
 
 def _moved(store: Store, head: str) -> str:
     """Commits on top of what we knew change files in folders whose times tell; a checkout or reset may change any."""
-    if head == store.index.head:
+    known = store.index.head
+    if head == known:
         return STILL
-    return ONWARD if store.index.head and store.repo.history.is_ancestor(store.index.head) else ELSEWHERE
+    onward = known and not store.index.keeps(head) and store.repo.history.is_ancestor(known)
+    return ONWARD if onward else ELSEWHERE
 
 
 def rebuild(store: Store, *, progress: Progress | None = None) -> Look:
@@ -271,13 +278,26 @@ def _unsettled(
     return [changes.Change(changes.MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
 
 
-def _listing(
-    store: Store, before: changes.Manifest, hints: Iterable[str] | None
-) -> tuple[changes.Manifest, list[Problem]]:
-    """List the files: all of them, or those in folders that changed or were named."""
-    if hints is None:
-        return store.files.scan(before, hash_name=store.repo.hash_name)
-    named = {posixpath.dirname(posixpath.relpath(hint, store.folder)) for hint in hints}
-    inside = {folder for folder in named if not folder.startswith("..")}
-    folders = store.files.changed_folders(store.index.folders) | inside
-    return store.files.scan(before, hash_name=store.repo.hash_name, folders=folders)
+def _folders_of(store: Store, hints: Iterable[str]) -> set[str]:
+    """The folders of the store that named files stand in."""
+    folders = {posixpath.dirname(posixpath.relpath(hint, store.folder)) for hint in hints}
+    return {folder for folder in folders if not folder.startswith("..")}
+
+
+def only_saves(store: Store, hints: Iterable[str]) -> bool:
+    """Whether everything a watcher named was saved by filemem and is found already.
+
+    Such saves are folded into the index some at a time: a generation for each would slow down the next save.
+    """
+    if store.index.crowded:
+        return False
+    saved = store.index.waiting()
+    for hint in hints:
+        path = posixpath.relpath(hint, store.folder)
+        if path in saved:
+            disk = store.files.read(path) if store.files.exists(path) else None
+            if saved[path] != (None if disk is None else blob_id(disk, store.repo.hash_name)):
+                return False
+        elif not any(one.startswith(f"{path}/") for one in saved):  # a folder made for one of them tells no more
+            return False
+    return True

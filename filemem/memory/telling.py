@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NoReturn
 
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput, NotFound
 from filemem.memory import graph, searching
 from filemem.memory.store import Store
-from filemem.memory.values import History, Results, Revision, Step, Topic
+from filemem.memory.values import History, Name, Results, Revision, Step, Topic
 from filemem.query import Filter, Hit
-from filemem.record import CHECKPOINT, DECISION, TYPES, parse_time, topic_key
+from filemem.record import (
+    CHECKPOINT,
+    DECISION,
+    TYPES,
+    Record,
+    parse_time,
+    reference_index,
+    resolve_reference,
+    topic_key,
+)
 from filemem.repo.people import People, people
+
+WORDS = {"put": "save", "amend": "update", "remove": "delete"}  # what users call an operation that waits
 
 
 def history(store: Store, topic_or_id: str) -> History:
@@ -23,7 +34,7 @@ def history(store: Store, topic_or_id: str) -> History:
 
     Args:
         store: the parts.
-        topic_or_id: a topic, or a decision whose chain is meant.
+        topic_or_id: a topic, or a decision whose chain is meant: by id, path, title, number or file name.
 
     Raises:
         NotFound: neither a topic nor a decision; says what was probably meant.
@@ -39,9 +50,9 @@ def history(store: Store, topic_or_id: str) -> History:
     heads = {head: None for member in members for head in resolved.heads_of(member)}
     linked = {other for member in members for other in _linked(resolved, member)}
     told = [around[one] for one in sorted({*members, *linked}, key=lambda one: resolved.nodes[one].age)]
-    named = people(store.repo.git_dir, {node.birth.commit for node in told if node.birth.commit})
+    named = people(store.repo.git_dir, {node.birth.commit for node in told if node.birth.author})
     steps = (_step(store, node, resolved, key, named) for node in told)
-    topic = next((around[m].topic for m in reversed(members) if around[m].stated), "")
+    topic = next((around[m].topic for m in reversed(members) if around[m].stated), start[0].topic)
     return History(topic, tuple(heads), tuple(step for step in steps if step is not None))
 
 
@@ -108,15 +119,29 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
 
 
 def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
-    """List the topics that begin with a prefix, each with what holds today, in alphabetical order."""
+    """List the topics that begin with a prefix, each with what holds today, in alphabetical order.
+
+    Decisions that state no topic come last, by their headings: one entry for all that their links join.
+    """
     key = topic_key(prefix)
     by_topic: dict[str, list[Node]] = defaultdict(list)
+    loose: list[Node] = []
     for node in store.nodes():
-        if node.type == DECISION and node.key and node.key.startswith(key):
+        if node.type == DECISION and not node.key:
+            loose.append(node)
+        elif node.type == DECISION and node.key.startswith(key):
             by_topic[node.key].append(node)
-    resolved, around = searching.neighbourhood(store, (n for nodes in by_topic.values() for n in nodes))
+    resolved, around = searching.neighbourhood(store, (*(n for nodes in by_topic.values() for n in nodes), *loose))
     heads = {name: resolved.chain(name).heads or resolved.heads_of(resolved.chain(name).order[-1]) for name in by_topic}
-    return tuple(_topic(by_topic[name], heads[name], around) for name in sorted(by_topic))
+    found = [_topic(by_topic[name], heads[name], around) for name in sorted(by_topic)]
+    joined = [_topic(group, _heads(resolved, group), around) for group in _groups(resolved, loose)]
+    shown = [topic for topic in joined if topic_key(topic.topic).startswith(key)]
+    return (*found, *sorted(shown, key=lambda topic: topic_key(topic.topic)))
+
+
+def names(store: Store, ids: Collection[str]) -> dict[str, Name]:
+    """What people know these records by; ids that no record has are left out."""
+    return {node.id: Name(node.title, f"{store.files.store}/{node.path}") for node in store.lookup("id", ids)}
 
 
 def status(store: Store) -> dict[str, Any]:
@@ -137,7 +162,12 @@ def status(store: Store) -> dict[str, Any]:
             "folder": str(store.index.root),
         },
         "pending": [
-            {"kind": op.kind, "path": op.path, "reason": op.reason, "age": _age(op.age_s)}
+            {
+                "kind": WORDS.get(op.kind, op.kind),
+                "path": f"{store.files.store}/{op.path}",
+                "reason": op.reason,
+                "age": _age(op.age_s),
+            }
             for op in store.saver.pending()
         ],
     }
@@ -154,20 +184,51 @@ def _age(seconds: float) -> str:
 def _topic(nodes: Iterable[Node], heads: tuple[str, ...], around: dict[str, Node]) -> Topic:
     members = sorted(nodes, key=lambda node: node.created)
     newest = max((around[head] for head in heads), key=lambda node: node.created, default=None)
-    return Topic(members[-1].topic, len(members), heads, newest.title if newest else "", members[-1].created)
+    last = members[-1]
+    named = newest if newest and not last.stated else last  # a heading names what holds, a topic all of the chain
+    return Topic(named.topic, len(members), heads, newest.title if newest else "", last.created, last.stated)
+
+
+def _groups(resolved: Graph, loose: Iterable[Node]) -> Iterable[list[Node]]:
+    """Decisions without a topic, those together that links join."""
+    left = {node.id: node for node in loose}
+    while left:
+        first = next(iter(left))
+        yield [left.pop(one) for one in _linked(resolved, first) if one in left]
+
+
+def _heads(resolved: Graph, group: Iterable[Node]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(head for node in group for head in resolved.heads_of(node.id)))
 
 
 def _decision(store: Store, reference: str) -> Node:
+    number = reference.strip("# ").isdigit()  # could begin a short id, but records have numbers more often
     try:
-        node = searching.find(store, reference)
+        node = (_named(store, reference) if number else None) or searching.find(store, reference)
     except NotFound as error:
-        names = {node.key: node.topic for node in store.nodes() if node.key}
-        near = get_close_matches(topic_key(reference), names, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(names[key] for key in near)}?" if near else "search shows topics and ids"
-        raise NotFound(f"no topic and no record {reference!r}", hint if near else error.hint or hint) from None
+        node = _named(store, reference) or _nothing(store, reference, error)
     if node.type != DECISION:
         raise BadInput(f"{node.id} is a {node.type}; only decisions have a history of supersession", field="topic")
     return node
+
+
+def _nothing(store: Store, reference: str, error: NotFound) -> NoReturn:
+    names = {topic_key(node.topic): node.topic for node in store.nodes() if node.type == DECISION}
+    near = get_close_matches(topic_key(reference), names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(names[key] for key in near)}?" if near else "search shows topics and ids"
+    raise NotFound(f"no topic and no record {reference!r}", hint if near else error.hint or hint) from None
+
+
+def _named(store: Store, reference: str) -> Node | None:
+    """The one decision that goes by this id, path, file name, number or title, as records of other makers are named."""
+    decisions = {node.id: node for node in store.nodes() if node.type == DECISION}
+    known = [Record(id=n.id, type=n.type, path=n.path, title=n.title) for n in decisions.values()]
+    found = resolve_reference(reference, reference_index(known))
+    if found:
+        return decisions[found]
+    key = topic_key(reference)
+    same = [node for node in decisions.values() if key and topic_key(node.topic) == key]
+    return same[0] if len(same) == 1 else None
 
 
 def _linked(resolved: Graph, start: str) -> list[str]:
@@ -188,20 +249,23 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, named: Mapping[st
     birth = node.birth
     log = store.repo.history.log(f"{store.files.store}/{node.path}") if birth.commit else ()
     commits = [revision.commit for revision in reversed(log) if revision.commit.id != birth.commit]
+    shallow = bool(birth.commit) and not birth.author
     edits = tuple(Revision(c.id, c.author, c.agent, c.at, c.subject) for c in commits)
     return Step(
         record=record,
         path=f"{store.files.store}/{node.path}",
-        commit=birth.commit,
+        commit="" if shallow else birth.commit,
         author=birth.author,
         agent=birth.agent,
-        at=node.created or birth.at,
+        at=(record.created or 0) if shallow else node.created or birth.at,
         supersedes=resolved.predecessors(node.id),
         superseded_by=resolved.superseded_by(node.id),
         implied=node.id in resolved.chain(node.key).implied,
         foreign=node.key != key,
         people=named.get(birth.commit, People()),
         revisions=edits,
+        edited=bool(birth.commit) and store.edited(node.path),
+        shallow=shallow,
     )
 
 

@@ -30,6 +30,7 @@ class Saved(NamedTuple):
         superseded: ids of the decisions it replaces.
         similar: records to link to or reuse.
         degraded: why the index could not take it at once.
+        created: of a new record, epoch milliseconds.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Saved(NamedTuple):
     superseded: tuple[str, ...] = ()
     similar: tuple[Similar, ...] = ()
     degraded: str = ""
+    created: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,15 @@ class Step(NamedTuple):
     Args:
         record: as its file says it now.
         path: of the file, from the top of the work tree.
-        commit, author, agent, at: who brought it, from Git; `at` in epoch milliseconds.
+        commit, author, agent, at: who brought it, from Git; `at` in epoch milliseconds. All are empty where history is
+            `shallow`: the record came before the commits that a shallow clone has.
         supersedes, superseded_by: ids, oldest first.
         implied: nobody stated what it supersedes.
         foreign: it belongs to another topic that the chain leads to.
         people: co-authors and reviewers that the commit names.
         revisions: edits in place, oldest first.
+        edited: the file has changes that are not committed.
+        shallow: it came before the commits that a shallow clone has.
     """
 
     record: Record
@@ -102,6 +107,8 @@ class Step(NamedTuple):
     foreign: bool = False
     people: People = People()
     revisions: tuple[Revision, ...] = ()
+    edited: bool = False
+    shallow: bool = False
 
 
 class History(NamedTuple):
@@ -113,10 +120,27 @@ class History(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """A topic with what holds today; `title` is the newest head's."""
+    """A topic with what holds today.
+
+    Args:
+        topic: its name; where no decision states one, the heading.
+        decisions: how many there are.
+        heads: ids of what holds.
+        title: the newest head's.
+        latest: when the last one was made, epoch milliseconds.
+        stated: whether decisions name the topic; False for records of other makers, joined by their links alone.
+    """
 
     topic: str
     decisions: int
     heads: tuple[str, ...]
     title: str
     latest: int
+    stated: bool = True
+
+
+class Name(NamedTuple):
+    """What people know a record by."""
+
+    title: str
+    path: str

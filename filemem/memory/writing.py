@@ -219,9 +219,10 @@ def check(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
                 field=name,
             )
     checked = {name: known[name](name, value) for name, value in given.items()}
-    for name in _REQUIRED[kind]:
-        if not str(checked.get(name, "")).strip():
-            raise BadInput(f"a {kind} needs {name}", f"give {', '.join(_REQUIRED[kind])}", field=name)
+    missing = [name for name in _REQUIRED[kind] if not str(checked.get(name, "")).strip()]
+    if missing:
+        told = " and ".join((", ".join(missing[:-1]), missing[-1])) if len(missing) > 1 else missing[0]
+        raise BadInput(f"a {kind} needs {told}", f"give {', '.join(_REQUIRED[kind])}", field=missing[0])
     return kind, checked
 
 

@@ -4,15 +4,30 @@ from filemem.query.excerpt import passages, rejected_before, snippet
 from filemem.query.filter import FIELDS, NOTHING, Filter, affects_match, fold, matches, merge, touches
 from filemem.query.hit import Hit, Provenance, Snippet
 from filemem.query.identifiers import split_identifiers
-from filemem.query.likeness import Similar, similar
+from filemem.query.likeness import NEARLY, Similar, similar
 from filemem.query.order import Placed, arrange, contested, summary
-from filemem.query.score import HYBRID, KEYWORD_ONLY, Candidate, Found, Scored, Scores, Weights, recency_of, score
-from filemem.query.terms import Terms, parse, parse_moment
+from filemem.query.score import (
+    HYBRID,
+    KEYWORD_ONLY,
+    MEANING_ONLY,
+    Candidate,
+    Found,
+    Scored,
+    Scores,
+    Weights,
+    promising,
+    recency_of,
+    score,
+)
+from filemem.query.spelling import may_be_misspelt, one_slip
+from filemem.query.terms import Terms, loosened, parse, parse_moment
 
 __all__ = [
     "FIELDS",
     "HYBRID",
     "KEYWORD_ONLY",
+    "MEANING_ONLY",
+    "NEARLY",
     "NOTHING",
     "Candidate",
     "Filter",
@@ -30,11 +45,15 @@ __all__ = [
     "arrange",
     "contested",
     "fold",
+    "loosened",
     "matches",
+    "may_be_misspelt",
     "merge",
+    "one_slip",
     "parse",
     "parse_moment",
     "passages",
+    "promising",
     "recency_of",
     "rejected_before",
     "score",

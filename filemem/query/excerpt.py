@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from filemem.query.terms import Terms
@@ -25,7 +26,7 @@ _UNSPACED = "[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]
 _STEM = 4  # letters that two forms of a word share at least
 _ENDING = 3  # letters that each may have beyond what they share
 _ELLIPSIS = "…"
-_COMMON = frozenset(
+COMMON = frozenset(
     _WORD.findall(
         "a an and are as at be but by can do does for from had has have how if in into is it its not of on or our "
         "should so such that the their then there these they this to use was we were what when where which who why "
@@ -46,7 +47,7 @@ def snippet(text: str, terms: Terms, width: int = 240) -> tuple[str, Ranges]:
         The fragment, and ranges (start, end) in it, not overlapping, in order.
     """
     flat = " ".join(text.split())
-    found = list(_Wanted.of(terms).spans(flat))
+    found = list(_wanted(terms).spans(flat))
     start = max(0, min(_best_window(found, width), len(flat) - width))
     end = min(len(flat), start + width)
     start, end = _to_words(flat, start, end)
@@ -80,7 +81,7 @@ def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
 
 def rejected_before(terms: Terms, rejected: Iterable[str]) -> tuple[str, ...]:
     """Return the rejected alternatives that the query names: a word of it stands before the colon of the item."""
-    wanted = _Wanted.of(terms)
+    wanted = _wanted(terms)
     return tuple(item for item in rejected if any(True for _ in wanted.spans(item.partition(":")[0])))
 
 
@@ -88,6 +89,7 @@ class _Wanted(NamedTuple):
     """The words to point at: by their first letters, and those of scripts without spaces."""
 
     by_stem: Mapping[str, tuple[str, ...]]
+    likely: re.Pattern[str]
     inside: re.Pattern[str] | None
 
     @classmethod
@@ -95,13 +97,14 @@ class _Wanted(NamedTuple):
         parts = [part for word in (*terms.words, *terms.phrases) for part in _WORD.findall(word)]
         names = dict.fromkeys(_plain(part) for part in parts)
         names.pop("", None)
-        telling = [name for name in names if name not in _COMMON] or list(names)
+        telling = [name for name in names if name not in COMMON] or list(names)
         by_stem: dict[str, list[str]] = defaultdict(list)
         for name in telling:
             by_stem[name[:_STEM]].append(name)
         unspaced = sorted(filter(_is_unspaced, parts), key=len, reverse=True)
         return cls(
             {stem: tuple(names) for stem, names in by_stem.items()},
+            _beginning_with(by_stem),
             re.compile("|".join(map(re.escape, unspaced)), re.IGNORECASE) if unspaced else None,
         )
 
@@ -109,7 +112,7 @@ class _Wanted(NamedTuple):
         """Yield start, end and the wanted word."""
         if not self.by_stem:
             return
-        for match in _WORD.finditer(text):
+        for match in (_WORD if self.inside else self.likely).finditer(text):
             word = _plain(match.group())
             meant = next((name for name in self.by_stem.get(word[:_STEM], ()) if _alike(name, word)), None)
             if meant is not None:
@@ -117,6 +120,21 @@ class _Wanted(NamedTuple):
             elif self.inside is not None and _is_unspaced(match.group()):
                 for part in self.inside.finditer(match.group()):
                     yield match.start() + part.start(), match.start() + part.end(), part.group()
+
+
+@lru_cache(maxsize=2)  # one query is asked of every text that is shown
+def _wanted(terms: Terms) -> _Wanted:
+    return _Wanted.of(terms)
+
+
+def _beginning_with(stems: Iterable[str]) -> re.Pattern[str]:
+    """Return what finds the words that may begin with a stem: far fewer than all, and found without leaving C.
+
+    A stem with letters that change their number when folded is only looked for by those before them.
+    """
+    plain = [re.match("[a-z0-9]*", stem) for stem in stems]
+    begins = sorted({"_*".join(match.group()) for match in plain if match})
+    return re.compile(rf"(?<!\w)_*(?:{'|'.join(begins)})\w*", re.IGNORECASE) if all(begins) else _WORD
 
 
 def _is_unspaced(word: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _NAME = re.compile(r"\w+(?:[-./:]+\w+)*")
 _BREAK = re.compile(r"[\W_]+")
@@ -29,7 +30,8 @@ def split_identifiers(text: str) -> str:
     return " ".join(found)
 
 
-def _parts(name: str) -> list[str]:
+@lru_cache(maxsize=4096)  # a project speaks of the same names again and again
+def _parts(name: str) -> tuple[str, ...]:
     runs = [run for run in _BREAK.split(name) if run]
     words: list[str] = []
     for run in runs:
@@ -38,11 +40,11 @@ def _parts(name: str) -> list[str]:
         if 1 < len(pieces) <= _MAX_PARTS and len(runs) > 1:
             words.append(run)
     if len(words) < 2:
-        return []
+        return ()
     is_plain_name = all(char.isalnum() or char in "_-" for char in name)
     if is_plain_name and len(name) <= _MAX_RUN:
         words.append("".join(runs))
-    return [word.lower() for word in words]
+    return tuple(word.lower() for word in words)
 
 
 def _pieces(run: str) -> list[str]:

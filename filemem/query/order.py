@@ -31,6 +31,7 @@ class Known(Protocol):
     def topic_of(self, node: str, /) -> str: ...
     def chain(self, topic: str, /) -> Line: ...
     def superseded_by(self, node: str, /) -> tuple[str, ...]: ...
+    def followed_by(self, node: str, /) -> tuple[str, ...]: ...
     def heads_of(self, node: str, /) -> tuple[str, ...]: ...
 
 
@@ -40,7 +41,7 @@ class Placed(NamedTuple):
     Args:
         id: the record.
         scored: None where it was not found by the query but holds today for a record that was: the caller loads it.
-        superseded_by: direct successors; empty for what holds.
+        superseded_by: direct successors, or the proposal for which it was given up; empty for what holds.
         heads: what holds today for this decision; two or more where its topic is forked.
         chain: the summary of its chain, as `summary` words it.
         more: found records of the same chain that are left out; stated on the first of them only.
@@ -115,7 +116,7 @@ def _groups(found: Mapping[str, Scored], known: Known) -> list[list[str]]:
     for node in found:
         heads = known.heads_of(node)
         topics = {known.topic_of(each) for each in (node, *heads)} - {""}  # a head may stand on a forked topic
-        for other in (*heads, *(f"topic:{topic}" for topic in sorted(topics))):
+        for other in (*heads, *known.followed_by(node), *(f"topic:{topic}" for topic in sorted(topics))):
             leader[lead(other)] = lead(node)
     groups: dict[str, list[str]] = defaultdict(list)
     for node in found:
@@ -136,19 +137,30 @@ def _of_one_chain(
     heads += missing[: max(0, most - len(heads))]
     others = [node for node in members if node not in holding]
     kept = others[: max(0, most - len(heads))]  # the best of them, then told from the newest back
-    shown = [*heads, *sorted(kept, key=lambda node: -found[node].created)]
+    shown = [*heads, *_successors_first(sorted(kept, key=lambda node: -found[node].created), known)]
     left_out = len(others) - len(kept)
     return [
         Placed(
             id=node,
             scored=found.get(node),
-            superseded_by=known.superseded_by(node),
+            superseded_by=known.followed_by(node),
             heads=contested(known, node) or known.heads_of(node),
             chain=summary(known, known.topic_of(node)),
             more=left_out if at == 0 else 0,
         )
         for at, node in enumerate(shown)
     ]
+
+
+def _successors_first(nodes: Sequence[str], known: Known) -> list[str]:
+    """Return the same decisions, each behind those that supersede it, whatever their dates say."""
+    placed: dict[str, None] = {}
+    left = list(nodes)
+    while left:
+        ready = [node for node in left if not set(known.followed_by(node)).intersection(left) - {node}]
+        placed[ready[0] if ready else left[0]] = None
+        left = [node for node in left if node not in placed]
+    return list(placed)
 
 
 def _holding(members: Iterable[str], known: Known) -> dict[str, None]:

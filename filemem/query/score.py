@@ -7,7 +7,7 @@ with small static embeddings and keeps neither scale.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 
@@ -17,13 +17,15 @@ class Weights(NamedTuple):
     keyword: float
     vector: float = 0.0
     title: float = 0.0
+    wording: float = 0.0
     recency: float = 0.0
 
 
-# The weights. Keyword .4 to vector .6 is the best plain form measured on six retrieval sets; the title's own cosine
-# adds little beside boosted title words; recency moves a record past another only where they are within .05.
-HYBRID = Weights(keyword=0.40, vector=0.60, title=0.05, recency=0.05)
+# Measured on three retrieval sets, each part left out in turn: docs/ranking.md. Recency moves a record past another
+# only where they are within .04.
+HYBRID = Weights(keyword=0.35, vector=0.60, title=0.10, wording=0.30, recency=0.05)
 KEYWORD_ONLY = Weights(keyword=1.0)
+MEANING_ONLY = Weights(keyword=0.0, vector=0.60, title=0.10, wording=0.30)
 
 HALF_LIFE = 180 * 86_400_000  # milliseconds after which recency is worth half
 
@@ -32,7 +34,8 @@ class Candidate(Protocol):
     """What retrieval hands over for one record; any class with these attributes will do.
 
     `keyword` is the raw BM25 score (0 where no word matched), `cosine` that of the best passage, `title_cosine`
-    that of the title alone; None where there is no vector.
+    that of the title alone; None where there is no vector. `wording` says how well each word of the query is met by
+    the likest word of one passage; None where that was not looked at, because the rest of the score is too low.
     """
 
     @property
@@ -47,6 +50,8 @@ class Candidate(Protocol):
     def cosine(self) -> float | None: ...
     @property
     def title_cosine(self) -> float | None: ...
+    @property
+    def wording(self) -> float | None: ...
 
 
 class Found(NamedTuple):
@@ -58,6 +63,7 @@ class Found(NamedTuple):
     keyword: float = 0.0
     cosine: float | None = None
     title_cosine: float | None = None
+    wording: float | None = None
 
 
 class Scores(NamedTuple):
@@ -66,6 +72,7 @@ class Scores(NamedTuple):
     keyword: float = 0.0
     vector: float = 0.0
     title: float = 0.0
+    wording: float = 0.0
     recency: float = 0.0
     final: float = 0.0
 
@@ -93,26 +100,54 @@ def score(
         candidates: the union of what words and vectors found, each record once.
         now: epoch milliseconds.
         recency: whether age counts at all.
-        weights: None takes HYBRID where any candidate has a cosine, else KEYWORD_ONLY (final = keyword).
+        weights: None takes HYBRID. Where no candidate has a cosine it is KEYWORD_ONLY (final = keyword).
     """
     found = list(candidates)
     cosines = [_unit(each.cosine) for each in found if each.cosine is not None]
-    use = weights or (HYBRID if cosines else KEYWORD_ONLY)
-    total = use.keyword + use.vector + use.title + (use.recency if recency else 0.0)
+    met = [_unit(each.wording) for each in found if each.wording is not None]
+    use = weights if weights and (cosines or weights.keyword) else HYBRID if cosines else KEYWORD_ONLY
+    use = use._replace(wording=use.wording if met else 0.0, recency=use.recency if recency else 0.0)
+    total = sum(use)
     best_keyword = max((_finite(each.keyword) for each in found), default=0.0)
-    best_cosine = max(cosines, default=0.0)
+    best_cosine, best_met, least_met = max(cosines, default=0.0), max(met, default=0.0), min(met, default=0.0)
     rated: list[Scored] = []
     for each in found:
         keyword = max(0.0, _finite(each.keyword)) / best_keyword if best_keyword > 0 else 0.0
         # A record not yet embedded is judged by its words on this query's scale, or a fresh save would sink.
         vector = keyword * best_cosine if each.cosine is None else _unit(each.cosine)
         title = vector if each.title_cosine is None else _unit(each.title_cosine)
+        unmet = keyword * best_met if each.cosine is None else least_met
+        wording = unmet if each.wording is None else _unit(each.wording)
         fresh = recency_of(each.created, now) if recency else 0.0
-        worth = use.keyword * keyword + use.vector * vector + use.title * title + use.recency * fresh
+        worth = (
+            use.keyword * keyword
+            + use.vector * vector
+            + use.title * title
+            + use.wording * wording
+            + use.recency * fresh
+        )
         final = min(1.0, worth / total) if total > 0 else 0.0
-        rated.append(Scored(each.id, each.path, each.created, Scores(keyword, vector, title, fresh, final)))
+        rated.append(Scored(each.id, each.path, each.created, Scores(keyword, vector, title, wording, fresh, final)))
     rated.sort(key=lambda item: item.rank)
     return tuple(rated)
+
+
+def promising(parts: Sequence[tuple[float, float | None, float | None]], most: int) -> list[int]:
+    """Return the places of the best candidates by (keyword, cosine, title_cosine): what is quickly known of many."""
+    best_keyword = max((one[0] for one in parts), default=0.0) or 1.0
+    best_cosine = max((one[1] for one in parts if one[1] is not None), default=0.0)
+    use = HYBRID
+
+    def worth(at: int) -> float:
+        keyword, cosine, title = parts[at]
+        vector = keyword / best_keyword * best_cosine if cosine is None else cosine
+        return (
+            use.keyword * keyword / best_keyword
+            + (use.vector + use.wording) * vector
+            + use.title * (vector if title is None else title)
+        )
+
+    return sorted(range(len(parts)), key=worth, reverse=True)[:most]
 
 
 def recency_of(created: int, now: int) -> float:
@@ -121,6 +156,8 @@ def recency_of(created: int, now: int) -> float:
 
 
 def _unit(cosine: float | None) -> float:
+    if cosine is not None and 0.0 <= cosine <= 1.0:
+        return cosine
     return min(1.0, max(0.0, _finite(cosine or 0.0)))
 
 

@@ -71,6 +71,12 @@ def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
     return Terms(words, phrases, excluded, " ".join(said)), wanted
 
 
+def loosened(terms: Terms) -> Terms:
+    """Return the same query with its phrases as plain words, for when nothing holds them."""
+    words = (*terms.words, *(word for phrase in terms.phrases for word in phrase.split()))
+    return terms._replace(words=tuple(dict.fromkeys(words)), phrases=())
+
+
 def clean(text: str, limit: int = MAX_BYTES) -> str:
     """Return at most `limit` bytes of `text`, NFC, line breaks as spaces, other control characters dropped."""
     short = text[:limit].encode("utf-8", "ignore")[:limit].decode("utf-8", "ignore")

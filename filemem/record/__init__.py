@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from filemem.record.edges import edges_in
+from filemem.record.foreign import prose
 from filemem.record.identity import (
     derived_id,
     new_id,
@@ -93,6 +94,7 @@ __all__ = [
     "parse",
     "parse_outcome",
     "parse_time",
+    "prose",
     "record_path",
     "reference_index",
     "render",

@@ -47,6 +47,33 @@ _PREAMBLE_LINES = 60
 _STATUS_LINES = 20
 
 
+_HEADING = r"#{1,6}[ \t]+(.*?)[ \t#:]*$"
+_USUAL = frozenset(  # headings of every record of a kind: they say nothing about this one
+    (
+        *("context", "context and problem statement", "problem", "problem statement", "decision", "decision outcome"),
+        *("status", "summary", "simple summary", "abstract", "background", "motivation", "table of contents"),
+    )
+)
+
+
+def prose(text: str) -> str:
+    """Return what of a text is worth quoting: without status, date and the headings that every record has.
+
+    The whole text where nothing else is in it.
+    """
+    kept: list[str] = []
+    in_status = False
+    for line in text.split("\n"):
+        if heading := re.match(_HEADING, line):
+            name = heading[1].casefold()
+            in_status = name == "status"
+            if name not in _USUAL:
+                kept.append(heading[1])
+        elif not in_status and not line.startswith("<!--") and not (":" in line and re.match(_FIELD, line)):
+            kept.append(line)
+    return "\n".join(kept).strip() or text
+
+
 class Standing(NamedTuple):
     """What a status text says: our status word or None, and the links of both sides of a supersession."""
 

@@ -1,12 +1,13 @@
 """The front matter: where it stands, in which language, and its keys with their lines. Never raises on text.
 
-Delimiters are python-frontmatter's (a test compares them). Its loaders are not used: they retype what people write
-(`no`, `1.10`), drop a header that is a list, take the last of two equal keys in silence, and crash on deep nesting.
+Delimiters are python-frontmatter's (a test compares them), and so is the reader of JSON headers, which lets us keep
+numbers as written. Its YAML loader is not used: it retypes what people write (`no`, `1.10`), drops a header that is a
+list, takes the last of two equal keys in silence, and crashes on deep nesting. Its TOML loader needs one more package
+for what Python has by now.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -207,7 +208,9 @@ def _line_of(key: str, text: str) -> int:
 
 
 def _json(text: str) -> Iterator[tuple[str, Value]]:
-    loaded = json.loads(text, parse_int=Plain, parse_float=Plain, parse_constant=Plain)
+    from frontmatter.default_handlers import JSONHandler  # noqa: PLC0415 - 30 ms for a header that few files have
+
+    loaded = JSONHandler().load(text, parse_int=Plain, parse_float=Plain, parse_constant=Plain)
     for key, value in loaded.items():
         yield key, _as_written(value, 1)
 

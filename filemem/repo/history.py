@@ -1,6 +1,9 @@
 """What Git remembers of the records: who wrote them first and when, how they changed, what was removed.
 
 One `git log` per question, without patches: nothing of the repository's runs, however hostile its configuration.
+
+A shallow clone ends at commits whose parents it lacks. Git shows everything such a commit holds as added by it, but who
+wrote that lies further back: its author is left empty, and nowhere else is one empty.
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ _FORMAT = f"format:%x01%H%x00%ct%x00%an%x00%ae%x00%s%x00{_AGENT}%x00"
 
 
 class Commit(NamedTuple):
-    """A commit as history shows it. `at` is epoch milliseconds; `agent` comes from its trailer, or is empty."""
+    """A commit as history shows it. `at` is epoch milliseconds; `agent` comes from its trailer, or is empty.
+
+    An empty `author` says that history is shallow here: what the commit seems to add was there before it.
+    """
 
     id: str
     at: int
@@ -84,9 +90,10 @@ class History(NamedTuple):
         """
         births: dict[str, Birth] = {}
         removed: dict[str, Revision] = {}
-        head = ""
-        for order, (commit, rows) in enumerate(self._log(folder, since)):
-            head = commit.id
+        head, cut = "", self.boundary()
+        for order, (made, rows) in enumerate(self._log(folder, since)):
+            head = made.id
+            commit = made._replace(author="", email="", subject="", agent="") if made.id in cut else made
             for status, before, path, old, _ in rows:
                 if status == "A" and path not in births:
                     births[path] = Birth(path, path, commit, order)
@@ -100,6 +107,13 @@ class History(NamedTuple):
                 elif status == "R":
                     births[path] = Birth(path, before, commit, order)
         return Walk(births, removed, head)
+
+    def boundary(self) -> frozenset[str]:
+        """The commits where a shallow clone ends; empty where history is whole."""
+        try:
+            return frozenset((self.git.places.common_dir / "shallow").read_text().split())
+        except (OSError, UnicodeDecodeError):
+            return frozenset()
 
     def log(self, path: str) -> tuple[Revision, ...]:
         """The versions of one file, newest first, through renames; `path` from the top of the work tree."""
@@ -152,7 +166,8 @@ class History(NamedTuple):
                 if commit is not None:
                     yield commit, rows
                 at, author, email, subject, agent = (next(fields, "") for _ in range(5))
-                commit, rows = Commit(text[1:], int(at) * 1000, author, email, subject, agent.strip()), []
+                who = author or email or "unknown"  # an empty one is kept for shallow history
+                commit, rows = Commit(text[1:], int(at) * 1000, who, email, subject, agent.strip()), []
             elif text.startswith(":"):
                 rows.append(_row(text, fields))
         if commit is not None:

@@ -20,6 +20,7 @@ from filemem.errors import BrokenStore
 
 PUT, AMEND, REMOVE = "put", "amend", "remove"
 _NAME = re.compile(r"\d{15,}-")
+_OBJECT = b'["object", "'
 KEEP = 3600.0  # seconds that a finished operation is kept
 SETTLES = 60.0  # seconds after which a start need not look at a finished operation
 
@@ -68,9 +69,16 @@ class Entry:
     file: Path
     marks: dict[str, str] = field(default_factory=dict)
     noted: dict[str, list[str]] = field(default_factory=dict)
-    objects: dict[str, bytes] = field(default_factory=dict)  # packed, by id
+    oids: list[str] = field(default_factory=list)  # of the commit's objects, once that is made
     fd: int = -1
     source: Path | None = None
+
+    def objects(self) -> dict[str, bytes]:
+        """The objects of a finished entry in their packed form, by id: read from its file when they are needed."""
+        behind_the_header = self.file.read_bytes().partition(b"\n")[2]
+        rows = behind_the_header[len(self.data or b"") + 1 :].splitlines()
+        found = (json.loads(row) for row in rows if row.startswith(_OBJECT))
+        return {oid: base64.b64decode(packed) for _, oid, packed in found}
 
     def sync(self) -> None:
         """Wait until the entry is on disk, marks included."""
@@ -119,6 +127,7 @@ class Journal:
         self._last = 0
         self._seen: dict[str, int] = {}
         self._entries: tuple[Entry, ...] = ()
+        self._finished: dict[Path, Entry | None] = {}  # these files do not change any more
 
     def open(self, operation: Operation, data: bytes | None) -> Entry:
         """Write an entry aside, to be synced and published with the files of the save.
@@ -165,14 +174,18 @@ class Journal:
             now: seconds since the epoch.
             within: greatest age wanted.
         """
-        for file in sorted(_files(self.recent_folder), key=_time_of):
-            age = now - _time_of(file)
+        times = {file: _time_of(file) for file in _files(self.recent_folder)}
+        for file in sorted(times, key=times.__getitem__):
+            age = now - times[file]
             if age > KEEP:
                 file.unlink(missing_ok=True)
             elif age <= within:
-                entry = _read(file)
+                if file not in self._finished:
+                    self._finished[file] = _read(file)
+                entry = self._finished[file]
                 if entry is not None and entry.operation.worktree == self.worktree:
                     yield age, entry
+        self._finished = {file: entry for file, entry in self._finished.items() if file in times}
 
     def has_recent(self, now: float, within: float) -> bool:
         """Whether an operation was finished within the last seconds, in any work tree."""
@@ -230,7 +243,7 @@ def _read(file: Path) -> Entry | None:
         except ValueError:
             break  # the end of a mark that was being written
         if name == "object":
-            entry.objects[values[0]] = base64.b64decode(values[1])
+            entry.oids.append(values[0])
         else:
             entry.remember(name, values[0])
     return entry

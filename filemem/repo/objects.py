@@ -189,6 +189,13 @@ class Objects:
             raise BrokenStore(f"{source.parent}: {error.strerror}", "check space and permissions there") from None
         return loose
 
+    def has(self, oid: str) -> bool:
+        """Whether an object is there; what a power cut leaves of one is empty."""
+        try:
+            return self._target(oid).stat().st_size > 0
+        except OSError:
+            return self.read(oid) is not None
+
     def sound(self, oid: str) -> bool:
         """Whether an object is there and whole."""
         try:

@@ -54,6 +54,7 @@ class Repo:
         self._git = Git(locate(environment, places.work_tree), places, clean(environment))
         self._settings: tuple[object, Settings] | None = None
         self._settings_due = 0.0
+        self._left_out: dict[str, tuple[object, tuple[str, ...]]] = {}
         self._objects: Objects | None = None
         self._mover: Refs | None = None
         self._checked = False
@@ -208,6 +209,17 @@ class Repo:
             time.sleep(0.02)
         return ""
 
+    def left_out(self, folder: str) -> tuple[str, ...]:
+        """The files below a folder that a sparse checkout leaves out; asked of Git again when its index has changed."""
+        from filemem.repo import sparse
+
+        seen = sparse.stamp(self.places)
+        if not seen:
+            return ()
+        if self._left_out.get(folder, ((), ()))[0] != seen:
+            self._left_out[folder] = seen, sparse.left_out(self._git, self.settings, folder)
+        return self._left_out[folder][1]
+
     # reading
 
     def show(self, path: str, rev: str = "HEAD") -> bytes | None:
@@ -236,6 +248,17 @@ class Repo:
         if head is None:
             return None
         return trees.find(self.objects.tree, _tree_of(head.data), path)
+
+    def edited(self, path: str, data: bytes) -> bool:
+        """Whether these bytes of a file are not what HEAD holds for it, as Git would commit them.
+
+        False where HEAD has no such file, and where only a filter of the user's could tell.
+        """
+        item = self.item(path)
+        if item is None or item.oid == self.blob_id(data):
+            return False
+        head, found = self.blob(item.oid), self.attributes(path)
+        return not self.obstacle(found) and self.committed_form(data, head, found) != head
 
     def index_entries(self, paths: Sequence[str]) -> dict[str, str]:
         """Blob id by path of what the user has staged or committed for these paths, as the index has it."""
@@ -342,6 +365,10 @@ class Repo:
             hooks.after(self._git, self.settings)
         return made
 
+    def has(self, oid: str) -> bool:
+        """Whether an object is there; `restore` looks whether it is whole too."""
+        return self.objects.has(oid)
+
     def restore(self, objects: Mapping[str, bytes]) -> int:
         """Put objects back that are missing or damaged, from their packed form; returns how many."""
         return self._committer().restore(objects)
@@ -411,8 +438,8 @@ class Repo:
             return None  # no commit yet
         # HEAD names a commit that is not there: a gc has taken it, or it appeared between two questions.
         for _, entry in self.journal.recent(time.time(), within=KEEP):
-            if lost in entry.objects:
-                self.restore(entry.objects)
+            if lost in entry.oids:
+                self.restore(entry.objects())
         found = self.objects.read("HEAD")
         if found is None:
             raise BrokenStore(f"HEAD names the commit {lost}, which is missing", "run `git fsck`")

@@ -1,7 +1,8 @@
 """What Git's configuration says that matters to a save, and who says it.
 
-A repository's own configuration may be a stranger's: it may ask for a signature or name an author, but programs are
-only ever taken from the user's and the system's configuration.
+A repository's own configuration may be a stranger's: it may name an author or do without a signature that the user
+asks for elsewhere, but it cannot ask for one, which would start a program and leave saves waiting for a key that nobody
+has; and programs are only ever taken from the user's and the system's configuration.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ class Settings(NamedTuple):
                 return value
         return None
 
-    def flag(self, key: str) -> bool:
-        """Whether a switch is on, in Git's spellings."""
-        return (self.text(key) or "").lower() in ("true", "yes", "on", "1")
+    def flag(self, key: str, *, user_only: bool = False) -> bool:
+        """Whether a switch is on, in Git's spellings; `user_only` as for `text`."""
+        return (self.text(key, user_only=user_only) or "").lower() in ("true", "yes", "on", "1")
 
     @property
     def hash_name(self) -> str:
@@ -69,7 +70,7 @@ class Settings(NamedTuple):
     @property
     def signing(self) -> tuple[str, ...] | None:
         """The settings to sign with, programs being the user's; None where commits are not signed."""
-        if not self.flag("commit.gpgsign"):
+        if not (self.flag("commit.gpgsign", user_only=True) and self.flag("commit.gpgsign")):
             return None
         return tuple(f"{key}={self.text(key, user_only=True) or default}" for key, default in _PROGRAMS.items())
 

@@ -21,6 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from filemem.dialects import Advertised
 from filemem.errors import BadInput, Locked
@@ -28,7 +29,9 @@ from filemem.server import sdk
 from filemem.server.calls import Calls, OnCrash, OpenMemory, log_crash
 from filemem.server.jsonrpc import MAX_LINE
 
+HEAD_SECONDS = 10.0  # the head of a request must have arrived by then, counted from its start
 BODY_SECONDS = 20.0  # a request body must have arrived by then
+SHORTEST = 16  # characters of a token that guards an address other machines reach
 _METHODS = {"/mcp": ("POST",), "/health": ("GET", "HEAD")}  # no streams: every call has one answer
 
 
@@ -74,6 +77,7 @@ def serve(
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        http=Prompt,
         ws="none",
         lifespan="on",
         limit_concurrency=1024,
@@ -83,6 +87,34 @@ def serve(
     sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{port}/mcp\n")
     sys.stderr.flush()
     uvicorn.Server(config).run(sockets=[listening])
+
+
+class Prompt(H11Protocol):
+    """Closes a connection that does not get a request head across in HEAD_SECONDS: uvicorn would wait for ever."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        self._wait(True)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait on, unless this was the end of a head; between two requests the shorter keep-alive time counts."""
+        super().data_received(data)
+        self._wait(self.cycle is None or self.cycle.response_complete)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._wait(False)
+        super().connection_lost(exc)
+
+    def _wait(self, waiting: bool) -> None:
+        if waiting and self._late is None:
+            self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+        elif not waiting and self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 def application(offer: Advertised, calls: Calls, version: str, address: Address, port: int) -> ASGIApp:
@@ -112,8 +144,9 @@ def listen(address: Address) -> socket.socket:
     """
     host, port = address.host, address.port
     if not is_loopback(host) and not (address.access.remote and address.access.token):
-        hint = "listen on 127.0.0.1" if not address.access.remote else "a token is required off loopback"
-        raise BadInput(f"{host} can be reached from other machines", hint, field="host")
+        hint = "listen on 127.0.0.1, or set a token that every request must carry: FILEMEM_TOKEN or --token"
+        raise BadInput(f"{host or 'this address'} can be reached from other machines", hint, field="host")
+    _check_token(address.access.token, remote=not is_loopback(host))
     if not 0 <= port <= 65535:
         raise BadInput(f"{port} is no port", "choose one from 1024 to 65535, or 0 for a free one", field="port")
     try:
@@ -125,6 +158,13 @@ def listen(address: Address) -> socket.socket:
         raise BadInput(f"cannot listen on {host}, port {port}: {error.strerror}", field="host") from error
     listening.setblocking(False)
     return listening
+
+
+def _check_token(token: str, *, remote: bool) -> None:
+    if token and not (token.isascii() and token.isprintable() and " " not in token):
+        raise BadInput("the token must be printable ASCII without spaces", "openssl rand -hex 32", field="token")
+    if remote and len(token) < SHORTEST:
+        raise BadInput(f"off loopback the token needs {SHORTEST} characters", "openssl rand -hex 32", field="token")
 
 
 def is_loopback(host: str) -> bool:

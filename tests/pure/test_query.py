@@ -268,7 +268,7 @@ def test_hybrid_score_is_the_weighted_mean_of_its_parts() -> None:
     (best, other) = query.score([found("b", 2.0, 0.5, title_cosine=0.4), found("a", 4.0, 0.9)], now=NOW)
     assert (best.id, best.scores.keyword, best.scores.vector, best.scores.title) == ("a", 1.0, 0.9, 0.9)
     assert (other.scores.keyword, other.scores.vector, other.scores.title, other.scores.recency) == (0.5, 0.5, 0.4, 1.0)
-    expected = (0.40 * 0.5 + 0.60 * 0.5 + 0.05 * 0.4 + 0.05 * 1.0) / (0.40 + 0.60 + 0.05 + 0.05)
+    expected = (0.35 * 0.5 + 0.60 * 0.5 + 0.10 * 0.4 + 0.05 * 1.0) / (0.35 + 0.60 + 0.10 + 0.05)
     assert other.scores.final == pytest.approx(expected)
 
 
@@ -348,12 +348,21 @@ def test_the_live_decision_takes_the_best_place_of_its_chain() -> None:
     assert placed(graph, x=0.9, d=0.3, checkpoint=0.8) == "x checkpoint d"
 
 
+def test_a_proposal_stands_above_the_decision_that_was_given_up_for_it() -> None:
+    """Records of other makers say `superseded by` on the old side, also while the new one is under review."""
+    old = decision("old", 2, topic="")._replace(status="deprecated", demoted_by=("new.md",))
+    graph = resolve([old, decision("new", 1, topic="")._replace(status="proposed")])
+    assert placed(graph, old=0.9, x=0.8, new=0.3) == "new old x"
+    assert placed(graph, old=0.9, x=0.8) == "old x"  # it holds for nobody, so it is not brought in
+    assert query.arrange(scored(old=0.9), graph)[0].superseded_by == ("new",)
+
+
 def test_at_most_three_of_a_chain_and_the_rest_counted() -> None:
     places = query.arrange(scored(a=0.9, b=0.8, c=0.7, d=0.6, other=0.5), resolve(CHAIN))
-    assert [place.id for place in places] == ["d", "a", "b", "other"]
+    assert [place.id for place in places] == ["d", "b", "a", "other"]
     assert [place.more for place in places] == [1, 0, 0, 0]
     assert places[0] == Placed("d", places[0].scored, (), ("d",), "4 decisions, 3 replaced", 1)
-    assert places[1].superseded_by == ("b",)
+    assert [place.superseded_by for place in places[1:3]] == [("c",), ("b",)]
     assert places[1].heads == ("d",)
     assert places[3].chain == ""
 

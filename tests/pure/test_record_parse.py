@@ -17,6 +17,7 @@ from filemem.record import (
     parse,
     parse_outcome,
     parse_time,
+    prose,
     reference_index,
     resolve_reference,
 )
@@ -536,3 +537,20 @@ def test_times_are_written_in_one_form() -> None:
 def test_delimiters_are_those_of_python_frontmatter() -> None:
     assert BOUNDARIES["yaml"] == YAMLHandler.FM_BOUNDARY
     assert BOUNDARIES["json"] == JSONHandler.FM_BOUNDARY
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        (
+            "Date: 2018-03-26\n\n## Status\n\nAccepted\n\n## Context\n\nWe build.\n\n### Costs\nFew.",
+            "We build.\n\nCosts\nFew.",
+        ),
+        ("* Status: accepted\n* Date: 2020-01-01\n\n## Context and Problem Statement\n\nWhy?", "Why?"),
+        ("<!-- TOC -->\nPlain: text stays.", "Plain: text stays."),
+        ("## Status\n\nAccepted", "## Status\n\nAccepted"),
+        ("", ""),
+    ],
+)
+def test_what_is_worth_quoting(text: str, quoted: str) -> None:
+    assert prose(text) == quoted

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from filemem import schema
 from filemem.record import (
     DECIDERS,
     KINDS,
@@ -25,8 +26,9 @@ from filemem.record import (
     record_path,
     render,
 )
+from filemem.record.header import read_header
 from filemem.record.yamlevents import read_entries
-from filemem.record.yamltext import flow, read_simple, scalar
+from filemem.record.yamltext import flow, read_simple, scalar, typed
 
 SETTINGS = settings(deadline=None, derandomize=True, max_examples=80)
 
@@ -189,6 +191,14 @@ def read(data: bytes, path: str = "decisions/x.md") -> Record:
 @given(records())
 def test_a_record_survives_its_file(record: Record) -> None:
     survives(record)
+
+
+@SETTINGS
+@given(records())
+def test_what_is_written_satisfies_its_schema(record: Record) -> None:
+    header = read_header(render(record).decode()).values
+    value = {str(key): typed(stated) for key, stated in header.items()}
+    assert schema.errors(schema.load(record.type), value) == ()
 
 
 @pytest.mark.long

@@ -11,7 +11,10 @@ import pytest
 
 from filemem import schema
 from filemem.errors import NotFound
-from filemem.record import KEYS, TYPES
+from filemem.record import KEYS, TYPES, Key, parse
+from filemem.record.header import read_header
+from filemem.record.keys import LIST, MAPPING, TEXT, TIME, WORDS
+from filemem.record.yamltext import typed
 
 ROOT = Path(__file__).parents[2]
 
@@ -133,3 +136,47 @@ def test_a_long_value_is_cut_and_odd_ones_do_not_raise() -> None:
 def test_every_fault_is_told_once() -> None:
     faults = schema.errors(STRICT, {"limit": 0, "flag": 1, "x": 1, "y": 2})
     assert sorted(field for field, _ in faults) == ["flag", "limit", "topic", "x", "y"]
+
+
+# -- what the schemas say and what the parser says are one thing -------------------------------------------------
+
+FIXTURES = sorted([*(ROOT / "fixtures").rglob("*.md"), *(ROOT / "memory").rglob("*.md")])
+LENIENT = {  # the parser takes what people and other makers write; the schemas tell editors what to write
+    "comments.md": "a template's blank: `outcome:` without a value states nothing",
+    "madr-braces.md": "a template's braces left in: `status: {accepted}`",
+    "title-key.md": "another maker's words: `status: Final`, `type: Technical`",
+}
+
+
+def judged(data: bytes, path: str) -> tuple[bool, bool]:
+    """Whether the schema of its type refuses a file's header, and whether the parser does."""
+    parsed = parse(data, path)
+    assert parsed.record is not None, path
+    text = data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    header = {str(key): typed(value) for key, value in read_header(text).values.items()}
+    refused = bool(schema.errors(schema.load(parsed.record.type), header))
+    return refused, any(problem.code.startswith("bad-") for problem in parsed.problems)
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.name)
+def test_schema_and_parser_agree_on_every_record_we_have(path: Path) -> None:
+    refused, wrong = judged(path.read_bytes(), path.name)
+    assert refused == (wrong or path.name in LENIENT)
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key.name != "type"], ids=lambda key: key.name)
+def test_schema_and_parser_refuse_the_same_value(key: Key) -> None:
+    wrong = {TEXT: "{a: 1, b: 2}", TIME: "{a: 1, b: 2}", MAPPING: "word", LIST: "{a: 1}", WORDS: "{a: 1}"}
+    value = wrong.get(key.shape, "{a: 1, b: 2}")
+    for type_ in key.types:
+        header = f"---\ntype: {type_}\n{key.name}: {value}\n---\n# T\n"
+        assert judged(header.encode(), "x.md") == (True, True), header
+
+
+def test_no_problem_is_told_of_what_a_schema_allows() -> None:
+    for name in TYPES:
+        for key, part in schema.load(name)["properties"].items():
+            for value in (*part.get("enum", ()), *part.get("examples", ())):
+                above = "" if key == "type" else f"type: {name}\n"
+                header = f"---\n{above}{key}: {json.dumps(value)}\n---\n# T\n"
+                assert judged(header.encode(), "x.md") == (False, False), header

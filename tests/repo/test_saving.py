@@ -342,15 +342,22 @@ def test_a_subfolder_finds_its_repository(repo: Path) -> None:
     assert Repo.discover(repo / "src/deep").work_tree == repo.resolve()
 
 
-def test_signing_uses_the_users_program_only(repo: Path, tmp_path: Path) -> None:
+def test_signing_is_asked_for_by_the_user_only_with_the_users_program(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = write(tmp_path / "gpg", f"#!/bin/sh\ntouch {tmp_path / 'canary'}\nexit 1\n")
     fake.chmod(0o755)
     git(repo, "config", "commit.gpgSign", "true")
     git(repo, "config", "gpg.program", str(fake))
     saver = make_saver(repo)
+    assert saver.put("decisions/own.md", RECORD, message()).commit, "a repository cannot make saves wait for a key"
+    saver.close()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path / ".gitconfig", "[commit]\n\tgpgSign = true\n")
+    saver = make_saver(repo)
     saved = saver.put(PATH, RECORD, message())
     assert saved.commit is None
-    assert "signed" in (saved.pending or "")
+    assert "signed" in (saved.pending or "")  # by the user's own gpg, which has no key here
     assert not (tmp_path / "canary").exists()
     git(repo, "config", "commit.gpgSign", "false")
     saver.close()

@@ -128,6 +128,10 @@ def main() -> None:
             heavy = {"mcp", "pydantic", "asyncio", "numpy", "anyio", "jsonschema_rs"} & sys.modules.keys()
             sys.exit(f"imported: {sorted(heavy)}" if heavy else 0)
         return
+    if "HEAD_SECONDS" in os.environ:
+        from filemem.server import http
+
+        http.HEAD_SECONDS = float(os.environ["HEAD_SECONDS"])
     port = int(sys.argv[sys.argv.index("--http") + 1])
     server.serve_http(OFFER, open_notebook, version=VERSION, port=port)
 

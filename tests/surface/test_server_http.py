@@ -226,6 +226,46 @@ def test_a_body_that_does_not_arrive_is_given_up(monkeypatch: pytest.MonkeyPatch
     assert through(door(), GOOD, arrives=False) == 408
 
 
+@pytest.mark.parametrize("begun", [b"", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "])
+def test_a_head_that_does_not_arrive_is_given_up(begun: bytes) -> None:
+    command = [sys.executable, SCRIPT, "--http", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "HEAD_SECONDS": "0.3"})
+    assert process.stderr is not None
+    try:
+        number = int(process.stderr.readline().decode().rpartition(":")[2].partition("/")[0])
+        _await(number)
+        with socket.create_connection(("127.0.0.1", number), timeout=20) as raw:
+            raw.sendall(begun)
+            began = time.monotonic()
+            _drip(raw, b"x" if begun else b"", 10)
+            assert time.monotonic() - began < 5
+        connection = http.client.HTTPConnection("127.0.0.1", number, timeout=20)
+        for _ in range(3):  # between two requests there may be a pause longer than a head may take
+            connection.request("GET", "/health")
+            assert connection.getresponse().read()
+            time.sleep(0.5)
+        connection.close()
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stderr.close()
+
+
+def _drip(raw: socket.socket, data: bytes, seconds: float) -> None:
+    """Send a byte now and then, or nothing, until the other side closes the connection."""
+    raw.settimeout(0.05)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            raw.sendall(data)
+            if raw.recv(1) == b"":
+                return
+        except TimeoutError:
+            continue
+        except OSError:
+            return
+
+
 def test_without_a_host_nothing_is_served() -> None:
     assert through(door(), {"content-type": "application/json"}) == 421
 
@@ -256,6 +296,14 @@ def test_off_loopback_needs_permission_and_a_token(host: str) -> None:
         with pytest.raises(BadInput) as caught:
             listen(Address(host, 0, access))
         assert caught.value.field == "host"
+        assert "FILEMEM_TOKEN" in caught.value.hint
+
+
+@pytest.mark.parametrize("token", ["short", "with spaces in it, long", "né" * 20])
+def test_a_token_that_guards_little_is_refused(token: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        listen(Address("0.0.0.0", 0, Access(remote=True, token=token)))
+    assert caught.value.field == "token"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])

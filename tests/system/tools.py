@@ -168,11 +168,10 @@ def talking(where: Path | str, mode: str = "auto") -> Iterator[Talk]:
 
 
 @contextmanager
-def serving_http(folder: Path) -> Iterator[str]:
+def serving_http(folder: Path, host: str = "127.0.0.1", *options: str) -> Iterator[str]:
     """Serve a folder over HTTP; the address of its MCP endpoint."""
-    server = subprocess.Popen(
-        [FILEMEM, "-C", str(folder), "serve", "--http", "127.0.0.1:0"], stderr=subprocess.PIPE, env=dict(os.environ)
-    )
+    command = [FILEMEM, "-C", str(folder), "serve", "--http", f"{host}:0", *options]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, env=dict(os.environ))
     assert server.stderr is not None
     try:
         told = server.stderr.readline().decode()

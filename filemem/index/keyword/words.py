@@ -8,8 +8,11 @@ import tantivy
 from tantivy import Occur, Query
 
 from filemem.index.generation import IndexDamaged
-from filemem.index.keyword.layout import CREATED, KEY, PATH, STORED, Border, Stored, exact, unpacked
+from filemem.index.keyword.layout import CREATED, KEY, STORED, Border, Stored, exact, unpacked
 from filemem.index.plan import Clause, Plan
+from filemem.query import one_slip
+
+_MOST_TERMS = 20_000  # looked through for one misspelt word
 
 Address = tuple[int, int]  # segment, document
 Restriction = list[tuple[Occur, Query]]
@@ -126,28 +129,11 @@ class Words:
         except ValueError as error:
             raise IndexDamaged("a stored document is unreadable") from error
 
-    def found_words(self, plan: Plan, among: Sequence[str]) -> dict[Address, tuple[str, ...]]:
-        """Return which words of a plan each of the documents at the given paths holds.
-
-        One search: each word adds its own power of two to a constant score.
-        """
-        words = [(typed, self._any(clauses)) for typed, clauses in plan.words[:23]]  # what a float tells apart
-        marks = [
-            (Occur.Should, Query.const_score_query(query, float(1 << bit)))
-            for bit, (_, query) in enumerate(words)
-            if query
-        ]
-        if not marks or not among:
-            return {}
-        query = Query.boolean_query([(Occur.Must, self.one_of(PATH, among)), *marks])
-        named: dict[float, tuple[str, ...]] = {}
-        found = {}
-        for match in self.search(query, len(among)):
-            if match.score not in named:
-                marked = int(match.score)
-                named[match.score] = tuple(typed for bit, (typed, _) in enumerate(words) if marked >> bit & 1)
-            found[match.address] = named[match.score]
-        return found
+    def spellings(self, field: str, word: str) -> dict[str, int]:
+        """Return the terms of a field that begin with the same letter and are one slip away, with their frequency."""
+        with Border():
+            listed = self._searcher.terms_with_prefix(field, word[:1], None, _MOST_TERMS)
+        return {term: count for term, count in listed if one_slip(word, term)}
 
     def terms(self, field: str, prefix: str, query: Query | None = None) -> list[tuple[str, int]]:
         """Return (term, number of documents) of an exact field, in order.

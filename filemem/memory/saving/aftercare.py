@@ -17,10 +17,9 @@ MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a dropped path counts as a rac
 
 def heal(work: Work, thorough: bool) -> list[str]:
     """Put back objects that a gc took which had begun before our commit was made."""
-    objects: dict[str, bytes] = {}
-    for _, entry in work.repo.journal.recent(time.time(), HOUR if thorough else MINUTE):
-        objects |= entry.objects
-    count = work.repo.restore(objects)
+    recent = work.repo.journal.recent(time.time(), HOUR if thorough else MINUTE)
+    bereft = [entry for _, entry in recent if not all(map(work.repo.has, entry.oids))]
+    count = sum(work.repo.restore(entry.objects()) for entry in bereft)
     return [f"wrote {count} missing Git objects again"] if count else []
 
 
@@ -73,8 +72,8 @@ def _swept_away(work: Work, entry: Entry) -> bool:
 def _commit_again(work: Work, entry: Entry, current: str) -> None:
     operation, blob = entry.operation, entry.marks["blob"]
     again = work.repo.journal.open(operation._replace(at=work.clock(), old=current), entry.data)
-    if blob in entry.objects:
-        work.repo.restore({blob: entry.objects[blob]})
+    if blob in entry.oids:
+        work.repo.restore({blob: entry.objects()[blob]})
     with work.landed(again, None) as landed:
         change = Change(operation.path, blob or None, current, before=current or None)
         try:

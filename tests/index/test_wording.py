@@ -1,0 +1,67 @@
+"""The words of a query, met one by one: by the same word, by one of like meaning, or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from filemem.index import Index, rows
+from filemem.index.embed import BundledModel
+from filemem.query import parse
+from tests.index.samples import Tree, doc
+
+TEXTS = {
+    1: ("Cache", ("we keep answers in a cache", "nothing else")),
+    2: ("Storage", ("results are cached in memory",)),
+    3: ("Shed", ("paint it green", "")),
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> BundledModel:
+    return BundledModel()
+
+
+def part(model: BundledModel, keys: tuple[int, ...]) -> rows.Rows:
+    return rows.embed([rows.Texts(number, *TEXTS[number]) for number in keys], model)
+
+
+def met(whole: rows.Rows, model: BundledModel, **words: float) -> list[float]:
+    found: list[float] = rows.wording(whole, model.wording(words), np.arange(len(whole.keys))).tolist()
+    return found
+
+
+def test_a_word_is_met_by_itself_and_nearly_by_its_kin(model: BundledModel) -> None:
+    same, kin, other = met(part(model, (1, 2, 3)), model, cache=1.0)
+    assert same == pytest.approx(1, abs=1e-3)
+    assert same > kin > other
+
+
+def test_weights_decide_which_words_matter(model: BundledModel) -> None:
+    whole = part(model, (1, 3))
+    cache_first, green_first = met(whole, model, cache=9.0, green=1.0), met(whole, model, cache=1.0, green=9.0)
+    assert cache_first[0] > cache_first[1]
+    assert green_first[0] < green_first[1]
+    assert met(whole, model) == [0.0, 0.0]
+    assert met(whole, model, **{"☃": 1.0}) == [0.0, 0.0]
+
+
+def test_tokens_survive_writing_and_merging(model: BundledModel, tmp_path: Path) -> None:
+    expected = met(part(model, (1, 2, 3)), model, cache=1.0, green=2.0)
+    rows.write(tmp_path, [part(model, (2,))], None, 1)
+    rows.write(tmp_path, [part(model, (3,)), part(model, (1,))], None, 1)
+    (path,) = tmp_path.iterdir()
+    assert met(rows.read(path), model, cache=1.0, green=2.0) == pytest.approx(expected, abs=1e-6)
+
+
+def test_pending_and_folded_records_are_met_alike(index: Index) -> None:
+    Tree([doc("a.md", "Use Redis as a cache", "Requests were slow."), doc("b.md", "Paint the shed")]).apply(index)
+    index.push(doc("c.md", "Keep answers in memory", "A cache of one process. " * 40))
+    terms = parse("caching for slow requests")[0]
+    before = {one.path: one.wording for one in index.candidates(terms).candidates}
+    assert all(value is not None for value in before.values())
+    index.fold()
+    after = {one.path: one.wording for one in index.candidates(terms).candidates}
+    assert after == {path: pytest.approx(value, abs=0.02) for path, value in before.items()}  # rarity is per generation

@@ -1,0 +1,118 @@
+"""What a clone does not hold, and what a work tree holds beyond its commits: said, never guessed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from filemem.memory import Memory
+from tests.support import git, make_repo, write
+from tests.system.tools import cli, ok, talking
+
+DECISION = ("save", "decision", "--topic", "caching", "--reasoning", "r", "--decision")
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Path:
+    """A repository whose first decision and hand-written note are older than its last two commits."""
+    repo = make_repo(tmp_path / "origin")
+    ok(repo, *DECISION, "Use Redis")
+    write(repo / "memory/decisions/hand.md", "# Written by hand\n\nWithout a date.\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "note", GIT_AUTHOR_NAME="Bob")
+    write(repo / "code.py", "print('bye')\n")
+    unrelated = "Unrelated\n\nCo-authored-by: Zed <zed@example.com>"
+    git(repo, "commit", "-q", "-a", "-m", unrelated, GIT_AUTHOR_NAME="Mallory", GIT_AUTHOR_EMAIL="mallory@example.com")
+    ok(repo, *DECISION, "Use an LRU cache")
+    return repo
+
+
+def clone(origin: Path, *options: str) -> Path:
+    target = origin.parent / "clone"
+    git(origin.parent, "clone", "-q", *options, f"file://{origin}", str(target))
+    git(target, "config", "user.name", "Ada")
+    git(target, "config", "user.email", "ada@example.com")
+    return target
+
+
+def test_a_shallow_clone_names_nobody_for_what_came_before_it(origin: Path) -> None:
+    shallow = clone(origin, "--depth", "2")
+    told = ok(shallow, "history", "caching")
+    old, new = told["chain"]
+    assert (old["author"], old["commit"], old["co_authors"]) == ("", "", [])
+    assert "history is shallow" in old["note"]
+    assert (new["author"], new["note"]) == ("Ada", "")
+    hits = {hit["title"]: hit for hit in ok(shallow, "search")["results"]}
+    assert hits["Use Redis"]["by"] == {"shallow": True, "branch": "main"}
+    assert "history is shallow" in hits["Use Redis"]["note"]
+    assert hits["Use an LRU cache"]["by"]["author"] == "Ada"
+    assert "created" not in hits["Written by hand"], "the date of an unrelated commit is none"
+    for command in (
+        ("history", "caching"),
+        ("search", "redis"),
+        ("get", old["id"]),
+        ("get", "memory/decisions/hand.md"),
+    ):
+        out = cli(shallow, *command).out
+        assert "history is shallow" in out
+        assert "Mallory" not in out + cli(shallow, *command, "--json").out
+        assert "not committed" not in out
+
+
+def test_history_that_is_fetched_later_is_told(origin: Path) -> None:
+    shallow = clone(origin, "--depth", "2")
+    with Memory.open(shallow, serving=True) as server:
+        server.sync(full=True)
+        assert {hit.title: hit.provenance.author for hit in server.search()}["Written by hand"] == ""
+        git(shallow, "fetch", "-q", "--unshallow")
+        server.sync()
+        assert {hit.title: hit.provenance.author for hit in server.search()}["Written by hand"] == "Bob"
+    out = cli(shallow, "history", "caching").out + cli(shallow, "search").out
+    assert "shallow" not in out
+    assert "Bob" in out
+
+
+def test_records_outside_a_sparse_checkout_are_missed_aloud(origin: Path) -> None:
+    sparse = clone(origin, "--sparse")
+    why = "3 records are in HEAD but outside the sparse checkout: git sparse-checkout add memory"
+    assert ok(sparse, "search", "redis")["degraded"] == why
+    assert ok(sparse, "status")["degraded"] == why
+    assert ok(sparse, "topics")["degraded"] == why
+    assert f"sparse-checkout {why}" in cli(sparse, "check").out
+    lost = cli(sparse, "history", "caching")
+    assert (lost.code, why in lost.err) == (4, True)
+    before = git(sparse, "rev-parse", "HEAD")
+    refused = cli(sparse, *DECISION, "Fork it unseen")
+    assert (refused.code, "git sparse-checkout add memory" in refused.err) == (7, True)
+    with talking(sparse) as client:
+        assert "sparse checkout" in client.call("search", query="redis")["degraded"]
+        error = client.refused("save", topic="caching", decision="Fork it unseen", reasoning="r")
+        assert "what this decision replaces cannot be told" in error["message"]
+        assert client.call("save", summary="Where the work stands")["commit"], "this depends on no other record"
+    assert git(sparse, "rev-parse", "HEAD~1") == before
+    git(sparse, "sparse-checkout", "add", "memory")
+    saved = ok(sparse, *DECISION, "Use memcached")
+    assert len(saved["superseded"]) == 1
+    assert "degraded" not in ok(sparse, "search", "redis")
+    assert ok(sparse, "topics")["topics"][0]["heads"] == 1
+
+
+def test_uncommitted_edits_are_told(repo: Path) -> None:
+    saved = ok(repo, *DECISION, "Use Redis")
+    file = repo / saved["path"]
+    assert "note" not in ok(repo, "get", saved["id"])["results"][0]
+    original = file.read_bytes()
+    file.write_bytes(original.replace(b"r\n", b"rewritten\n", 1))
+    assert ok(repo, "get", saved["id"])["results"][0]["note"] == "has uncommitted changes"
+    assert ok(repo, "history", "caching")["chain"][0]["note"] == "has uncommitted changes"
+    assert "has uncommitted changes" in cli(repo, "get", saved["id"]).out
+    assert "has uncommitted changes" in cli(repo, "history", "caching").out
+    with talking(repo) as client:
+        assert client.call("get", id=saved["id"])["results"][0]["note"] == "has uncommitted changes"
+        assert client.call("timeline", topic="caching")["chain"][0]["note"] == "has uncommitted changes"
+    file.write_bytes(original)
+    assert ok(repo, "history", "caching")["chain"][0]["note"] == ""
+    write(repo / ".gitattributes", "*.md text eol=crlf\n")
+    file.write_bytes(original.replace(b"\n", b"\r\n"))
+    assert ok(repo, "history", "caching")["chain"][0]["note"] == "", "line ends that Git would convert are no edit"

@@ -1,0 +1,93 @@
+"""Work that is not done twice: what comes back is taken up, what is saved is folded in with others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from filemem.index import MANY_WAITING
+from filemem.memory import Memory
+from tests.support import git, make_repo
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository with one decision."""
+    made = make_repo(tmp_path / "repo")
+    with Memory.open(made) as memory:
+        memory.save(topic="caching", decision="Use Redis", reasoning="it is there")
+    return made
+
+
+@pytest.fixture
+def memory(repo: Path) -> Iterator[Memory]:
+    with Memory.open(repo, serving=True) as opened:
+        opened.sync(full=True)
+        yield opened
+
+
+def titles(memory: Memory, query: str = "") -> set[str]:
+    return {hit.record.title for hit in memory.search(query).hits}
+
+
+def test_a_branch_that_was_seen_before_is_taken_up_again(repo: Path, memory: Memory) -> None:
+    git(repo, "switch", "-q", "-c", "other")
+    memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
+    memory.sync(full=True)
+    git(repo, "switch", "-q", "main")
+    assert memory.sync(full=True).changed == 1, "main was not yet left for another branch: one file is gone"
+    git(repo, "switch", "-q", "other")
+    assert memory.sync(full=True).changed == 0
+    assert titles(memory) == {"Use Redis", "Use tokens"}
+    git(repo, "switch", "-q", "main")
+    assert memory.sync(full=True).changed == 0
+    assert titles(memory) == titles(memory, "redis tokens") == {"Use Redis"}
+
+
+def test_what_was_edited_meanwhile_is_seen_in_the_branch_taken_up(repo: Path, memory: Memory) -> None:
+    git(repo, "switch", "-q", "-c", "other")
+    saved = memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
+    memory.sync(full=True)
+    git(repo, "switch", "-q", "main")
+    memory.sync(full=True)
+    git(repo, "switch", "-q", "other")
+    path = repo / saved.path
+    path.write_text(path.read_text().replace("Use tokens", "Use passkeys"))
+    assert memory.sync(full=True).changed == 1
+    assert titles(memory, "passkeys") == {"Use passkeys"}
+
+
+@pytest.mark.parametrize("part", ["seal.json", "entries", "words/meta.json"])
+def test_a_damaged_kept_generation_is_not_taken_up(repo: Path, memory: Memory, part: str) -> None:
+    git(repo, "switch", "-q", "-c", "other")
+    memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
+    memory.sync(full=True)
+    git(repo, "switch", "-q", "main")
+    memory.sync(full=True)
+    for kept in (repo / ".git/filemem/index/memory/kept").iterdir():
+        data = (kept / part).read_bytes()
+        (kept / part).unlink()
+        (kept / part).write_bytes(data[:-3] + b"???")
+    git(repo, "switch", "-q", "other")
+    memory.sync(full=True)
+    assert titles(memory) == {"Use Redis", "Use tokens"}
+
+
+def test_saves_that_a_watcher_names_wait_for_one_another(repo: Path, memory: Memory) -> None:
+    for number in range(MANY_WAITING):
+        saved = memory.save(title=f"Note {number}", text="about redis")
+        memory.sync(hints=[str(repo / saved.path), str((repo / saved.path).parent)])
+        waiting = memory._store.index.pending()
+        assert waiting in (number + 1, 0), "all wait, or all are folded in"
+    assert memory._store.index.pending() == 0, "so many do not wait any longer"
+    assert len(memory.search("redis", limit=50).hits) == MANY_WAITING + 1
+
+
+def test_an_edit_that_a_watcher_names_does_not_wait(repo: Path, memory: Memory) -> None:
+    saved = memory.save(title="A note", text="about redis")
+    path = repo / saved.path
+    path.write_text(path.read_text().replace("redis", "memcached"))
+    assert memory.sync(hints=[str(path)]).changed == 1
+    assert titles(memory, "memcached") >= {"A note"}

@@ -1,0 +1,166 @@
+"""What people type, and what they find: names of code in any spelling, filters, slips, and what holds today."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from filemem.memory import Memory
+from tests.support import make_repo, write
+
+TOPICS = {
+    "users": ("Look users up by number", "Call getUserById, never the raw table; it raises KeyError for 0."),
+    "tokens": ("Sign tokens with RS256", "The code is in src/auth/jwt.ts. See issue #123 and v2.13.0 of the library."),
+    "network": ("Retry when the peer hangs up", 'The log says "connection reset by peer" every night.'),
+    "cache": ("Keep answers in memory", "A cache of one process. Redis was one more service to run."),
+    "release": ("Release from the main branch", "Tags are made by the pipeline. ECONNREFUSED means that it is down."),
+}
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    repo = make_repo(tmp_path_factory.mktemp("search") / "repo")
+    for topic, (title, text) in TOPICS.items():
+        header = f"id: decision_{topic}\ntopic: {topic}\ntags: [tag-{topic}]\ncreated: 2025-11-20"
+        write(repo / f"memory/decisions/{topic}.md", f"---\n{header}\n---\n# {title}\n\n{text}\n")
+    write(repo / "memory/checkpoints/c.md", "---\nid: checkpoint_1\n---\n# Users and tokens are done\n")
+    with Memory.open(repo) as opened:
+        return opened
+
+
+def first(memory: Memory, query: str, **more: object) -> str:
+    hits = memory.search(query, **more).hits  # type: ignore[arg-type]
+    return hits[0].record.id.removeprefix("decision_") if hits else ""
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "keyword"])
+@pytest.mark.parametrize(
+    ("query", "topic"),
+    [
+        ("getUserById", "users"),
+        ("get_user_by_id", "users"),
+        ("get-user-by-id", "users"),
+        ("get user by id", "users"),
+        ("GetUserByID", "users"),
+        ("src/auth/jwt.ts", "tokens"),
+        ("jwt.ts", "tokens"),
+        ("auth/jwt", "tokens"),
+        ("#123", "tokens"),
+        ("issue 123", "tokens"),
+        ("v2.13.0", "tokens"),
+        ("2.13.0", "tokens"),
+        ('"connection reset by peer"', "network"),
+        ("Error: connection reset by peer", "network"),
+        ("ECONNREFUSED", "release"),
+        ("KeyError", "users"),
+    ],
+)
+def test_names_are_found_as_people_type_them(memory: Memory, query: str, topic: str, mode: str) -> None:
+    assert first(memory, query, mode=mode) == topic
+
+
+def test_filters_in_the_query_are_those_of_the_parameters(memory: Memory) -> None:
+    for query, given in (
+        ("decision topic:cache", {"topic": "cache"}),
+        ("decision tag:tag-cache", {"tag": "tag-cache"}),
+        ("users type:checkpoint", {"type": "checkpoint"}),
+        ("answers is:live", {"live": True}),
+    ):
+        word = query.split()[0]
+        assert [h.id for h in memory.search(query).hits] == [h.id for h in memory.search(word, **given).hits], query  # type: ignore[arg-type]
+    assert [hit.id for hit in memory.search("users type:checkpoint").hits] == ["checkpoint_1"]
+
+
+def test_a_leading_minus_excludes(memory: Memory) -> None:
+    assert "decision_cache" in {hit.id for hit in memory.search("memory answers").hits}
+    assert "decision_cache" not in {hit.id for hit in memory.search("memory answers -redis").hits}
+
+
+def test_a_phrase_that_nothing_holds_gives_the_nearest_to_its_words_and_says_so(memory: Memory) -> None:
+    exact = memory.search('"reset by peer"')
+    assert ([hit.id for hit in exact.hits], exact.note) == (["decision_network"], "")
+    loose = memory.search('"peer reset connection"')
+    assert loose.hits[0].id == "decision_network"
+    assert '"peer reset connection"' in loose.note
+
+
+@pytest.mark.parametrize(("typed", "topic"), [("pipelnie", "release"), ("pipeine", "release"), ("reddis", "cache")])
+def test_a_slip_is_forgiven_where_nothing_holds_the_word(memory: Memory, typed: str, topic: str) -> None:
+    found = memory.search(typed, mode="keyword")
+    assert found.hits[0].id == f"decision_{topic}"
+    assert typed in found.note
+
+
+def test_a_known_word_is_never_respelt(memory: Memory) -> None:
+    assert memory.search("tags", mode="keyword").note == ""
+    assert memory.search("xyzzyq", mode="keyword").hits == ()
+
+
+def test_an_exact_hit_stands_above_a_forgiven_slip(memory: Memory) -> None:
+    assert first(memory, "redis pipelnie", mode="keyword") == "cache"
+
+
+def test_every_part_of_a_score_is_told(memory: Memory) -> None:
+    scores = memory.search("how do we sign tokens").hits[0].scores
+    assert scores is not None
+    assert scores.keyword == 1.0
+    assert all(0 < part <= 1 for part in scores)
+
+
+@pytest.fixture
+def chains(repo: Path) -> Path:
+    """Five decisions on one topic, each replacing the one before, and others around them."""
+    words = ("redis", "memcached", "postgres", "sqlite", "files")
+    for at, word in enumerate(words):
+        before = f"supersedes: [decision_{at - 1}]" if at else "supersedes: []"
+        header = f"id: decision_{at}\ntopic: storage\ncreated: 2025-11-{10 + at}\n{before}"
+        write(repo / f"memory/decisions/storage/{at}.md", f"---\n{header}\n---\n# Store answers in {word}\n\nFast.\n")
+    for name, status in (("draft", "proposed"), ("no", "rejected"), ("gone", "deprecated")):
+        text = f"---\nid: decision_{name}\ntopic: {name}\nstatus: {status}\n---\n# Store answers in a {name} cloud\n"
+        write(repo / f"memory/decisions/{name}.md", text)
+    failed = "---\nid: decision_failed\ntopic: shards\n---\n# Shard the answers\n\n## Outcomes\n"
+    write(repo / "memory/decisions/failed.md", f"{failed}- 2025-11-25T09:14:03Z failed: hot spots\n")
+    return repo
+
+
+def test_what_holds_stands_above_what_it_replaced_for_any_query(chains: Path) -> None:
+    words = ("redis", "memcached", "postgres", "sqlite", "files", "answers", "store fast")
+    with Memory.open(chains) as memory:
+        for mode, size in itertools.product(("hybrid", "keyword", "vector"), (1, 2)):
+            for query in map(" ".join, itertools.combinations(words, size)):
+                hits = memory.search(query, mode=mode).hits
+                chain = [hit for hit in hits if hit.record.topic == "storage"]
+                assert chain[0].id == "decision_4", (query, mode)
+                assert len(chain) <= 3
+                places = [hit.id for hit in hits]
+                assert places.index("decision_4") + len(chain) - 1 == places.index(chain[-1].id)  # they stand together
+                assert chain[0].chain == "5 decisions, 4 replaced"
+                assert all(hit.superseded_by for hit in chain[1:])
+                assert chain[0].superseded_by == ()
+        broad = memory.search("store answers").hits
+        assert broad[[hit.id for hit in broad].index("decision_4")].more == 2
+
+
+def test_what_does_not_hold_says_so(chains: Path) -> None:
+    with Memory.open(chains) as memory:
+        found = {hit.id: hit for hit in memory.search("store answers in a cloud, or shard them").hits}
+        assert [found[f"decision_{name}"].record.status for name in ("draft", "no", "gone")] == [
+            "proposed",
+            "rejected",
+            "deprecated",
+        ]
+        failed = found["decision_failed"].record
+        assert (failed.outcome, failed.outcomes[-1].reason) == ("failed", "hot spots")
+
+
+def test_a_forked_topic_shows_both_heads(repo: Path) -> None:
+    for name in ("one", "two"):
+        header = f"id: decision_{name}\ntopic: queue\nsupersedes: []"
+        write(repo / f"memory/decisions/{name}.md", f"---\n{header}\n---\n# Use queue {name}\n")
+    with Memory.open(repo) as memory:
+        hits = memory.search("queue one").hits
+        assert {hit.id for hit in hits} == {"decision_one", "decision_two"}
+        assert all(set(hit.heads) == {"decision_one", "decision_two"} for hit in hits)
+        assert "forked" in hits[0].chain
