@@ -60,8 +60,8 @@ class Fresh:
         Raises:
             BrokenStore: the index folder can not be written.
         """
-        told = {"made_by": self._made_by, "path": path, "doc": doc and doc._asdict(), "entry": entry and entry._asdict()}
-        body = json.dumps(told).encode()
+        said = {"path": path, "doc": doc and doc._asdict(), "entry": entry and entry._asdict()}
+        body = json.dumps({"made_by": self._made_by, **said}).encode()
         newest = max((int(name.partition("-")[0]) for name in self._items), default=0)
         self._last = max(self._clock(), self._last + 1, newest + 1)
         name = f"{self._last:020d}-{os.urandom(4).hex()}{_SUFFIX}"

@@ -1,0 +1,1 @@
+"""What is needed to make parts of filemem, and never to use it."""
