@@ -96,6 +96,8 @@ class Watcher:
         )
         for batch in batches:
             self._look(full=len(batch) > LARGE, hints=[path for _, path in batch])
+            if not batch:
+                self.memory.rest()
             if _identity(root) != before:
                 self._look(full=True)
                 return

@@ -18,7 +18,7 @@ Answer = dict[str, Any]
 _SHALLOW = "history is shallow: who wrote this, and when, is not known here; git fetch --unshallow brings it"
 _EDITED = "has uncommitted changes"
 _SHORT = 300  # characters to which a text is cut first; shorter still where the budget asks for it
-_PARTS = ("keyword", "vector", "title", "recency", "final")
+_PARTS = ("keyword", "vector", "wording", "title", "recency", "final")
 _ALWAYS = ("id", "type", "topic", "title", "path", "score", "superseded_by")
 _RECORD_KEYS = (  # keys of a record that are shown where they have a value, in this order
     "status",

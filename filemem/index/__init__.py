@@ -274,6 +274,11 @@ class Index:
                 self.apply((), _nothing, head, seen=seen)
         self._remember(Notes(head, dict(self.folders if folders is None else folders)))
 
+    def rest(self) -> None:
+        """Let go of memory that the next question can read again from the files."""
+        self._meaning.rest()
+        self._entries = None
+
     def close(self) -> None:
         """Let others write; forget what is open."""
         with self._changing, self._reading:

@@ -8,6 +8,7 @@ pays for none of them.
 from __future__ import annotations
 
 import json
+import mmap
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Integers = npt.NDArray[np.int64]
 
-BUNDLED = "static-128.2"  # renamed whenever the files in filemem/model change, or what is kept of a text
+BUNDLED = "static-128.3"  # renamed whenever the files in filemem/model change, or what is kept of a text
 _SHIPPED = Path(__file__).parents[1] / "model"  # importlib.resources takes 60 ms to say the same
 _LONGEST_HEADER = 1 << 20  # bytes
 _STRIPE = 4096  # rows looked at together
@@ -64,6 +65,17 @@ def limit_threads() -> None:
         os.environ.setdefault(name, value)
 
 
+def let_go(mapped: npt.NDArray[Any]) -> None:
+    """Give the system back the pages of a mapped file; they are read again, from its cache, when they are needed."""
+    import numpy as np
+
+    held: object = mapped
+    while isinstance(held, np.ndarray | memoryview):
+        held = held.base if isinstance(held, np.ndarray) else held.obj
+    if isinstance(held, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        held.madvise(mmap.MADV_DONTNEED)
+
+
 class BundledModel:
     """The static model that ships with filemem: a vector per token, read from the file as needed.
 
@@ -92,6 +104,11 @@ class BundledModel:
             words: each with its weight.
         """
         return self._table().wording(words)
+
+    def rest(self) -> None:
+        """Let go of memory that the next text can read again from the file."""
+        if self._loaded is not None:
+            let_go(self._loaded.rows)
 
     def _table(self) -> _Table:
         if self._loaded is None:

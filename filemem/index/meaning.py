@@ -59,6 +59,13 @@ class Meaning:
         plain = {clean(word): weight for word, weight in words.items()}
         return self.model.wording(plain) if isinstance(self.model, BundledModel) else None
 
+    def rest(self) -> None:
+        """Let go of memory that the next query can read again from the files."""
+        with self._one_at_a_time:
+            self._segments.rest()
+            if isinstance(self.model, BundledModel):
+                self.model.rest()
+
     def _rank(self, text: str, generation: Generation | None, pending: Sequence[Pending]) -> Nearness:
         model = self._usable(generation)
         query = model.encode([clean(text)])[0]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filemem.index.embed import Embedder, Wording, limit_threads
+from filemem.index.embed import Embedder, Wording, let_go, limit_threads
 from filemem.index.generation import VECTORS, Generation, IndexDamaged
 
 if TYPE_CHECKING:
@@ -65,6 +65,11 @@ class Segments:
                 self._graphs[graph] = _open_graph(generation.folder / graph[0], len(query))
             parts.append(_Approximate(part, query, self._graphs[graph]))
         return Ranking(parts)
+
+    def rest(self) -> None:
+        """Let go of memory that the next query can read again from the files."""
+        for part in self._rows.values():
+            let_go(part.rows)
 
     def _forget(self, current: set[Sealed]) -> None:
         for opened in (self._rows, self._graphs):

@@ -21,7 +21,7 @@ from filemem.memory import searching, writing
 from filemem.memory.store import Store
 from filemem.memory.values import History, Name, Results, Revision, Saved, Similar, Step, Topic
 from filemem.query import Filter, Hit, fold, parse_moment
-from filemem.record import DECISION, OUTCOMES, STATUSES, TYPES, Problem, topic_key
+from filemem.record import DECISION, OUTCOMES, STATUSES, TYPES, Problem, number, topic_key
 
 if TYPE_CHECKING:
     from filemem.memory.syncing import Look
@@ -111,19 +111,17 @@ class Memory:
         """The time in epoch milliseconds."""
         return self._store.clock()
 
-    def numbered(self, number: int) -> str:
+    def numbered(self, wanted: int) -> str:
         """Return the id of the record that a number stands for, as `filemem.record.number` makes it.
 
         Raises:
             NotFound: no record's id makes this number.
         """
-        from filemem.record import number as number_of
-
-        if number not in self._numbers:
-            self._numbers = self._ask(lambda: {number_of(node.id): node.id for node in self._store.nodes()})
-        if number not in self._numbers:
-            raise NotFound(f"no record has the number {number}", "search lists what there is")
-        return self._numbers[number]
+        if wanted not in self._numbers:
+            self._numbers = self._ask(lambda: {number(node.id): node.id for node in self._store.nodes()})
+        if wanted not in self._numbers:
+            raise NotFound(f"no record has the number {wanted}", "search lists what there is")
+        return self._numbers[wanted]
 
     def on_close(self, action: Callable[[], None]) -> None:
         """Run something before the parts are closed."""
@@ -159,7 +157,10 @@ class Memory:
         from filemem.memory import changing
 
         self._refuse_blind(fields)
-        return self._ask(lambda: changing.save(self._store, fields))
+        saved = self._ask(lambda: changing.save(self._store, fields))
+        if self._numbers:  # somebody asks by number
+            self._numbers[number(saved.id)] = saved.id
+        return saved
 
     def update(self, id: str, **fields: Any) -> Saved:  # noqa: A002  the tools' word
         """Append what came of a decision (outcome, reason), or change status, title, text or tags.
@@ -311,6 +312,10 @@ class Memory:
             if full and self._store.serving and not saver.pending():
                 self._store.repo.maintain()
             return self._catch_up(full=full, hints=named)
+
+    def rest(self) -> None:
+        """Let go of memory that is quickly had again; for a server that nobody asks anything."""
+        self._store.index.rest()
 
     def _catch_up(self, *, full: bool, hints: Iterable[str]) -> Look:
         from filemem.memory import syncing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from filemem import query, secrets
+from filemem import secrets
 from filemem.documents import Birth, Node, doc_of, node_of
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import blob_id
@@ -26,9 +26,6 @@ from filemem.record import (
     topic_key,
 )
 from filemem.repo import Message
-
-NEAR = 5  # records looked at for likeness
-GIST = 300  # characters of a record that are asked for to find them; all of it is compared then
 
 
 def save(store: Store, fields: Mapping[str, object]) -> Saved:
@@ -264,23 +261,12 @@ def _similar(store: Store, record: Record) -> tuple[Similar, ...]:
     """What is known already and says nearly the same, except what this record replaces."""
     if record.type == CHECKPOINT:
         return ()
-    text = f"{record.title}\n{record.text}"
-    kind = query.Filter(types=(record.type,))
+    without = {record.id, *(record.supersedes or ())}
     try:
-        found = store.index.candidates(query.Terms(text=text[:GIST]), kind, NEAR).candidates
+        near = searching.similar(store, f"{record.title}\n{record.text}", record.type, without)
     except BrokenStore:  # a hint is not worth a failed save
         return ()
-    skip = {record.id, *(record.supersedes or ())}
-    close = [one for one in found if one.id not in skip and one.cosine is not None and one.cosine >= query.NEARLY]
-    nodes = {one.id: Node.loads(one.node) for one in close}
-    others = []
-    for one in close:
-        node = nodes[one.id]
-        other = store.read(node.path, node.birth.path).record
-        if other is not None:
-            others.append((node.id, f"{other.title}\n{other.text}", one.cosine))
-    near = query.similar(text, others)[:NEAR]
-    return tuple(_hint(nodes[one.id], one.likeness) for one in near)
+    return tuple(_hint(node, likeness) for node, likeness in near)
 
 
 def _hint(node: Node, likeness: float) -> Similar:

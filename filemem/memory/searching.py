@@ -17,7 +17,7 @@ from filemem.memory import graph, writing
 from filemem.memory.store import Store
 from filemem.memory.values import Results
 from filemem.query import Filter, Hit, Placed, Provenance, Scored, Snippet, Terms
-from filemem.record import DECISION, Edge
+from filemem.record import DECISION, Edge, prose
 
 RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely
 NEAR = 5  # records looked at for likeness
@@ -189,7 +189,7 @@ def _hits(
         scored: Scored | None = place.scored
         decision = record.decision if record.decision != record.title else ""
         rejected = f"Rejected: {'; '.join(record.rejected)}" if record.rejected else ""
-        body = "\n".join(part for part in (decision, record.text, rejected) if part)
+        body = "\n".join(part for part in (decision, prose(record.text), rejected) if part)
         fragment, ranges = query.snippet(body, terms) if terms else ("", ())
         hits.append(
             Hit(

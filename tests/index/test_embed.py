@@ -44,7 +44,7 @@ def test_the_name_of_the_bundled_model_changes_with_its_files() -> None:
     names = ("model.safetensors", "tokenizer.json")
     digest = hashlib.sha256(b"".join((SHIPPED / name).read_bytes() for name in names)).hexdigest()[:16]
     told = "new files: give BUNDLED another name, or old vectors stay"
-    assert (BUNDLED, digest) == ("static-128.2", "ca068a81967d24f2"), told
+    assert (BUNDLED, digest) == ("static-128.3", "ca068a81967d24f2"), told
 
 
 def test_a_folder_can_be_configured() -> None:
@@ -85,7 +85,7 @@ def test_changing_the_model_serves_the_old_until_the_rebuild(root: Path, model: 
     old = Index(root, model)
     tree.apply(old)
     new = Index(root, ConfiguredModel(str(SHIPPED)))
-    assert "static-128.2" in new.stale
+    assert "static-128.3" in new.stale
     answer = new.candidates(parse("cache")[0])
     assert "must be rebuilt" in (answer.degraded or "")
     new.push(doc("late.md", "Use Redis"))

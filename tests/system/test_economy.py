@@ -91,3 +91,11 @@ def test_an_edit_that_a_watcher_names_does_not_wait(repo: Path, memory: Memory) 
     path.write_text(path.read_text().replace("redis", "memcached"))
     assert memory.sync(hints=[str(path)]).changed == 1
     assert titles(memory, "memcached") >= {"A note"}
+
+
+def test_a_memory_that_has_rested_answers_as_before(memory: Memory) -> None:
+    before = titles(memory, "what do we cache with")
+    memory.rest()
+    assert titles(memory, "what do we cache with") == before == {"Use Redis"}
+    memory.rest()
+    assert memory.sync(full=True).changed == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,8 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
         return opened
 
 
-def first(memory: Memory, query: str, **more: object) -> str:
-    hits = memory.search(query, **more).hits  # type: ignore[arg-type]
+def first(memory: Memory, query: str, **more: Any) -> str:
+    hits = memory.search(query, **more).hits
     return hits[0].record.id.removeprefix("decision_") if hits else ""
 
 
@@ -62,14 +63,15 @@ def test_names_are_found_as_people_type_them(memory: Memory, query: str, topic: 
 
 
 def test_filters_in_the_query_are_those_of_the_parameters(memory: Memory) -> None:
-    for query, given in (
+    pairs: tuple[tuple[str, dict[str, Any]], ...] = (
         ("decision topic:cache", {"topic": "cache"}),
         ("decision tag:tag-cache", {"tag": "tag-cache"}),
         ("users type:checkpoint", {"type": "checkpoint"}),
         ("answers is:live", {"live": True}),
-    ):
+    )
+    for query, given in pairs:
         word = query.split()[0]
-        assert [h.id for h in memory.search(query).hits] == [h.id for h in memory.search(word, **given).hits], query  # type: ignore[arg-type]
+        assert [h.id for h in memory.search(query).hits] == [h.id for h in memory.search(word, **given).hits], query
     assert [hit.id for hit in memory.search("users type:checkpoint").hits] == ["checkpoint_1"]
 
 
