@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from filemem import secrets
-from filemem.documents import Birth, Node, doc_of, node_of
+from filemem.documents import Birth, doc_of, node_of
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import blob_id
-from filemem.memory import graph, searching, writing
+from filemem.memory import graph, hints, searching, writing
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.store import Store
-from filemem.memory.values import Saved, Similar
+from filemem.memory.values import Saved
 from filemem.record import (
     CHECKPOINT,
     DECISION,
@@ -26,6 +26,8 @@ from filemem.record import (
     topic_key,
 )
 from filemem.repo import Message
+
+OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")  # not of what is decided
 
 
 def save(store: Store, fields: Mapping[str, object]) -> Saved:
@@ -47,6 +49,8 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
             given["supersedes"] = _supersedes(store, given)
         record = writing.compose(kind, given, store.clock(), store.entropy())
         record = record._replace(secrets_allowed=allowed)
+        if again := _same_again(store, record):
+            return again
         record = record._replace(path=record_path(record))
         data = render(record)
         done = store.saver.put(record.path, data, _message(record, record.title), policy=_policy(store, kind))
@@ -62,7 +66,7 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         commit=done.commit or "",
         pending=done.pending or "",
         superseded=superseded,
-        similar=_similar(store, record),
+        similar=hints.known(store, record),
         degraded=degraded,
         created=record.created or 0,
     )
@@ -109,6 +113,7 @@ def delete(store: Store, reference: str, reason: str) -> Saved:
     told = writing.line("reason", reason)
     record = store.read(node.path, node.birth.path).record
     shown = record or Record(id=node.id, type=node.type, title=node.title, topic=node.topic)
+    revived = hints.revived(store, node)
     with store.saver.exclusive():
         subject = f"{_scope(shown)}: delete {shown.title}" + (f" ({told})" if told else "")
         message = _message(shown, "", subject=subject)
@@ -119,7 +124,7 @@ def delete(store: Store, reference: str, reason: str) -> Saved:
         id=node.id,
         type=node.type,
         path=f"{store.files.store}/{node.path}",
-        message=f"Deleted {node.id}; {kept}",
+        message=f"Deleted {node.id}; {kept}" + (f". {revived} again, since nothing replaces it" if revived else ""),
         commit=done.commit or "",
         pending=done.pending or "",
         degraded=degraded,
@@ -257,24 +262,22 @@ def _told(write: Callable[[], None]) -> str:
     return ""
 
 
-def _similar(store: Store, record: Record) -> tuple[Similar, ...]:
-    """What is known already and says nearly the same, except what this record replaces."""
-    if record.type == CHECKPOINT:
-        return ()
-    without = {record.id, *(record.supersedes or ())}
-    try:
-        near = searching.similar(store, f"{record.title}\n{record.text}", record.type, without)
-    except BrokenStore:  # a hint is not worth a failed save
-        return ()
-    return tuple(_hint(node, likeness) for node, likeness in near)
-
-
-def _hint(node: Node, likeness: float) -> Similar:
-    if node.type == DECISION:
-        text = f"if it is about the same thing, reuse the topic {node.topic!r} or give builds_on"
-    else:
-        text = "says nearly the same; update it instead of saving it twice"
-    return Similar(node.id, node.title, node.topic if node.stated else "", likeness, text)
+def _same_again(store: Store, record: Record) -> Saved | None:
+    """The answer for a decision that holds already, word for word: a call that is repeated must not replace itself."""
+    if record.type != DECISION or len(record.supersedes or ()) != 1:
+        return None
+    node = searching.find(store, (record.supersedes or ("",))[0])
+    before = store.read(node.path, node.birth.path).record
+    if before is None or before != record._replace(**{name: getattr(before, name) for name in OF_THE_SAVE}):
+        return None
+    return Saved(
+        id=node.id,
+        type=DECISION,
+        path=f"{store.files.store}/{node.path}",
+        message=f"Decision on {record.topic} holds already in these words; nothing was written",
+        commit=node.birth.commit,
+        pending="" if node.birth.commit else "it is not committed yet",
+    )
 
 
 def _policy(store: Store, kind: str) -> str:

@@ -17,12 +17,13 @@ from filemem.memory import graph, writing
 from filemem.memory.store import Store
 from filemem.memory.values import Results
 from filemem.query import Filter, Hit, Placed, Provenance, Scored, Snippet, Terms
-from filemem.record import DECISION, Edge, prose
+from filemem.record import CHECKPOINT, DECISION, Edge, prose
 
 RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely
 NEAR = 5  # records looked at for likeness
 GIST = 900  # characters of a text that are compared by meaning
 SPARE = 10  # candidates beyond what is shown whose chains are gathered at once
+CLOSE = 0.3  # a best hit below this shares neither words nor meaning with the query
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
 
@@ -45,7 +46,8 @@ def search(
     demoted = _demoted_by_pending(store)
     if not (terms.words or terms.phrases):
         nodes = [Node.loads(one) for one in store.index.newest(wanted, limit, offset, dead=demoted)]
-        return Results(present(store, nodes, terms))
+        hits = present(store, nodes, terms)
+        return Results(hits, note="; ".join(_doubts(store, hits, wanted, "newest")))
     looked_at = max(RANKED, 3 * (limit + offset))
 
     def ask(asked: Terms) -> Found:
@@ -57,14 +59,31 @@ def search(
         terms = query.loosened(terms)
         found = ask(terms)
     told = [f"no record holds {word!r}; searched for {' '.join(spellings)}" for word, spellings in found.instead]
-    note = "; ".join([note, *told] if note else told)
+    told += [f"{odd} is no restriction with this value, so it was searched as text" for odd in terms.odd]
     weights = query.MEANING_ONLY if mode == "vector" else None
-    rated = query.score(found.candidates, now=store.clock(), recency=recency, weights=weights)
+    checkpoints = {one.id for one in found.candidates if one.id.startswith(f"{CHECKPOINT}_")}
+    lesser = checkpoints if wanted.types != (CHECKPOINT,) else ()
+    rated = query.score(found.candidates, now=store.clock(), recency=recency, weights=weights, lesser=lesser)
     scored = [one for one in rated if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)]
     placed, nodes_by_id = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
     shown = placed[offset : offset + limit]
     hits = _hits(store, [nodes_by_id[place.id] for place in shown], shown, terms)
-    return Results(hits, degraded=found.degraded or "", note=note if hits else "")
+    told += _doubts(store, hits, wanted, mode)
+    return Results(hits, degraded=found.degraded or "", note="; ".join(([note] if note and hits else []) + told))
+
+
+def _doubts(store: Store, hits: Sequence[Hit], wanted: Filter, mode: str) -> list[str]:
+    """What a reader should know of an answer that is empty or far off."""
+    if hits and mode == "hybrid" and hits[0].score < CLOSE:
+        return ["nothing is close to this: these are the nearest"]
+    if hits or not wanted.topics:
+        return []
+    known = [topic for topic, _ in store.index.terms("topic")]
+    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
+
+    missing = [topic for topic in wanted.topics if topic not in known]
+    near = {topic: get_close_matches(topic, known, n=2) for topic in missing}
+    return [f"no topic {one!r}" + (f": did you mean {' or '.join(near[one])}?" if near[one] else "") for one in near]
 
 
 def _placed(

@@ -7,7 +7,7 @@ with small static embeddings and keeps neither scale.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 
@@ -26,6 +26,9 @@ class Weights(NamedTuple):
 HYBRID = Weights(keyword=0.35, vector=0.60, title=0.10, wording=0.30, recency=0.05)
 KEYWORD_ONLY = Weights(keyword=1.0)
 MEANING_ONLY = Weights(keyword=0.0, vector=0.60, title=0.10, wording=0.30)
+
+# A checkpoint holds the words of everything that was in the works; what was decided about it should come first.
+LESSER = 0.5
 
 HALF_LIFE = 180 * 86_400_000  # milliseconds after which recency is worth half
 
@@ -92,7 +95,12 @@ class Scored(NamedTuple):
 
 
 def score(
-    candidates: Iterable[Candidate], *, now: int, recency: bool = True, weights: Weights | None = None
+    candidates: Iterable[Candidate],
+    *,
+    now: int,
+    recency: bool = True,
+    weights: Weights | None = None,
+    lesser: Container[str] = (),
 ) -> tuple[Scored, ...]:
     """Return the candidates with scores, best first.
 
@@ -101,6 +109,7 @@ def score(
         now: epoch milliseconds.
         recency: whether age counts at all.
         weights: None takes HYBRID. Where no candidate has a cosine it is KEYWORD_ONLY (final = keyword).
+        lesser: ids of records whose worth counts LESSER.
     """
     found = list(candidates)
     cosines = [_unit(each.cosine) for each in found if each.cosine is not None]
@@ -127,6 +136,7 @@ def score(
             + use.recency * fresh
         )
         final = min(1.0, worth / total) if total > 0 else 0.0
+        final *= LESSER if each.id in lesser else 1.0
         rated.append(Scored(each.id, each.path, each.created, Scores(keyword, vector, title, wording, fresh, final)))
     rated.sort(key=lambda item: item.rank)
     return tuple(rated)

@@ -2,7 +2,7 @@
 
 from itertools import takewhile
 
-SHORTEST = 4  # letters; nearly every shorter word is one slip away from another
+SHORTEST = 5  # letters; nearly every shorter word is one slip away from another
 
 
 def may_be_misspelt(word: str) -> bool:

@@ -28,12 +28,14 @@ class Terms(NamedTuple):
         phrases: quoted; every one must occur.
         excluded: words or phrases behind a minus; none may occur.
         text: the query without exclusions and restrictions, for the embedder.
+        odd: what looks like a restriction and cannot be one (`outcome:broken`); it is searched as text.
     """
 
     words: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     text: str = ""
+    odd: tuple[str, ...] = ()
 
 
 def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
@@ -46,7 +48,7 @@ def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
         text: anything.
         now: epoch milliseconds; without it ages (`since:2w`) are plain text.
     """
-    found: dict[str, dict[str, None]] = {"words": {}, "phrases": {}, "excluded": {}}
+    found: dict[str, dict[str, None]] = {"words": {}, "phrases": {}, "excluded": {}, "odd": {}}
     said: list[str] = []
     wanted = Filter()
     left = MAX_TERMS
@@ -56,6 +58,8 @@ def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
         if restriction:
             wanted = _widen(wanted, restriction)
             continue
+        if key and not minus:
+            found["odd"][token.group()] = None
         parts = _words(token.group().lstrip("-") if minus else token.group())[:left]
         left -= len(parts)
         if not parts:
@@ -67,8 +71,8 @@ def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
         said.append(whole)
         phrase = bare is None and not key and len(parts) > 1
         found["phrases" if phrase else "words"].update(dict.fromkeys([whole] if phrase else parts))
-    words, phrases, excluded = (tuple(found[name]) for name in ("words", "phrases", "excluded"))
-    return Terms(words, phrases, excluded, " ".join(said)), wanted
+    words, phrases, excluded, odd = map(tuple, found.values())
+    return Terms(words, phrases, excluded, " ".join(said), odd), wanted
 
 
 def loosened(terms: Terms) -> Terms:

@@ -1,0 +1,71 @@
+"""What the answer to a write adds, so that nobody repeats, forks or revives a decision unawares.
+
+Rule: a hint is never worth a failed write. What cannot be asked is not hinted at.
+"""
+
+from __future__ import annotations
+
+from filemem.documents import Node
+from filemem.errors import BrokenStore
+from filemem.memory import graph, searching
+from filemem.memory.store import Store
+from filemem.memory.values import Similar
+from filemem.record import CHECKPOINT, DECISION, Record, topic_key
+
+SAME_START = 3  # letters that topics share before they are compared
+NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer, `auth` and `auth api` are not
+
+
+def known(store: Store, record: Record) -> tuple[Similar, ...]:
+    """Records that say nearly what a record says, and decisions on topics that are spelt nearly like its own."""
+    found = (*_similar(store, record), *_near_topics(store, record))
+    return tuple({each.id: each for each in found}.values())
+
+
+def revived(store: Store, node: Node) -> str:
+    """What holds again once a decision is gone, in words; empty where nothing does."""
+    if node.type != DECISION:
+        return ""
+    before, around = searching.neighbourhood(store, [node])
+    others = [one for one in around.values() if one.id != node.id]
+    after = graph.resolve(others, unrelated=store.unrelated)
+    held = {head for one in others for head in before.heads_of(one.id)}
+    again = {head for one in others for head in after.heads_of(one.id)} - held
+    return " and ".join(f"{around[one].title!r} ({one}) holds" for one in sorted(again) if one in around)
+
+
+def _near_topics(store: Store, record: Record) -> tuple[Similar, ...]:
+    """Topics that are spelt nearly like the new topic of a decision."""
+    key = topic_key(record.topic) if record.type == DECISION else ""
+    if not key or record.supersedes:
+        return ()
+    from difflib import get_close_matches  # noqa: PLC0415 - 3 ms; for a topic that is new
+
+    try:
+        topics = [topic for topic, _ in store.index.terms("topic", key[:SAME_START]) if topic != key]
+        near = get_close_matches(key, topics, n=2, cutoff=NEAR_TOPIC)
+        nodes = [max(found, key=lambda node: node.created) for one in near if (found := store.lookup("topic", [one]))]
+    except BrokenStore:  # a hint is not worth a failed save
+        return ()
+    told = "this topic is new; if {!r} is the same thing, use that name, so that one decision supersedes the other"
+    return tuple(Similar(node.id, node.title, node.topic, NEAR_TOPIC, told.format(node.topic)) for node in nodes)
+
+
+def _similar(store: Store, record: Record) -> tuple[Similar, ...]:
+    """What is known already and says nearly the same, except what this record replaces."""
+    if record.type == CHECKPOINT:
+        return ()
+    without = {record.id, *(record.supersedes or ())}
+    try:
+        near = searching.similar(store, f"{record.title}\n{record.text}", record.type, without)
+    except BrokenStore:  # a hint is not worth a failed save
+        return ()
+    return tuple(_hint(node, likeness) for node, likeness in near)
+
+
+def _hint(node: Node, likeness: float) -> Similar:
+    if node.type == DECISION:
+        text = f"if it is about the same thing, reuse the topic {node.topic!r} or give builds_on"
+    else:
+        text = "says nearly the same; update it instead of saving it twice"
+    return Similar(node.id, node.title, node.topic if node.stated else "", likeness, text)

@@ -1,0 +1,69 @@
+"""What an answer adds so that nobody is misled: repeated saves, near topics, restrictions that are none, far hits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from filemem.memory import Memory
+from tests.support import git, make_repo
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """A memory with a decision and a checkpoint about the same thing."""
+    with Memory.open(make_repo(tmp_path / "repo")) as opened:
+        opened.save(topic="database", decision="Use Postgres", reasoning="We know it well")
+        opened.save(summary="Database swap half done, pending: which database driver to use")
+        yield opened
+
+
+def test_a_call_that_is_repeated_writes_nothing(memory: Memory) -> None:
+    head = git(memory.work_tree, "rev-parse", "HEAD")
+    first = memory.search("postgres", type="decision").hits[0].record.id
+    again = memory.save(topic="database", decision="Use Postgres", reasoning="We know it well")
+    assert (again.id, again.superseded) == (first, ())
+    assert "nothing was written" in again.message
+    assert git(memory.work_tree, "rev-parse", "HEAD") == head
+
+
+@pytest.mark.parametrize("change", [{"reasoning": "It is fast"}, {"outcome": "success"}, {"rejected": ["MySQL: slow"]}])
+def test_a_call_that_says_more_replaces(memory: Memory, change: dict[str, object]) -> None:
+    fields = {"topic": "database", "decision": "Use Postgres", "reasoning": "We know it well", **change}
+    assert len(memory.save(**fields).superseded) == 1
+
+
+def test_a_topic_that_is_spelt_nearly_alike_is_pointed_out(memory: Memory) -> None:
+    saved = memory.save(topic="databases", decision="Keep backups for a year", reasoning="The auditors ask for it")
+    assert [(near.topic, "supersedes" in near.hint) for near in saved.similar] == [("database", True)]
+    assert memory.save(topic="datagrams", decision="Send less", reasoning="They get lost").similar == ()
+
+
+def test_the_decision_comes_before_the_checkpoint_that_speaks_of_it(memory: Memory) -> None:
+    assert [hit.record.type for hit in memory.search("which database do we use").hits] == ["decision", "checkpoint"]
+
+
+@pytest.mark.parametrize("query", ["since:yesterday postgres", "outcome:broken postgres", "is:dead postgres"])
+def test_what_is_no_restriction_is_told(memory: Memory, query: str) -> None:
+    found = memory.search(query)
+    assert f"{query.split()[0]} is no restriction" in found.note
+    assert found.hits
+
+
+def test_a_topic_that_is_not_there_brings_the_nearest(memory: Memory) -> None:
+    for query in ("topic:databse postgres", "topic:databse"):
+        assert "did you mean database" in memory.search(query).note
+
+
+def test_deleting_a_decision_tells_what_holds_again(memory: Memory) -> None:
+    newer = memory.save(topic="database", decision="Use SQLite", reasoning="One process, one file")
+    told = memory.delete(newer.id).message
+    assert all(part in told for part in ("'Use Postgres'", newer.superseded[0], "holds again"))
+    assert "again" not in memory.delete(newer.superseded[0]).message
+
+
+def test_an_answer_that_is_far_off_says_so(memory: Memory) -> None:
+    assert "nothing is close" in memory.search("unicorn shampoo").note or not memory.search("unicorn shampoo").hits
+    assert memory.search("postgres").note == ""
