@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+from typing import NamedTuple
 
 from filemem.errors import BadInput
 
@@ -98,6 +99,69 @@ def powermem_user(environment: Mapping[str, str] | None = None) -> str:
         return ""
     found = value.get("user_id") if isinstance(value, dict) else None
     return found if isinstance(found, str) and found.isprintable() and len(found) <= 200 else ""
+
+
+class Web(NamedTuple):
+    """What the environment says about serving HTTP, in the words of this program and of those that people come from.
+
+    Args:
+        token: MAMA_AUTH_TOKEN: what a request that writes must carry.
+        port: MAMA_SERVER_PORT, or None.
+        slack_token: SLACK_BOT_TOKEN, of a Slack app's bot.
+        slack_url: FILEMEM_SLACK_URL, another address than Slack's own.
+        unneeded: a sentence for each variable that is set and has no meaning here.
+    """
+
+    token: str = ""
+    port: int | None = None
+    slack_token: str = ""
+    slack_url: str = ""
+    unneeded: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "Web(...)"  # it holds secrets
+
+
+_FILES = "memories are files of the repository, in the store folder (--store)"
+_MODEL = "the embedding model is part of filemem and runs in its process; no model server and no key is needed"
+UNNEEDED: Mapping[str, str] = MappingProxyType(
+    {
+        "MAMA_DB_PATH": f"there is no database: {_FILES}",
+        "MAMA_SERVER_TOKEN": "it is a token for development that guards nothing; MAMA_AUTH_TOKEN is understood",
+        "MAMA_EMBEDDING_PORT": f"there is no embedding server: {_MODEL}",
+        "MAMA_HTTP_PORT": "it names the port of an embedding server, and there is none; MAMA_SERVER_PORT is understood",
+        "DATABASE_PROVIDER": f"there is no database: {_FILES}",
+        "LLM_": "no language model is asked: what is saved is kept as it was given",
+        "EMBEDDING_": _MODEL,
+    }
+)
+"""Variables of other systems that are not needed here, and why; one that ends in `_` is the start of many."""
+
+
+def web(environment: Mapping[str, str] | None = None) -> Web:
+    """Read what the environment says about serving HTTP.
+
+    Raises:
+        BadInput: MAMA_SERVER_PORT is no port.
+    """
+    environment = os.environ if environment is None else environment
+    port = environment.get("MAMA_SERVER_PORT", "")
+    if port and not (port.isascii() and port.isdigit() and int(port[:9]) <= 65535):
+        raise BadInput(f"MAMA_SERVER_PORT is no port: {port[:20]!r}", "a number up to 65535", field="port")
+    return Web(
+        environment.get("MAMA_AUTH_TOKEN", ""),
+        int(port) if port else None,
+        environment.get("SLACK_BOT_TOKEN", ""),
+        environment.get("FILEMEM_SLACK_URL", ""),
+        tuple(f"{name}: not needed, {why}" for name, why in _unneeded(environment)),
+    )
+
+
+def _unneeded(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, why in UNNEEDED.items():
+        found = sorted(one for one in environment if one == name or (name.endswith("_") and one.startswith(name)))
+        if found:
+            yield ", ".join(found), why
 
 
 def store_path(text: object) -> str:

@@ -61,6 +61,8 @@ TERM_FIELDS = (
     "agent",
     "affects",
     "branch",
+    "user",
+    "run",
     "ref",  # ids that the record's edges point to
     "live",  # yes, no
     "open",  # what a later look must settle: "reference" (points to nothing yet), "id" (another file has it)
@@ -220,6 +222,8 @@ def _terms(record: Record, node: Node) -> dict[str, tuple[str, ...]]:
         "agent": tuple({query.fold(name) for name in (record.agent or node.birth.agent, record.agent_id)} - {""}),
         "affects": record.affects,
         "branch": (record.branch,) if record.branch else (),
+        "user": (record.user_id,) if record.user_id else (),
+        "run": (record.run_id,) if record.run_id else (),
         "ref": tuple(dict.fromkeys(targets)),
         "live": ("yes" if node.live else "no",),
         "open": node.open,

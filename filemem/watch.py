@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -17,13 +18,13 @@ from typing import TYPE_CHECKING
 import watchfiles
 
 from filemem.errors import FilememError
+from filemem.memory.store import PACE
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
 TICK = 2.0  # seconds between two comparisons of folder times
 APPEARS = 0.2  # seconds between two looks for a store that is not there yet
-PACE = 50  # a full look costs at most one part in so many of one core
 LARGE = 200  # events in one batch above which events are not trusted
 
 
@@ -32,10 +33,12 @@ class Watcher:
 
     Args:
         memory: an open memory; its `sync` is called from the thread.
+        told: called from the thread with the number of files that a look found changed, where there were any.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, told: Callable[[int], object] | None = None) -> None:
         self.memory = memory
+        self._told = told
         self.looked = threading.Event()  # set when the first look has ended: until then answers may lack records
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="filemem-watch", daemon=True)
@@ -106,11 +109,13 @@ class Watcher:
         began = time.monotonic()
         full = full or began >= self._next_full
         try:
-            self.memory.sync(full=full, hints=hints or ())
+            changed = self.memory.sync(full=full, hints=hints or ()).changed
         except (FilememError, OSError) as error:
             self.memory.trouble = str(error)  # shown by `status` and with every answer; the next look tries again
         else:
             self.memory.trouble = None
+            if self._told is not None and changed:
+                self._told(changed)
         if full:
             ended = time.monotonic()
             self._next_full = ended + max(TICK, PACE * (ended - began))

@@ -120,7 +120,7 @@ class Files:
         times = {folder: seen for folder, seen in known.items() if folder not in changed}
         for folder, _ in self._walk(changed if known else None, set(known), []):
             with contextlib.suppress(OSError):
-                written = os.lstat(f"{self.root}/{folder}").st_mtime_ns
+                written = _newest(os.lstat(f"{self.root}/{folder}"))
                 times[folder] = -1 if written > start - CLOCK_TICK else written
         return times
 
@@ -129,7 +129,7 @@ class Files:
         changed = set()
         for folder, seen in before.items():
             try:
-                same = os.lstat(f"{self.root}/{folder}").st_mtime_ns == seen
+                same = _newest(os.lstat(f"{self.root}/{folder}")) == seen
             except OSError:
                 same = False
             if not same:

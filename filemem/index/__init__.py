@@ -123,6 +123,11 @@ class Index:
         """The folders' times by the last `note`."""
         return self._notes.read().folders
 
+    @property
+    def notes(self) -> Notes:
+        """All that was remembered by the last `note`."""
+        return self._notes.read()
+
     def manifest(self) -> dict[str, Entry]:
         """Return what the index was built from, what is pending included: path -> entry.
 
@@ -207,7 +212,7 @@ class Index:
         """
         with self._writing():
             self._make(list(changes), load, progress, seen or {}, anew=False)
-            self._remember(Notes(head or self.head, self.folders))
+            self._remember(self.notes._replace(head=head or self.head))
 
     def fold(self) -> int:
         """Put what is pending into the disk index; return how many entries that were.
@@ -228,11 +233,15 @@ class Index:
         changes = [Change(ADDED, path, entry) for path, entry in entries.items()]
         with self._writing():
             self._make(changes, load, progress, {}, anew=True)
-            self._remember(Notes(head or self.head, self.folders))
+            self._remember(self.notes._replace(head=head or self.head))
 
     def keeps(self, head: str) -> bool:
         """Whether a generation is kept for a commit."""
         return bool(head) and kept.place(self.root, head).is_dir()
+
+    def forget_kept(self) -> None:
+        """Forget what is kept for other commits: what is known of their past has changed."""
+        kept.forget(self.root)
 
     def turn_to(self, head: str) -> bool:
         """Keep the generation in use for the HEAD it was right for, and go on from the one that is kept for another.
@@ -262,22 +271,37 @@ class Index:
         with self._reading:
             self._blank = True
 
-    def note(self, *, head: str, folders: Mapping[str, int] | None = None, seen: Manifest | None = None) -> None:
+    def note(
+        self,
+        *,
+        head: str,
+        folders: Mapping[str, int] | None = None,
+        seen: Manifest | None = None,
+        looked: tuple[int, int] | None = None,
+    ) -> None:
         """Remember where HEAD was and what the folders' times were when a look at the store found the index right.
 
         Args:
             seen: as for `apply`; where it renews anything this process must be the writer.
+            looked: when every file was looked at, and how long that took; None where only some were.
         """
         if seen is not None:
             known = self._sealed(self._now().generation)
             if any(known.get(path) != entry for path, entry in seen.items()):
                 self.apply((), _nothing, head, seen=seen)
-        self._remember(Notes(head, dict(self.folders if folders is None else folders)))
+        before = self.notes
+        at, cost = looked or (before.looked, before.cost)
+        self._remember(Notes(head, dict(before.folders if folders is None else folders), at, cost))
 
     def rest(self) -> None:
         """Let go of memory that the next question can read again from the files."""
         self._meaning.rest()
         self._entries = None
+
+    def stand_back(self) -> None:
+        """Let others write."""
+        with self._changing:
+            self._lock.release()
 
     def close(self) -> None:
         """Let others write; forget what is open."""

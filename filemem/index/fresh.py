@@ -4,8 +4,10 @@ Rule: an entry is one immutable file, written whole by rename; it is deleted onl
 in use. So whoever lists the folder first and looks at the generation second misses nothing.
 """
 
+import contextlib
 import json
 import os
+import re
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +20,7 @@ from filemem.index.generation import prepare, replace_file, unwritable
 from filemem.index.pending import Pending
 
 _FOLDER, _SUFFIX = "fresh", ".json"
+_NAME = re.compile(rf"[0-9]{{20}}-[0-9a-f]{{8}}{re.escape(_SUFFIX)}")
 _TICK = 20_000_000  # nanoseconds; a folder changed twice within it may show one time
 
 
@@ -82,7 +85,7 @@ class Fresh:
         if self._seen == (changed, True):
             return False
         settled = self._clock() - changed > _TICK
-        names = {name for name in os.listdir(self._folder) if name.endswith(_SUFFIX)}
+        names = {name for name in os.listdir(self._folder) if _NAME.fullmatch(name)}
         same = names == self._items.keys()
         if not same:
             known = self._items
@@ -98,7 +101,8 @@ class Fresh:
     def forget(self, items: Iterable[Item]) -> None:
         """Delete entries that a generation in use holds."""
         for item in items:
-            (self._folder / item.name).unlink(missing_ok=True)
+            with contextlib.suppress(IsADirectoryError):
+                (self._folder / item.name).unlink(missing_ok=True)
         self._seen = (-1, False)
 
     def _load(self, name: str) -> Item | None:
@@ -108,6 +112,8 @@ class Fresh:
             crc, _, body = (self._folder / name).read_bytes().partition(b"\n")
         except FileNotFoundError:
             return None
+        except OSError:
+            return Item(name, "", None, None)
         if crc != b"%08x" % zlib.crc32(body):
             return Item(name, "", None, None)
         found = json.loads(body)

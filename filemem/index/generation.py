@@ -107,6 +107,8 @@ def current(root: Path) -> str:
         if any(_NAME.fullmatch(name) for name in _listed(root)):
             raise IndexDamaged(f"{_CURRENT} is gone") from None
         return ""
+    except OSError as error:
+        raise IndexDamaged(f"{_CURRENT} cannot be read: {error.strerror}") from None
     name, _, crc = text.decode("ascii", "replace").strip().partition(" ")
     if not _NAME.fullmatch(name) or crc != f"{zlib.crc32(name.encode()):08x}":
         raise IndexDamaged(f"{_CURRENT} is unreadable")
@@ -171,7 +173,7 @@ def stage(root: Path, base: Generation | None, parts: Iterable[str]) -> Path:
         if base and name.startswith(wanted):
             try:
                 _link(base.folder / name, target / name)
-            except FileNotFoundError:
+            except (FileNotFoundError, IsADirectoryError):
                 raise IndexDamaged(f"{base.folder.name}/{name} is gone") from None
     return target
 
@@ -257,11 +259,15 @@ def write_durably(path: Path, data: bytes) -> None:
 
 def _replace(path: Path, data: bytes, settle: Callable[[int], None]) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        settle(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            settle(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def sync_folder(folder: Path) -> None:

@@ -43,6 +43,11 @@ def keep(root: Path, current: Generation, head: str) -> None:
         raise generation.unwritable(root, error) from error
 
 
+def forget(root: Path) -> None:
+    """Forget what is kept: it is right for its commits no longer."""
+    shutil.rmtree(root / _FOLDER, ignore_errors=True)
+
+
 def take_up(root: Path, current: Generation, head: str, made_by: str) -> bool:
     """Put the generation that is kept for a commit in use again; say whether there is one.
 

@@ -75,7 +75,7 @@ def _sealed_part(path: Path, size: int) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(size)
-    except FileNotFoundError:
+    except OSError:
         return b""
 
 

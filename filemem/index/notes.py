@@ -12,10 +12,17 @@ _NAME = "notes.json"
 
 
 class Notes(NamedTuple):
-    """Where HEAD was, and the times of folders (nanoseconds), when the index was last found right."""
+    """Where HEAD was, and the times of folders (nanoseconds), when the index was last found right.
+
+    Args:
+        looked: when every file was looked at last, in nanoseconds since 1970.
+        cost: how long that took, in nanoseconds.
+    """
 
     head: str = ""
     folders: Mapping[str, int] = {}
+    looked: int = 0
+    cost: int = 0
 
 
 class Notebook:

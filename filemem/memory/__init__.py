@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from filemem.errors import BadInput, BrokenStore, Locked, NotFound
+from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
 from filemem.index import IndexDamaged
 from filemem.memory import searching, writing
 from filemem.memory.store import Store
@@ -72,11 +72,12 @@ class Memory:
         try:
             if serving or not memory._store.settled:
                 memory._store.saver.replay(thorough=serving)
-        except (BrokenStore, Locked) as error:  # a Git directory that cannot be written can still be read
+        except FilememError as error:  # a Git directory that cannot be written can still be read
             memory.trouble = error.message
         try:
-            if not serving and not memory._store.in_step:
-                memory._catch_up(full=False, hints=())
+            if not serving and ((overdue := memory._store.overdue) or not memory._store.in_step):
+                memory._catch_up(full=overdue, hints=())
+                memory._store.index.stand_back()  # a server that is started later keeps the index in step
         except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
             memory.trouble = error.message
         return memory
@@ -170,7 +171,7 @@ class Memory:
         """
         from filemem.memory import changing
 
-        return self._ask(lambda: changing.update(self._store, id, fields))
+        return self._read(lambda: changing.update(self._store, id, fields))
 
     def delete(self, id: str, *, reason: str = "") -> Saved:  # noqa: A002
         """Remove a record by a commit; history keeps it.
@@ -180,7 +181,7 @@ class Memory:
         """
         from filemem.memory import changing
 
-        return self._ask(lambda: changing.delete(self._store, id, reason))
+        return self._read(lambda: changing.delete(self._store, id, reason))
 
     def search(
         self,
@@ -200,8 +201,8 @@ class Memory:
             offset: hits to pass over.
             mode: hybrid, keyword or vector.
             recency: whether age counts.
-            restrictions: type, topic, tag, outcome, status, agent, branch (one or several words), since, until
-                (a date or an age such as 2w), path, live.
+            restrictions: type, topic, tag, outcome, status, agent, branch, user, run (one or several words), since,
+                until (a date or an age such as 2w), path, live.
 
         Raises:
             BadInput: a restriction that cannot be read.
@@ -214,12 +215,12 @@ class Memory:
         if mode not in MODES:
             raise BadInput(f"mode must be one of {', '.join(MODES)}, not {mode!r}", field="mode")
         how: dict[str, Any] = {"limit": limit, "offset": offset, "recency": recency, "mode": mode}
-        found = self._ask(lambda: searching.search(self._store, text, wanted, **how))
+        found = self._read(lambda: searching.search(self._store, text, wanted, **how))
         trouble = "; ".join(part for part in (found.degraded, self.degraded) if part)
         return Results(found.hits, trouble, found.note)
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
-        """Return whole records by id, unique start of a short id, or path.
+        """Return whole records by id, unique start of a short id, path, file name, number or title.
 
         Raises:
             BadInput: no id given.
@@ -228,7 +229,7 @@ class Memory:
         if not ids:
             raise BadInput("no id given", "give id or ids", field="ids")
         store = self._store
-        return self._ask(lambda: searching.present(store, [searching.find(store, one) for one in ids]))
+        return self._read(lambda: searching.present(store, [searching.find(store, one) for one in ids]))
 
     def history(self, topic_or_id: str) -> History:
         """Tell how a topic was decided, oldest first.
@@ -238,7 +239,7 @@ class Memory:
         """
         from filemem.memory import telling
 
-        return self._ask(lambda: telling.history(self._store, topic_or_id))
+        return self._read(lambda: telling.history(self._store, topic_or_id))
 
     def timeline(self, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5) -> Results:
         """Tell what was saved around a record, a time, or the best hit of a query.
@@ -248,7 +249,7 @@ class Memory:
         """
         from filemem.memory import telling
 
-        return self._ask(
+        return self._read(
             lambda: telling.timeline(
                 self._store, anchor=anchor, query=query, depth_before=depth_before, depth_after=depth_after
             )
@@ -258,13 +259,13 @@ class Memory:
         """Return the checkpoint to go on from, and a note where it is another branch's or author's."""
         from filemem.memory import telling
 
-        return self._ask(lambda: telling.latest_checkpoint(self._store, branch))
+        return self._read(lambda: telling.latest_checkpoint(self._store, branch))
 
     def topics(self, prefix: str = "") -> tuple[Topic, ...]:
-        """List topics with what holds today."""
+        """List topics with what holds today; `prefix` is any part of a topic's name or of the title of what holds."""
         from filemem.memory import telling
 
-        return self._ask(lambda: telling.topics(self._store, prefix))
+        return self._read(lambda: telling.topics(self._store, prefix))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
@@ -287,6 +288,7 @@ class Memory:
         from filemem.memory import checking
 
         with self._lock:
+            self._store.refuse_typo()
             return checking.check(self._store, paths)
 
     def sync(self, *, full: bool = False, hints: Iterable[str] = ()) -> Look:
@@ -311,20 +313,21 @@ class Memory:
             saver.replay(thorough=full)
             if full and self._store.serving and not saver.pending():
                 self._store.repo.maintain()
-            return self._catch_up(full=full, hints=named)
+            return self._catch_up(full=full, hints=named, verify=full)
 
     def rest(self) -> None:
         """Let go of memory that is quickly had again; for a server that nobody asks anything."""
         self._store.index.rest()
 
-    def _catch_up(self, *, full: bool, hints: Iterable[str]) -> Look:
+    def _catch_up(self, *, full: bool, hints: Iterable[str], verify: bool = False) -> Look:
         from filemem.memory import syncing
 
         deepened = self._store.deepened and self._store.index.writable
         if deepened:
             self._store.index.note(head="")  # so that first commits are asked for anew
+            self._store.index.forget_kept()
         try:
-            if not (full and self._store.index.verify()):
+            if not (verify and self._store.index.verify()):
                 look = syncing.catch_up(self._store, full=full, hints=hints, progress=self._progress)
                 if deepened and not look.busy:
                     self._store.note_depth()
@@ -344,7 +347,7 @@ class Memory:
         """Say how the memory stands: counts, index, what waits for a commit, problems."""
         from filemem.memory import telling
 
-        return self._ask(lambda: {**telling.status(self._store), "degraded": self.degraded})
+        return self._read(lambda: {**telling.status(self._store), "degraded": self.degraded})
 
     def _refuse_blind(self, fields: Mapping[str, Any]) -> None:
         """Refuse a decision that could fork its topic unseen: what holds may lie outside the sparse checkout."""
@@ -358,6 +361,16 @@ class Memory:
     def degraded(self) -> str:
         """Why answers may lack something, or ""."""
         return "; ".join(part for part in (self.trouble or "", self._store.obstacle()) if part)
+
+    @property
+    def unbegun(self) -> str:
+        """What to do where nothing was ever saved, or ""."""
+        return "no memory here yet: filemem init, or just save" if self._store.absent else ""
+
+    def _read(self, question: Callable[[], _Answer]) -> _Answer:
+        """Answer what makes sense only where there is a store."""
+        self._store.refuse_typo()
+        return self._ask(question)
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:
         """Answer from the index; where that is damaged, build it anew and answer then."""
@@ -373,7 +386,8 @@ class Memory:
                     self.rebuild()
                 except BrokenStore as error:
                     self.trouble = error.message
-                    self._store.do_without_index()
+                    with self._store.without_index():
+                        return question()
                 return question()
 
 
@@ -391,6 +405,8 @@ def _filter(restrictions: Mapping[str, Any], now: int) -> Filter:
         "status": ("statuses", str.casefold, STATUSES),
         "agent": ("agents", fold, ()),
         "branch": ("branches", str, ()),
+        "user": ("users", str, ()),
+        "run": ("runs", str, ()),
     }
     values: dict[str, Any] = {}
     for name, value in restrictions.items():

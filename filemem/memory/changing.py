@@ -202,7 +202,7 @@ def _amendments(store: Store, record: Record, given: Mapping[str, object]) -> tu
     told: list[str] = []
     keys: dict[str, object] = {}
     if not decision and (wrong := next((name for name in ("outcome", "reason", "status") if name in given), None)):
-        raise BadInput(f"a {record.type} has no {wrong}; only decisions do", field=wrong)
+        raise BadInput(f"{writing.article(record.type)} has no {wrong}; only decisions do", field=wrong)
     if outcome is not None:
         word = writing.outcome_word(outcome)
         changes["outcome"] = Outcome(store.clock(), word, reason)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from filemem import secrets
 from filemem.documents import Birth, Node, node_of
 from filemem.errors import NotFound
-from filemem.memory import graph
+from filemem.memory import graph, meant
 from filemem.memory.store import Store
 from filemem.record import DECISION, Problem, Record, derived_id, reference_index, resolve_reference, short_id
 
@@ -42,6 +42,8 @@ def check(store: Store, paths: Iterable[str]) -> tuple[int, tuple[Problem, ...]]
         if parsed.record is not None:
             records[path] = parsed.record
             problems += _text_problems(path, data, parsed.record)
+    topics = {posixpath.dirname(path): record.topic for path, record in records.items() if record.topic_stated}
+    problems = [_joining(problem, topics) for problem in problems]
     problems += _together(store, records)
     if unseen := store.unseen():
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
@@ -57,6 +59,15 @@ def _relative(store: Store, path: str, manifest: Iterable[str]) -> str:
     if inside and not any(known == inside or known.startswith(f"{inside}/") for known in manifest):
         raise NotFound(f"{path}: no record there", f"name a file or folder below {store.files.store}/")
     return inside
+
+
+def _joining(problem: Problem, topics: Mapping[str, str]) -> Problem:
+    """Name the topic that a decision without one would join, for its folder is that of a topic; `topics` by folder."""
+    folder = posixpath.dirname(problem.path)
+    if problem.code != "no-topic" or not folder.startswith("decisions/"):
+        return problem
+    topic = topics.get(folder) or folder.removeprefix("decisions/").replace("/", "_")
+    return problem._replace(message=f"states no topic; add `topic: {topic}` to join the topic of its folder")
 
 
 def _text_problems(path: str, data: bytes, record: Record) -> Iterable[Problem]:
@@ -103,7 +114,8 @@ def _together(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:
         heads = resolved.chain(key).heads
         if len(heads) > 1:
             others = ", ".join(f"{store.files.store}/{by_id[head].path}" for head in heads[:-1])
-            text = f"topic {node.topic} is forked: {others} also hold; save a decision that supersedes them"
+            verb = "holds" if len(heads) == 2 else "hold"
+            text = f"topic {node.topic} is forked: {others} also {verb}; {meant.ending(node.topic, heads)}"
             yield Problem(by_id[heads[-1]].path, 1, "forked-topic", "warning", text)
 
 

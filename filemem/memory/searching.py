@@ -11,9 +11,8 @@ from itertools import accumulate
 from filemem import query
 from filemem.chain import Graph
 from filemem.documents import Node
-from filemem.errors import NotFound
 from filemem.index import Found
-from filemem.memory import graph, writing
+from filemem.memory import finding, graph
 from filemem.memory.store import Store
 from filemem.memory.values import Results
 from filemem.query import Filter, Hit, Placed, Provenance, Scored, Snippet, Terms
@@ -25,6 +24,8 @@ GIST = 900  # characters of a text that are compared by meaning
 SPARE = 10  # candidates beyond what is shown whose chains are gathered at once
 CLOSE = 0.3  # a best hit below this shares neither words nor meaning with the query
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
+find = finding.find
+
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
 
 
@@ -134,31 +135,6 @@ def _quoted(phrases: Iterable[str]) -> str:
     return " and ".join(f'"{phrase}"' for phrase in phrases)
 
 
-def find(store: Store, reference: str) -> Node:
-    """Find one record by id, unique start of its short id, or path.
-
-    Raises:
-        NotFound: nothing, or more than one record, answers to it.
-    """
-    wanted = writing.line("id", reference).strip()
-    inside = wanted.removeprefix(f"{store.files.store}/")
-    found = store.lookup("id", [wanted]) or store.lookup("path", [inside])
-    if not found and wanted:
-        found = [Node.loads(text) for text in store.index.by_prefix("short", wanted.casefold())]
-    exact = [node for node in found if node.id == wanted] or found
-    if len({node.id for node in exact}) == 1:
-        return exact[0]
-    if exact:
-        names = ", ".join(sorted(node.id for node in exact)[:5])
-        raise NotFound(f"{len(exact)} records begin with {wanted!r}: {names}", "give more of the id")
-    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
-
-    near = get_close_matches(wanted, [node.id for node in store.nodes()], n=3, cutoff=0.5) if wanted else []
-    raise NotFound(
-        f"no record {wanted!r}", f"did you mean {' or '.join(near)}?" if near else "search lists what there is"
-    )
-
-
 def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> tuple[Hit, ...]:
     """Make hits of nodes in the order given, with their place in their chains."""
     listed = list(nodes)
@@ -206,7 +182,7 @@ def _hits(
             continue
         record = record._replace(id=node.id)
         scored: Scored | None = place.scored
-        decision = record.decision if record.decision != record.title else ""
+        decision = prose(record.decision) if record.decision != record.title else ""
         rejected = f"Rejected: {'; '.join(record.rejected)}" if record.rejected else ""
         body = "\n".join(part for part in (decision, prose(record.text), rejected) if part)
         fragment, ranges = query.snippet(body, terms) if terms else ("", ())
@@ -266,7 +242,7 @@ def _passes(node: Node | None, wanted: Filter) -> bool:
         "outcome": (node.outcome,),
         "live": ("yes" if node.live else "no",),
     }
-    asks_more = wanted.tags or wanted.agents or wanted.path or wanted.branches
+    asks_more = any((wanted.tags, wanted.agents, wanted.path, wanted.branches, wanted.users, wanted.runs))
     return not asks_more and query.matches(wanted, terms, node.created)
 
 

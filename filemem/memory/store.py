@@ -9,7 +9,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +19,8 @@ from filemem import config as settings
 from filemem import record
 from filemem.config import Config
 from filemem.documents import Birth, Node, node_of
-from filemem.errors import NotFound
-from filemem.files import Files, is_record
+from filemem.errors import BadInput, NotFound
+from filemem.files import Files, check_path, is_record
 from filemem.index import Index, embedder
 from filemem.record import Parsed
 from filemem.repo import Repo
@@ -28,6 +28,9 @@ from filemem.repo.journal import SETTLES
 
 if TYPE_CHECKING:
     from filemem.memory.saving import Saver
+
+TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
+PACE = 50  # a look at every file costs at most one part in so many of one core
 
 
 def now() -> int:
@@ -46,6 +49,8 @@ class Store:
     serving: bool = False  # a server: helpers stay alive, saves may wait for one another
     clock: Callable[[], int] = now
     entropy: Callable[[], bytes] = lambda: os.urandom(8)
+    opened: Path = Path()  # the folder that the caller is in
+    stated: bool = False  # whether somebody named the store folder, on the command line or in settings
     _plain: list[Node] | None = None
     _saver: Saver | None = field(default=None, init=False)
     _making: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -68,9 +73,14 @@ class Store:
         config = settings.load(repo.work_tree)
         repo.run_hooks = config.run_hooks
         name = settings.store_path(store) if store else config.store
+        try:
+            check_path(name)
+        except BadInput as error:
+            raise BadInput(f"store: {error.message}", "name a folder inside the work tree", field="store") from None
         files = Files(repo.work_tree, name, spool=repo.private / "spool")
         index = Index(_index_folder(repo, config, name), embedder(config.model, download=config.download))
-        return cls(config, repo, files, index, serving)
+        stated = bool(store) or config.store != Config().store
+        return cls(config, repo, files, index, serving, opened=folder.resolve(), stated=stated)
 
     def close(self) -> None:
         """Release helpers and locks."""
@@ -121,10 +131,35 @@ class Store:
         folders = self.index.folders
         return self.at_tip and bool(folders) and not self.files.changed_folders(folders)
 
+    @property
+    def overdue(self) -> bool:
+        """Whether every file should be looked at again: a write in place shows in no folder's time."""
+        notes = self.index.notes
+        return not 0 <= time.time_ns() - notes.looked <= max(TICK, PACE * notes.cost)
+
     @cached_property
     def folder(self) -> Path:
         """The store's folder."""
         return Path(self.repo.work_tree) / self.files.store
+
+    @property
+    def absent(self) -> bool:
+        """Whether there is no store yet: neither in the work tree nor in HEAD."""
+        return not os.path.lexists(self.folder) and self.repo.item(self.files.store) is None
+
+    def refuse_typo(self) -> None:
+        """Refuse to read a store that somebody named and nobody has made: most likely it is another one's misspelling.
+
+        Raises:
+            NotFound: says what was probably meant.
+        """
+        if not self.stated or not self.absent:
+            return
+        from filemem.memory import meant
+
+        near = meant.folder(self.repo.work_tree, self.opened, self.files.store)
+        hint = f"did you mean {near}?" if near else "a save makes it, and so does filemem init"
+        raise NotFound(f"there is no folder {self.files.store} at the top of the work tree", hint)
 
     def obstacle(self) -> str:
         """Why records cannot be read although there may be some, or ""."""
@@ -169,11 +204,16 @@ class Store:
             return Parsed(None)
         return record.parse(data, path, first_path)
 
-    def do_without_index(self) -> None:
+    @contextlib.contextmanager
+    def without_index(self) -> Iterator[None]:
         """Answer `lookup` from the files themselves, as they are now: a save never fails because of the index."""
         listing, _ = self.files.scan({}, hash_name=self.repo.hash_name)
         found = (self.read(path).record for path in listing)
         self._plain = [node_of(record, Birth(), lambda reference: reference) for record in found if record]
+        try:
+            yield
+        finally:
+            self._plain = None
 
     def lookup(self, name: str, values: Collection[str]) -> list[Node]:
         """The nodes that have one of these exact terms."""
@@ -201,7 +241,8 @@ class Store:
             )
             for path, b in walk.births.items()
         }
-        return Past(births, frozenset(path.removeprefix(prefix) for path in walk.removed))
+        removed, touched = (frozenset(p.removeprefix(prefix) for p in paths) for paths in (walk.removed, walk.touched))
+        return Past(births, removed, touched)
 
     def unrelated(self, one: str, other: str) -> bool:
         """Whether two commits lie on branches that do not contain each other."""
@@ -233,7 +274,8 @@ def _bytes(path: Path) -> bytes:
 
 
 class Past(NamedTuple):
-    """First commits by path, and the paths of removed files; all store-relative."""
+    """First commits by path, the paths of removed files, and of all that commits brought or changed; store-relative."""
 
     births: dict[str, Birth]
     removed: frozenset[str]
+    touched: frozenset[str] = frozenset()

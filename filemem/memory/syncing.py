@@ -7,6 +7,7 @@ So a look has two halves: read what changed and work out which others must be to
 from __future__ import annotations
 
 import posixpath
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
 from filemem.files import blob_id
 from filemem.memory import graph
-from filemem.memory.store import Store
+from filemem.memory.store import Past, Store
 from filemem.record import (
     Record,
     ReferenceIndex,
@@ -182,26 +183,29 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     waiting = [Node.loads(text).path for text in store.index.pending_nodes()]
     before, head = store.index.manifest(), store.repo.head() or ""
     moved = _moved(store, head) if before else ELSEWHERE  # an index built anew knows nothing of what came before
-    folders = None
+    news = store.past(store.index.head) if moved == ONWARD else None
+    folders, began = None, time.time_ns()
     if moved == ELSEWHERE and before and store.index.turn_to(head):
         moved, before = STILL, store.index.manifest()
     elif known and not full and moved != ELSEWHERE:
         written = {folder for folder in times.keys() | known.keys() if times.get(folder) != known.get(folder)}
-        folders = written | _folders_of(store, hints) | {posixpath.dirname(path) for path in waiting}
+        named = (*waiting, *(news.touched if news else ()))
+        folders = written | _folders_of(store, hints) | {posixpath.dirname(path) for path in named}
     after, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=folders)
+    looked = (began, time.time_ns() - began) if folders is None else None
     found = list(changes.diff(before, after))
-    births = _births(store, found, waiting, moved)
+    births = _births(store, found, waiting, moved, news)
     again = _unsettled(store, found, waiting, births, after)
     told = store.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births
     found += again
     if found or not store.index.exists:
         batch = Batch(store, found, births)
-        store.index.apply(batch.changes.values(), batch.load, head=head, progress=progress, seen=after)
+        store.index.apply(batch.changes.values(), batch.load, progress=progress, seen=after)
     elif store.index.pending():
         store.index.fold()
     still = head == (store.repo.head() or "")  # a checkout during the look: births may be another branch's
-    store.index.note(head=head if still else "", folders=times, seen=None if found else after)
+    store.index.note(head=head if still else "", folders=times, seen=None if found else after, looked=looked)
     return Look(len(found))
 
 
@@ -229,15 +233,21 @@ def rebuild(store: Store, *, progress: Progress | None = None) -> Look:
     return catch_up(store, full=True, progress=progress)
 
 
-def _births(store: Store, found: Collection[changes.Change], waiting: Collection[str], moved: str) -> dict[str, Birth]:
-    """First commits of what changed, and of everything whose first commit is news because HEAD moved."""
+def _births(
+    store: Store, found: Collection[changes.Change], waiting: Collection[str], moved: str, past: Past | None
+) -> dict[str, Birth]:
+    """First commits of what changed, and of everything whose first commit is news because HEAD moved.
+
+    Args:
+        past: what the commits brought by which HEAD moved onward, if it did.
+    """
     if moved == ELSEWHERE:
         gone = {node.path: Birth() for node in store.nodes() if node.birth.commit}
         return gone | store.past().births
     nodes = store.lookup("path", [*(change.path for change in found), *waiting])
     births = {node.path: node.birth for node in nodes if node.birth.commit}
-    if moved == ONWARD:
-        news = store.past(store.index.head).births
+    if past is not None:
+        news = past.births
         known = {node.path: node.birth.commit for node in store.lookup("path", list(news))}
         # A rename or a merge shows files as added that were born before: then only the whole walk tells.
         doubtful = any(b.path != path or known.get(path, "") not in ("", b.commit) for path, b in news.items())

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any
 
 from filemem.chain import Graph
 from filemem.documents import Node
-from filemem.errors import BadInput, NotFound
-from filemem.memory import graph, searching
+from filemem.errors import BadInput
+from filemem.memory import graph, meant, searching
 from filemem.memory.store import Store
 from filemem.memory.values import History, Name, Results, Revision, Step, Topic
 from filemem.query import Filter, Hit
 from filemem.record import (
     CHECKPOINT,
     DECISION,
+    OBSERVATION,
     TYPES,
-    Record,
     parse_time,
-    reference_index,
-    resolve_reference,
     topic_key,
 )
 from filemem.repo.people import People, people
@@ -119,9 +118,10 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
 
 
 def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
-    """List the topics that begin with a prefix, each with what holds today, in alphabetical order.
+    """List the topics with a word in their name or in the title of what holds, each with that, in alphabetical order.
 
-    Decisions that state no topic come last, by their headings: one entry for all that their links join.
+    Decisions that state no topic come last, by the numbers in front of their headings, then by these: one entry for all
+    that their links join.
     """
     key = topic_key(prefix)
     by_topic: dict[str, list[Node]] = defaultdict(list)
@@ -129,14 +129,20 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
     for node in store.nodes():
         if node.type == DECISION and not node.key:
             loose.append(node)
-        elif node.type == DECISION and node.key.startswith(key):
+        elif node.type == DECISION:
             by_topic[node.key].append(node)
     resolved, around = searching.neighbourhood(store, (*(n for nodes in by_topic.values() for n in nodes), *loose))
     heads = {name: resolved.chain(name).heads or resolved.heads_of(resolved.chain(name).order[-1]) for name in by_topic}
     found = [_topic(by_topic[name], heads[name], around) for name in sorted(by_topic)]
     joined = [_topic(group, _heads(resolved, group), around) for group in _groups(resolved, loose)]
-    shown = [topic for topic in joined if topic_key(topic.topic).startswith(key)]
-    return (*found, *sorted(shown, key=lambda topic: topic_key(topic.topic)))
+    shown = (*found, *sorted(joined, key=_place))
+    return tuple(one for one in shown if key in topic_key(one.topic) or key in topic_key(one.title))
+
+
+def _place(topic: Topic) -> tuple[int, str]:
+    """By the number in front of the title, as in a folder of numbered records; those without one come after."""
+    number = re.match(r"\W*(?:[A-Za-z]{2,8}[- ])?(\d{1,5})\b", topic.title)
+    return int(number[1]) if number else 100_000, topic_key(topic.topic)
 
 
 def names(store: Store, ids: Collection[str]) -> dict[str, Name]:
@@ -202,33 +208,21 @@ def _heads(resolved: Graph, group: Iterable[Node]) -> tuple[str, ...]:
 
 
 def _decision(store: Store, reference: str) -> Node:
-    number = reference.strip("# ").isdigit()  # could begin a short id, but records have numbers more often
-    try:
-        node = (_named(store, reference) if number else None) or searching.find(store, reference)
-    except NotFound as error:
-        node = _named(store, reference) or _nothing(store, reference, error)
+    node = searching.find(store, reference, DECISION, what="topic and no record", near=_near)
     if node.type != DECISION:
-        raise BadInput(f"{node.id} is a {node.type}; only decisions have a history of supersession", field="topic")
+        article = "an" if node.type == OBSERVATION else "a"
+        raise BadInput(
+            f"{node.id} is {article} {node.type}; only decisions have a history of supersession", field="topic"
+        )
     return node
 
 
-def _nothing(store: Store, reference: str, error: NotFound) -> NoReturn:
-    names = {topic_key(node.topic): node.topic for node in store.nodes() if node.type == DECISION}
-    near = get_close_matches(topic_key(reference), names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(names[key] for key in near)}?" if near else "search shows topics and ids"
-    raise NotFound(f"no topic and no record {reference!r}", hint if near else error.hint or hint) from None
-
-
-def _named(store: Store, reference: str) -> Node | None:
-    """The one decision that goes by this id, path, file name, number or title, as records of other makers are named."""
-    decisions = {node.id: node for node in store.nodes() if node.type == DECISION}
-    known = [Record(id=n.id, type=n.type, path=n.path, title=n.title) for n in decisions.values()]
-    found = resolve_reference(reference, reference_index(known))
-    if found:
-        return decisions[found]
-    key = topic_key(reference)
-    same = [node for node in decisions.values() if key and topic_key(node.topic) == key]
-    return same[0] if len(same) == 1 else None
+def _near(nodes: Iterable[Node], wanted: str) -> str:
+    """The hint that names topics like `wanted`, else records."""
+    known = list(nodes)
+    names = {topic_key(node.topic): node.topic for node in known if node.type == DECISION}
+    near = get_close_matches(topic_key(wanted), names, n=3, cutoff=meant.LIKE)
+    return f"did you mean {' or '.join(names[key] for key in near)}?" if near else meant.records(known, wanted)
 
 
 def _linked(resolved: Graph, start: str) -> list[str]:

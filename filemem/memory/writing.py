@@ -6,7 +6,7 @@ One table says which fields each type takes and how each is checked; the type it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from filemem.errors import BadInput
@@ -210,20 +210,34 @@ def check(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
     known = {**FIELDS[kind], **_COMMON, "allow_secret": _flag}
     for name in given:
         if name not in known:
-            from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
-
-            near = get_close_matches(name, known, n=1)
-            raise BadInput(
-                f"a {kind} has no field {name!r}",
-                f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}",
-                field=name,
-            )
+            raise BadInput(f"{article(kind)} has no field {name!r}", _other(name, kind, given, known), field=name)
     checked = {name: known[name](name, value) for name, value in given.items()}
-    missing = [name for name in _REQUIRED[kind] if not str(checked.get(name, "")).strip()]
-    if missing:
-        told = " and ".join((", ".join(missing[:-1]), missing[-1])) if len(missing) > 1 else missing[0]
-        raise BadInput(f"a {kind} needs {told}", f"give {', '.join(_REQUIRED[kind])}", field=missing[0])
+    if lacking := missing(kind, checked):
+        told = " and ".join((", ".join(lacking[:-1]), lacking[-1])) if len(lacking) > 1 else lacking[0]
+        raise BadInput(f"{article(kind)} needs {told}", f"give {', '.join(_REQUIRED[kind])}", field=lacking[0])
     return kind, checked
+
+
+def missing(kind: str, fields: Mapping[str, object]) -> list[str]:
+    """The fields that a record of a type must have and that are not given, or blank."""
+    return [name for name in _REQUIRED[kind] if not str(fields.get(name) or "").strip()]
+
+
+def article(kind: str) -> str:
+    """A record type with its article."""
+    return f"an {kind}" if kind == OBSERVATION else f"a {kind}"
+
+
+def _other(name: str, kind: str, given: Mapping[str, object], known: Iterable[str]) -> str:
+    """What to do about a field that a type does not have: it is another type's, or a misspelling."""
+    owner = next((other for other, fields in FIELDS.items() if name in fields), None)
+    sign = next((sign for sign, told in _SIGNS if told == kind and sign in given), "type")
+    if owner:
+        return f"{sign} makes this {article(kind)}; leave it out for {article(owner)}, or save twice"
+    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
+
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}"
 
 
 def heading(whole: str) -> str:

@@ -19,6 +19,8 @@ FIELDS: Mapping[str, str] = {
     "statuses": "status",
     "agents": "agent",
     "branches": "branch",
+    "users": "user",
+    "runs": "run",
 }
 
 
@@ -29,7 +31,7 @@ class Filter(NamedTuple):
         types, outcomes, statuses: words of the format, lower case.
         topics: topic keys.
         tags, agents: as `fold` leaves them.
-        branches: branch names, exact.
+        branches, users, runs: names, exact.
         since, until: epoch milliseconds, both inclusive.
         path: a path or glob that the record's `affects` must touch.
         live: only records that nothing supersedes.
@@ -42,6 +44,8 @@ class Filter(NamedTuple):
     statuses: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None
     path: str = ""

@@ -43,12 +43,13 @@ from filemem.record.times import format_time, parse_time
 
 if TYPE_CHECKING:
     from filemem.record.amending import amend
-    from filemem.record.references import ReferenceIndex, reference_index, resolve_reference
+    from filemem.record.references import ReferenceIndex, answering, reference_index, resolve_reference
     from filemem.record.rendering import normal, render
 else:
     _LATER = {
         "ReferenceIndex": "references",
         "amend": "amending",
+        "answering": "references",
         "normal": "rendering",
         "reference_index": "references",
         "render": "rendering",
@@ -83,6 +84,7 @@ __all__ = [
     "Record",
     "ReferenceIndex",
     "amend",
+    "answering",
     "derived_id",
     "edges_in",
     "format_time",

@@ -14,7 +14,7 @@ from filemem.record.amend_header import holds, set_key
 from filemem.record.document import Document
 from filemem.record.header import read_header
 from filemem.record.keys import ALIASES, KEY_BY_NAME, TITLE_KEY
-from filemem.record.lines import conflicts, one_line, tidy
+from filemem.record.lines import conflicts, one_line, tidy, way_out
 from filemem.record.model import DECISION, Outcome, Record
 from filemem.record.outcomes import in_order, tidy_outcomes
 from filemem.record.parse import MAX_FILE, parse, stated_title
@@ -52,6 +52,8 @@ def amend(
         Conflict: it cannot be done without touching other lines.
     """
     document = Document.of(data)
+    if outcome is not None:
+        document = _with_one_outcome_key(document, path)
     _refuse_broken(document, data, path)
     before = parse(data, path).record
     if before is None:
@@ -77,16 +79,27 @@ def _refuse_broken(document: Document, data: bytes, path: str) -> None:
     if len(data) > MAX_FILE:
         raise BadInput(f"{path}: the file is larger than 1 MiB", "split it")
     text = document.text()
-    found = conflicts(text.split("\n")) if "<<<<<<<" in text else []
-    if found:
+    lines = text.split("\n") if "<<<<<<<" in text else []
+    if found := conflicts(lines):
         raise BadInput(
             f"{path}:{found[0][0] + 1}: an unresolved merge conflict",
-            "keep one side, remove the markers, then try again",
+            f"{way_out(lines, found[0])}, remove the markers, then try again",
         )
     header = read_header(text)
     if not header.sound:
         note = next((note for note in header.notes if note.level == "error"), header.notes[0])
         raise BadInput(f"{path}:{note.line}: {note.message}", "correct the file, then try again")
+
+
+def _with_one_outcome_key(document: Document, path: str) -> Document:
+    """Take out the upper of two `outcome` keys, which a merge that keeps both sides leaves: where there is a log, it
+    decides."""
+    header = read_header(document.text())
+    lines = [number for number, (line, _) in enumerate(document.lines, 1) if line.startswith("outcome:")]
+    if [note.code for note in header.notes] != ["duplicate-key"] or header.lines.get("outcome") not in lines[1:2]:
+        return document
+    record = parse(document.data(), path).record
+    return document.splice(lines[0] - 1, lines[0], ()) if record and record.outcomes else document
 
 
 def _with_outcome(document: Document, path: str, before: Record, outcome: Outcome) -> Document:

@@ -56,22 +56,35 @@ _USUAL = frozenset(  # headings of every record of a kind: they say nothing abou
 )
 
 
+_TARGET = r"(?:\([^)\n]{0,500}\)|\[[^\]\n]{0,100}\])"
+_IMAGE = rf"\[!\[[^\]\n]{{0,300}}\]{_TARGET}\]{_TARGET}|!\[[^\]\n]{{0,300}}\]{_TARGET}|<img\b[^>\n]{{0,500}}>"
+
+
 def prose(text: str) -> str:
     """Return what of a text is worth quoting: without status, date and the headings that every record has.
 
-    The whole text where nothing else is in it.
+    Comments and images, badges among them, are left out too. The whole text where nothing else is in it.
     """
     kept: list[str] = []
     in_status = False
-    for line in text.split("\n"):
+    readable = _readable(text)
+    for line in readable.split("\n"):
         if heading := re.match(_HEADING, line):
             name = heading[1].casefold()
             in_status = name == "status"
             if name not in _USUAL:
                 kept.append(heading[1])
-        elif not in_status and not line.startswith("<!--") and not (":" in line and re.match(_FIELD, line)):
+        elif not in_status and not (":" in line and re.match(_FIELD, line)):
             kept.append(line)
-    return "\n".join(kept).strip() or text
+    return "\n".join(kept).strip() or readable.strip() or text
+
+
+def _readable(text: str) -> str:
+    """The text without HTML comments and images; of a comment that is never closed, the rest of its line goes."""
+    if "<!--" in text:
+        first, *parts = text.split("<!--")  # a regular expression would look for each end again and again
+        text = first + "".join(part.partition("-->" if "-->" in part else "\n")[2] for part in parts)
+    return re.sub(_IMAGE, "", text) if "![" in text or "<img" in text else text
 
 
 class Standing(NamedTuple):

@@ -21,7 +21,7 @@ from filemem.record.keys import (
     TITLE_KEY,
     Key,
 )
-from filemem.record.lines import Range, conflicts, heading, one_line
+from filemem.record.lines import Range, conflicts, heading, one_line, way_out
 from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION, STATUSES, Outcome, Parsed, Problem, Record
 from filemem.record.outcomes import read_outcomes
 from filemem.record.times import parse_time
@@ -130,7 +130,8 @@ def _resolve_conflicts(text: str, notes: list[Note]) -> str:
         return text
     lines = text.split("\n")
     for start, middle, end in conflicts(lines):
-        message = f"an unresolved merge conflict, up to line {end + 1}; the first side is read"
+        how = way_out(lines, (start, middle, end))
+        message = f"an unresolved merge conflict, up to line {end + 1}; the first side is read; {how}"
         notes.append(Note(start + 1, "conflict", "error", message))
         lines[start] = ""
         lines[middle : end + 1] = [""] * (end + 1 - middle)

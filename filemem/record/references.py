@@ -75,6 +75,28 @@ def resolve_reference(reference: str, records_index: ReferenceIndex) -> str | No
     return None
 
 
+def answering(reference: str, records: Iterable[Record]) -> tuple[str, ...]:
+    """Return the ids of the records that `reference` may mean: one where it is clear, else all.
+
+    Args:
+        reference: as `resolve_reference` takes it.
+        records: all that have names.
+    """
+    wanted = {name: place for place, name in reversed([*enumerate(_candidates(reference.strip()))])}
+    found: dict[tuple[int, int], dict[str, None]] = {}
+    for record in records:
+        for strength, name in _names(record):
+            if name in wanted:
+                found.setdefault((wanted[name], -strength), {})[record.id] = None
+    several: tuple[str, ...] = ()
+    for place in sorted({place for place, _ in found}):
+        ids = tuple(found[min(key for key in found if key[0] == place)])
+        if len(ids) == 1:
+            return ids
+        several = several or ids
+    return several
+
+
 def _unquote(match: re.Match[str]) -> str:
     return bytes.fromhex(match[1].replace("%", "")).decode(errors="replace")
 

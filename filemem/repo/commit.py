@@ -125,7 +125,7 @@ class Committer:
         """
         touched = [change for change in plan.changes if change.staged != ""]
         plan.note("index", _now())
-        index = IndexUpdate(self.objects.git, {change.path: change.entry for change in touched})
+        index = IndexUpdate(self.objects.git, {change.path: change.entry for change in touched}, self.objects.hash_name)
         plan.step("index-started")
         try:
             return self._attempts(plan, index)
@@ -162,7 +162,7 @@ class Committer:
             if not index.written:
                 return
             before = {c.path: None if c.before is None else (c.mode, c.before) for c in touched}
-            IndexUpdate(self.objects.git, before).wait()
+            IndexUpdate(self.objects.git, before, self.objects.hash_name).wait()
         except (NotNow, GitError):
             pass  # the index is in other hands; what matters is the error that brought us here
 

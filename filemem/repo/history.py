@@ -65,11 +65,13 @@ class Walk(NamedTuple):
     Args:
         births: of the files that stand at its end, by path.
         removed: the last version of each file that does not, by path: the commit that removed it, and its blob.
+        touched: every path that a commit brought or changed.
         head: the commit it ended with; "" in an empty repository.
     """
 
     births: dict[str, Birth]
     removed: dict[str, Revision]
+    touched: frozenset[str] = frozenset()
     head: str = ""
 
 
@@ -90,11 +92,13 @@ class History(NamedTuple):
         """
         births: dict[str, Birth] = {}
         removed: dict[str, Revision] = {}
+        touched: set[str] = set()
         head, cut = "", self.boundary()
         for order, (made, rows) in enumerate(self._log(folder, since)):
             head = made.id
             commit = made._replace(author="", email="", subject="", agent="") if made.id in cut else made
             for status, before, path, old, _ in rows:
+                touched.add(path)
                 if status == "A" and path not in births:
                     births[path] = Birth(path, path, commit, order)
                     removed.pop(path, None)
@@ -106,7 +110,7 @@ class History(NamedTuple):
                     births[path] = Birth(path, known.first_path, known.commit, known.order)
                 elif status == "R":
                     births[path] = Birth(path, before, commit, order)
-        return Walk(births, removed, head)
+        return Walk(births, removed, frozenset(touched), head)
 
     def boundary(self) -> frozenset[str]:
         """The commits where a shallow clone ends; empty where history is whole."""
@@ -114,6 +118,11 @@ class History(NamedTuple):
             return frozenset((self.git.places.common_dir / "shallow").read_text().split())
         except (OSError, UnicodeDecodeError):
             return frozenset()
+
+    def last_change(self, path: str, since: str) -> int | None:
+        """When the last commit after another that changed a path was begun, in seconds since the epoch."""
+        answer = self.git.run("log", "-1", "--pretty=format:%ct", f"{since}..HEAD", "--", path)
+        return int(answer) if answer.strip() else None
 
     def log(self, path: str) -> tuple[Revision, ...]:
         """The versions of one file, newest first, through renames; `path` from the top of the work tree."""

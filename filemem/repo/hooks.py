@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filemem.repo.git import Git, GitError
-from filemem.repo.refs import NotNow
+from filemem.repo.refs import NotNow, index_rows
 from filemem.repo.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,9 +35,8 @@ def before(git: Git, settings: Settings, folder: Path, changes: Sequence[Change]
             git.run("read-tree", "HEAD", extra=extra)
         except GitError:
             pass  # no commit yet: the index starts empty
-        zero = "0" * 40
-        rows = (f"{c.mode} {c.blob}\t{c.path}\0" if c.blob else f"0 {zero}\t{c.path}\0" for c in changes)
-        git.run("update-index", "-z", "--index-info", input="".join(rows).encode(), extra=extra)
+        rows = index_rows({c.path: (c.mode, c.blob) if c.blob else None for c in changes}, settings.hash_name)
+        git.run("update-index", "-z", "--index-info", input=rows, extra=extra)
         _run(git, settings, ("pre-commit",), extra)
         _run(git, settings, ("commit-msg", "--", str(text)), extra)
         return text.read_text(errors="replace")

@@ -16,6 +16,7 @@ from filemem.repo.git import Git, GitError, Helper, finish
 REFLOG = "filemem: save"  # what `git reflog` shows for our commits
 _LASTS = 5.0  # seconds; it writes the time of its start into the reflog
 PATIENCE = 3.0  # seconds to wait for a lock of another Git command
+_DIGITS = {"sha1": 40, "sha256": 64}  # of an object id
 _PAUSE = 0.02  # seconds between two tries
 _LOCKED = ("File exists", "Another git process", "Unable to create", "unable to create")
 _MOVED = ("but expected", "reference already exists", "unable to resolve reference")
@@ -94,16 +95,12 @@ class IndexUpdate:
     Args:
         git: runs Git.
         entries: mode and blob id by path from the top of the work tree; None removes the entry.
+        hash_name: the repository's object format.
     """
 
-    def __init__(self, git: Git, entries: Mapping[str, tuple[str, str] | None]) -> None:
+    def __init__(self, git: Git, entries: Mapping[str, tuple[str, str] | None], hash_name: str) -> None:
         self._git = git
-        zero = "0" * 40
-        lines = (
-            f"0 {zero}\t{path}\0" if entry is None else f"{entry[0]} {entry[1]}\t{path}\0"
-            for path, entry in entries.items()
-        )
-        self._input = "".join(lines).encode("utf-8", "surrogateescape")
+        self._input = index_rows(entries, hash_name)
         self._process: subprocess.Popen[bytes] | None = self._start() if self._input else None
         self.written = not self._input
 
@@ -145,6 +142,13 @@ class IndexUpdate:
             held(self._git.places.git_dir / "index.lock"),
             "if no Git command is running, one was interrupted: remove that file",
         )
+
+
+def index_rows(entries: Mapping[str, tuple[str, str] | None], hash_name: str) -> bytes:
+    """Say in Git's words what shall become of entries of an index: mode and blob id by path, None removes."""
+    none = ("0", "0" * _DIGITS[hash_name])
+    lines = [f"{' '.join(entry or none)}\t{path}\0" for path, entry in entries.items()]
+    return "".join(lines).encode("utf-8", "surrogateescape")
 
 
 def held(lock: Path) -> str:

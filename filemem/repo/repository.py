@@ -373,11 +373,18 @@ class Repo:
         """Put objects back that are missing or damaged, from their packed form; returns how many."""
         return self._committer().restore(objects)
 
+    def index_written(self) -> float:
+        """When the user's index was written last, in seconds since the epoch."""
+        try:
+            return (self.git_dir / "index").stat().st_mtime
+        except OSError:
+            return 0.0
+
     def repair_index(self, entries: Mapping[str, tuple[str, str] | None]) -> None:
         """Set entries of the user's index: mode and blob id by path, None removes. Raises NotNow."""
         from filemem.repo import refs
 
-        refs.IndexUpdate(self._git, entries).wait()
+        refs.IndexUpdate(self._git, entries, self.hash_name).wait()
 
     def clear_leftovers(self, entries: Sequence[Entry], *, thorough: bool) -> list[str]:
         """Remove locks that saves with these entries left when they died, and with `thorough` temporary files.

@@ -138,7 +138,8 @@ def test_no_query_is_too_odd(talk: Talk, query: str) -> None:
 
 def test_answers_to_nothing_are_empty_not_errors(tmp_path: Path) -> None:
     with talking(make_repo(tmp_path / "repo")) as client:
-        assert client.call("search", query="anything") == {"success": True, "count": 0, "results": []}
+        note = "no memory here yet: filemem init, or just save"
+        assert client.call("search", query="anything") == {"success": True, "count": 0, "results": [], "note": note}
         assert client.call("search")["count"] == 0
         assert client.call("load_checkpoint")["checkpoint"] is None
         assert client.call("timeline")["count"] == 0

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import io
 import json
+import re
+import signal
 import subprocess
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from filemem.query import Hit
 from tests.support import git, write
 from tests.system.tools import FILEMEM, cli, ok, process, serving_http, talking, until
 
@@ -119,7 +124,7 @@ def test_a_forked_topic_is_told_by_paths_from_the_top(repo: Path) -> None:
         write(repo / f"memory/decisions/x/{name}.md", f"---\ntopic: x\nsupersedes: []\n---\n# {name}\n")
     out = cli(repo, "check").out
     assert "memory/decisions/x/b.md:1: forked-topic" in out
-    assert "is forked: memory/decisions/x/a.md also hold" in out
+    assert "is forked: memory/decisions/x/a.md also holds; save one that" in out
 
 
 def test_names_and_texts_cannot_steer_a_terminal(repo: Path) -> None:
@@ -160,11 +165,14 @@ def test_records_of_other_makers_are_listed_and_found_by_title(foreign: Path) ->
     adr = ("--store", "docs/adr")
     told = ok(foreign, *adr, "topics")["topics"]
     assert [(one["title"], one["stated"], one["decisions"]) for one in told] == [
-        ("3. Ansible instead", False, 2),
         ("1. Record architecture decisions", False, 1),
+        ("3. Ansible instead", False, 2),
     ]
-    assert "3. Ansible instead  (no topic stated, 2 decisions)" in cli(foreign, *adr, "topics").out
-    assert ok(foreign, *adr, "topics", "ansible")["count"] == 1
+    rows = cli(foreign, *adr, "topics").out.splitlines()
+    assert rows[0] == "no topic stated:"
+    assert rows[2] == "  3. Ansible instead  (2 decisions)"
+    for word in ("ansible", "ible inst", "3."):
+        assert [one["title"] for one in ok(foreign, *adr, "topics", word)["topics"]] == ["3. Ansible instead"], word
     for name in (
         "Puppet architecture",
         "2. puppet architecture",
@@ -229,3 +237,255 @@ def _status(port: int, headers: dict[str, str]) -> int:
         return 0
     finally:
         connection.close()
+
+
+def test_a_store_that_is_misspelt_is_not_an_empty_memory(foreign: Path) -> None:
+    reads = (("search", "x"), ("get", "4"), ("history", "x"), ("topics",), ("status",), ("check",))
+    for command in reads:
+        done = cli(foreign, "--store", "docs/ard", *command)
+        assert (done.code, done.out) == (4, ""), command
+        assert "there is no folder docs/ard at the top of the work tree" in done.err, command
+        assert "did you mean docs/adr?" in done.err, command
+    assert "did you mean docs/adr?" in cli(foreign / "docs", "--store", "adr", "search").err
+    assert "did you mean" not in cli(foreign, "--store", "elsewhere", "search").err
+    for command in (reads[0], reads[4]):
+        assert "no memory here yet: filemem init, or just save" in cli(foreign, *command).out, command
+    write(foreign / ".filemem.toml", 'store = "notes"\n')
+    assert cli(foreign, "search", "x").code == 4
+    with talking(foreign) as client:
+        assert "there is no folder notes" in client.refused("search", query="x")["message"]
+        client.call("save", text="The first note makes the folder")
+        assert client.call("search", query="note")["count"] == 1
+    assert (foreign / "notes").is_dir()
+
+
+def test_a_record_answers_to_every_name_it_has(foreign: Path) -> None:
+    adr = ("--store", "docs/adr")
+    listed = {hit["title"]: hit for hit in ok(foreign, *adr, "search")["results"]}
+    ansible = listed["3. Ansible instead"]
+    tail = ansible["id"].partition("_")[2]
+    assert tail in cli(foreign, *adr, "search", "ansible").out, "what search prints is what get takes"
+    names = ("3", "#3", "ADR-3", "adr-0003", "0003-use-ansible.md", "0003-use-ansible", "3. Ansible instead")
+    for name in (
+        *names,
+        "ansible INSTEAD",
+        ansible["path"],
+        ansible["id"],
+        tail,
+        tail[:4],
+        f"file_{tail[:5]}",
+        tail[-8:],
+    ):
+        assert ok(foreign, *adr, "get", name)["results"][0]["id"] == ansible["id"], name
+        assert ok(foreign, *adr, "history", name)["chain"][-1]["id"] == ansible["id"], name
+    new = ok(foreign, *adr, *DECISION, "--supersedes", "3", "--builds-on", "Record architecture decisions")
+    header = (foreign / new["path"]).read_text().partition("\n# ")[0]
+    assert 'supersedes: ["0003-use-ansible.md"]' in header
+    assert 'builds_on: ["0001-record-decisions.md"]' in header
+    assert (
+        ok(foreign, *adr, "update", "ADR-1", "--outcome", "success")["id"]
+        == listed["1. Record architecture decisions"]["id"]
+    )
+    write(foreign / "docs/adr/0003-another.md", "# 3. Ansible instead\n\n## Status\n\nAccepted\n")
+    for name in ("3", "3. Ansible instead"):
+        done = cli(foreign, *adr, "get", name)
+        assert done.code == 4, name
+        assert f"2 records answer to '{name}'" in done.err
+        assert tail in done.err
+    assert cli(foreign, *adr, "delete", "0003-another").code == 0
+    assert cli(foreign, *adr, "get", "Ansible").code == 4
+    assert "it is a topic; its last decision is Use an LRU cache (decision_" in cli(foreign, *adr, "get", "Caching").err
+    assert "did you mean 3. Ansible instead" in cli(foreign, *adr, "get", "Ansible insted").err
+
+
+def test_what_was_deleted_says_when_and_how_to_read_it(repo: Path) -> None:
+    saved = ok(repo, *DECISION)
+    done = cli(repo, "delete", saved["id"], "--reason", "saved twice")
+    commit = git(repo, "rev-parse", "HEAD")[:10]
+    assert f"commit {commit}" in done.out
+    for name in (saved["id"], saved["id"][-8:], saved["path"]):
+        for command in (("get", name), ("update", name, "--outcome", "failed"), ("history", name)):
+            error = cli(repo, *command).err
+            assert f"deleted in {commit} (20" in error, command
+            assert "delete Use an LRU cache (saved twice))" in error
+            assert f"`git show {commit}^:{saved['path']}` reads it" in error
+    assert "# Use an LRU cache" in git(repo, "show", f"{commit}^:{saved['path']}")
+    other = ok(repo, *DECISION)
+    (repo / other["path"]).unlink()
+    assert f"`git restore {other['path']}`" in cli(repo, "get", other["id"]).err
+    assert "deleted" not in cli(repo, "get", "abcdefgh").err
+
+
+def test_a_fork_names_its_ends_and_the_command_that_joins_them(repo: Path) -> None:
+    for name in ("a", "b"):
+        write(repo / f"memory/decisions/x y/{name}.md", f"---\ntopic: x y\nsupersedes: []\n---\n# Way {name}\n")
+    heads = ok(repo, "topics")["topics"][0]["ids"]
+    command = "filemem save decision --topic 'x y' " + " ".join(f"--synthesizes {one[5:]}" for one in heads)
+    save = ("save", "decision", "--topic", "x y", "--decision", "Both", "--reasoning", "r")
+    refused = cli(repo, *save)
+    assert refused.code == 5
+    assert "Way a (" in refused.err
+    assert "Way b (" in refused.err
+    assert command in refused.err
+    told = cli(repo, "check").out
+    assert command in told
+    assert "a.md also holds;" in told or "b.md also holds;" in told
+    with talking(repo) as client:
+        error = client.refused("save", topic="x y", decision="Both", reasoning="r")
+        assert (error["kind"], set(error["heads"])) == ("conflict", set(heads))
+        assert "Way a (" in error["message"]
+        assert "Way b (" in error["message"]
+    joined = cli(repo, *save, *(part for one in heads for part in ("--synthesizes", one[5:])))
+    assert joined.code == 0
+    assert "forked" not in cli(repo, "check").out
+
+
+def test_fields_of_two_types_and_missing_ones(repo: Path) -> None:
+    with talking(repo) as client:
+        mixed = client.refused("save", topic="x", decision="d", reasoning="r", summary="s")
+        assert mixed["field"] in ("topic", "decision", "reasoning")
+        assert mixed["hint"] == "summary makes this a checkpoint; leave it out for a decision, or save twice"
+        titled = client.refused("save", topic="x", decision="d", reasoning="r", title="t")
+        assert titled["message"] == "an observation has no field 'topic'"
+        assert titled["hint"] == "title makes this an observation; leave it out for a decision, or save twice"
+        assert client.refused("save", title="t")["message"] == "an observation needs text"
+        wrong = client.refused("save", topic="x", decision="d", reasoning="r", confidence=2)["message"]
+        assert wrong.count("confidence") == 1
+    error = cli(repo, "save", "decision", "--topic", "x", "--decision", "d", "--summary", "s").err
+    assert "filemem save decision has no --summary; filemem save checkpoint has" in error
+    assert "leave it out, or save twice" in error
+    assert "missing: --decision, --reasoning" in cli(repo, "save", "decision", "--topic", "x").err
+    assert "missing: --text" in cli(repo, "save", "observation", "--title", "x").err
+
+
+def test_what_a_decision_governs_may_be_named_from_here(repo: Path) -> None:
+    inside = write(repo / "src/cache/lru.py", "").parent
+    write(repo / "docs/x.md", "")
+    named = ("lru.py", "../cache/*.py", "docs/x.md", "nowhere/*.c", "**/*.py")
+    saved = ok(inside, *DECISION, *(part for one in named for part in ("--affects", one)))
+    stored = ok(repo, "get", saved["id"])["results"][0]["affects"]
+    assert stored == ["src/cache/lru.py", "src/cache/*.py", "docs/x.md", "nowhere/*.c", "**/*.py"]
+    assert ok(inside, "search", "--path", "lru.py")["count"] == 1
+
+
+def test_init_says_where_the_command_is_missing(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Path(FILEMEM).parent
+    monkeypatch.setenv("PATH", f"{own}:/usr/bin:/bin")
+    assert "warning: no command filemem on the PATH outside" in cli(repo, "init", "--dry-run").out
+    elsewhere = write(tmp_path / "bin/filemem", "#!/bin/sh\n")
+    elsewhere.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{own}:{elsewhere.parent}:/usr/bin:/bin")
+    assert "warning" not in cli(repo, "init", "--dry-run").out
+    assert "warning" not in ok(repo, "init", "--dry-run")
+
+
+def test_a_decision_by_hand_is_told_what_topic_its_folder_has(repo: Path) -> None:
+    ok(repo, "save", "decision", "--topic", "Log format", "--decision", "JSON lines", "--reasoning", "r")
+    write(repo / "memory/decisions/log/format/plain.md", "# Plain text\n")
+    write(repo / "memory/decisions/auth/tokens/short.md", "# Short tokens\n")
+    out = cli(repo, "check").out
+    assert "plain.md:1: no-topic states no topic; add `topic: Log format` to join the topic of its folder" in out
+    assert "short.md:1: no-topic states no topic; add `topic: auth_tokens` to join the topic of its folder" in out
+
+
+def test_history_tells_each_thing_once(repo: Path) -> None:
+    saved = ok(repo, *DECISION, "--rejected", "Redis: one more service to run")
+    path = repo / saved["path"]
+    done = cli(repo, "update", "Use an LRU cache", "--outcome", "failed", "--reason", "evicts too early")
+    commit = git(repo, "rev-parse", "HEAD")[:10]
+    assert f"commit {commit}" in done.out
+    for subject, more in (
+        ("Use an LRU cache", "One.\n"),
+        ("Merge branch 'x'", "Two.\n"),
+        ("Say how large it is", "Three.\n"),
+    ):
+        path.write_text(path.read_text().replace("## Rejected", f"{more}\n## Rejected"))
+        git(repo, "commit", "-q", "-a", "-m", subject)
+    out = cli(repo, "history", "caching").out
+    assert out.count("evicts too early") == out.count(commit) == 1, out
+    assert re.search(rf"failed \d{{4}}-\d\d-\d\d: evicts too early  \(Ada {commit}\)", out)
+    assert out.count("Redis: one more service to run") == 1
+    assert "rejected: Redis: one more service to run" in out
+    assert out.count("Use an LRU cache") == 1
+    assert "Merge branch" not in out
+    assert re.search(r"Ada \w{10}: Say how large it is", out)
+
+
+def test_what_is_quoted_is_prose(repo: Path) -> None:
+    badge = "[![build](https://x.y/b.svg)](https://x.y) ![logo](logo.png) [![ci][ci]][run] <img src='x'>"
+    text = f"# Plan\n\n<!-- a template\nspeaks --> {badge}\n\nWe publish wheels <!-- really --> on every tag.\n"
+    write(repo / "memory/decisions/plan.md", text)
+    for query in ("wheels", ""):
+        out = cli(repo, "search", *filter(None, [query])).out
+        assert "We publish wheels on every tag." in out
+        assert not any(part in out for part in ("template", "svg", "logo", "[ci]", "<img", "really")), out
+    ok(repo, *DECISION, "--rejected", "Redis: one more service to run")
+    out = cli(repo, "search", "redis").out
+    assert out.count("Redis: one more service to run") == 1
+    assert "already rejected: Redis" in out
+    assert "Rejected: Redis" not in out
+
+
+def test_what_says_nothing_is_left_out_of_json(repo: Path) -> None:
+    first, second = ok(repo, *DECISION), ok(repo, *DECISION, "--tag", "speed")
+    found = {hit["id"]: hit for hit in ok(repo, "search", "LRU")["results"]}
+    assert (found[first["id"]]["holds"], found[second["id"]]["holds"]) == (False, True)
+    assert found[second["id"]]["superseded_by"] == []
+    old, new = ok(repo, "get", first["id"], second["id"])["results"]
+    assert old["superseded_by"] == [second["id"]]
+    assert "score" not in old
+    assert not {"score", "superseded_by"} & new.keys()
+    with talking(repo) as client:
+        client.call("save", summary="Half done")
+        checkpoint = client.call("load_checkpoint")["checkpoint"]
+        assert not {"score", "superseded_by", "holds"} & checkpoint.keys()
+        assert all("score" not in hit for hit in client.call("timeline")["results"])
+
+
+def test_watching_tells_what_it_indexes(repo: Path) -> None:
+    with subprocess.Popen([FILEMEM, "-C", str(repo), "watch"], stderr=subprocess.PIPE, text=True) as watching:
+        assert watching.stderr is not None
+        assert "watching" in watching.stderr.readline()
+        write(repo / "memory/decisions/new.md", "# New\n")
+        assert watching.stderr.readline() == "indexed 1 file\n"
+        watching.send_signal(signal.SIGINT)
+
+
+def test_a_merge_of_two_outcomes_says_how_it_ends(repo: Path) -> None:
+    saved = ok(repo, *DECISION)
+    git(repo, "switch", "-q", "-c", "side")
+    ok(repo, "update", saved["id"], "--outcome", "failed", "--reason", "evicts too early")
+    git(repo, "switch", "-q", "main")
+    ok(repo, "update", saved["id"], "--outcome", "success", "--reason", "fast enough")
+    git(repo, "merge", "-q", "side", ok=False)
+    path = repo / saved["path"]
+    assert "<<<<<<<" in path.read_text()
+    how = "keep both lines under Outcomes and one `outcome:`"
+    assert how in cli(repo, "check").out
+    assert how in cli(repo, "update", saved["id"], "--outcome", "partial").err
+    kept = [line for line in path.read_text().splitlines() if not line.startswith(("<<<<<<<", "=======", ">>>>>>>"))]
+    path.write_text("\n".join(kept) + "\n")
+    assert "duplicate-key" in cli(repo, "check").out
+    git(repo, "commit", "-q", "-a", "-m", "Merge side")
+    ok(repo, "update", saved["id"], "--outcome", "partial", "--reason", "good for small keys")
+    text = path.read_text()
+    assert re.findall(r"^outcome: \w+$", text, re.MULTILINE) == ["outcome: partial"]
+    assert all(reason in text for reason in ("evicts too early", "fast enough", "good for small keys"))
+    assert cli(repo, "check").code == 0
+
+
+def test_the_page_on_the_library_is_true(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs/python.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 4
+    monkeypatch.chdir(repo)
+    told = io.StringIO()
+    names: dict[str, object] = {}
+    with contextlib.redirect_stdout(told):
+        for block in blocks:
+            exec(block, names)
+    assert "no record 'Use an LRU cash'; " in told.getvalue()
+    for field in re.findall(
+        r"`(\w+)`", "".join(row.split("|")[1] for row in page.splitlines() if row.startswith("| `"))
+    ):
+        assert hasattr(Hit, field), field

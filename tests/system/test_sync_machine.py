@@ -119,7 +119,8 @@ class Synced(RuleBasedStateMachine):
     def edit_status(self, pick: int, status: str) -> None:
         path = self._pick(pick)
         if path is not None and "type: decision" in path.read_text():
-            path.write_text(path.read_text().replace("type: decision\n", f"type: decision\nstatus: {status}\n", 1))
+            kept = [line for line in path.read_text().splitlines(keepends=True) if not line.startswith("status:")]
+            path.write_text("".join(kept).replace("type: decision\n", f"type: decision\nstatus: {status}\n", 1))
 
     @rule(topic=topics, word=words, link=st.booleans(), pick=picks)
     def write(self, topic: str, word: str, link: bool, pick: int) -> None:

@@ -12,6 +12,7 @@ from filemem.memory.saving.work import Work
 from filemem.repo import Change, Entry, Message, NotNow
 from filemem.repo.journal import KEEP, SETTLES
 
+RACE = 2.0  # seconds after our commit in which an index without our path may have been written by one who knew it not
 MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a dropped path counts as a race; in which objects are looked after
 
 
@@ -26,7 +27,8 @@ def heal(work: Work, thorough: bool) -> list[str]:
 def recheck(work: Work) -> list[str]:
     """Look whether a commit that raced with ours dropped or reverted our path, in HEAD or in the index."""
     repo = work.repo
-    latest = {e.operation.path: e for _, e in repo.journal.recent(time.time(), MINUTE) if "blob" in e.marks}
+    recent = repo.journal.recent(time.time(), MINUTE)
+    latest = {e.operation.path: e for _, e in recent if "blob" in e.marks and work.mine(e)}
     for entry in repo.journal.entries():
         latest.pop(entry.operation.path, None)
     repaired = []
@@ -42,16 +44,33 @@ def recheck(work: Work) -> list[str]:
             continue
         if current == wanted:
             whole[path] = entry
-        elif current in ("", entry.operation.old) and repo.history.is_ancestor(entry.marks.get("commit", "none")):
+        elif current in ("", entry.operation.old) and _raced(work, entry):
             _commit_again(work, entry, current)
             repaired.append(f"committed {path} again: another commit had dropped it")
     index = repo.index_entries(list(whole))
     for path, entry in whole.items():
         wanted, now = entry.marks["blob"], index.get(path, "")
-        if now != wanted and now in ("", entry.operation.old):
+        if now != wanted and now in ("", entry.operation.old) and _moved_at(entry) + RACE > repo.index_written():
             repo.repair_index({path: ("100644", wanted) if wanted else None})
             repaired.append(f"put {path} back into the index")
     return repaired
+
+
+def _raced(work: Work, entry: Entry) -> bool:
+    """Whether the commit that dropped a path was begun before ours was made: it had read the index too early to know.
+
+    A commit begun later dropped it on purpose. Git tells a commit's time in seconds, as of its beginning.
+    """
+    ours = entry.marks.get("commit", "")
+    if not ours or not work.repo.history.is_ancestor(ours):
+        return False
+    began = work.repo.history.last_change(entry.operation.path, since=ours)
+    return began is not None and began <= int(_moved_at(entry))
+
+
+def _moved_at(entry: Entry) -> float:
+    """When our commit became HEAD, in seconds since the epoch."""
+    return int(entry.marks.get("ref", 0)) / 1000
 
 
 def _stands(work: Work, entry: Entry) -> bool:

@@ -56,7 +56,11 @@ class Work:
 
     def entries(self) -> list[Entry]:
         """What the journal holds for this store, oldest first; a repository may have several stores."""
-        return [e for e in self.repo.journal.entries() if e.operation.path.startswith(f"{self.files.store}/")]
+        return [entry for entry in self.repo.journal.entries() if self.mine(entry)]
+
+    def mine(self, entry: Entry) -> bool:
+        """Whether an entry is about this store."""
+        return entry.operation.path.startswith(f"{self.files.store}/")
 
     def on_disk(self, path: str) -> bytes | None:
         """The bytes of a file of the store; None where there is none."""

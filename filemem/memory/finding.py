@@ -1,0 +1,65 @@
+"""The one record that a reference means, wherever one is asked for: get, update, delete, history, edges of a save."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from filemem.documents import Node
+from filemem.errors import NotFound
+from filemem.memory import meant, writing
+from filemem.memory.store import Store
+from filemem.record import Record, answering, topic_key
+
+_NUMBER = re.compile(r"#?\d{1,5}")  # could begin a short id, but records have numbers more often
+_SHOWN = 5  # candidates in a message
+
+Near = Callable[[Iterable[Node], str], str]
+
+
+def find(store: Store, reference: str, kind: str = "", *, what: str = "record", near: Near = meant.records) -> Node:
+    """Find one record by id, unique start of an id or short id, path, file name, number or title.
+
+    Args:
+        store: the parts.
+        reference: any of these, or one of them as other makers write links.
+        kind: only records of this type go by file name, number or title.
+        what: what is said not to exist.
+        near: makes the hint of what was probably meant.
+
+    Raises:
+        NotFound: nothing, or more than one record, answers to it; says which, or what became of it.
+    """
+    wanted = writing.line("id", reference).strip()
+    inside = wanted.removeprefix(f"{store.files.store}/")
+    if exact := store.lookup("id", [wanted]) or store.lookup("path", [inside]):
+        return exact[0]
+    ways = (_named, _beginning) if _NUMBER.fullmatch(wanted) else (_beginning, _named)
+    found = (ways[0](store, wanted, kind) or ways[1](store, wanted, kind)) if wanted else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        told = "; ".join(meant.called(node.title, node.id) for node in found[:_SHOWN])
+        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise NotFound(f"{len(found)} records answer to {wanted!r}: {told}{more}", "name one by its short id or path")
+    if fate := meant.gone(store, wanted):
+        raise NotFound(f"no {what} {wanted!r}: {fate[0]}", fate[1])
+    raise NotFound(f"no {what} {wanted!r}", near(store.nodes(), wanted) or "search lists what there is")
+
+
+def _beginning(store: Store, wanted: str, _: str) -> list[Node]:
+    """The records whose id or short id begins so; a file without an id is shown by all of it behind `file_`."""
+    text = wanted.casefold()
+    ways = [("short", text), ("id", f"file_{text}"), *([("id", text)] if "_" in text else [])]
+    found = [Node.loads(one) for field, start in ways for one in store.index.by_prefix(field, start)]
+    return list({node.id: node for node in found}.values())
+
+
+def _named(store: Store, wanted: str, kind: str) -> list[Node]:
+    """The records that go by this file name, number or title, as records of other makers are named."""
+    nodes = {node.id: node for node in store.nodes() if kind in ("", node.type)}
+    known = (Record(id=n.id, type=n.type, path=n.path, title=n.title) for n in nodes.values())
+    if found := [nodes[one] for one in answering(wanted, known)]:
+        return found
+    key = topic_key(wanted)
+    return [node for node in nodes.values() if key and not node.stated and topic_key(node.topic) == key]

@@ -1,0 +1,104 @@
+"""What was probably meant where nothing goes by a name: a folder, a record, a record that was deleted."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filemem.documents import Node
+from filemem.errors import BrokenStore
+from filemem.record import derived_id, format_time, short_id, topic_key
+
+if TYPE_CHECKING:
+    from filemem.memory.store import Store
+
+LIKE = 0.5  # how near a misspelling must be, on difflib's scale
+SHORT = 8  # characters of a short id
+
+
+def folder(work_tree: Path, opened: Path, wanted: str) -> str:
+    """Return the folder that was meant by `wanted`, from the top of the work tree; "" where none is near.
+
+    Args:
+        work_tree: the top.
+        opened: the current folder: the name may have been meant from there.
+        wanted: the name that leads nowhere from the top.
+    """
+    here = opened / wanted
+    if here.is_dir() and here.is_relative_to(work_tree):
+        return here.relative_to(work_tree).as_posix()
+    found = work_tree
+    for part in wanted.split("/"):
+        try:
+            inside = [one.name for one in found.iterdir() if one.is_dir() and not one.name.startswith(".")]
+        except OSError:
+            return ""
+        near = [part] if part in inside else get_close_matches(part, inside, n=1, cutoff=LIKE)
+        if not near:
+            return ""
+        found /= near[0]
+    return found.relative_to(work_tree).as_posix()
+
+
+def records(nodes: Iterable[Node], wanted: str) -> str:
+    """Return the hint that names records with an id or a title like `wanted`, or on that topic; "" for none."""
+    named: dict[str, Node] = {}
+    on_topic: Node | None = None
+    for node in nodes:
+        named.update((name.casefold(), node) for name in (node.title, node.id) if name)
+        if node.key and node.key == topic_key(wanted) and (on_topic is None or node.created > on_topic.created):
+            on_topic = node
+    if on_topic:
+        return f"it is a topic; its last decision is {on_topic.title} ({on_topic.id})"
+    near = get_close_matches(wanted.casefold(), named, n=3, cutoff=LIKE) if wanted else []
+    told = dict.fromkeys(f"{named[name].title} ({named[name].id})" for name in near)
+    return f"did you mean {' or '.join(told)}?" if told else ""
+
+
+def called(title: str, record_id: str) -> str:
+    """What to call a record by: its title, and the end of its id, which is enough to name it."""
+    return f"{title} ({record_id.rpartition('_')[2]})"
+
+
+def ending(topic: str, heads: Iterable[str]) -> str:
+    """What ends a fork."""
+    named = " ".join(f"--synthesizes {one.rpartition('_')[2]}" for one in heads)
+    return (
+        f"save one that supersedes or synthesizes them: filemem save decision --topic {shlex.quote(topic)} {named} ..."
+    )
+
+
+def gone(store: Store, wanted: str) -> tuple[str, str] | None:
+    """Say what became of a record that is no more, and how to read it; None where Git knows of none.
+
+    Args:
+        store: the parts.
+        wanted: its id, short id or path, as it was given.
+    """
+    inside = wanted.removeprefix(f"{store.files.store}/")
+    if store.repo.head() is None or not (inside.endswith(".md") or len(short_id(inside)) == SHORT):
+        return None
+    try:
+        walk = store.repo.history.walk(store.files.store)
+    except BrokenStore:  # a hint is not worth another failure
+        return None
+    prefix = f"{store.files.store}/"
+    for path, last in walk.removed.items():
+        if _goes_by(path.removeprefix(prefix), inside):
+            commit = last.commit
+            told = f"deleted in {commit.id[:10]} ({format_time(commit.at)[:10]}, {commit.subject})"
+            return told, f"`git show {commit.id[:10]}^:{path}` reads it"
+    for path in walk.births:
+        if _goes_by(path.removeprefix(prefix), inside) and not store.files.exists(path.removeprefix(prefix)):
+            return f"its file {path} is gone, and no commit says so", f"`git restore {path}` brings it back"
+    return None
+
+
+def _goes_by(path: str, wanted: str) -> bool:
+    """Whether a file was the record of this id, short id or path: the short id is in the names that filemem gives."""
+    short = posixpath.basename(path).removesuffix(".md").rpartition("-")[2]
+    return wanted in (path, derived_id(path)) or (len(short) == SHORT and short == short_id(wanted))
