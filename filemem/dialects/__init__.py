@@ -18,8 +18,20 @@ if TYPE_CHECKING:
 
 Payload = dict[str, object] | str
 
-DIALECTS: Mapping[str, str] = {"native": "filemem.dialects.native"}
-"""Profile name -> the module that holds its `DIALECT`."""
+DIALECTS: Mapping[str, str] = {
+    "native": "filemem.dialects.native",
+    "mama": "filemem.dialects.mama",
+    "mama-v1": "filemem.dialects.mama_v1",
+    "openclaw": "filemem.dialects.mama",
+    "powermem": "filemem.dialects.powermem",
+    "mem-claude": "filemem.dialects.mem_claude",
+    "project-memory": "filemem.dialects.project_memory",
+    "all": "filemem.dialects.native",
+}
+"""Profile name -> the module that holds its `DIALECT`. Where a name has several tools, the first profile's counts."""
+
+_PREFIXES = {"openclaw": "mama_"}
+_EVERYTHING = "all"
 
 # Hosts refuse or rename tools outside this form; `__` separates server from tool in some of them.
 _NAME = re.compile(r"(?!.*__)[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -55,6 +67,24 @@ class Tool(NamedTuple):
     annotations: Mapping[str, bool] | None = None
 
 
+class Resource(NamedTuple):
+    """Something that can be read by its address.
+
+    Args:
+        uri: the address.
+        name: name for people.
+        description: static text.
+        mime: media type of the text that reading it answers.
+        tool: the tool, listed or hidden, whose answer without arguments is that text.
+    """
+
+    uri: str
+    name: str
+    description: str
+    mime: str
+    tool: str
+
+
 class Dialect(NamedTuple):
     """One set of tools with its own wording of failures.
 
@@ -63,12 +93,18 @@ class Dialect(NamedTuple):
         tools: all that can be called.
         instructions: text for the model that uses the tools, their names in backquotes; may be empty.
         failure: turns an error into the dialect's own reply.
+        hidden: tools that can be called and are never listed: old names, names that hosts refuse.
+        resources: what can be read by its address.
+        others: profiles whose tools can be called too, where none of this dialect has the name.
     """
 
     name: str
     tools: tuple[Tool, ...]
     instructions: str
     failure: Callable[[FilememError], Payload]
+    hidden: tuple[Tool, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 class Advertised(NamedTuple):
@@ -94,7 +130,7 @@ def later(module: str, name: str) -> Callable[[Memory, Mapping[str, object]], Pa
 
 
 def profile(name: str, prefix: str = "") -> Advertised:
-    """Look up what a profile advertises.
+    """Look up what a profile advertises. The tools of all other profiles stay callable.
 
     Args:
         name: a key of DIALECTS.
@@ -106,20 +142,47 @@ def profile(name: str, prefix: str = "") -> Advertised:
     if name not in DIALECTS:
         raise BadInput(f"no profile named {name!r}", suggest(name, DIALECTS), field="profile")
     dialect: Dialect = import_module(DIALECTS[name]).DIALECT
+    others = tuple(other for other in DIALECTS if other not in (name, _EVERYTHING))
+    listed = _everything() if name == _EVERYTHING else dialect.tools
+    known = dialect._replace(tools=dialect.tools + dialect.hidden, others=others)
+    prefix += _PREFIXES.get(name, "")
     if not prefix:
-        return Advertised(dialect, dialect.tools)
-    tools = tuple(tool._replace(name=prefix + tool.name) for tool in dialect.tools)
-    for tool in tools:
-        if not _NAME.fullmatch(tool.name):
-            raise BadInput(
-                f"prefix {prefix!r} makes a tool name that hosts refuse: {tool.name!r}",
-                "start with a letter; letters, digits, - and single _; at most 64 characters with the name",
-                field="prefix",
-            )
+        return Advertised(known, listed)
+    tools = tuple(_prefixed(tool, prefix) for tool in listed)
     told = dialect.instructions
     for tool in dialect.tools:
         told = told.replace(f"`{tool.name}`", f"`{prefix}{tool.name}`")
-    return Advertised(dialect._replace(tools=tools + dialect.tools, instructions=told), tools)
+    own = tuple(_prefixed(tool, prefix) for tool in dialect.tools)
+    return Advertised(known._replace(tools=own + known.tools, instructions=told), tools)
+
+
+def _prefixed(tool: Tool, prefix: str) -> Tool:
+    if _NAME.fullmatch(prefix + tool.name):
+        return tool._replace(name=prefix + tool.name)
+    raise BadInput(
+        f"prefix {prefix!r} makes a tool name that hosts refuse: {prefix + tool.name!r}",
+        "start with a letter; letters, digits, - and single _; at most 64 characters with the name",
+        field="prefix",
+    )
+
+
+def _everything() -> tuple[Tool, ...]:
+    """One tool for each name that any profile lists."""
+    tools: dict[str, Tool] = {}
+    for name in DIALECTS:
+        for tool in profile(name).tools if name != _EVERYTHING else ():
+            tools.setdefault(tool.name, tool)
+    return tuple(tools.values())
+
+
+def elsewhere(dialect: Dialect, name: str) -> tuple[Dialect, Tool] | None:
+    """Find a tool that the dialect itself does not have, and the dialect whose words it answers in."""
+    for other in dialect.others:
+        there = profile(other).dialect
+        for tool in there.tools:
+            if tool.name == name:
+                return there, tool
+    return None
 
 
 def envelope(error: FilememError) -> dict[str, object]:
@@ -131,6 +194,12 @@ def envelope(error: FilememError) -> dict[str, object]:
     if isinstance(error, Conflict) and error.heads:
         told["heads"] = list(error.heads)
     return {"success": False, "error": told}
+
+
+def sentence(error: FilememError) -> str:
+    """A failure in one sentence that names the argument at fault, for systems that have no place of its own for it."""
+    field = error.field if isinstance(error, BadInput) else ""
+    return error.message if field in error.message else f"{field}: {error.message}"
 
 
 def suggest(word: str, choices: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import schema
-from filemem.dialects import Dialect, Payload, Tool, suggest
+from filemem.dialects import Dialect, Payload, Tool, elsewhere, suggest
 from filemem.errors import BadInput, FilememError, NotFound
 
 if TYPE_CHECKING:
@@ -37,18 +37,27 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
         arguments: as they came from the caller, unchecked.
     """
     try:
-        tool = _find(dialect, name)
+        dialect, tool = _find(dialect, name)
         _check(tool, arguments)
-        return Reply(tool.call(memory, arguments), is_error=False)
+        return Reply(tool.call(memory, _whole(arguments)), is_error=False)
     except FilememError as error:
         return Reply(dialect.failure(error), is_error=True)
 
 
-def _find(dialect: Dialect, name: str) -> Tool:
+def _whole(arguments: Mapping[str, object]) -> dict[str, object]:
+    """The arguments with `55.0` as 55, which JSON does not tell apart: what counts or cuts needs an integer."""
+    integral = {k: int(v) for k, v in arguments.items() if isinstance(v, float) and v.is_integer() and abs(v) < 2**53}
+    return {**arguments, **integral}
+
+
+def _find(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
+    """The tool of a name, and the dialect whose words it answers in."""
     tools = {tool.name: tool for tool in dialect.tools}
-    if name not in tools:
-        raise NotFound(f"no tool named {_shown(name)}", suggest(name, tools))
-    return tools[name]
+    if name in tools:
+        return dialect, tools[name]
+    if found := elsewhere(dialect, name):
+        return found
+    raise NotFound(f"no tool named {_shown(name)}", suggest(name, tools))
 
 
 def _check(tool: Tool, arguments: Mapping[str, object]) -> None:
@@ -57,7 +66,9 @@ def _check(tool: Tool, arguments: Mapping[str, object]) -> None:
     complaints = schema.errors(tool.input_schema, arguments)
     if not complaints:
         return
-    told = "; ".join(f"{field}: {sentence}" if field else sentence for field, sentence in complaints[:_TOLD])
+    told = "; ".join(
+        sentence if sentence.startswith(field) else f"{field}: {sentence}" for field, sentence in complaints[:_TOLD]
+    )
     raise BadInput(told, f"correct it and call {tool.name} again", field=complaints[0][0])
 
 

@@ -28,7 +28,7 @@ _call = partial(later, "filemem.dialects.native_calls")
 _TEXT = {"type": "string"}
 _LIST = {"type": "array", "items": _TEXT}
 _WORDS = {"anyOf": [_TEXT, _LIST]}  # one word or several
-_ID = {"type": "string", "description": "id, unique start of its short id, or path"}
+_ID = {"type": "string", "description": "id, start of its short id, path, title or number"}
 
 
 def _object(properties: Mapping[str, Any], *required: str, closed: bool = True) -> dict[str, Any]:

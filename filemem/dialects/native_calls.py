@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present
+from filemem.errors import Conflict
+from filemem.memory import meant
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -21,8 +23,17 @@ LIMIT = 10
 
 def save(memory: Memory, arguments: Arguments) -> Answer:
     """Save a decision, checkpoint or observation."""
-    saved = memory.save(**arguments)
-    return present.saved(saved)
+    try:
+        return present.saved(memory.save(**arguments))
+    except Conflict as error:
+        raise _forked(memory, str(arguments.get("topic", "")), error) if error.heads else error from None
+
+
+def _forked(memory: Memory, topic: str, error: Conflict) -> Conflict:
+    """The refusal of a save on a forked topic, with the decisions that hold and what ends the fork."""
+    names = memory.names(error.heads)
+    told = "; ".join(meant.called(names[one].title, one) for one in error.heads if one in names)
+    return Conflict(f"{error.message}: {told}", meant.ending(topic, error.heads), error.heads)
 
 
 def search(memory: Memory, arguments: Arguments, *, whole: bool = False) -> Answer:
@@ -36,11 +47,12 @@ def search(memory: Memory, arguments: Arguments, *, whole: bool = False) -> Answ
     given = dict(arguments)
     text, limit, mode = given.pop("query", ""), given.pop("limit", LIMIT), given.pop("mode", "hybrid")
     found = memory.search(text, limit=limit, mode=mode, offset=given.pop("offset", 0), **given)
+    note = found.note or ("" if found.hits else memory.unbegun)
     answer: Answer = {
         "success": True,
         "count": len(found.hits),
-        "results": _shown(memory, found.hits),
-        **{name: value for name in ("degraded", "note") if (value := getattr(found, name))},
+        "results": _shown(memory, found.hits, found=True),
+        **{name: value for name, value in (("degraded", found.degraded), ("note", note)) if value},
     }
     return answer if whole else present.within(answer, BUDGET * max(limit, LIMIT) // LIMIT)
 
@@ -54,10 +66,10 @@ def get(memory: Memory, arguments: Arguments) -> Answer:
     return {"success": True, "count": len(hits), "results": results}
 
 
-def _shown(memory: Memory, hits: Sequence[Hit]) -> list[Answer]:
+def _shown(memory: Memory, hits: Sequence[Hit], *, found: bool = False) -> list[Answer]:
     """Results of a search; where one leads to records that are not among them, these are named."""
     names = _names(memory, hits)
-    return [present.hit(hit, names=names) for hit in hits]
+    return [present.hit(hit, found=found, names=names) for hit in hits]
 
 
 def _names(memory: Memory, hits: Sequence[Hit]) -> Mapping[str, Name]:
@@ -132,4 +144,4 @@ def index(memory: Memory, arguments: Arguments) -> Answer:
 
 def status(memory: Memory, _: Arguments) -> Answer:
     """Say how the memory stands."""
-    return {"success": True, **memory.status()}
+    return {"success": True, **memory.status(), **({"note": memory.unbegun} if memory.unbegun else {})}

@@ -19,7 +19,9 @@ _SHALLOW = "history is shallow: who wrote this, and when, is not known here; git
 _EDITED = "has uncommitted changes"
 _SHORT = 300  # characters to which a text is cut first; shorter still where the budget asks for it
 _PARTS = ("keyword", "vector", "wording", "title", "recency", "final")
-_ALWAYS = ("id", "type", "topic", "title", "path", "score", "superseded_by")
+_ALWAYS = ("id", "type", "topic", "title", "path")
+_FOUND = ("score", "superseded_by")
+_KEPT = (*_ALWAYS, "holds", *_FOUND)  # whatever the budget
 _RECORD_KEYS = (  # keys of a record that are shown where they have a value, in this order
     "status",
     "outcome",
@@ -72,13 +74,19 @@ def saved(value: Saved) -> Answer:
 
 
 def hit(
-    value: Hit, *, whole: bool = False, edited: bool = False, names: Mapping[str, Name] = MappingProxyType({})
+    value: Hit,
+    *,
+    whole: bool = False,
+    found: bool = False,
+    edited: bool = False,
+    names: Mapping[str, Name] = MappingProxyType({}),
 ) -> Answer:
     """One result.
 
     Args:
         value: the hit.
         whole: add the parts that only matter when one record is read.
+        found: a search brought it, so that its score and what replaced it are always said.
         edited: its file has changes that are not committed.
         names: title and path of other records that it leads to.
     """
@@ -92,6 +100,7 @@ def hit(
         "path": value.path,
         "created": _time(value.created) if dated else "",
         "score": round(value.score, 4),
+        "holds": record.status == "accepted" and not value.superseded_by if record.type == DECISION else None,
         "superseded_by": list(value.superseded_by),
         "decision": record.decision if record.decision != record.title else "",
         "text": record.text,
@@ -112,7 +121,7 @@ def hit(
     if whole:
         answer |= {"supersedes": list(record.supersedes or ()), "metadata": dict(record.metadata), **record.extra}
         answer = {name: part for name, part in answer.items() if name not in ("snippet", "highlight", "scores")}
-    return _filled(answer, keep=_ALWAYS)
+    return _filled(answer, keep=(*_ALWAYS, *_FOUND) if found else _ALWAYS)
 
 
 def provenance(value: Hit) -> Answer:
@@ -205,7 +214,7 @@ def within(answer: Answer, budget: int) -> Answer:
         if _size(answer | {"results": results}) <= budget:
             break
     else:
-        results = [{name: result[name] for name in (*_ALWAYS, "truncated") if name in result} for result in results]
+        results = [{name: result[name] for name in (*_KEPT, "truncated") if name in result} for result in results]
     return answer | {"results": results}
 
 
@@ -216,7 +225,7 @@ def _cut(result: Answer, limit: int) -> Answer:
     cut = {name: _shorter(name, value, limit) for name, value in result.items()}
     if limit < _SHORT:
         cut = {name: value for name, value in cut.items() if name not in _EXTRAS}
-    return _filled(cut | {"truncated": True} if cut != result else cut, keep=_ALWAYS)
+    return _filled(cut | {"truncated": True} if cut != result else cut, keep=_KEPT)
 
 
 def _shorter(name: str, value: Any, limit: int) -> Any:

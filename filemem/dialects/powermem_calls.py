@@ -1,0 +1,220 @@
+"""What powermem's tools do. Ids are numbers made from record ids; a memory is an observation of kind `memory`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from filemem.dialects.metadata import Condition, conditions, holds
+from filemem.dialects.reading import Answer, Arguments, Reader, asides, everything, find, in_words, similarity
+from filemem.dialects.reading import search as look
+from filemem.errors import BadInput, FilememError, NotFound
+from filemem.memory.writing import heading
+from filemem.record import DECISION, OBSERVATION, Record, format_time, number
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+    from filemem.query import Hit
+
+USER = "mcp_user"  # whose memories are added where nobody says
+KIND = "memory"
+_OWNERS = ("user_id", "agent_id", "run_id")
+_STATED = (*_OWNERS, "scope", "memory_type")  # what `filters` may name besides metadata
+
+
+def add_memory(memory: Memory, arguments: Arguments) -> Answer:
+    """Remember a text; messages are joined, each with its role where there are several."""
+    filters = dict(arguments.get("filters") or {})
+    fields = {name: arguments.get(name) or filters.pop(name, None) for name in _STATED}
+    fields["user_id"] = fields["user_id"] or memory.user_id or USER
+    metadata = {**filters, **(arguments.get("metadata") or {})}
+    with in_words(text="messages"):
+        saved = memory.save(
+            type=OBSERVATION,
+            kind=KIND,
+            text=_text(arguments["messages"]),
+            agent=fields["agent_id"],
+            metadata=metadata or None,
+            allow_secret=arguments.get("allow_secret"),
+            **fields,
+        )
+    added = {**_shown(memory.get(saved.id)[0]), "event": "ADD"}
+    waits = {name: value for name in ("pending", "degraded") if (value := getattr(saved, name))}
+    return {"success": True, "results": [added], **waits}
+
+
+def search_memories(memory: Memory, arguments: Arguments) -> Answer:
+    """Find memories, the best first."""
+    least = arguments.get("threshold") or 0.0
+    passes, limit = _passing(memory, arguments), arguments.get("limit", 10)
+    found = look(memory, arguments["query"], passes, limit, recency=False, **_narrowed(arguments))
+    near = [hit for hit in found if similarity(hit) >= least]
+    results = [{**_shown(hit), "score": similarity(hit)} for hit in near]
+    return {"success": True, "count": len(results), "results": results, **asides(found)}
+
+
+def get_memory(memory: Memory, arguments: Arguments) -> Answer:
+    """Return one memory."""
+    shown = _shown(_allowed(memory, arguments))
+    return {"success": True, **shown, "content": shown["memory"]}
+
+
+def update_memory(memory: Memory, arguments: Arguments) -> Answer:
+    """Change a memory's text, and merge metadata into what is there."""
+    hit = _allowed(memory, arguments)
+    if hit.record.type == DECISION:
+        raise BadInput(
+            "memory_id: this is a decision; its words stand",
+            "save a new decision on its topic, or record its outcome with update",
+            field="memory_id",
+        )
+    content = arguments["content"]
+    titled = heading(hit.record.text) != hit.record.title and bool(hit.record.text)
+    title = hit.record.title if titled else heading(content)
+    content = content.removeprefix(f"{title}\n\n") if titled else content
+    changes: dict[str, Any] = {"title": title, "text": "" if content.strip() == title else content}
+    if added := arguments.get("metadata"):
+        changes["metadata"] = {**hit.record.metadata, **added}
+    before = everything(hit.record)
+    with in_words(text="content", title="content"):
+        memory.update(hit.id, **changes)
+    shown = _shown(memory.get(hit.id)[0])
+    return {"success": True, "results": [{**shown, "event": "UPDATE", "previous_memory": before}], **shown}
+
+
+def delete_memory(memory: Memory, arguments: Arguments) -> Answer:
+    """Delete one memory."""
+    hit = _allowed(memory, arguments)
+    return {"success": True, "id": number(hit.id), "message": memory.delete(hit.id).message}
+
+
+def delete_all_memories(memory: Memory, arguments: Arguments) -> Answer:
+    """Delete the memories of a user, an agent or a run; never decisions, checkpoints or what other tools observed."""
+    if not any(arguments.get(name) for name in _OWNERS) and not arguments.get("confirm"):
+        raise BadInput(
+            "user_id: without user_id, agent_id or run_id this would delete every memory; nothing was deleted",
+            "give one of them, or confirm: true if all is meant",
+            field="user_id",
+        )
+    passes = _passing(memory, arguments)
+    found = look(memory, "", lambda hit: hit.record.kind == KIND and passes(hit), 1_000_000, type=OBSERVATION)
+    kept = []
+    for hit in found:
+        try:
+            memory.delete(hit.id, reason="delete_all_memories")
+        except FilememError as error:  # one that a person is editing must not keep the others
+            kept.append({"id": number(hit.id), "error": error.message})
+    answer: Answer = {"success": not kept, "deleted_count": len(found) - len(kept)}
+    return answer | ({"kept": kept} if kept else {})
+
+
+def list_memories(memory: Memory, arguments: Arguments) -> Answer:
+    """List memories, the newest first."""
+    limit, offset = arguments.get("limit", 100), arguments.get("offset", 0)
+    found = look(memory, "", _passing(memory, arguments), limit + offset, **_narrowed(arguments))
+    results = [_shown(hit) for hit in found.hits[offset:]]
+    return {"success": True, "count": len(results), "results": results, **asides(found)}
+
+
+def summary(memory: Memory, _: Arguments) -> Answer:
+    """What the resource powermem://memory tells: how much is stored, whose, of what kind."""
+    reader = Reader.of(memory)
+    records = [hit.record for hit in look(memory, "", lambda hit: reader.may_see(hit.record), 1_000_000)]
+    counts = {name: Counter(value for one in records if (value := getattr(one, name))) for name in _STATED}
+    newest = max((one.created or 0 for one in records), default=0)
+    return {
+        "total": len(records),
+        "types": dict(Counter(one.type for one in records)),
+        **{name: dict(found) for name, found in counts.items() if found},
+        "newest": format_time(newest) if newest else None,
+    }
+
+
+def _text(messages: Any) -> str:
+    """The text of messages in any of the forms that chat programs use."""
+    if isinstance(messages, str):
+        return messages
+    listed = [messages] if isinstance(messages, Mapping) else list(messages)
+    said = [(_role(one), _content(one)) for one in listed]
+    if len(said) == 1:
+        return said[0][1]
+    return "\n".join(f"{role}: {text}" if role else text for role, text in said)
+
+
+def _role(message: Any) -> str:
+    role = message.get("role", "") if isinstance(message, Mapping) else ""
+    return role if isinstance(role, str) else ""
+
+
+def _content(message: Any) -> str:
+    content = message.get("content") if isinstance(message, Mapping) else message
+    if isinstance(content, list):
+        parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+        content = "\n".join(part for part in parts if isinstance(part, str))
+    if not isinstance(content, str) or not content.strip():
+        shown = json.dumps(message, ensure_ascii=False, default=str)[:80]
+        raise BadInput(f"messages: no content in {shown}", "a message is {role, content}", field="messages")
+    return content
+
+
+def _passing(memory: Memory, arguments: Arguments) -> Callable[[Hit], bool]:
+    wanted = tuple((name, arguments[name]) for name in _OWNERS if arguments.get(name))
+    tests: tuple[Condition, ...] = conditions(arguments.get("filters") or {})
+    reader = Reader.of(memory, arguments.get("agent_id", ""))
+
+    def passes(hit: Hit) -> bool:
+        record = hit.record
+        owned = all(getattr(record, name) == value for name, value in wanted)
+        return owned and reader.may_see(record) and all(holds(test, lambda key: _value(hit, key)) for test in tests)
+
+    return passes
+
+
+def _narrowed(arguments: Arguments) -> dict[str, Any]:
+    """What of a call's owners the index itself can tell."""
+    return {name.removesuffix("_id"): arguments[name] for name in _OWNERS if arguments.get(name)}
+
+
+def _value(hit: Hit, key: str) -> object:
+    """What a filter's key means: a stated key, a time, else a key of the metadata, dotted where nested."""
+    if key in _STATED:
+        return getattr(hit.record, key) or None
+    if key == "created_at" and key not in hit.record.metadata:
+        return format_time(hit.created)
+    metadata = hit.record.metadata
+    for name in (key, key.removeprefix("metadata.")):
+        if name in metadata:
+            return metadata[name]
+    value: object = metadata
+    for part in key.removeprefix("metadata.").split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _allowed(memory: Memory, arguments: Arguments) -> Hit:
+    """The memory that a call names; one of another user or agent looks as if it were not there."""
+    named = arguments["memory_id"]
+    try:
+        hit = find(memory, named, "memory_id")
+    except NotFound:
+        hit = None
+    if hit is None or not _passing(memory, {**arguments, "run_id": "", "filters": {}})(hit):
+        raise NotFound(f"memory_id: there is no memory {named}", "list_memories shows what there is")
+    return hit
+
+
+def _shown(hit: Hit) -> Answer:
+    record: Record = hit.record
+    answer: Answer = {
+        "id": number(record.id),
+        "memory": everything(record),
+        **{name: getattr(record, name) or None for name in _STATED},
+        "metadata": dict(record.metadata),
+        "created_at": format_time(hit.created) if hit.created else None,
+        "record": record.id,
+    }
+    if record.type != OBSERVATION or record.kind != KIND:
+        answer["memory_type"] = record.memory_type or (record.kind if record.type == OBSERVATION else record.type)
+    return answer

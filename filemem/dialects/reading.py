@@ -1,0 +1,151 @@
+"""What the dialects of other systems share in reading: who may see what, finding by what the index does not know,
+and the plain text of any record, whichever dialect wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from filemem.errors import BadInput, NotFound
+from filemem.memory.values import Results
+from filemem.memory.writing import heading
+from filemem.query import fold
+from filemem.record import CHECKPOINT, DECISION, OBSERVATION, Record
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+    from filemem.query import Hit
+
+Arguments = Mapping[str, Any]
+Answer = dict[str, Any]
+
+NOBODY, NOWHERE = "legacy", "default"  # an agent and a department that do not say who they are
+_SPARE, _MOST = 10, 1_000  # hits asked for beyond those wanted at first, and at most, in one search
+
+
+class Reader(NamedTuple):
+    """Who reads: an agent of a department, working on a project; empty for any project.
+
+    Names are taken as they are said: they keep what is not meant for others out of the way, they are no lock.
+    """
+
+    agent: str
+    department: str = NOWHERE
+    project: str = ""
+
+    @classmethod
+    def of(cls, memory: Memory, agent: str = "", department: str = "", project: str = "") -> Reader:
+        """The reader that a call names, else the one that the user has configured."""
+        return cls(agent or memory.agent or NOBODY, department or NOWHERE, project)
+
+    def may_see(self, record: Record) -> bool:
+        """Whether a record is meant for this reader: private ones for their agent, others for who shares the word."""
+        visibility = record.visibility if record.type == OBSERVATION else "public"
+        if visibility == "private":
+            return fold(self.agent) == fold(record.agent or NOBODY)
+        if visibility == "department" and fold(self.department) != fold(record.department or NOWHERE):
+            return False
+        return visibility == "public" or not self.project or fold(self.project) == fold(record.project)
+
+
+def search(memory: Memory, query: str, passes: Callable[[Hit], bool], wanted: int, **how: Any) -> Results:
+    """Find the first hits that pass, best first; without a query the newest first.
+
+    Args:
+        memory: the memory.
+        query: as the facade takes it.
+        passes: what the index cannot tell.
+        wanted: how many are needed.
+        how: further arguments of the facade's search.
+    """
+    kept: dict[str, Hit] = {}
+    at, size = 0, min(wanted + _SPARE, _MOST)
+    while True:
+        found = memory.search(query, limit=size, offset=at, **how)
+        kept |= {hit.id: hit for hit in found.hits if hit.id not in kept and passes(hit)}
+        at += size
+        if len(kept) >= wanted or len(found.hits) < size:
+            return Results(tuple(kept.values())[:wanted], found.degraded, found.note)
+        size = min(size * 4, _MOST)
+
+
+def find(memory: Memory, reference: object, field: str) -> Hit:
+    """Find a record by number, number as text, or id as the facade takes it.
+
+    Raises:
+        NotFound: there is none.
+        BadInput: it cannot name one.
+    """
+    if isinstance(reference, float) and reference.is_integer():  # JSON knows no difference
+        reference = int(reference)
+    text = str(reference).strip()
+    if isinstance(reference, bool) or not text:
+        raise BadInput(f"{field} must be the id of a record", field=field)
+    if text.isascii() and text.isdigit():
+        try:
+            return memory.get(memory.numbered(int(text[:20])))[0]
+        except NotFound:
+            if isinstance(reference, int):
+                raise
+    return memory.get(text)[0]
+
+
+@contextmanager
+def in_words(**names: str) -> Iterator[None]:
+    """Let failures name the caller's arguments where they would name our fields: `in_words(text="context_text")`."""
+    try:
+        yield
+    except BadInput as error:
+        ours = error.field.partition("[")[0]
+        if ours not in names:
+            raise
+        raise BadInput(error.message.replace(ours, names[ours], 1), error.hint, names[ours]) from None
+
+
+def content(record: Record) -> str:
+    """What was given to be remembered, as it was given: the decision, the summary, the text."""
+    if record.type == DECISION:
+        return record.decision
+    if not record.text:
+        return record.title
+    untitled = heading(record.text) == record.title
+    return record.text if untitled or not record.title else f"{record.title}\n\n{record.text}"
+
+
+def everything(record: Record) -> str:
+    """A record as one text, for those whose memories are texts."""
+    parts = [content(record)]
+    if record.type == DECISION:
+        parts += [record.text, _listed("Rejected", record.rejected)]
+        if record.outcome != "pending":
+            parts.append(f"Outcome: {record.outcome}" + (f": {reason(record)}" if reason(record) else ""))
+    elif record.type == CHECKPOINT:
+        parts += [f"Next steps:\n{record.next_steps}" if record.next_steps else ""]
+    else:
+        parts += [_listed("Facts", record.facts)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def similarity(hit: Hit) -> float:
+    """How near a hit is, on the scale of the systems these tools come from, where 0.7 means clearly about the same.
+
+    Their figures are cosines of large models, which crowd near 1; the square root brings our scores, of which half a
+    point means as much, to where their users set thresholds. Order and ends of the scale stay.
+    """
+    return round(float(hit.score**0.5), 4)
+
+
+def reason(record: Record) -> str:
+    """Why the newest outcome came; empty where nobody said."""
+    return record.outcomes[-1].reason if record.outcomes else ""
+
+
+def asides(found: Results) -> Answer:
+    """What a reader of results should know besides them."""
+    return {name: value for name in ("degraded", "note") if (value := getattr(found, name))}
+
+
+def _listed(name: str, items: tuple[str, ...]) -> str:
+    return "\n".join((f"{name}:", *(f"- {item}" for item in items))) if items else ""

@@ -1,0 +1,111 @@
+"""What the documents promise of the server itself: how it starts, what it says first, its resource."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from anyio.from_thread import start_blocking_portal
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.shared.exceptions import MCPError
+
+from filemem.dialects import profile
+from filemem.server import sdk
+from filemem.server.calls import Calls
+from filemem.server.front import Front
+from tests.surface.server_tools import open_notebook
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2024-11-05",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1.0"},
+    },
+}
+
+
+def served(repo: Path, profile: str, *lines: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "filemem", "-C", str(repo), "serve", "--profile", profile],
+        input="".join(json.dumps(line) + "\n" for line in lines),
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=60,
+        check=True,
+    )
+
+
+@pytest.mark.requirement("pm-initialize", "pm-protocol", "pm-stderr", "pm-start", "pm-no-config")
+def test_a_bare_initialize_line_is_answered(repo: Path) -> None:
+    done = served(repo, "powermem", HELLO)
+    [line] = done.stdout.splitlines()
+    answer = json.loads(line)
+    assert answer["id"] == 1
+    assert answer["result"]["protocolVersion"] == "2024-11-05"
+    assert set(answer["result"]["capabilities"]) == {"tools", "resources"}
+
+
+@pytest.mark.parametrize("name", ["native", "powermem"])
+def test_the_front_and_the_sdk_offer_the_same(name: str) -> None:
+    offer = profile(name)
+    server = sdk.build(offer, Calls(offer.dialect, open_notebook), "1")
+    capabilities = server.get_capabilities().model_dump(by_alias=True, exclude_none=True)
+    front = Front(offer, "1").answer(HELLO)
+    assert isinstance(front, dict)
+    result: Any = front["result"]
+    assert {name: part for name, part in capabilities.items() if part} == result["capabilities"]
+
+
+@pytest.mark.requirement("pm-client-config")
+def test_the_variables_of_the_pages_configuration_do_no_harm(repo: Path) -> None:
+    variables = {"LLM_PROVIDER": "qwen", "LLM_API_KEY": "your_api_key", "DATABASE_PROVIDER": "sqlite"}
+    call = {"name": "add_memory", "arguments": {"messages": "User prefers coffee in the morning"}}
+    initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    lines = [HELLO, initialized, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}]
+    done = served(repo, "powermem", *lines, **variables)
+    answer = json.loads(done.stdout.splitlines()[1])["result"]
+    assert json.loads(answer["content"][0]["text"])["results"][0]["memory"] == "User prefers coffee in the morning"
+
+
+@pytest.mark.requirement("mama-transport", "v1-transport")
+@pytest.mark.parametrize("profile", ["mama", "mama-v1", "openclaw", "mem-claude", "project-memory", "all"])
+def test_every_profile_speaks_over_standard_input_and_output(repo: Path, profile: str) -> None:
+    answer = json.loads(served(repo, profile, HELLO).stdout)
+    assert answer["result"]["instructions"]
+    assert set(answer["result"]["capabilities"]) == {"tools"}
+
+
+@pytest.mark.requirement("pm-resource", "pm-summary")
+def test_the_resource_is_listed_and_read(repo: Path) -> None:
+    arguments = ["-m", "filemem", "-C", str(repo), "serve", "--profile", "powermem"]
+    server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+    with (
+        start_blocking_portal() as portal,
+        (repo.parent / "stderr").open("w") as errors,
+        portal.wrap_async_context_manager(Client(stdio_client(server, errlog=errors))) as client,
+    ):
+        portal.call(client.call_tool, "add_memory", {"messages": "One", "user_id": "ann"})
+        [listed] = portal.call(client.list_resources).resources
+        assert (str(listed.uri), listed.mime_type) == ("powermem://memory", "application/json")
+        [content] = portal.call(client.read_resource, "powermem://memory").contents
+        assert content.mime_type == "application/json"
+        assert isinstance(content, types.TextResourceContents)
+        told = json.loads(content.text)
+        assert (told["total"], told["user_id"]) == (1, {"ann": 1})
+        refusal = ""
+        try:
+            portal.call(client.read_resource, "powermem://nothing")
+        except MCPError as error:
+            refusal = str(error)
+        assert "no resource powermem://nothing" in refusal
