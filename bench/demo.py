@@ -106,9 +106,13 @@ async def tell(client: Client, clone: Path) -> None:
 
     heading("A person adds a line in an editor, without telling anybody")
     path = clone / second["path"]
-    path.write_text(path.read_text() + "\n## Notes\n\nMeasured on a laptop: sixty entries are plenty.\n")
+    line = "Measured on a laptop: sixty entries are plenty."
+    path.write_text(path.read_text() + f"\n## Notes\n\n{line}\n")
+    click.echo(f"  {second['path']}\n  + {line}")
     await anyio.sleep(0.5)
-    show(await call(client, "search", query="how many entries does a laptop need?", limit=1))
+    found = await call(client, "search", query="how many entries does a laptop need?", limit=1)
+    show(found)
+    click.echo(f"        found by: {found['results'][0]['snippet']}")
 
     heading("Asked later, the memory gives what holds today, what it replaced, and what came of that")
     show(await call(client, "search", query="where are search results cached?", limit=3))

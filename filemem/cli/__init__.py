@@ -44,6 +44,14 @@ class Project:
             raise BadInput(f"{path} lies outside the work tree {work_tree}", "name a file of the project", field="path")
         return named.relative_to(work_tree).as_posix()
 
+    def governed(self, path: str, work_tree: Path) -> str:
+        """Name a file or glob as records do, where it is only there from the current folder; else as it is given."""
+        plain = path.split("*")[0].split("?")[0].split("[")[0]
+        fixed = plain if plain == path else plain.rpartition("/")[0]
+        if not fixed or (work_tree / fixed).exists() or not (self.folder / fixed).exists():
+            return path
+        return self.from_top(path, work_tree)
+
     def reference(self, text: str, work_tree: Path) -> str:
         """What names a record: an id as it is, a file that exists here as records name it."""
         return self.from_top(text, work_tree) if text.endswith(".md") and (self.folder / text).is_file() else text
@@ -146,15 +154,15 @@ def cli(ctx: click.Context, folder: Path, store: str | None) -> None:
 
 def main() -> None:
     """Run the command line; map failures to exit codes by EXIT_CODES."""
-    from filemem.cli import care, find, records
+    from filemem.cli import care, find, records, web
 
-    for command in (*records.COMMANDS, *find.COMMANDS, *care.COMMANDS):
+    for command in (*records.COMMANDS, *find.COMMANDS, *care.COMMANDS, *web.COMMANDS):
         cli.add_command(command)
     try:
         code = cli.main(standalone_mode=False)
     except FilememError as error:
         _tell(error)
-        code = EXIT_CODES.get(type(error), CRASH)
+        code = next(EXIT_CODES[kind] for kind in (*type(error).__mro__, BrokenStore) if kind in EXIT_CODES)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         code = error.exit_code

@@ -91,18 +91,26 @@ def watch(project: Project) -> None:
     """
     from filemem.watch import Watcher
 
-    with project.memory() as memory, Watcher(memory) as watcher:
+    def tell(changed: int) -> None:
+        click.echo(f"indexed {changed} file{'' if changed == 1 else 's'}", err=True)
+
+    with project.memory() as memory, Watcher(memory, tell) as watcher:
         click.echo(f"watching {memory.folder} (Ctrl-C ends it)", err=True)
         watcher.wait()
 
 
 @click.command()
-@click.option("--http", "address", metavar="HOST:PORT", help="Serve MCP over HTTP at /mcp instead of stdio.")
+@click.option(
+    "--http",
+    "address",
+    metavar="HOST:PORT",
+    help="Serve HTTP as filemem web does, not stdio.",
+)
 @click.option(
     "--token", help="With --http: what every request must carry as bearer token. Others see it here; set FILEMEM_TOKEN."
 )
 @many("--name", "names", help="With --http: a further host name by which clients call this machine.")
-@click.option("--profile", default="native", show_default=True, help="Which tools are advertised: native.")
+@click.option("--profile", default="native", show_default=True, help="Whose tools are listed: docs/migrating.md.")
 @click.option("--prefix", default="", help="Put this before every tool name, for example mama_.")
 @pass_project
 def serve(
@@ -119,31 +127,21 @@ def serve(
       filemem serve --http 127.0.0.1:3847
       FILEMEM_TOKEN=$(openssl rand -hex 32) filemem serve --http 0.0.0.0:3847 --name build.lan
     """
-    from filemem import VERSION, config, dialects, server
+    from filemem import VERSION, dialects, server
 
     advertised = dialects.profile(profile, prefix)
-    opened = Serving(project)
     if address is None:
-        server.serve_stdio(advertised, opened.open, version=VERSION, on_crash=_report)
+        server.serve_stdio(advertised, Serving(project).open, version=VERSION, on_crash=report)
         return
     host, _, port = address.rpartition(":")
     if not port.isdigit() or not host:
         raise BadInput(f"--http takes HOST:PORT, not {address!r}", "for example 127.0.0.1:3847")
-    from filemem.server.http import Access
+    from filemem.cli import web
 
-    secret = token or config.load(project.folder).token
-    server.serve_http(
-        advertised,
-        opened.open,
-        version=VERSION,
-        on_crash=_report,
-        host=host.strip("[]"),
-        port=int(port),
-        access=Access(remote=bool(secret), token=secret, names=names),
-    )
+    web.serve(project, advertised, web.Served(host.strip("[]"), int(port), token or "", names))
 
 
-def _report(tool: str, error: BaseException) -> None:
+def report(tool: str, error: BaseException) -> None:
     """Leave a report of a defect behind; the server goes on."""
     import traceback
 

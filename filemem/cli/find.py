@@ -72,11 +72,13 @@ def history(project: Project, as_json: bool, topic_or_id: str) -> None:
 
 
 @click.command()
-@click.argument("prefix", default="")
+@click.argument("word", default="")
 @as_json
 @pass_project
-def topics(project: Project, as_json: bool, prefix: str) -> None:
+def topics(project: Project, as_json: bool, word: str) -> None:
     """List the topics, each with what holds today. Decisions that state no topic follow, by their titles.
+
+    With WORD only those with it in their name, or in the title of what holds.
 
     \b
     Example:
@@ -86,7 +88,7 @@ def topics(project: Project, as_json: bool, prefix: str) -> None:
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        emit(native_calls.topics(memory, {"prefix": prefix}), as_json, show.topics)
+        emit(native_calls.topics(memory, {"prefix": word}), as_json, show.topics)
 
 
 COMMANDS = (search, history, topics)

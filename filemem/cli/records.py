@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from filemem.cli import Commands, Project, as_json, emit, many, pass_project
+from filemem.errors import BadInput
 
 Command = Callable[..., Any]
 
@@ -28,10 +29,35 @@ def _common(command: Command) -> Command:
 def _save(project: Project, kind: str, json_wanted: bool, fields: dict[str, Any]) -> None:
     from filemem.cli import show
     from filemem.dialects import native_calls
+    from filemem.memory import writing
 
     given = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, (), False)}
+    if lacking := writing.missing(kind, given):
+        told = ", ".join(f"--{name.replace('_', '-')}" for name in lacking)
+        raise BadInput(f"missing: {told}", f"filemem save {kind} --help tells what it takes", field=lacking[0])
     with project.memory() as memory:
+        for name in _PATHS & given.keys():
+            given[name] = [project.governed(path, memory.work_tree) for path in given[name]]
         emit(native_calls.save(memory, {"type": kind, **given}), json_wanted, show.saved)
+
+
+_PATHS = frozenset(("affects", "open_files", "files_read", "files_modified"))
+
+
+class Kind(click.Command):
+    """One type of record; an option of another type is told to be one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as click does."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            for other in save.commands.values():
+                if any(error.option_name in option.opts for option in other.params):
+                    told = f"filemem save {self.name} has no {error.option_name}; filemem save {other.name} has"
+                    hint = f"leave it out, or save twice: {self.name} and {other.name}"
+                    raise BadInput(told, hint, field=error.option_name.lstrip("-").replace("-", "_")) from None
+            raise
 
 
 @click.group(cls=Commands)
@@ -44,7 +70,7 @@ def save() -> None:
     """
 
 
-@save.command()
+@save.command(cls=Kind)
 @click.option("--topic", help="What it is about; a second decision on a topic supersedes the first.  [required]")
 @click.option("--decision", help="What was decided, in one sentence if it can be.  [required]")
 @click.option("--reasoning", help="Why.  [required]")
@@ -72,7 +98,7 @@ def decision(project: Project, /, as_json: bool, **fields: Any) -> None:
     _save(project, "decision", as_json, fields)
 
 
-@save.command()
+@save.command(cls=Kind)
 @click.option("--summary", help="Where the work stands: done, and not done.  [required]")
 @click.option("--next-steps", help="What to do next.")
 @many("--open-files", "--open-file", "open_files", help="A file in hand.")
@@ -90,7 +116,7 @@ def checkpoint(project: Project, /, as_json: bool, **fields: Any) -> None:
     _save(project, "checkpoint", as_json, fields)
 
 
-@save.command()
+@save.command(cls=Kind)
 @click.option("--title", help="One line (default: the first line of the text).")
 @click.option("--text", help="What was observed.  [required]")
 @click.option("--kind", help="discovery (default), bugfix, feature, refactor, change, decision, memory or context.")
@@ -118,7 +144,7 @@ def observation(project: Project, /, as_json: bool, project_name: str | None, **
 @as_json
 @pass_project
 def get(project: Project, /, as_json: bool, ids: tuple[str, ...]) -> None:
-    """Show whole records by id, short id or path.
+    """Show whole records by id, short id, path, title, number or file name.
 
     \b
     Example:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +24,8 @@ What this project decided, and why: one Markdown file per decision, checkpoint o
 by coding agents through filemem. Read them in any editor, change them like any other
 file, review them in pull requests. No tool is needed to read them, and nothing else holds the truth.
 
-- `decisions/<topic>/`: the decisions on a topic; a newer one names the older in `supersedes`
+- `decisions/<topic>/`: the decisions on a topic; a newer one names the older in `supersedes`. Write `topic: ...` in the
+  header of one that you add by hand: that is what joins it to the others, not the folder
 - `checkpoints/<year>/<month>/`: where the work stood at the end of a session
 - `observations/<year>/<month>/<day>/`: things learned on the way
 
@@ -83,12 +87,29 @@ def run(folder: Path, store: str | None, *, dry_run: bool) -> dict[str, Any]:
         "success": True,
         "dry_run": dry_run,
         "folder": str(work_tree),
+        **({"warning": warning} if (warning := _unreachable()) else {}),
         "steps": [
             {"path": step.path, "action": step.action, "note": step.note, "content": step.content}
             for step in steps
             if step.action != "skip"
         ],
     }
+
+
+def _unreachable() -> str:
+    """Why an agent that is started elsewhere would not find the command, or "".
+
+    The file that names the command is shared by all who clone the project, so it cannot name a place on one machine.
+    """
+    own = Path(sys.prefix) if sys.prefix != sys.base_prefix else None
+    folders = [one for one in os.environ.get("PATH", "").split(os.pathsep) if one]
+    outside = [one for one in folders if own is None or not Path(one).resolve().is_relative_to(own.resolve())]
+    if shutil.which("filemem", path=os.pathsep.join(outside)):
+        return ""
+    where = f" outside {own}" if own else ""
+    return (
+        f"no command filemem on the PATH{where}: an agent finds it after `pipx install` or `uv tool install` of filemem"
+    )
 
 
 def _readme(work_tree: Path, store: str) -> Step:

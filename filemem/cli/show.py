@@ -25,8 +25,9 @@ def plain(value: Any) -> Any:
 
 
 def message(answer: Answer) -> str:
-    """One sentence."""
-    return _lines([answer["message"], _hint("because", answer.get("pending"))])
+    """One sentence, and the commit that it led to."""
+    commit = f"  commit {answer['commit'][:10]}" if answer.get("commit") else ""
+    return _lines([answer["message"] + commit, _hint("because", answer.get("pending"))])
 
 
 def saved(answer: Answer) -> str:
@@ -61,7 +62,10 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     parts = " · ".join(label for label in labels if label)
     title = click.style(hit["title"], bold=not dead, dim=dead)
     rows = [f"{number:2}. {title}  {click.style(parts, dim=True)}" + (f"  {_word(outcome)}" if outcome else "")]
-    rows += [f"    {row}" for row in _wrapped(hit.get("snippet") or _prose(hit.get("text", "")), 3)]
+    found = hit.get("snippet", "")
+    if hit.get("already_rejected"):  # said below
+        found = found.partition("Rejected: ")[0]
+    rows += [f"    {row}" for row in _wrapped(found or _prose(hit.get("text", "")), 3)]
     rows += [f"    {_outcome(entry)}" for entry in hit.get("reasons", ())]
     rows += [f"    already rejected: {one}" for one in hit.get("already_rejected", ())]
     if dead:
@@ -70,7 +74,7 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     rows += [f"    chain: {hit['chain']}"] if hit.get("chain") else []
     edges = hit.get("related", ())
     rows += [f"    {edge['kind']}: {_title(edge, shown)}" for edge in edges]
-    score = f"  score {hit['score']:.2f}" if hit["score"] else ""
+    score = f"  score {hit['score']:.2f}" if hit.get("score") else ""
     rows.append(click.style(f"    {_short(hit['id'])}  {_by(hit)}  {hit['path']}{score}", dim=True))
     return "\n".join(rows)
 
@@ -114,6 +118,7 @@ def _record(hit: Answer, shown: Mapping[str, Answer]) -> str:
         "superseded_by",
         "successors",
         "highlight",
+        "holds",
         "note",
         "metadata",
     }
@@ -139,6 +144,8 @@ def _edge(edge: Answer) -> str:
 
 def history(answer: Answer) -> str:
     """A chain, oldest first."""
+    from filemem.memory.meant import ending
+
     rows = [click.style(answer["topic"], bold=True)]
     for step in answer["chain"]:
         mark = click.style("●", fg="green") if step["id"] in answer["heads"] else "○"
@@ -152,18 +159,39 @@ def history(answer: Answer) -> str:
         rows.append(click.style("    " + "  ".join(filter(None, (who, commit, name))), dim=True))
         rows += [click.style(f"    {step['note']}", fg="yellow")] if step.get("note") else []
         rows += [f"    {row}" for row in _wrapped(_prose(step.get("reasoning", "")), 2)]
-        rows += [f"    {_outcome(entry)}" for entry in step.get("reasons", ())]
-        rows += [
-            f"    {edit['date'][:10]} {edit['author']} {edit['commit'][:10]}: {edit['subject']}"
-            for edit in step["revisions"]
-        ]
+        rows += [f"    rejected: {one}" for one in step.get("rejected", ())]
+        rows += [f"    {row}" for row in _came_of(step)]
     if len(answer["heads"]) > 1:
         rows.append(
             click.style(
-                f"forked: {len(answer['heads'])} decisions hold at once; save one that supersedes them", fg="red"
+                f"forked: {len(answer['heads'])} decisions hold at once; {ending(answer['topic'], answer['heads'])}",
+                fg="red",
             )
         )
     return "\n".join(rows)
+
+
+def _came_of(step: Answer) -> list[str]:
+    """The outcomes of a decision and the edits of its file; the commit that brought an outcome stands behind it."""
+    scope = re.compile(r"(?:decision|checkpoint|observation)(?:\(.*?\))?: ")
+    edits = [(scope.sub("", edit["subject"], count=1), edit) for edit in step["revisions"]]
+    rows = []
+    for entry in step.get("reasons", ()):
+        log = f"{entry['outcome']}: {entry['reason']}" if entry["reason"] else entry["outcome"]
+        brought = next((edit for edit in edits if _same(edit[0], log)), None)
+        if brought:
+            edits.remove(brought)
+        by = f"  ({brought[1]['author']} {brought[1]['commit'][:10]})" if brought else ""
+        rows.append(_outcome(entry) + by)
+    told = [
+        edit for edit in edits if edit[0] != step["title"] and not edit[0].startswith("Merge ")
+    ]  # the rest says nothing
+    return rows + [f"{edit['date'][:10]} {edit['author']} {edit['commit'][:10]}: {said}" for said, edit in told]
+
+
+def _same(subject: str, log: str) -> bool:
+    """Whether a commit's subject says what an entry of the log says; a long one is cut."""
+    return log.startswith(subject.rstrip("….")) or subject.startswith(f"{log}, ")
 
 
 def topics(answer: Answer) -> str:
@@ -171,13 +199,17 @@ def topics(answer: Answer) -> str:
     rows = [_hint("degraded", answer.get("degraded"))]
     if not answer["topics"]:
         return _lines([*rows, "no such topics"])
+    told = False
     for topic in answer["topics"]:
+        if not topic["stated"] and not told:
+            rows.append(click.style("no topic stated:", dim=True))
+            told = True
         forked = click.style(f"  forked ({topic['heads']} heads)", fg="red") if topic["heads"] > 1 else ""
         count = _count(topic["decisions"], "decision")
         if topic["stated"]:
             name = f"{click.style(topic['topic'], bold=True)}  {topic['title'] or 'nothing holds'}  ({count})"
         else:
-            name = f"{click.style(topic['title'] or topic['topic'], bold=True)}  (no topic stated, {count})"
+            name = f"  {click.style(topic['title'] or topic['topic'], bold=True)}  ({count})"
         rows.append(f"{name}{forked}")
     return _lines(rows)
 
@@ -211,7 +243,7 @@ def plan(answer: Answer) -> str:
             rows += [click.style(f"    {row}", dim=True) for row in step["content"].splitlines()]
     if not answer["dry_run"] and any(step["action"] != "keep" for step in answer["steps"]):
         rows.append("nothing was staged or committed: look at the files, then commit them yourself")
-    return "\n".join(rows)
+    return _lines([*rows, _hint("warning", answer.get("warning"))])
 
 
 def status(answer: Answer) -> str:
@@ -226,7 +258,7 @@ def status(answer: Answer) -> str:
     waiting = answer["pending"]
     rows += [f"not committed yet: {op['kind']} of {op['path']}, {op['age']} ago: {op['reason']}" for op in waiting]
     rows += ["  what waits is committed by the first command, or by a server, once that is over"] if waiting else []
-    rows += [_hint("degraded", answer.get("degraded"))]
+    rows += [_hint("note", answer.get("note")), _hint("degraded", answer.get("degraded"))]
     return _lines(rows)
 
 

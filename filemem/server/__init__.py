@@ -18,6 +18,7 @@ from filemem.server.wire import Wire, claim_stdio
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
+    from filemem.server.door import Site
     from filemem.server.http import Access
 
 __all__ = ["serve_http", "serve_stdio"]
@@ -73,8 +74,9 @@ def serve_http(
     port: int = 3847,
     access: Access | None = None,
     on_crash: Callable[[str, BaseException], None] | None = None,
+    site: Site | None = None,
 ) -> None:
-    """Serve MCP over HTTP at /mcp, and GET /health, until the process is told to end.
+    """Serve MCP over HTTP at /mcp, GET /health, and what a site has besides, until the process is told to end.
 
     Args:
         offer: what is advertised and what can be called.
@@ -84,6 +86,7 @@ def serve_http(
         port: TCP port; 0 takes a free one.
         access: who else may connect; default: only programs of this machine.
         on_crash: as for `serve_stdio`.
+        site: what is served beside MCP.
 
     Raises:
         BadInput: host or port cannot be used, or lead off loopback without permission.
@@ -91,7 +94,8 @@ def serve_http(
     """
     from filemem.server import http
 
-    http.serve(offer, open_memory, version, http.Address(host, port, access or http.Access()), on_crash)
+    address = http.Address(host, port, access or http.Access())
+    http.serve(offer, open_memory, version, address, on_crash, site)
 
 
 def _listen(front: Front, wire: Wire, messages: Iterator[Message | Refusal]) -> Message | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from filemem.dialects import Dialect
 from filemem.dialects.calling import Reply, call
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 OpenMemory = Callable[[], "Memory"]
 OnCrash = Callable[[str, BaseException], None]
+Asked = TypeVar("Asked")
 
 
 def log_crash(tool: str, error: BaseException) -> None:
@@ -74,6 +75,15 @@ class Calls:
         error = FilememError("internal error, logged", "a defect of filemem: please report it; the server goes on")
         return self._answer(name, Reply(self._dialect.failure(error), is_error=True))
 
+    def ask(self, question: Callable[[Memory], Asked]) -> Future[Asked]:
+        """Run something else on the memory, in turn with the calls; failures, also to open it, are the future's."""
+        return self._thread.submit(lambda: question(self._opened()))
+
+    @property
+    def on_crash(self) -> OnCrash:
+        """Who is told of defects."""
+        return self._on_crash
+
     async def close(self, seconds: float) -> None:
         """Close the memory after the call now running, waiting no longer than `seconds`."""
         closing = self._thread.submit(self._close)
@@ -85,11 +95,15 @@ class Calls:
 
     def _run(self, name: str, arguments: Mapping[str, object]) -> Answer:
         try:
-            if self._memory is None:
-                self._memory = self._open_memory()
+            memory = self._opened()
         except FilememError as error:
             return self._answer(name, Reply(self._dialect.failure(error), is_error=True))
-        return self._answer(name, call(self._dialect, self._memory, name, arguments))
+        return self._answer(name, call(self._dialect, memory, name, arguments))
+
+    def _opened(self) -> Memory:
+        if self._memory is None:
+            self._memory = self._open_memory()
+        return self._memory
 
     def _answer(self, name: str, reply: Reply) -> Answer:
         if isinstance(reply.payload, str):

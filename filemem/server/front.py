@@ -75,9 +75,12 @@ class Front:
         if len(self.kept) >= _KEPT or "_meta" in params or not _is_plain_client(params):
             return None
         wanted = params["protocolVersion"]
+        capabilities: dict[str, object] = {"tools": {"listChanged": False}}
+        if self.offer.dialect.resources:
+            capabilities["resources"] = {"subscribe": False, "listChanged": False}
         result: dict[str, object] = {
             "protocolVersion": wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
-            "capabilities": {"tools": {"listChanged": False}},
+            "capabilities": capabilities,
             "serverInfo": {"name": NAME, "version": self.version},
         }
         if self.offer.dialect.instructions:

@@ -1,14 +1,9 @@
-"""MCP over HTTP: the SDK's application behind our own door, which guards every path alike.
-
-A browser page of any origin can reach a port of this machine, so exact Host and Origin decide, port included; the
-SDK's own check covers only its endpoint, and its `:*` pattern is a prefix match.
-"""
+"""MCP over HTTP, and what is served beside it: one application behind our own door, which guards every path alike."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import hmac
 import ipaddress
 import socket
 import sys
@@ -17,22 +12,21 @@ from dataclasses import dataclass
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from filemem.dialects import Advertised
 from filemem.errors import BadInput, Locked
 from filemem.server import sdk
 from filemem.server.calls import Calls, OnCrash, OpenMemory, log_crash
+from filemem.server.door import Door, Nothing, Site
 from filemem.server.jsonrpc import MAX_LINE
 
 HEAD_SECONDS = 10.0  # the head of a request must have arrived by then, counted from its start
-BODY_SECONDS = 20.0  # a request body must have arrived by then
 SHORTEST = 16  # characters of a token that guards an address other machines reach
-_METHODS = {"/mcp": ("POST",), "/health": ("GET", "HEAD")}  # no streams: every call has one answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +35,15 @@ class Access:
 
     Args:
         remote: whether an address off loopback may be listened on.
-        token: every request must carry it as a bearer token; required with `remote`.
+        token: requests must carry it, as bearer token or as `?token=`; required with `remote`.
         names: further names, without port, by which this machine may be called.
+        lenient: on loopback only what writes needs the token, and MCP does not.
     """
 
     remote: bool = False
     token: str = ""
     names: tuple[str, ...] = ()
+    lenient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +61,19 @@ class Address:
 
 
 def serve(
-    offer: Advertised, open_memory: OpenMemory, version: str, address: Address, on_crash: OnCrash | None = None
+    offer: Advertised,
+    open_memory: OpenMemory,
+    version: str,
+    address: Address,
+    on_crash: OnCrash | None = None,
+    site: Site | None = None,
 ) -> None:
     """Listen and serve until the process is told to end; see `filemem.server.serve_http`."""
     listening = listen(address)
     port = listening.getsockname()[1]
     calls = Calls(offer.dialect, open_memory, on_crash or log_crash)
     config = uvicorn.Config(
-        application(offer, calls, version, address, port),
+        application(offer, calls, version, address, port, site),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -86,6 +87,8 @@ def serve(
     )
     sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{port}/mcp\n")
     sys.stderr.flush()
+    if site is not None:
+        site.started(port)
     uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -117,12 +120,16 @@ class Prompt(H11Protocol):
             self._late = None
 
 
-def application(offer: Advertised, calls: Calls, version: str, address: Address, port: int) -> ASGIApp:
-    """Make the guarded application: /mcp and /health."""
+def application(
+    offer: Advertised, calls: Calls, version: str, address: Address, port: int, site: Site | None = None
+) -> ASGIApp:
+    """Make the guarded application: /mcp, /health, and what the site serves."""
 
     async def health(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok", "name": "filemem", "version": version})
 
+    site = site or Nothing()
+    access = address.access
     hosts = address.hosts(port)
     origins = frozenset(f"http://{host}" for host in hosts)
     inner: Starlette = sdk.build(offer, calls, version).streamable_http_app(
@@ -130,9 +137,10 @@ def application(offer: Advertised, calls: Calls, version: str, address: Address,
         stateless_http=True,
         max_request_body_size=MAX_LINE,
         transport_security=TransportSecuritySettings(allowed_hosts=sorted(hosts), allowed_origins=sorted(origins)),
-        custom_starlette_routes=[Route("/health", health)],
+        custom_starlette_routes=[Route("/health", health), *site.routes(calls.ask, calls.on_crash)],
     )
-    return Door(inner, hosts, origins, address.access.token)
+    strict = not (access.lenient and is_loopback(address.host))
+    return Door(inner, hosts, origins, access.token, site, strict=strict)
 
 
 def listen(address: Address) -> socket.socket:
@@ -175,116 +183,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-class Door:
-    """Lets through what is meant for us, comes from us, and is small and whole; says why to the rest."""
-
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], origins: frozenset[str], token: str) -> None:
-        self._app = app
-        self._hosts = hosts
-        self._origins = origins
-        self._token = token.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or pass it on."""
-        if scope["type"] == "lifespan":
-            return await self._app(scope, receive, send)
-        if scope["type"] != "http":
-            raise RuntimeError(f"{scope['type']} is not served")
-        headers = _Headers(scope)
-        refusal = self._caller(headers) or _request(scope, headers)
-        if refusal is not None:
-            return await refusal(scope, receive, send)
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await _body(receive)
-        except ClientDisconnect:
-            return None
-        except TimeoutError:
-            return await _no(408, "the request body did not arrive in time")(scope, receive, send)
-        if body is None:
-            return await _too_large()(scope, receive, send)
-        return await self._app(scope, _replay(body, receive), send)
-
-    def _caller(self, headers: _Headers) -> JSONResponse | None:
-        if headers.one("host") not in self._hosts:
-            return _no(421, "this Host is not served here")
-        if "origin" in headers and headers.one("origin") not in self._origins:
-            return _no(403, "pages of this Origin may not ask here")
-        if "sec-fetch-site" in headers and headers.one("sec-fetch-site") not in ("same-origin", "none"):
-            return _no(403, "other sites may not ask here")
-        if self._token and not self._knows_token(headers.one("authorization")):
-            return _no(401, "a bearer token is required", {"WWW-Authenticate": "Bearer"})
-        return None
-
-    def _knows_token(self, authorization: str) -> bool:
-        scheme, _, given = authorization.partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self._token)
-
-
-class _Headers:
-    """The headers of a request; one that is repeated counts as wrong, since readers differ in which they take."""
-
-    def __init__(self, scope: Scope) -> None:
-        self._values: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            self._values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._values
-
-    def one(self, name: str) -> str:
-        """The value, or "" where there is none or more than one."""
-        values = self._values.get(name, [])
-        return values[0] if len(values) == 1 else ""
-
-
-def _request(scope: Scope, headers: _Headers) -> JSONResponse | None:
-    allowed = _METHODS.get(scope["path"])
-    if allowed is None:
-        return _no(404, "nothing is served here; MCP is at /mcp")
-    if scope["method"] not in allowed:
-        return _no(405, f"use {allowed[0]}", {"Allow": ", ".join(allowed)})
-    if scope["method"] == "POST" and headers.one("content-type").split(";")[0].strip().lower() != "application/json":
-        return _no(415, "Content-Type must be application/json")
-    length = headers.one("content-length")
-    return _too_large() if length.isdecimal() and int(length[:20]) > MAX_LINE else None
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """Collect a request body; None if it is too large.
-
-    Raises:
-        ClientDisconnect: the rest will not come.
-    """
-    held = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise ClientDisconnect
-        held += message.get("body", b"")
-        if len(held) > MAX_LINE:
-            return None
-        if not message.get("more_body", False):
-            return bytes(held)
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return waiting.pop() if waiting else await receive()
-
-    return replay
-
-
-def _too_large() -> JSONResponse:
-    return _no(413, f"the request body is larger than {MAX_LINE} bytes")
-
-
-def _no(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": message}, status, headers={"X-Content-Type-Options": "nosniff", **(headers or {})})
 
 
 def _bracketed(host: str) -> str:

@@ -10,7 +10,7 @@ import json
 from typing import NamedTuple, NoReturn
 
 MAX_LINE = 4 * 1024 * 1024  # bytes; the limit that the SDK sets for HTTP bodies
-PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
+PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32602, -32603
 
 Message = dict[str, object]
 

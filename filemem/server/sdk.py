@@ -28,7 +28,7 @@ from mcp.shared.message import SessionMessage
 from filemem.dialects import Advertised
 from filemem.server.calls import Answer, Calls
 from filemem.server.front import NAME, tool_entry
-from filemem.server.jsonrpc import INVALID_PARAMS, Message, Refusal
+from filemem.server.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Message, Refusal
 from filemem.server.wire import Wire, encode
 
 GRACE = 1.0  # seconds that calls still running get to answer after the input ended
@@ -53,6 +53,29 @@ def build(offer: Advertised, calls: Calls, version: str) -> Server[Any]:
     async def on_call_tool(_: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         return _result(await calls.run(params.name, params.arguments or {}))
 
+    addresses = {resource.uri: resource for resource in offer.dialect.resources}
+    known = types.ListResourcesResult(
+        resources=[
+            types.Resource(uri=one.uri, name=one.name, description=one.description, mime_type=one.mime)
+            for one in addresses.values()
+        ]
+    )
+
+    async def on_list_resources(_: _Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        if params is not None and params.cursor is not None:
+            raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
+        return known
+
+    async def on_read_resource(_: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        one = addresses.get(str(params.uri))
+        if one is None:
+            raise MCPError(INVALID_PARAMS, f"no resource {params.uri}; resources/list shows what there is")
+        answer = await calls.run(one.tool, {})
+        if answer.is_error:
+            raise MCPError(INTERNAL_ERROR, answer.text)
+        content = types.TextResourceContents(uri=one.uri, mime_type=one.mime, text=answer.text)
+        return types.ReadResourceResult(contents=[content])
+
     @asynccontextmanager
     async def lifespan(_: Server[Any]) -> AsyncIterator[None]:
         try:
@@ -68,6 +91,8 @@ def build(offer: Advertised, calls: Calls, version: str) -> Server[Any]:
         lifespan=lifespan,
         on_list_tools=on_list_tools,
         on_call_tool=on_call_tool,
+        on_list_resources=on_list_resources if addresses else None,
+        on_read_resource=on_read_resource if addresses else None,
     )
 
 

@@ -18,7 +18,8 @@ import pytest
 from mcp import Client
 
 from filemem.errors import BadInput, Locked
-from filemem.server.http import Access, Address, Door, is_loopback, listen
+from filemem.server.door import Door
+from filemem.server.http import Access, Address, is_loopback, listen
 from tests.surface.server_tools import TOOLS, VERSION
 
 SCRIPT = str(Path(__file__).with_name("server_tools.py"))
@@ -222,7 +223,7 @@ def test_a_repeated_header_counts_as_wrong() -> None:
 
 
 def test_a_body_that_does_not_arrive_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("filemem.server.http.BODY_SECONDS", 0.05)
+    monkeypatch.setattr("filemem.server.door.BODY_SECONDS", 0.05)
     assert through(door(), GOOD, arrives=False) == 408
 
 

@@ -1,0 +1,247 @@
+"""The door of the HTTP application: who may ask, for what, and how large; every path is guarded alike.
+
+A browser page of any origin can reach a port of this machine, so exact Host and Origin decide, port included; the
+SDK's own check covers only its endpoint, and its `:*` pattern is a prefix match.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Protocol, TypeVar
+from urllib.parse import parse_qs
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from filemem.server.jsonrpc import MAX_LINE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from filemem.memory import Memory
+
+BODY_SECONDS = 20.0  # a request body must have arrived by then
+MCP = "/mcp"
+_JSON = "application/json"
+_OWN = {MCP: ("POST",), "/health": ("GET", "HEAD")}  # no streams: every call has one answer
+
+Answer = TypeVar("Answer")
+
+
+class Ask(Protocol):
+    """Runs a function on the memory, where tool calls run, one at a time."""
+
+    def __call__(self, question: Callable[[Memory], Answer], /) -> Future[Answer]:
+        """Ask; the future fails with what opening the memory or the function raises."""
+
+
+class Site(Protocol):
+    """What is served beside MCP, and by which rules; the command line hands one in."""
+
+    largest: int
+    """Bytes of a request body."""
+
+    def started(self, port: int) -> None:
+        """Hear of the port, once it is listened on."""
+
+    def methods(self, path: str) -> tuple[str, ...]:
+        """The methods that a path is served by; none where nothing is."""
+
+    def writes(self, method: str, path: str) -> bool:
+        """Whether a request changes or runs something, so that it needs the token in any case."""
+
+    def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
+        """Word a refusal as callers of this path expect it."""
+
+    def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:
+        """Hear of a request that was answered."""
+
+    def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> Sequence[Route]:
+        """What answers; the memory is reached through `ask`, defects are told to `on_crash`."""
+
+
+class Nothing:
+    """Serves nothing beside MCP."""
+
+    largest = MAX_LINE
+
+    def started(self, _port: int) -> None:
+        pass
+
+    def methods(self, _path: str) -> tuple[str, ...]:
+        return ()
+
+    def writes(self, _method: str, _path: str) -> bool:
+        return False
+
+    def words(self, _path: str, _status: int, message: str) -> Mapping[str, object]:
+        return {"error": message}
+
+    def seen(self, *_: object) -> None:
+        pass
+
+    def routes(self, *_: object) -> Sequence[Route]:
+        return ()
+
+
+class Door:
+    """Lets through what is meant for us, comes from us, and is small and whole; says why to the rest.
+
+    Args:
+        app: what answers.
+        hosts: the Host headers that are meant for us.
+        origins: pages of these may ask.
+        token: what a request must carry where `strict` or the site says so; "" where none is known.
+        site: what is served beside MCP.
+        strict: every request must carry the token, not only what writes.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: frozenset[str],
+        origins: frozenset[str],
+        token: str,
+        site: Site | None = None,
+        *,
+        strict: bool = True,
+    ) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._origins = origins
+        self._token = token.encode()
+        self._site: Site = site or Nothing()
+        self._strict = strict
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or pass it on."""
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served")
+        began, status = time.monotonic(), 0
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._serve(scope, receive, noting)
+        finally:
+            taken = round((time.monotonic() - began) * 1000)
+            self._site.seen(scope["method"], scope["path"], status, taken)
+        return None
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = _Headers(scope)
+        refusal = self._caller(scope, headers) or self._request(scope, headers)
+        if refusal is not None:
+            return await refusal(scope, receive, send)
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await _body(receive, self._largest(scope))
+        except ClientDisconnect:
+            return None
+        except TimeoutError:
+            return await self._no(scope, 408, "the request body did not arrive in time")(scope, receive, send)
+        if body is None:
+            return await self._too_large(scope)(scope, receive, send)
+        return await self._app(scope, _replay(body, receive), send)
+
+    def _caller(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
+        if headers.one("host") not in self._hosts:
+            return self._no(scope, 421, "this Host is not served here")
+        if "origin" in headers and headers.one("origin") not in self._origins:
+            return self._no(scope, 403, "pages of this Origin may not ask here")
+        if "sec-fetch-site" in headers and headers.one("sec-fetch-site") not in ("same-origin", "none"):
+            return self._no(scope, 403, "other sites may not ask here")
+        # Without a token nothing of a site can be written at all.
+        needed = (self._strict and self._token) or self._site.writes(scope["method"], scope["path"])
+        if needed and not self._knows_token(scope, headers):
+            return self._no(scope, 401, "a bearer token is required", {"WWW-Authenticate": "Bearer"})
+        return None
+
+    def _knows_token(self, scope: Scope, headers: _Headers) -> bool:
+        """Whether the token comes in the header or, where there is none, in the address: one at most."""
+        if "authorization" in headers:
+            scheme, _, given = headers.one("authorization").partition(" ")
+            return scheme.lower() == "bearer" and self._is_token(given.strip())
+        asked = scope.get("query_string", b"").decode("latin-1")
+        named = parse_qs(asked, encoding="latin-1").get("token", []) if "token=" in asked else []
+        return len(named) == 1 and self._is_token(named[0])
+
+    def _is_token(self, given: str) -> bool:
+        return bool(self._token) and hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+
+    def _request(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
+        allowed = _OWN.get(scope["path"]) or self._site.methods(scope["path"])
+        if not allowed:
+            return self._no(scope, 404, "nothing is served here; MCP is at /mcp")
+        if scope["method"] not in allowed:
+            return self._no(scope, 405, f"use {allowed[0]}", {"Allow": ", ".join(allowed)})
+        if scope["method"] == "POST" and headers.one("content-type").split(";")[0].strip().lower() != _JSON:
+            return self._no(scope, 415, f"Content-Type must be {_JSON}")
+        length = headers.one("content-length")
+        large = length.isdecimal() and int(length[:20]) > self._largest(scope)
+        return self._too_large(scope) if large else None
+
+    def _largest(self, scope: Scope) -> int:
+        return MAX_LINE if scope["path"] == MCP else self._site.largest
+
+    def _too_large(self, scope: Scope) -> JSONResponse:
+        return self._no(scope, 413, f"the request body is larger than {self._largest(scope)} bytes")
+
+    def _no(self, scope: Scope, status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+        words = self._site.words(scope["path"], status, message)
+        return JSONResponse(words, status, headers={"X-Content-Type-Options": "nosniff", **(headers or {})})
+
+
+class _Headers:
+    """The headers of a request; one that is repeated counts as wrong, since readers differ in which they take."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, value in scope["headers"]:
+            self._values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def one(self, name: str) -> str:
+        """The value, or "" where there is none or more than one."""
+        values = self._values.get(name, [])
+        return values[0] if len(values) == 1 else ""
+
+
+async def _body(receive: Receive, largest: int) -> bytes | None:
+    """Collect a request body; None if it is too large.
+
+    Raises:
+        ClientDisconnect: the rest will not come.
+    """
+    held = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        held += message.get("body", b"")
+        if len(held) > largest:
+            return None
+        if not message.get("more_body", False):
+            return bytes(held)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return replay

@@ -1,0 +1,146 @@
+"""One run of JavaScript, in a process of its own that is thrown away: started as a script, never imported.
+
+The engine has no files, no network, no `require` and no `process`; what it may ask for is a line to the parent, who
+decides. The limits here are the second wall: the first is that the parent ends this process when its time is over.
+
+It reads one line {"code", "functions"} and then a line for each answer; it writes {"call": [name, arguments]}, {"log":
+text} and, last, {"value": JSON text} or {"error": text}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from typing import Any
+
+HEAP, STACK = 64 << 20, 512 << 10  # bytes that a script may use
+SPACE = 512 << 20  # bytes of this process
+ANSWER = 1_000_000  # characters of the result
+LOGS, LINE = 200, 2_000  # lines of the log, and characters of each
+
+PRELUDE = """
+(names, host, say, settled) => {
+  const {stringify, parse} = JSON, promise = Promise, evaluate = eval;
+  const told = error => {
+    if (error === null) return "null was thrown, as the engine does when memory runs out";
+    try { return error instanceof Error ? `${error.name}: ${error.message}` : String(error); }
+    catch { return "an error that cannot be told"; }
+  };
+  const shown = value => {
+    if (typeof value === "string") return value;
+    try { return value instanceof Error ? told(value) : stringify(value) ?? String(value); }
+    catch { return told(value); }
+  };
+  const perform = (name, given) => {
+    const reply = parse(host(stringify([name, given])));
+    if (reply.error !== undefined) throw new Error(reply.error);
+    return reply.value;
+  };
+  for (const name of parse(names)) globalThis[name] = (...given) => perform(name, given);
+  const log = (...parts) => { say(parts.map(shown).join(" ")); };
+  globalThis.console = {log, info: log, warn: log, error: log, debug: log};
+  const failed = error => { settled("null", told(error)); };
+  const finished = value => { try { settled(stringify(value) ?? "null", ""); } catch (error) { failed(error); } };
+  return code => { try { promise.resolve(evaluate(code)).then(finished, failed); } catch (error) { failed(error); } };
+}
+"""
+
+
+def main() -> None:
+    """Run what the parent sends."""
+    sys.path.insert(0, sys.argv[1])  # where the engine is installed; nothing else of the parent's path
+    import quickjs  # noqa: PLC0415
+
+    limit_process(int(sys.argv[2]))
+    given = json.loads(sys.stdin.readline())
+    tell(run(quickjs, given["code"], given["functions"]))
+
+
+def limit_process(seconds: int) -> None:
+    """Give up what this process does not need; where the system knows no such limits, the parent's remain."""
+    try:
+        import resource  # noqa: PLC0415
+    except ImportError:
+        return
+    limits = {
+        resource.RLIMIT_CPU: seconds,
+        resource.RLIMIT_AS: SPACE,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_NOFILE: 3,
+        resource.RLIMIT_CORE: 0,
+    }
+    if hasattr(resource, "RLIMIT_NPROC"):
+        limits[resource.RLIMIT_NPROC] = 0
+    for limit, value in limits.items():
+        with contextlib.suppress(ValueError, OSError):  # lower already
+            resource.setrlimit(limit, (value, value))
+
+
+def run(engine: Any, code: str, functions: list[str]) -> dict[str, Any]:
+    """Run a script, and everything it leaves to be done; what it came to."""
+    context = _context(engine)
+    outcome: dict[str, Any] = {"error": "nothing came of it: a promise that nobody keeps"}
+    lines = 0
+
+    def host(request: str) -> str:  # an exception in here would end the engine, so there is none
+        tell({"call": json.loads(request)})
+        reply = sys.stdin.readline()
+        if not reply:
+            os._exit(1)
+        return reply
+
+    def say(text: str) -> None:
+        nonlocal lines
+        lines += 1
+        if lines <= LOGS:
+            tell({"log": text[:LINE]})
+
+    def settled(value: str, error: str) -> None:
+        nonlocal outcome
+        if len(value) > ANSWER:
+            error = f"the result is larger than {ANSWER} characters"
+        outcome = {"error": error} if error else {"value": value}
+
+    try:
+        prepare = context.eval(PRELUDE)
+        for name, function in (("__host", host), ("__say", say), ("__settled", settled)):
+            context.add_callable(name, function)
+        execute = prepare(json.dumps(functions), *(context.get(name) for name in ("__host", "__say", "__settled")))
+        for name in ("__host", "__say", "__settled"):
+            context.eval(f"delete globalThis.{name}")
+        # The documents show two styles: a function's body with await and return, and a script whose last
+        # expression is the value.
+        execute(code if _is_script(engine, code) else f"(async () => {{{code}\n}})()")
+        while context.execute_pending_job():
+            pass
+    except Exception as error:  # noqa: BLE001  whatever the engine raises is the script's
+        outcome = {"error": str(error).split("\n", 1)[0] or type(error).__name__}
+    return {**outcome, "memory": context.memory()["memory_used_size"]}
+
+
+def tell(value: dict[str, Any]) -> None:
+    """Write a line to the parent."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def _context(engine: Any) -> Any:
+    context = engine.Context()
+    context.set_memory_limit(HEAP)
+    context.set_max_stack_size(STACK)
+    return context
+
+
+def _is_script(engine: Any, code: str) -> bool:
+    """Whether it can be read as a script; read only, since what comes before it throws."""
+    try:
+        _context(engine).eval(f"throw 0;\n{code}")
+    except Exception as error:  # noqa: BLE001
+        return not str(error).startswith("SyntaxError")
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Running a caller's JavaScript: starts a throw-away process, answers what it asks for by reading, ends it in time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filemem.dialects import profile
+from filemem.dialects.calling import call
+from filemem.errors import BadInput, FilememError
+from filemem.web import opening
+from filemem.web.entry import Answer, Arguments, Ask, Context, Refused
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+DEFAULT, MOST = 30_000, 60_000  # milliseconds
+CODE = 65_536  # characters
+CALLS = 100  # functions of ours that one run may call
+READ = 200_000  # bytes of a file that Read returns
+LINE = 8_000_000  # bytes of one line of the child: the longest result, every character escaped
+OUTPUT = 16_000_000  # bytes of all its lines
+CHILD = Path(__file__).with_name("child.py")
+
+
+def _first(name: str) -> Callable[..., Arguments]:
+    """Arguments of a call whose first one may be given without its name: `search("caching", {limit: 3})`."""
+
+    def arguments(*given: Any) -> Arguments:
+        if given and isinstance(given[0], Mapping):
+            return given[0]
+        more = given[1] if len(given) > 1 and isinstance(given[1], Mapping) else {}
+        return {name: given[0], **more} if given and given[0] is not None else dict(more)
+
+    return arguments
+
+
+_FUNCTIONS: Mapping[str, tuple[str, Callable[..., Arguments]]] = {
+    "Read": ("", _first("path")),
+    "search": ("search", _first("query")),
+    "get": ("get", _first("id")),
+    "timeline": ("timeline", _first("anchor")),
+    "history": ("timeline", _first("topic")),
+    "load_checkpoint": ("load_checkpoint", _first("branch")),
+    "mama_search": ("search", _first("query")),
+    "mama_load_checkpoint": ("load_checkpoint", _first("branch")),
+}
+"""What a script may call: our tool behind it, and how its arguments are read. Only what reads stands here."""
+
+
+@dataclass
+class _Run:
+    """What has come of a run so far."""
+
+    logs: list[str] = field(default_factory=list)
+    calls: int = 0
+    memory: int = 0
+    value: Any = None
+    error: str = ""
+
+
+async def act(context: Context, arguments: Arguments) -> Answer:
+    """Run code; whatever becomes of it is an answer, not a failure of this route."""
+    engine = find_spec("quickjs")
+    if engine is None or engine.origin is None:
+        raise Refused(503, "NOT_INSTALLED", "No JavaScript engine is installed", "pip install 'filemem[code]'")
+    allowed = min(arguments.get("timeout", DEFAULT), MOST) / 1000
+    origin = Path(engine.origin)
+    installed = origin.parent.parent if origin.name == "__init__.py" else origin.parent
+    run = _Run()
+    async with context.running:
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(allowed):
+                await _execute(run, context.ask, str(installed), arguments["code"], allowed)
+        except TimeoutError:
+            run.error = f"ended after {allowed * 1000:g} ms"
+        duration = round((time.perf_counter() - began) * 1000)
+    return {
+        "success": not run.error,
+        "result": run.value,
+        "duration": duration,
+        "value": run.value,
+        "logs": run.logs,
+        "metrics": {"durationMs": duration, "hostCallCount": run.calls, "memoryUsedBytes": run.memory},
+        **({"error": run.error} if run.error else {}),
+    }
+
+
+async def _execute(run: _Run, ask: Ask, installed: str, code: str, allowed: float) -> None:
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", str(CHILD), installed, str(int(allowed) + 1)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={},
+        cwd=Path(sys.executable).anchor,
+        limit=LINE,
+    )
+    assert child.stdin is not None and child.stdout is not None  # noqa: S101, PT018
+    try:
+        await _send(child.stdin, {"code": code, "functions": list(_FUNCTIONS)})
+        await _talk(run, ask, child.stdin, child.stdout)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
+        await asyncio.shield(child.wait())
+
+
+async def _talk(run: _Run, ask: Ask, into: asyncio.StreamWriter, out: asyncio.StreamReader) -> None:
+    """Answer the child until it is done, or asks for too much."""
+    size = 0
+    while True:
+        try:
+            line = await out.readline()
+        except ValueError:  # longer than LINE
+            line, size = b" ", OUTPUT + 1
+        size += len(line)
+        if size > OUTPUT:
+            run.error = "ended: too much output"
+            return
+        if not line:
+            run.error = "ended: it used more memory or time than a run may"
+            return
+        told = json.loads(line)
+        if "log" in told:
+            run.logs.append(told["log"])
+        elif "call" in told:
+            run.calls += 1
+            if run.calls > CALLS:
+                run.error = f"ended: more than {CALLS} calls"
+                return
+            await _send(into, await _perform(ask, *told["call"]))
+        else:
+            run.memory = told.get("memory", 0)
+            run.error = told.get("error", "")
+            run.value = None if run.error else json.loads(told["value"])
+            return
+
+
+async def _send(into: asyncio.StreamWriter, value: object) -> None:
+    into.write(json.dumps(value).encode() + b"\n")
+    with contextlib.suppress(ConnectionError):  # it is over already: its last line says how
+        await into.drain()
+
+
+async def _perform(ask: Ask, name: str, given: list[Any]) -> Mapping[str, object]:
+    """Do what a function of the script is for; a failure becomes an Error in the script."""
+    if name not in _FUNCTIONS:
+        return {"error": f"no function {name}"}
+    tool, arguments = _FUNCTIONS[name]
+    try:
+        return await asyncio.wrap_future(ask(lambda memory: _answer(memory, tool, arguments(*given))))
+    except FilememError as error:
+        return {"error": error.message}
+
+
+def _answer(memory: Memory, tool: str, arguments: Arguments) -> Mapping[str, object]:
+    if not tool:
+        path = arguments.get("path", arguments.get("file_path", ""))
+        if not isinstance(path, str):
+            raise BadInput("path must be text", field="path")
+        where, data = opening.read(memory, path, READ)
+        return {"value": {"content": data.decode("utf-8", "replace"), "path": where}}
+    reply = call(profile("native").dialect, memory, tool, arguments)
+    if not reply.is_error:
+        return {"value": reply.payload}
+    assert isinstance(reply.payload, Mapping)  # noqa: S101
+    told: Any = reply.payload["error"]
+    return {"error": told["message"]}

@@ -1,0 +1,115 @@
+"""The graph of decisions: nodes, stated edges, and edges by likeness."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from filemem.dialects.mama_calls import shown
+from filemem.dialects.reading import find, similarity
+from filemem.errors import NotFound
+from filemem.record import DECISION, topic_key
+from filemem.web.entry import Answer, Arguments, Refused
+from filemem.web.mama import MILLISECONDS, every_decision
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+    from filemem.query import Hit
+
+MOST = 5_000  # nodes of one answer; `meta.truncated` says where there are more
+NEWEST, NEIGHBOURS, ALIKE = 50, 3, 0.7  # likeness: of how many decisions, to how many each, from which value on
+SIMILAR, LIKE = 5, 0.5  # what /graph/similar shows: how many, from which value on
+_WORDS = 2_000  # characters of a decision that its likeness to others is judged by
+
+
+def graph(memory: Memory, arguments: Arguments) -> Answer:
+    """Draw the decisions, or those of a topic with their neighbours' edges."""
+    began = time.perf_counter()
+    hits = every_decision(memory, MOST + 1)
+    more, hits = len(hits) > MOST, hits[:MOST]
+    edges = _edges(hits)
+    if topic := arguments.get("topic"):
+        hits = [hit for hit in hits if topic_key(hit.record.topic) == topic_key(topic)]
+        kept = {hit.id for hit in hits}
+        edges = [edge for edge in edges if edge["from"] in kept or edge["to"] in kept]
+    alike = _alike(memory, hits) if arguments.get("cluster") else []
+    return {
+        "nodes": [shown(hit, MILLISECONDS) for hit in hits],
+        "edges": edges,
+        "similarityEdges": alike,
+        "meta": {
+            "total_nodes": len(hits),
+            "total_edges": len(edges),
+            "topics": sorted({hit.record.topic for hit in hits if hit.record.topic}),
+            "similarity_edges": len(alike),
+            **({"truncated": True} if more else {}),
+        },
+        "latency": round((time.perf_counter() - began) * 1000),
+    }
+
+
+def similar(memory: Memory, arguments: Arguments) -> Answer:
+    """Find the decisions that are like a given one."""
+    try:
+        hit = find(memory, arguments["id"], "id")
+    except NotFound:
+        hit = None
+    if hit is None or hit.record.type != DECISION:
+        raise Refused(404, "NOT_FOUND", f"Decision not found: {arguments['id']}", "GET /api/mama/search shows ids")
+    near = _near(memory, hit, SIMILAR, LIKE)
+    return {
+        "id": hit.id,
+        "similar": [
+            {
+                "id": other.id,
+                "topic": other.record.topic,
+                "decision": other.record.decision,
+                "outcome": other.record.outcome,
+                "similarity": likeness,
+            }
+            for other, likeness in near
+        ],
+        "count": len(near),
+    }
+
+
+def _edges(hits: Sequence[Hit]) -> list[Answer]:
+    """Supersession as it holds, stated or implied; the other edges as they are stated."""
+    known = {hit.id for hit in hits}
+    found: dict[tuple[str, str, str], str] = {}
+    for hit in hits:
+        for successor in hit.superseded_by:
+            found[successor, hit.id, "supersedes"] = "the newer decision on the topic"
+        for edge in hit.record.edges:
+            if edge.target in known:
+                found[hit.id, edge.target, edge.kind] = edge.reason
+    return [
+        {"from": start, "to": end, "relationship": kind, "reason": reason}
+        for (start, end, kind), reason in found.items()
+    ]
+
+
+def _alike(memory: Memory, hits: Iterable[Hit]) -> list[Answer]:
+    newest = list(hits)[:NEWEST]
+    known = {hit.id for hit in newest}
+    found: dict[frozenset[str], Answer] = {}
+    for hit in newest:
+        for other, likeness in _near(memory, hit, NEIGHBOURS, ALIKE):
+            if other.id in known:
+                pair = frozenset((hit.id, other.id))
+                edge = {"from": hit.id, "to": other.id, "relationship": "similar", "similarity": likeness}
+                found.setdefault(pair, edge)
+    return list(found.values())
+
+
+def _near(memory: Memory, hit: Hit, count: int, least: float) -> list[tuple[Hit, float]]:
+    """Decisions near to one, by meaning alone: the likest first."""
+    # The words go in as words: what looks like a restriction or an exclusion in a text is none.
+    words = "".join(char if char.isalnum() else " " for char in f"{hit.record.topic} {hit.record.decision}"[:_WORDS])
+    found = memory.search(words, type=DECISION, mode="vector", recency=False, limit=4 * count + 1)
+    rated: Mapping[str, tuple[Hit, float]] = {
+        other.id: (other, similarity(other)) for other in found.hits if other.id != hit.id and not other.brought_in
+    }
+    near = sorted(rated.values(), key=lambda pair: (-pair[1], pair[0].id))
+    return [pair for pair in near if pair[1] >= least][:count]

@@ -1,0 +1,137 @@
+"""MAMA's routes: functions (memory, arguments) -> answer. Times are epoch milliseconds, as its page shows."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from filemem.dialects.mama_calls import checkpoint, decide, shown
+from filemem.dialects.reading import Reader, asides, everything
+from filemem.dialects.reading import search as find
+from filemem.memory.writing import outcome_word
+from filemem.record import CHECKPOINT, DECISION, format_time, number
+from filemem.web.entry import Answer, Arguments, Refused, Result, Told
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+    from filemem.memory.values import Saved
+    from filemem.query import Hit
+
+MILLISECONDS = 1
+LIMIT, MOST = 10, 20
+CONFIDENCE = 0.8  # of a decision that is saved over HTTP; over MCP it is 0.5
+_PAGE = 1_000  # hits asked for at once
+_COLUMNS = ("id", "topic", "decision", "reasoning", "outcome", "confidence", "status", "created_at")
+
+
+def checkpoint_save(memory: Memory, arguments: Arguments) -> Answer:
+    """Save a checkpoint; its number is made from its id."""
+    saved = memory.save(type=CHECKPOINT, **_only(arguments, "summary", "next_steps", "open_files"))
+    return {
+        "success": True,
+        "id": number(saved.id),
+        "message": "Checkpoint saved successfully" + _waits(saved),
+        "record": saved.id,
+    }
+
+
+def checkpoint_load(memory: Memory, _: Arguments) -> Answer:
+    """Return the latest checkpoint."""
+    found = memory.latest_checkpoint()
+    if found is None:
+        raise Refused(404, "NO_CHECKPOINT", "No checkpoint found")
+    hit, note = found
+    return {"success": True, "checkpoint": checkpoint(hit, MILLISECONDS), **({"note": note} if note else {})}
+
+
+def search(memory: Memory, arguments: Arguments) -> Answer:
+    """Find decisions by words and meaning."""
+    query, limit = arguments["q"], min(arguments.get("limit", LIMIT), MOST)
+    reader = Reader.of(memory)
+    found = find(memory, query, lambda hit: reader.may_see(hit.record), limit, type=DECISION)
+    results = [shown(hit, MILLISECONDS) for hit in found]
+    return {"query": query, "results": results, "count": len(results), **asides(found)}
+
+
+def save(memory: Memory, arguments: Arguments) -> Answer:
+    """Save a decision; the same topic supersedes."""
+    given = _only(arguments, "topic", "decision", "reasoning", "confidence")
+    saved, note = decide(memory, {"confidence": CONFIDENCE, **given})
+    return {"success": True, "id": saved.id, "message": f"Decision saved successfully{note}{_waits(saved)}"}
+
+
+def update(memory: Memory, arguments: Arguments) -> Answer:
+    """Record what came of a decision."""
+    outcome = outcome_word(arguments["outcome"])
+    saved = memory.update(arguments["id"], outcome=outcome, reason=arguments.get("reason") or None)
+    waits = _waits(saved)
+    return {
+        "success": True,
+        "id": saved.id,
+        "outcome": outcome.upper(),
+        **({"message": waits.removeprefix("; ")} if waits else {}),
+    }
+
+
+def export(memory: Memory, arguments: Arguments) -> Result:
+    """Hand out every decision: as JSON, as a table, or as one text to read."""
+    hits = every_decision(memory)
+    at = format_time(memory.now())
+    shape = arguments.get("format", "json")
+    decisions = [shown(hit, MILLISECONDS) for hit in hits] if shape != "markdown" else []
+    if shape == "json":
+        return {"decisions": decisions, "count": len(decisions), "exported_at": at}
+    name = "decisions." + {"markdown": "md", "csv": "csv"}[shape]
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    if shape == "csv":
+        return Told(_table(decisions), media="text/csv; charset=utf-8", headers=headers)
+    text = f"# Decisions, exported {at}\n\n" + "\n".join(_text(hit) for hit in hits)
+    return Told(text, media="text/markdown; charset=utf-8", headers=headers)
+
+
+def every_decision(memory: Memory, most: int = 1_000_000) -> list[Hit]:
+    """Decisions, the newest first.
+
+    Args:
+        memory: the memory.
+        most: how many.
+    """
+    found: dict[str, Hit] = {}
+    at = 0
+    while len(found) < most:
+        hits = memory.search("", type=DECISION, limit=min(_PAGE, most), offset=at).hits
+        found |= {hit.id: hit for hit in hits}
+        at += _PAGE
+        if len(hits) < _PAGE:
+            break
+    return list(found.values())[:most]
+
+
+def _table(decisions: list[Answer]) -> str:
+    into = io.StringIO()
+    writer = csv.writer(into)
+    writer.writerow(_COLUMNS)
+    writer.writerows([_cell(decision.get(name)) for name in _COLUMNS] for decision in decisions)
+    return into.getvalue()
+
+
+def _cell(value: object) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    text = "" if value is None else str(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _text(hit: Hit) -> str:
+    told = f"created {format_time(hit.created)}, outcome {hit.record.outcome}, id {hit.id}"
+    return f"## {hit.record.topic or hit.title}\n\n{told}\n\n{everything(hit.record)}\n"
+
+
+def _only(arguments: Arguments, *names: str) -> dict[str, Any]:
+    return {name: arguments[name] for name in names if arguments.get(name) not in (None, "", [])}
+
+
+def _waits(saved: Saved) -> str:
+    """What else a caller must know of a write: why it is not committed, or not found yet."""
+    told = f"; not committed yet: {saved.pending}" if saved.pending and not saved.commit else ""
+    return told + (f"; {saved.degraded}" if saved.degraded else "")

@@ -1,0 +1,160 @@
+"""The site: the table of routes as Starlette serves it. The one place where failures become statuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, compile_path
+
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
+from filemem.web.entry import Ask, Context, Entry, Failure, Refused, Slack, Told, checked, lacks, plain
+from filemem.web.reading import TOKEN, from_body, from_query
+from filemem.web.routes import FAMILIAR, ROUTES, meant
+
+if TYPE_CHECKING:
+    from filemem.web.log import Log
+
+MIB = 1024 * 1024
+SANDBOXES = 2  # at once
+_STATUS: Mapping[type[FilememError], tuple[int, str]] = {
+    BadInput: (400, "INVALID_REQUEST"),
+    NotFound: (404, "NOT_FOUND"),
+    Conflict: (409, "CONFLICT"),
+    Locked: (503, "LOCKED"),
+    BrokenStore: (500, ""),  # "": the route's own code
+}
+_REFUSALS = {
+    401: "UNAUTHORIZED",
+    403: "FORBIDDEN",
+    404: "NOT_FOUND",
+    405: "METHOD_NOT_ALLOWED",
+    408: "TIMEOUT",
+    413: "TOO_LARGE",
+    415: "UNSUPPORTED_MEDIA_TYPE",
+    421: "WRONG_HOST",
+}
+_ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+
+
+class Site:
+    """What is served beside MCP.
+
+    Args:
+        log: of this server, or None for none.
+        slack: how Slack is reached.
+        on_start: told the port, once it is listened on.
+    """
+
+    largest = MIB
+
+    def __init__(
+        self, log: Log | None = None, slack: Slack | None = None, on_start: Callable[[int], None] | None = None
+    ) -> None:
+        self._log, self._slack, self._on_start = log, slack or Slack(), on_start
+        self._table = [(compile_path(path)[0], path, entry) for entry in ROUTES for path in entry.paths]
+
+    def started(self, port: int) -> None:
+        """Tell that the port is listened on."""
+        self._note(f"started on port {port}")
+        if self._on_start is not None:
+            self._on_start(port)
+
+    def methods(self, path: str) -> tuple[str, ...]:
+        """The methods that a path is served by; none where nothing is."""
+        found = {entry.method for entry in self._at(path)}
+        return (*sorted(found), *(("HEAD",) if "GET" in found else ()))
+
+    def writes(self, method: str, path: str) -> bool:
+        """Whether a request changes or runs something."""
+        return any(entry.writes and entry.method == method for entry in self._at(path))
+
+    def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
+        """Word a refusal as callers of this path expect it."""
+        style = next((entry.style for entry in self._at(path)), plain)
+        return style(Failure(status, message, code=_REFUSALS.get(status, "REFUSED")))
+
+    def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:
+        """Note a request by its route; what was asked for stays out of the log."""
+        known = [known for pattern, known, _ in self._table if pattern.match(path)]
+        shown = known[0] if known else path if path in ("/mcp", "/health") else "(no route)"
+        self._note(f"{method if method in _METHODS else '?'} {shown} {status} {milliseconds} ms")
+
+    def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> list[Route]:
+        """The table as Starlette takes it."""
+        context = Context(ask, self._log, self._slack, asyncio.Semaphore(SANDBOXES))
+
+        def told(where: str, error: BaseException) -> None:
+            self._note(f"defect in {where}: {type(error).__name__}")
+            on_crash(where, error)
+
+        return [
+            Route(path, _endpoint(entry, context, told), methods=[entry.method])
+            for entry in ROUTES
+            for path in entry.paths
+        ]
+
+    def _at(self, path: str) -> list[Entry]:
+        return [entry for pattern, _, entry in self._table if pattern.match(path)]
+
+    def _note(self, line: str) -> None:
+        if self._log is not None:
+            self._log.add(line)
+
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+def _endpoint(entry: Entry, context: Context, on_crash: Callable[[str, BaseException], None]) -> Any:
+    async def answer(request: Request) -> Response:
+        given: dict[str, object] = {}
+        row = entry
+        try:
+            if entry.method == "POST":
+                given = from_body(await request.body())
+            else:
+                given = from_query(entry.schema, request.query_params.multi_items(), request.path_params)
+            given = {FAMILIAR.get(entry.path, {}).get(name, name): value for name, value in given.items()}
+            row = meant(entry, given)
+            arguments = dict(checked(row, given))
+            if entry.path == "/viewer" and request.query_params.get(TOKEN):
+                arguments[TOKEN] = request.query_params[TOKEN]  # the page's own links go on with it
+            result = await row.work(context, arguments)
+        except FilememError as error:
+            return _failed(row, given, error)
+        except Exception as error:  # noqa: BLE001  a defect becomes a report, and the server goes on
+            on_crash(f"{row.method} {row.path}", error)
+            return _failed(row, given, FilememError("internal error, logged", "a defect of filemem: please report it"))
+        return _response(result if isinstance(result, Told) else Told(result))
+
+    return answer
+
+
+def _failed(entry: Entry, given: Mapping[str, Any], error: FilememError) -> Response:
+    if isinstance(error, Refused):
+        failure = Failure(error.status, error.message, error.hint, error.code)
+    else:
+        status, code = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), (500, ""))
+        field = error.field if isinstance(error, BadInput) else ""
+        message = error.message if field in error.message else f"{field}: {error.message}"
+        if field in ("title", "text") and entry.path == "/api/save":
+            message = f"{field} is required and must be a string"  # mem-claude's words, for both faults
+        elif isinstance(error, BadInput) and lacks(entry, given, error):
+            code, required = entry.lacking, entry.schema["required"]
+            message = f"Missing required field{'s' if len(required) > 1 else ''}: {', '.join(required)}"
+        failure = Failure(status, message, error.hint, code or entry.failed, field)
+    return _response(Told(entry.style(failure), failure.status))
+
+
+def _response(told: Told) -> Response:
+    body = told.body
+    if told.media == "application/json":
+        body = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    elif isinstance(body, str):
+        body = body.encode("utf-8", "replace")
+    assert isinstance(body, bytes)  # noqa: S101
+    return Response(body, told.status, {**_ALWAYS, **told.headers}, told.media)

@@ -1,0 +1,73 @@
+"""Sending a message or a file to a Slack channel, where the user has configured a bot. The one owner of slack_sdk."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from filemem import secrets
+from filemem.errors import BadInput
+from filemem.web import opening
+from filemem.web.entry import Answer, Arguments, Context, Refused, Slack
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+SECONDS = 20  # for each request to Slack
+LARGEST = 10 << 20  # bytes of a file
+TEXT = 40_000  # characters that Slack takes
+
+File = tuple[str, bytes]
+
+
+async def send(context: Context, arguments: Arguments) -> Answer:
+    """Send what is asked for."""
+    channel, message = arguments["channel_id"].strip(), arguments.get("message", "")
+    named = arguments.get("file_path", "")
+    if not message.strip() and not named:
+        raise Refused(400, "MISSING_FIELDS", "Missing required field: message or file_path")
+    if not context.slack.token:
+        raise Refused(503, "NOT_CONFIGURED", "Slack is not configured", "set SLACK_BOT_TOKEN, the token of a Slack bot")
+    _refuse_secret("message", message)
+    file: File | None = None
+    if named:
+        file = await asyncio.wrap_future(context.ask(lambda memory: _file(memory, named)))
+    await asyncio.to_thread(_deliver, context.slack, channel, message, file)
+    return {"success": True, "message": f"Message sent to Slack channel {channel}"}
+
+
+def _file(memory: Memory, named: str) -> File:
+    path, data = opening.read(memory, named, LARGEST)
+    _refuse_secret("file_path", data.decode("utf-8", "replace"))
+    return path.rpartition("/")[2], data
+
+
+def _refuse_secret(field: str, text: str) -> None:
+    """Refuse what looks like a secret: a channel has many readers, and a log of its own."""
+    if found := secrets.find(text):
+        told = f"{field}: line {found[0].line} looks like a secret ({found[0].kind}); nothing was sent"
+        raise BadInput(told, "remove it, and change it if it was real", field=field)
+
+
+def _deliver(slack: Slack, channel: str, message: str, file: File | None) -> None:
+    """Talk to Slack; it answers with a word for what went wrong, which is passed on, and nothing else is."""
+    try:
+        from slack_sdk import WebClient  # noqa: PLC0415  an extra, imported by those who use it
+        from slack_sdk.errors import SlackApiError, SlackClientError  # noqa: PLC0415
+    except ImportError:
+        raise Refused(503, "NOT_INSTALLED", "slack_sdk is not installed", "pip install 'filemem[slack]'") from None
+    where = slack.url or WebClient.BASE_URL
+    client = WebClient(token=slack.token, base_url=where, timeout=SECONDS, retry_handlers=[])
+    try:
+        if file is None:
+            client.chat_postMessage(channel=channel, text=message)
+        else:
+            name, data = file
+            client.files_upload_v2(
+                channel=channel, filename=name, title=name, content=data, initial_comment=message or None
+            )
+    except SlackApiError as error:
+        word = error.response.get("error") or "no reason given"
+        raise Refused(502, "SLACK_FAILED", f"Slack refused: {word}") from None
+    except (SlackClientError, OSError):
+        raise Refused(502, "SLACK_FAILED", "Slack cannot be reached") from None

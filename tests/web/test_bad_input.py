@@ -1,0 +1,83 @@
+"""Every route, every argument: missing, of a wrong type, out of range. The answer names it, and nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from filemem.web.entry import Entry, plain
+from filemem.web.routes import ROUTES
+from tests.web.support import Reply, Server
+from tests.web.test_security import BODIES, state
+
+WRONG: tuple[Any, ...] = ({"a": 1}, [[1]], True)
+HUGE = 10**25
+
+
+def cases(method: str) -> list[tuple[Entry, str]]:
+    return [(entry, name) for entry in ROUTES if entry.method == method for name in entry.schema["properties"]]
+
+
+def named(entry: Entry, name: str) -> str:
+    return f"{entry.path} {name}"
+
+
+def refused(entry: Entry, reply: Reply, name: str) -> None:
+    """Check that a refusal is in the route's own words and names the argument."""
+    assert reply.status == 400, (name, reply)
+    assert name in reply.text
+    assert "Traceback" not in reply.text
+    assert isinstance(reply.body["error"], str) if entry.style is plain else reply.body["error"] is True
+
+
+def whole(entry: Entry) -> dict[str, Any]:
+    """A request that could be answered, if it were not for what a test does to it."""
+    return {key: "decision_none_1_aaaaaaaa" if value == "KNOWN" else value for key, value in BODIES[entry.path].items()}
+
+
+@pytest.mark.parametrize(("entry", "name"), cases("POST"), ids=lambda one: getattr(one, "path", one))
+def test_wrong_members_of_a_body(server: Server, entry: Entry, name: str) -> None:
+    before = state(server)
+    body = whole(entry)
+    if name in entry.schema.get("required", ()):
+        refused(entry, server.post(entry.path, {key: value for key, value in body.items() if key != name}), name)
+        refused(entry, server.post(entry.path, {**body, name: None}), name)
+    for value in (*WRONG, *_out_of_range(entry.schema["properties"][name])):
+        refused(entry, server.post(entry.path, {**body, name: value}), name)
+    assert state(server) == before
+
+
+@pytest.mark.parametrize(("entry", "name"), cases("GET"), ids=lambda one: getattr(one, "path", one))
+def test_wrong_parameters(server: Server, entry: Entry, name: str) -> None:
+    said = entry.schema["properties"][name]
+    needed = {one: "a" for one in entry.schema.get("required", ()) if f"{{{one}}}" not in entry.path}
+    address = entry.path.replace("{id}", "7")
+    if name in needed:
+        refused(entry, server.get(address, **{key: value for key, value in needed.items() if key != name}), name)
+    values: list[Any] = list(_out_of_range(said))
+    values += ["perhaps", "1.5x"] if said.get("type") in ("integer", "boolean", "number") or "enum" in said else []
+    for value in values:
+        refused(entry, server.get(address, **{**needed, name: value}), name)
+    if f"{{{name}}}" not in entry.path and "array" not in str(said):
+        refused(entry, server.ask("GET", f"{address}?{name}=1&{name}=1"), name)
+    if f"{{{name}}}" not in entry.path:
+        refused(entry, server.get(address, **{**needed, name: "a\0b"}), name)
+
+
+def _out_of_range(said: dict[str, Any]) -> Iterator[Any]:
+    if said.get("type") in ("integer", "number"):
+        yield from (said["minimum"] - 1, -HUGE, HUGE)
+        if "maximum" in said:
+            yield said["maximum"] + 1
+    elif "enum" in said:
+        yield "none of these"
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"])
+def test_other_methods_are_refused(server: Server, method: str) -> None:
+    for entry in ROUTES:
+        reply = server.ask(method, entry.path.replace("{id}", "7"), None, {"Authorization": f"Bearer {server.token}"})
+        assert reply.status == 405
+        assert entry.method in reply.headers["allow"]

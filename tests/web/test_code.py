@@ -1,0 +1,182 @@
+"""Code that callers send: what it can do, and how it ends when it does too much."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.support import git, write
+from tests.web.support import Server
+
+pytest.importorskip("quickjs", reason="the extra `code` is not installed")
+
+
+def run(server: Server, code: str, **more: Any) -> dict[str, Any]:
+    """Run code; its answer."""
+    reply = server.post("/api/code-act", code=code, **more)
+    assert reply.status == 200, reply.text
+    body: dict[str, Any] = reply.body
+    assert body["success"] == ("error" not in body)
+    assert body["result"] == body["value"]
+    assert body["metrics"]["durationMs"] == body["duration"]
+    return body
+
+
+@pytest.fixture(scope="module", autouse=True)
+def decided(server: Server) -> str:
+    """The id of a decision that code can find."""
+    server.post("/api/mama/save", topic="caching", decision="Use Redis", reasoning="Fast")
+    reply = server.post("/api/mama/save", topic="caching", decision="Use an LRU cache", reasoning="No server to run")
+    server.post("/api/checkpoint/save", summary="Half done")
+    return str(reply.body["id"])
+
+
+@pytest.mark.requirement("mama-http-code")
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("1 + 1", 2),
+        ("return 1 + 1;", 2),
+        ("const r = await 5; return r * 2;", 10),
+        ("var a = [1]; a.push('é'); a", [1, "é"]),
+        ("const o = {a: {b: null}}; o", {"a": {"b": None}}),
+        ("undefined", None),
+        ("Promise.resolve(7)", 7),
+        ("return await Promise.all([1, Promise.resolve(2)])", [1, 2]),
+        ("let n = 0; for (let i = 0; i < 10; i++) n += i; n // the sum", 45),
+        ("return 3 // three", 3),
+        ("JSON.parse('[1]')", [1]),
+        ("'\\ud800'.length", 1),
+    ],
+)
+def test_both_styles_of_the_documents(server: Server, code: str, value: Any) -> None:
+    assert run(server, code)["result"] == value
+
+
+@pytest.mark.requirement("mama-http-code")
+def test_the_line_of_the_page(server: Server) -> None:
+    body = run(server, "const result = await Read('code.py'); return result;", timeout=30000)
+    assert body["result"]["content"] == "print('hello')\n"
+    absolute = str(server.folder / "code.py")
+    assert run(server, f"Read({absolute!r}).content")["result"] == "print('hello')\n"
+
+
+def test_the_memory_can_be_read(server: Server, decided: str) -> None:
+    found = run(server, "search('cache', {limit: 1}).results[0]")["result"]
+    assert found["id"] == decided
+    assert run(server, f"get('{decided}').results[0].title")["result"] == "Use an LRU cache"
+    chain = run(server, "history('caching').chain.map(step => step.title)")["result"]
+    assert chain == ["Use Redis", "Use an LRU cache"]
+    assert run(server, f"timeline({{anchor: '{decided}'}}).count")["result"] >= 2
+    assert run(server, "const c = await load_checkpoint(); return c.checkpoint.title")["result"] == "Half done"
+    assert run(server, "mama_search({query: 'cache'}).count")["result"] >= 1
+    path = run(server, f"get('{decided}').results[0].path")["result"]
+    assert "No server to run" in run(server, f"Read('{path}').content")["result"]
+    assert run(server, "search('cache'); search('redis'); 1")["metrics"]["hostCallCount"] == 2
+
+
+def test_logs_are_kept(server: Server) -> None:
+    body = run(server, "console.log('a', 1, {b: 2}); console.error(new TypeError('no')); 3")
+    assert (body["result"], body["logs"]) == (3, ['a 1 {"b":2}', "TypeError: no"])
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("throw new Error('no luck')", "Error: no luck"),
+        ("return await Promise.reject(new TypeError('later'))", "TypeError: later"),
+        ("nonsense nonsense", "SyntaxError"),
+        ("JSON.parse('{')", "SyntaxError"),
+        ("unknown_function()", "ReferenceError"),
+        ("search({limit: 0})", "limit"),
+        ("get('decision_none_1_aaaaaaaa')", "decision_none_1_aaaaaaaa"),
+        ("await new Promise(() => {})", "nobody keeps"),
+        ("10n", "BigInt"),
+        ("const a = {}; a.a = a; a", "circular"),
+        ("(function f() { f() })()", "stack"),
+        ("throw {toString() { throw 1 }}", "cannot be told"),
+        ("'x'.repeat(2000000)", "larger than"),
+    ],
+)
+def test_what_goes_wrong_is_told(server: Server, code: str, told: str) -> None:
+    body = run(server, code)
+    assert not body["success"]
+    assert told.lower() in body["error"].lower()
+    assert body["result"] is None
+
+
+@pytest.mark.requirement("mama-http-code-tools")
+@pytest.mark.parametrize(
+    "name",
+    ["require", "process", "module", "fetch", "XMLHttpRequest", "std", "os", "WebAssembly", "__host", "setTimeout"],
+)
+def test_there_is_no_way_out(server: Server, name: str) -> None:
+    assert run(server, f"typeof {name}")["result"] == "undefined"
+
+
+@pytest.mark.requirement("mama-http-code-tools")
+@pytest.mark.parametrize("code", ["import('fs')", "import fs from 'fs'", "save({})", "update({})", "delete_({})"])
+def test_nothing_is_loaded_or_written(server: Server, code: str) -> None:
+    assert not run(server, code)["success"]
+
+
+@pytest.mark.requirement("mama-http-code-tools")
+def test_read_stays_inside(server: Server) -> None:
+    outside = write(server.folder.parent / "outside.txt", "outside")
+    write(server.folder / ".env", "KEY=1")
+    write(server.folder / "untracked.txt", "untracked")
+    (server.folder / "link").symlink_to(outside)
+    write(server.folder / "deep" / "server.pem", "pem")
+    git(server.folder, "add", "-f", ".env", "link", "deep")
+    paths = ["../outside.txt", str(outside), "/etc/passwd", ".git/config", ".GIT/config", "memory/../.git/HEAD", ".env"]
+    paths += ["untracked.txt", "link", "deep/server.pem", "", ".", "deep", "nothing.txt", "memory/../../outside.txt"]
+    for path in (*paths, "memory/private/.gitignore", "code.py\\0", "*.py", ":(top)code.py"):
+        body = run(server, f"try {{ Read('{path}').content }} catch (error) {{ 'refused: ' + error.message }}")
+        assert str(body["result"]).startswith("refused: "), path
+    assert run(server, "try { Read(7) } catch (error) { 'refused' }")["result"] == "refused"
+
+
+BOMBS = [
+    ("an endless loop", "while (true) {}", "ended after 1000 ms"),
+    ("a regex bomb", "/^(a+)+$/.test('a'.repeat(40) + '!')", "ended after 1000 ms"),
+    ("endless promises", "while (true) await 0", "ended after 1000 ms"),
+    ("a chain of promises", "const f = () => Promise.resolve().then(f); await f()", "memory"),
+    ("a memory bomb", "const a = []; while (true) a.push(new Array(100000).fill(1))", "memory"),
+    ("a text bomb", "let s = 'x'; while (true) s += s", ""),
+    ("a callback flood", "while (true) { try { load_checkpoint() } catch {} }", "more than 100 calls"),
+    ("a log flood", "while (true) console.log('x'.repeat(10000))", "ended after 1000 ms"),
+]
+
+
+@pytest.mark.requirement("mama-http-code")
+@pytest.mark.parametrize(("code", "told"), [bomb[1:] for bomb in BOMBS], ids=[bomb[0] for bomb in BOMBS])
+def test_bombs_are_ended(server: Server, code: str, told: str) -> None:
+    began = time.monotonic()
+    body = run(server, code, timeout=1000)
+    assert time.monotonic() - began < 4
+    assert not body["success"]
+    assert told in body["error"]
+    assert len(body["logs"]) <= 200
+    assert run(server, "1")["result"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, "MISSING_FIELDS"),
+        ({"code": " "}, "MISSING_FIELDS"),
+        ({"code": 1}, "INVALID_REQUEST"),
+        ({"code": "1", "timeout": "soon"}, "INVALID_REQUEST"),
+        ({"code": "1", "timeout": -1}, "INVALID_REQUEST"),
+        ({"code": "x" * 70_000}, "INVALID_REQUEST"),
+    ],
+)
+def test_bad_requests(server: Server, body: dict[str, Any], code: str) -> None:
+    reply = server.post("/api/code-act", body)
+    assert (reply.status, reply.body["code"]) == (400, code)
+
+
+def test_a_long_time_limit_is_cut(server: Server) -> None:
+    assert run(server, "1", timeout=10**9)["success"]

@@ -1,0 +1,82 @@
+"""Variables of the systems that people come from: understood, or answered with why they are not needed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from filemem import config
+from filemem.errors import BadInput
+from tests.support import make_repo
+from tests.web.support import serving
+
+DOCS = Path(__file__).parents[2] / "docs" / "http.md"
+
+
+@pytest.mark.requirement("mama-env-port")
+def test_what_is_understood() -> None:
+    found = config.web({"MAMA_AUTH_TOKEN": "t", "MAMA_SERVER_PORT": "3000", "SLACK_BOT_TOKEN": "x"})
+    assert (found.token, found.port, found.slack_token, found.unneeded) == ("t", 3000, "x", ())
+    assert "t" not in repr(found).replace("Web(...)", "")
+    assert config.web({}) == config.Web()
+
+
+@pytest.mark.parametrize("port", ["many", "-1", "70000", "３", "1" * 5000])
+def test_a_port_that_is_none_is_refused(port: str) -> None:
+    with pytest.raises(BadInput, match="MAMA_SERVER_PORT"):
+        config.web({"MAMA_SERVER_PORT": port})
+
+
+@pytest.mark.requirement("mama-env-db", "mama-env-token", "mama-env-embedding")
+@pytest.mark.parametrize("name", [*config.UNNEEDED, "LLM_API_KEY", "EMBEDDING_PROVIDER"])
+def test_what_is_not_needed_is_answered_without_its_value(name: str) -> None:
+    (told,) = config.web({name: "a secret value"}).unneeded if not name.endswith("_") else ("x",)
+    assert "secret" not in told
+    assert name.endswith("_") or told.startswith(f"{name}: not needed, ")
+
+
+@pytest.mark.requirement("mama-env-db")
+def test_a_server_says_so_at_its_start(tmp_path: Path) -> None:
+    folder = make_repo(tmp_path / "repo")
+    env = {"MAMA_DB_PATH": "/nowhere/memory.db", "LLM_API_KEY": "k", "LLM_MODEL": "m", "MAMA_SERVER_PORT": "1"}
+    with serving(folder, env, lines=4) as running:
+        assert running.port != 1  # --port wins
+        assert "MAMA_DB_PATH: not needed, there is no database" in running.told
+        assert "LLM_API_KEY, LLM_MODEL: not needed, " in running.told
+        assert "/nowhere" not in running.told
+        assert running.get("/health").status == 200
+
+
+@pytest.mark.requirement("mama-env-port", "mama-http-base")
+def test_the_port_of_the_environment_is_listened_on(tmp_path: Path) -> None:
+    folder = make_repo(tmp_path / "repo")
+    with serving(folder) as first:
+        free = first.port
+    with serving(folder, {"MAMA_SERVER_PORT": str(free)}, ("web",)) as second:
+        assert second.port == free
+
+
+def test_every_variable_is_documented() -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `([A-Z]+_[A-Z_]*)`", text, re.MULTILINE))
+    used = {
+        "FILEMEM_TOKEN",
+        "FILEMEM_SLACK_URL",
+        "MAMA_AUTH_TOKEN",
+        "MAMA_SERVER_PORT",
+        "SLACK_BOT_TOKEN",
+        "POWERMEM_DIR",
+    }
+    assert documented == used | set(config.UNNEEDED)
+
+
+def test_every_route_is_documented() -> None:
+    from filemem.web.routes import ROUTES
+
+    text = DOCS.read_text(encoding="utf-8")
+    for entry in ROUTES:
+        assert f"| `{entry.method} {entry.path}`" in text
+        for alias in entry.aliases:
+            assert f"`{alias}`" in text

@@ -1,0 +1,217 @@
+"""Every route times hostile headers: all refused, nothing changed. And who needs the token where."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filemem.web.entry import Entry
+from filemem.web.routes import ROUTES
+from tests.support import git, make_repo
+from tests.web.support import Server, serving
+
+JSON = {"Content-Type": "application/json"}
+EVERY = [(entry, path) for entry in ROUTES for path in entry.paths]
+BODIES: dict[str, dict[str, Any]] = {
+    "/api/checkpoint/save": {"summary": "Evil"},
+    "/api/mama/save": {"topic": "evil", "decision": "Evil", "reasoning": "Evil"},
+    "/api/save": {"title": "Evil", "text": "Evil"},
+    "/graph/update": {"id": "KNOWN", "outcome": "failed"},
+    "/api/update": {"id": "KNOWN", "outcome": "failed"},
+    "/api/observations/batch": {"ids": ["KNOWN"]},
+    "/api/code-act": {"code": "1"},
+    "/api/slack/send": {"channel_id": "C1", "message": "Evil"},
+}
+HOSTILE: list[tuple[dict[str, str], int]] = [
+    ({"Host": "evil.example"}, 421),
+    ({"Host": "evil.example:{port}"}, 421),
+    ({"Host": "127.0.0.1"}, 421),
+    ({"Host": "127.0.0.1:{port}.evil.example"}, 421),
+    ({"Host": "127.0.0.1:{port}0"}, 421),
+    ({"Host": "127.0.0.1.evil.example:{port}"}, 421),
+    ({"Host": "0.0.0.0:{port}"}, 421),
+    ({"Host": "user@127.0.0.1:{port}"}, 421),
+    ({"Host": ""}, 421),
+    ({"Origin": "http://evil.example"}, 403),
+    ({"Origin": "null"}, 403),
+    ({"Origin": ""}, 403),
+    ({"Origin": "http://localhost:1"}, 403),
+    ({"Origin": "http://127.0.0.1"}, 403),
+    ({"Origin": "https://127.0.0.1:{port}"}, 403),
+    ({"Origin": "http://127.0.0.1:{port}.evil.example"}, 403),
+    ({"Origin": "http://127.0.0.1:{port}@evil.example"}, 403),
+    ({"Origin": "http://localhost:{port}evil"}, 403),
+    ({"Origin": "file://"}, 403),
+    ({"Sec-Fetch-Site": "cross-site"}, 403),
+    ({"Sec-Fetch-Site": "same-site"}, 403),
+    ({"Sec-Fetch-Site": ""}, 403),
+]
+
+
+@pytest.fixture(scope="module")
+def known(server: Server) -> str:
+    """The id of a decision that nobody may touch."""
+    reply = server.post("/api/mama/save", topic="kept", decision="Keep it", reasoning="It is good")
+    return str(reply.body["id"])
+
+
+def state(server: Server) -> str:
+    """What the repository and its files are."""
+    digest = hashlib.sha256(git(server.folder, "rev-parse", "HEAD").encode())
+    for path in sorted((server.folder / "memory").rglob("*")):
+        digest.update(str(path).encode() + (path.read_bytes() if path.is_file() else b""))
+    return digest.hexdigest()
+
+
+def request(entry: Entry, path: str, known: str) -> tuple[str, Any]:
+    body = BODIES[path] if entry.method == "POST" else None
+    said = {
+        name: [known] if value == ["KNOWN"] else known if value == "KNOWN" else value
+        for name, value in (body or {}).items()
+    }
+    return path.replace("{id}", known), said if body else None
+
+
+@pytest.mark.parametrize(("entry", "path"), EVERY, ids=[path for _, path in EVERY])
+def test_hostile_callers_are_refused_everywhere(server: Server, known: str, entry: Entry, path: str) -> None:
+    before = state(server)
+    address, body = request(entry, path, known)
+    bearer = {"Authorization": f"Bearer {server.token}"}
+    for headers, status in HOSTILE:
+        given = {name: value.replace("{port}", str(server.port)) for name, value in headers.items()}
+        for method in (entry.method, "OPTIONS", "HEAD", "PUT"):
+            reply = server.ask(method, address, body if method == entry.method else None, {**JSON, **bearer, **given})
+            assert reply.status == status, (given, method)
+            assert not [name for name in reply.headers if name.startswith("access-control")]
+            assert method == "HEAD" or "error" in reply.body
+    assert state(server) == before
+
+
+@pytest.mark.requirement("mama-http-code-auth")
+@pytest.mark.parametrize(("entry", "path"), EVERY, ids=[path for _, path in EVERY])
+def test_what_writes_needs_the_token_and_json(server: Server, known: str, entry: Entry, path: str) -> None:
+    before = state(server)
+    address, body = request(entry, path, known)
+    bearer = {"Authorization": f"Bearer {server.token}"}
+    wrong: list[dict[str, str]] = [
+        {},
+        {"Authorization": ""},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Basic {server.token}"},
+        {"Authorization": f"Bearer {server.token}x"},
+        {"Authorization": f"Bearer {server.token[:-1]}"},
+        {"Cookie": f"token={server.token}"},
+    ]
+    for headers in wrong:
+        reply = server.ask(entry.method, address, body, {**JSON, **headers})
+        assert (reply.status == 401) == entry.writes
+    if entry.writes:
+        for query in ("token=", "token=wrong", f"token={server.token}&token=wrong", f"Token={server.token}"):
+            assert server.ask(entry.method, f"{address}?{query}", body, JSON).status == 401
+        # A wrong header is not mended by a right address.
+        both = server.ask(entry.method, f"{address}?token={server.token}", body, {**JSON, "Authorization": "Bearer x"})
+        assert both.status == 401
+    if entry.method == "POST":
+        for kind in ("", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonp"):
+            assert server.ask("POST", address, body, {**bearer, "Content-Type": kind}).status == 415
+        assert server.ask("GET", address, None, bearer).status == (405 if _only_post(path) else 200)
+    if entry.writes or entry.method == "GET":
+        assert state(server) == before
+
+
+def _only_post(path: str) -> bool:
+    return not [entry for entry in ROUTES if path in entry.paths and entry.method == "GET"]
+
+
+@pytest.mark.parametrize("path", [path for entry, path in EVERY if entry.method == "POST"])
+def test_large_bodies_are_refused(server: Server, path: str) -> None:
+    before = state(server)
+    reply = server.post(path, {"title": "x" * 1_100_000})
+    assert reply.status == 413
+    headers = f"Content-Type: application/json\r\nAuthorization: Bearer {server.token}\r\n"
+    start = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{headers}Transfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
+        try:
+            raw.sendall(start.encode())
+            for _ in range(20):
+                raw.sendall(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+        except OSError:
+            pass  # refused before all was sent
+        assert raw.recv(1000).startswith(b"HTTP/1.1 413")
+    assert state(server) == before
+
+
+def test_unknown_paths_are_not_served(server: Server) -> None:
+    for path in (
+        "/nothing",
+        "/api",
+        "/api/",
+        "//",
+        "/viewer/",
+        "/api/observation/",
+        "/api/observation/a/b",
+        "/..",
+        "/graph/",
+    ):
+        assert server.get(path).status == 404, path
+
+
+def test_the_token_in_the_address_will_do(server: Server) -> None:
+    reply = server.ask("POST", f"/api/save?token={server.token}", {"title": "a", "text": "b"}, JSON)
+    assert reply.status == 200
+    own = {**JSON, "Origin": f"http://127.0.0.1:{server.port}", "Sec-Fetch-Site": "same-origin"}
+    assert server.ask("POST", f"/api/save?token={server.token}", {"title": "c", "text": "d"}, own).status == 200
+
+
+def test_mcp_on_loopback_needs_no_token(server: Server) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": {}}}
+    reply = server.ask("POST", "/mcp", call, {**JSON, "Accept": "application/json, text/event-stream"})
+    assert reply.status == 200
+    assert "result" in reply.body
+
+
+@pytest.fixture(scope="module")
+def another(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository for servers that are started otherwise."""
+    return make_repo(tmp_path_factory.mktemp("other") / "repo")
+
+
+GIVEN = "0123456789abcdef0123"
+
+
+@pytest.mark.requirement("mama-http-code-auth")
+@pytest.mark.parametrize(
+    ("command", "env", "strict"),
+    [
+        (("web", "--port", "0", "--token", GIVEN), {}, True),
+        (("serve", "--http", "127.0.0.1:0"), {"FILEMEM_TOKEN": GIVEN}, True),
+        (("web", "--port", "0"), {"MAMA_AUTH_TOKEN": GIVEN}, False),
+        (("web", "--port", "0", "--host", "0.0.0.0"), {"MAMA_AUTH_TOKEN": GIVEN}, True),
+    ],
+)
+def test_a_token_that_was_given(another: Path, command: tuple[str, ...], env: dict[str, str], strict: bool) -> None:
+    with serving(another, env, command) as running:
+        assert GIVEN not in running.told  # who gave it knows it
+        bearer = {"Authorization": f"Bearer {GIVEN}"}
+        for entry, path in EVERY:
+            if entry.method == "GET":
+                address = path.replace("{id}", "7")
+                assert (running.get(address).status == 401) == strict
+                assert running.ask("GET", address, None, bearer).status != 401
+            elif entry.writes:
+                assert running.ask("POST", path, {}, JSON).status == 401
+        assert (running.get("/health").status == 401) == strict
+        assert running.ask("POST", "/api/save", {"title": "a", "text": "b"}, {**JSON, **bearer}).status == 200
+
+
+def test_both_commands_serve_the_same(another: Path) -> None:
+    with serving(another, command=("serve", "--http", "127.0.0.1:0")) as running:
+        assert f"http://127.0.0.1:{running.port}/viewer?token={running.token}" in running.told
+        assert len(running.token) >= 32
+        assert running.post("/api/save", title="a", text="b").status == 200
+        assert running.get("/viewer").status == 200
