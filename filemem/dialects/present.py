@@ -207,29 +207,34 @@ def outcomes(log: Iterable[Outcome]) -> list[Answer]:
 
 def within(answer: Answer, budget: int) -> Answer:
     """Cut the texts of results until the answer, as JSON, has at most `budget` characters; never drop a result."""
-    results: list[Answer] = answer["results"]
-    for limit in (None, _SHORT, 160, 80, 40, 0):
-        if limit is not None:
-            results = [_cut(result, limit) for result in results]
-        if _size(answer | {"results": results}) <= budget:
+    if _size(answer) <= budget:
+        return answer
+    fitting: Answer | None = None
+    for limit in (0, 40, 80, 160, _SHORT):  # most answers are far too long: the shortest is made first
+        cut = answer | {"results": [_cut(result, limit) for result in answer["results"]]}
+        if _size(cut) > budget:
             break
-    else:
-        results = [{name: result[name] for name in (*_KEPT, "truncated") if name in result} for result in results]
-    return answer | {"results": results}
+        fitting = cut
+    if fitting is not None:
+        return fitting
+    bare = [{name: one[name] for name in _KEPT if name in one} | {"truncated": True} for one in answer["results"]]
+    return answer | {"results": bare}
 
 
+_WHOLE = frozenset(
+    ("id", "type", "path", "created", "superseded_by", "successors", "heads", "chain", "by", "note", "score", "scores")
+)
 _EXTRAS = ("scores", "highlight", "files_read", "files_modified", "facts", "concepts", "session", "source")
 
 
 def _cut(result: Answer, limit: int) -> Answer:
-    cut = {name: _shorter(name, value, limit) for name, value in result.items()}
-    if limit < _SHORT:
-        cut = {name: value for name, value in cut.items() if name not in _EXTRAS}
+    told = result if limit == _SHORT else {name: value for name, value in result.items() if name not in _EXTRAS}
+    cut = {name: value if name in _WHOLE else _shorter(name, value, limit) for name, value in told.items()}
     return _filled(cut | {"truncated": True} if cut != result else cut, keep=_KEPT)
 
 
 def _shorter(name: str, value: Any, limit: int) -> Any:
-    if name in ("id", "type", "path", "created", "superseded_by", "successors", "heads", "chain", "by", "note"):
+    if name in _WHOLE or isinstance(value, int | float):
         return value
     if name == "title":
         limit = max(limit, 100)

@@ -108,6 +108,11 @@ class Index:
         return ""
 
     @property
+    def outdated(self) -> bool:
+        """Whether building anew would give vectors that are missing, or of another model; that model can be had."""
+        return bool(self.stale) and self._meaning.works()
+
+    @property
     def model(self) -> str:
         """Name of the model that the vectors in use come from, or ""."""
         current = self._now().generation

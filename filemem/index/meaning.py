@@ -59,6 +59,13 @@ class Meaning:
         plain = {clean(word): weight for word, weight in words.items()}
         return self.model.wording(plain) if isinstance(self.model, BundledModel) else None
 
+    def works(self) -> bool:
+        """Whether the model can be had."""
+        try:
+            return self.model is not None and bool(self.model.encode(["memory"]).any())
+        except ModelUnavailable:
+            return False
+
     def rest(self) -> None:
         """Let go of memory that the next query can read again from the files."""
         with self._one_at_a_time:

@@ -313,7 +313,8 @@ class Memory:
             saver.replay(thorough=full)
             if full and self._store.serving and not saver.pending():
                 self._store.repo.maintain()
-            return self._catch_up(full=full, hints=named, verify=full)
+            look = self._catch_up(full=full, hints=named, verify=full)
+            return self.rebuild() if full and self._store.index.outdated else look
 
     def rest(self) -> None:
         """Let go of memory that is quickly had again; for a server that nobody asks anything."""
@@ -341,7 +342,10 @@ class Memory:
         from filemem.memory import syncing
 
         with self._syncing:
-            return syncing.rebuild(self._store, progress=self._progress)
+            try:
+                return syncing.renew(self._store, progress=self._progress)
+            except IndexDamaged:
+                return syncing.rebuild(self._store, progress=self._progress)
 
     def status(self) -> dict[str, Any]:
         """Say how the memory stands: counts, index, what waits for a commit, problems."""

@@ -222,7 +222,7 @@ def _moved(store: Store, head: str) -> str:
 
 
 def rebuild(store: Store, *, progress: Progress | None = None) -> Look:
-    """Build the index anew from all files; the old one answers until the switch.
+    """Build the index anew from all files, as if there had been none: what is damaged tells nothing.
 
     Raises:
         Locked: another process is the writer.
@@ -231,6 +231,24 @@ def rebuild(store: Store, *, progress: Progress | None = None) -> Look:
         return Look(busy=True)
     store.index.reset()
     return catch_up(store, full=True, progress=progress)
+
+
+def renew(store: Store, *, progress: Progress | None = None) -> Look:
+    """Build the index anew beside the old one, which answers until the switch.
+
+    Raises:
+        IndexDamaged: the old one cannot answer; see `rebuild`.
+        Locked: another process is the writer.
+    """
+    if not store.index.writable:
+        return Look(busy=True)
+    head = store.repo.head() or ""
+    entries, _ = store.files.scan(store.index.manifest(), hash_name=store.repo.hash_name)
+    found = [changes.Change(changes.ADDED, path, entry) for path, entry in entries.items()]
+    batch = Batch(store, found, store.past().births)
+    listed = {path: change.entry for path, change in batch.changes.items() if change.entry is not None}
+    store.index.rebuild(listed, batch.load, head, progress)
+    return Look(len(found))
 
 
 def _births(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import filemem
 from filemem.index import MANY_WAITING
 from filemem.memory import Memory
 from tests.support import git, make_repo
@@ -99,3 +101,30 @@ def test_a_memory_that_has_rested_answers_as_before(memory: Memory) -> None:
     assert titles(memory, "what do we cache with") == before == {"Use Redis"}
     memory.rest()
     assert memory.sync(full=True).changed == 0
+
+
+def test_another_model_is_taken_over_while_the_old_index_answers(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory.open(repo) as memory:
+        memory.sync(full=True)
+    other = tmp_path / "another-model"
+    shutil.copytree(Path(filemem.__file__).with_name("model"), other)
+    monkeypatch.setenv("FILEMEM_MODEL", str(other))
+    with Memory.open(repo, serving=True) as memory:
+        before = memory.search("what do we cache with redis")
+        assert (len(before.hits), "must be rebuilt" in before.degraded) == (1, True)
+        memory.sync(full=True)
+        after = memory.search("what do we cache with redis")
+        assert (len(after.hits), after.degraded) == (1, "")
+        assert memory._store.index.model == str(other)
+
+
+def test_a_model_that_is_not_there_is_not_asked_for_again_and_again(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FILEMEM_MODEL", "nobody/nothing")
+    with Memory.open(repo, serving=True) as memory:
+        memory.sync(full=True)
+        assert memory.sync(full=True).changed == 0
+        assert "nobody/nothing" in memory.search("redis").degraded

@@ -202,6 +202,7 @@ class Synced(RuleBasedStateMachine):
     @rule()
     def look(self) -> None:
         """The invariant; also at the end of every run."""
+        self.memory._store.saver.replay()  # brings back what is saved and waits for its commit, whoever removed it
         before = snapshot(self.store)
         assert not self.memory.sync(full=True).busy
         assert snapshot(self.store) == before, "a look changed a file"
@@ -234,7 +235,7 @@ class Synced(RuleBasedStateMachine):
     def _open(self, serving: bool = False) -> Memory:
         """Open a memory whose ids and times come from the run, not from the machine, so that failures repeat.
 
-        It looks at the files at once: the first memory that does so is the one that writes the index.
+        It looks at the files at once; the serving one stays the one that writes the index.
         """
         repo = Repo.discover(self.repo)
         files = Files(repo.work_tree, "memory", repo.private / "spool")
@@ -242,6 +243,8 @@ class Synced(RuleBasedStateMachine):
         store = Store(Config(), repo, files, index, serving, self._clock, lambda: self.random.randbytes(8))
         memory = Memory(store)
         memory.sync()
+        if not serving:
+            index.stand_back()
         return memory
 
     def _clock(self) -> int:
