@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
 from filemem.index import IndexDamaged
 from filemem.memory import searching, writing
+from filemem.memory.restrictions import restrictions_of
 from filemem.memory.store import Store
 from filemem.memory.values import History, Name, Results, Revision, Saved, Similar, Step, Topic
-from filemem.query import Filter, Hit, fold, parse_moment
-from filemem.record import DECISION, OUTCOMES, STATUSES, TYPES, Problem, number, topic_key
+from filemem.query import Hit
+from filemem.record import DECISION, Problem, number
 
 if TYPE_CHECKING:
     from filemem.memory.syncing import Look
@@ -207,7 +208,7 @@ class Memory:
         Raises:
             BadInput: a restriction that cannot be read.
         """
-        wanted = _filter(restrictions, self._store.clock())
+        wanted = restrictions_of(restrictions, self._store.clock())
         text = writing.text("query", query)
         for name, value, most in (("limit", limit, MOST_HITS), ("offset", offset, 1_000_000)):
             if not isinstance(value, int) or isinstance(value, bool) or not (name == "limit") <= value <= most:
@@ -393,47 +394,3 @@ class Memory:
                     with self._store.without_index():
                         return question()
                 return question()
-
-
-def _filter(restrictions: Mapping[str, Any], now: int) -> Filter:
-    """Read the restrictions of a search.
-
-    Raises:
-        BadInput: an unknown one, or a value that it does not take.
-    """
-    words: dict[str, tuple[str, Callable[[str], str], tuple[str, ...]]] = {
-        "type": ("types", str.casefold, TYPES),
-        "topic": ("topics", topic_key, ()),
-        "tag": ("tags", fold, ()),
-        "outcome": ("outcomes", writing.outcome_word, OUTCOMES),
-        "status": ("statuses", str.casefold, STATUSES),
-        "agent": ("agents", fold, ()),
-        "branch": ("branches", str, ()),
-        "user": ("users", str, ()),
-        "run": ("runs", str, ()),
-    }
-    values: dict[str, Any] = {}
-    for name, value in restrictions.items():
-        if value is None:
-            continue
-        if name in words:
-            field, read, allowed = words[name]
-            given = [word for word in writing.lines(name, value) if (name, word) != ("type", "all")]
-            values[field] = tuple(read(word) for word in given)
-            if wrong := [word for word in values[field] if allowed and word not in allowed]:
-                raise BadInput(f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}", field=name)
-        elif name in ("since", "until"):
-            values[name] = parse_moment(writing.line(name, value), now, end=name == "until")
-            if values[name] is None:
-                hint = "a date such as 2025-11-20, a time, or an age such as 3d, 2w, 6m"
-                raise BadInput(f"{name}: cannot read {value!r}", hint, field=name)
-        elif name == "path":
-            values[name] = writing.line(name, value)
-        elif name == "live":
-            if not isinstance(value, bool):
-                raise BadInput(f"live must be true or false, not {value!r}", field=name)
-            values[name] = value
-        else:
-            known = ", ".join((*words, "since", "until", "path", "live"))
-            raise BadInput(f"search has no restriction {name!r}", f"it takes {known}", field=name)
-    return Filter(**values)

@@ -1,0 +1,55 @@
+"""What narrows a search, as callers name it: words to alternatives, dates and ages to moments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from filemem.errors import BadInput
+from filemem.memory import writing
+from filemem.query import Filter, fold, parse_moment
+from filemem.record import OUTCOMES, STATUSES, TYPES, topic_key
+
+
+def restrictions_of(restrictions: Mapping[str, Any], now: int) -> Filter:
+    """Read the restrictions of a search.
+
+    Raises:
+        BadInput: an unknown one, or a value that it does not take.
+    """
+    words: dict[str, tuple[str, Callable[[str], str], tuple[str, ...]]] = {
+        "type": ("types", str.casefold, TYPES),
+        "topic": ("topics", topic_key, ()),
+        "tag": ("tags", fold, ()),
+        "outcome": ("outcomes", writing.outcome_word, OUTCOMES),
+        "status": ("statuses", str.casefold, STATUSES),
+        "agent": ("agents", fold, ()),
+        "branch": ("branches", str, ()),
+        "user": ("users", str, ()),
+        "run": ("runs", str, ()),
+    }
+    values: dict[str, Any] = {}
+    for name, value in restrictions.items():
+        if value is None:
+            continue
+        if name in words:
+            field, read, allowed = words[name]
+            given = [word for word in writing.lines(name, value) if (name, word) != ("type", "all")]
+            values[field] = tuple(read(word) for word in given)
+            if wrong := [word for word in values[field] if allowed and word not in allowed]:
+                raise BadInput(f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}", field=name)
+        elif name in ("since", "until"):
+            values[name] = parse_moment(writing.line(name, value), now, end=name == "until")
+            if values[name] is None:
+                hint = "a date such as 2025-11-20, a time, or an age such as 3d, 2w, 6m"
+                raise BadInput(f"{name}: cannot read {value!r}", hint, field=name)
+        elif name == "path":
+            values[name] = writing.line(name, value)
+        elif name == "live":
+            if not isinstance(value, bool):
+                raise BadInput(f"live must be true or false, not {value!r}", field=name)
+            values[name] = value
+        else:
+            known = ", ".join((*words, "since", "until", "path", "live"))
+            raise BadInput(f"search has no restriction {name!r}", f"it takes {known}", field=name)
+    return Filter(**values)
