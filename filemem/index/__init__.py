@@ -383,6 +383,10 @@ class Index:
         """Return the nodes of what is saved and not yet folded in."""
         return [one.doc.node for one in self._now().pending]
 
+    def removed_nodes(self) -> list[str]:
+        """Return the nodes of records that were removed and are not yet taken out of the disk index."""
+        return self._now().removed_nodes()
+
     # inside
 
     def _now(self) -> View:

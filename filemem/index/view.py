@@ -217,6 +217,14 @@ class View:
             nodes += [one.node for one in self._words.stored(self._words.search(query, self._words.total))]
         return nodes
 
+    def removed_nodes(self) -> list[str]:
+        """Return the nodes that the disk index still holds of records whose removal is pending."""
+        paths = [path for path, item in latest(self.items).items() if item.pending is None]
+        if self._words is None or not paths:
+            return []
+        query = self._words.one_of(keyword.PATH, paths)
+        return [one.node for one in self._words.stored(self._words.search(query, self._words.total))]
+
     def by_prefix(self, name: str, prefix: str, limit: int) -> list[str]:
         """Return the nodes of documents that have a value with this beginning, at most `limit` values of them."""
         return self.by_term(name, [value for value, _ in self.terms(name, prefix)[:limit]])

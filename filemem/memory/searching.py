@@ -44,15 +44,15 @@ def search(
     """
     terms, stated = query.parse(text, store.clock())
     wanted = query.merge(given, stated)
-    demoted = _demoted_by_pending(store)
+    demoted, revived = _demoted_by_pending(store), _revived_by_pending(store)
     if not (terms.words or terms.phrases):
-        nodes = [Node.loads(one) for one in store.index.newest(wanted, limit, offset, dead=demoted)]
+        nodes = [Node.loads(one) for one in store.index.newest(wanted, limit, offset, dead=demoted, alive=revived)]
         hits = present(store, nodes, terms)
         return Results(hits, note="; ".join(_doubts(store, hits, wanted, "newest")))
     looked_at = max(RANKED, 3 * (limit + offset))
 
     def ask(asked: Terms) -> Found:
-        return store.index.candidates(asked, wanted, looked_at, mode=mode, dead=demoted, most=looked_at)
+        return store.index.candidates(asked, wanted, looked_at, mode=mode, dead=demoted, alive=revived, most=looked_at)
 
     found, note = ask(terms), ""
     if terms.phrases and not found.candidates:
@@ -255,3 +255,13 @@ def _demoted_by_pending(store: Store) -> frozenset[str]:
         if node.status in ("accepted", "deprecated")
         for target in (*(node.supersedes or ()),)
     )
+
+
+def _revived_by_pending(store: Store) -> frozenset[str]:
+    """Ids that hold again because what superseded them was removed, which the index does not say yet."""
+    removed = [Node.loads(text) for text in store.index.removed_nodes()]
+    targets = {target for node in removed for target in node.supersedes or ()}
+    if not targets:
+        return frozenset()
+    resolved, _ = neighbourhood(store, store.lookup("id", targets))
+    return frozenset(filter(resolved.is_head, targets))

@@ -45,10 +45,18 @@ class Batch:
         store: the parts.
         found: what changed.
         births: first commits by path, for every path in `found`.
+        gone: records that were taken out of what is found before this look.
     """
 
-    def __init__(self, store: Store, found: Iterable[changes.Change], births: Mapping[str, Birth]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        found: Iterable[changes.Change],
+        births: Mapping[str, Birth],
+        gone: Iterable[Node] = (),
+    ) -> None:
         self.store = store
+        self._gone = tuple(gone)
         self.changes = {change.path: change for change in found}
         self.births = births
         self.records: dict[str, Record] = {}
@@ -105,7 +113,7 @@ class Batch:
     def _settle(self) -> None:
         """Work out liveness around everything that changed, and add the documents whose answer flips."""
         before = self.store.lookup("path", list(self.changes)) if self.changes else []
-        start = [*self.nodes.values(), *before]
+        start = [*self.nodes.values(), *before, *self._gone]
         around = graph.gather(self._lookup, start, self.nodes)
         current = [n for n in around.values() if n.path not in self.changes or self.nodes.get(n.path) is n]
         resolved = graph.resolve(
@@ -181,6 +189,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     if not store.index.writable:
         return Look(busy=True)
     waiting = [Node.loads(text).path for text in store.index.pending_nodes()]
+    gone = [Node.loads(text) for text in store.index.removed_nodes()]
     before, head = store.index.manifest(), store.repo.head() or ""
     moved = _moved(store, head) if before else ELSEWHERE  # an index built anew knows nothing of what came before
     news = store.past(store.index.head) if moved == ONWARD else None
@@ -194,13 +203,14 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     after, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=folders)
     looked = (began, time.time_ns() - began) if folders is None else None
     found = list(changes.diff(before, after))
+    found += [changes.Change(changes.REMOVED, node.path, None) for node in gone if node.path not in after]
     births = _births(store, found, waiting, moved, news)
-    again = _unsettled(store, found, waiting, births, after)
+    again = _unsettled(store, found, waiting, births, after, gone)
     told = store.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births
     found += again
     if found or not store.index.exists:
-        batch = Batch(store, found, births)
+        batch = Batch(store, found, births, gone)
         store.index.apply(batch.changes.values(), batch.load, progress=progress, seen=after)
     elif store.index.pending():
         store.index.fold()
@@ -288,6 +298,7 @@ def _unsettled(
     waiting: Iterable[str],
     births: Mapping[str, Birth],
     after: changes.Manifest,
+    removed_before: Iterable[Node],
 ) -> list[changes.Change]:
     """Records to tell anew although their bytes are the same.
 
@@ -301,6 +312,7 @@ def _unsettled(
     again = [node for node in nodes if node.birth != births[node.path]]
     again += store.lookup("open", [*(["reference"] if added else []), *(["id"] if added or removed else [])])
     gone = store.lookup("path", [change.path for change in found if change.kind == changes.REMOVED])
+    gone += removed_before
     again += store.lookup("ref", [node.id for node in gone])
     paths = {*waiting, *(node.path for node in again)} - already
     return [changes.Change(changes.MODIFIED, path, after[path]) for path in sorted(paths) if path in after]

@@ -108,6 +108,17 @@ def proposed_and_not_yet_looked_at(state: Synced) -> None:
     assert "Perhaps tokens" not in {hit.record.title for hit in state.memory.search("", live=True).hits}
 
 
+def superseded_and_the_newer_one_deleted(state: Synced) -> None:
+    state.save("caching", "lru", False)
+    state.glance()
+    for one in tuple(state.ids):
+        hit = state.memory.get(one)[0]
+        if hit.record.supersedes:
+            state.memory.delete(one)
+    live = {hit.record.topic for hit in state.memory.search("", live=True).hits}
+    assert live == {"caching", "auth"}, "what was replaced holds again, at once"
+
+
 CASES: tuple[Case, ...] = (
     removed_and_checked_out_again,
     target_of_a_link_removed_and_back,
@@ -119,6 +130,7 @@ CASES: tuple[Case, ...] = (
     saved_then_reset_hard,
     saved_on_a_branch_and_squashed,
     proposed_and_not_yet_looked_at,
+    superseded_and_the_newer_one_deleted,
 )
 
 
