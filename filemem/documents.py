@@ -171,13 +171,16 @@ def node_of(record: Record, birth: Birth, resolve: Resolve) -> Node:
     )
 
 
+UNDATED = 2**63 - 1  # milliseconds: neither stated nor committed means that it has only just been written
+
+
 def chain_node(node: Node) -> chain.Node:
     """The part of a node that decides supersession."""
     return chain.Node(
         id=node.id,
         path=node.path,
         topic=node.key,
-        created=node.created,
+        created=node.created or UNDATED,
         status=node.status,
         supersedes=node.supersedes,
         demoted_by=node.superseded_by,

@@ -57,6 +57,14 @@ def test_a_topic_that_is_not_there_brings_the_nearest(memory: Memory) -> None:
         assert "did you mean database" in memory.search(query).note
 
 
+def test_a_decision_just_written_by_hand_replaces_what_held(memory: Memory) -> None:
+    path = memory.folder / "decisions/database/by-hand.md"
+    path.write_text("---\ntopic: database\n---\n# Use SQLite\n")
+    memory.sync(full=True)
+    held = {hit.record.title: bool(hit.superseded_by) for hit in memory.search("topic:database").hits}
+    assert held == {"Use SQLite": False, "Use Postgres": True}
+
+
 def test_deleting_a_decision_tells_what_holds_again(memory: Memory) -> None:
     newer = memory.save(topic="database", decision="Use SQLite", reasoning="One process, one file")
     told = memory.delete(newer.id).message

@@ -175,7 +175,7 @@ class Synced(RuleBasedStateMachine):
     @rule(how=st.sampled_from(("--soft", "--mixed", "--hard")))
     @precondition(lambda self: self.step > 3)
     def reset(self, how: str) -> None:
-        git(self.repo, "reset", "-q", how, "HEAD~1")
+        git(self.repo, "reset", "-q", how, "HEAD~1", ok=False)  # the first commit has none before it
 
     @rule()
     def amend(self) -> None:
