@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidate", "Embedder", "Found", "Index", "IndexDamaged", "ModelUnavailable", "embedder"]
 
-_LAYOUT = 1  # of the files; the rest of the format follows from how texts are read
+_LAYOUT = 2  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 _SHAPES = (Doc._fields, Node._fields, Birth._fields, TERM_FIELDS)
 FORMAT = f"{_LAYOUT}.{zlib.crc32(repr((READING, _SHAPES)).encode()):08x}"
 MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little

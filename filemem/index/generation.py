@@ -172,7 +172,7 @@ def stage(root: Path, base: Generation | None, parts: Iterable[str]) -> Path:
     for name in base.seal.files if base else ():
         if base and name.startswith(wanted):
             try:
-                _link(base.folder / name, target / name)
+                link(base.folder / name, target / name)
             except (FileNotFoundError, IsADirectoryError):
                 raise IndexDamaged(f"{base.folder.name}/{name} is gone") from None
     return target
@@ -299,10 +299,11 @@ def _read_seal(path: Path) -> Seal:
     return Seal(**{**found, "files": {name: (size, sum_) for name, (size, sum_) in found["files"].items()}})
 
 
-def _link(source: Path, target: Path) -> None:
+def link(source: Path, target: Path) -> None:
+    """Give a file a second name; copy it where the file system has no hard links."""
     try:
         os.link(source, target)
-    except OSError:  # a file system without hard links
+    except OSError:
         shutil.copy2(source, target)
 
 

@@ -5,7 +5,6 @@ Rule: kept or not changes no answer. What is kept may be gone or damaged at any 
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -75,7 +74,7 @@ def take_up(root: Path, current: Generation, head: str, made_by: str) -> bool:
         staged = generation.stage(root, kept, (WORDS, ENTRIES))
         for name in current.seal.files:
             if name.startswith(VECTORS):
-                os.link(current.folder / name, staged / name)
+                generation.link(current.folder / name, staged / name)
         generation.publish(root, staged, kept, kept.seal._replace(files={ENTRIES: kept.seal.files[ENTRIES]}))
         shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:

@@ -11,14 +11,13 @@ from typing import Any
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
-from filemem.memory import graph, meant, searching
+from filemem.memory import graph, meant, searching, writing
 from filemem.memory.store import Store
 from filemem.memory.values import History, Name, Results, Revision, Step, Topic
 from filemem.query import Filter, Hit
 from filemem.record import (
     CHECKPOINT,
     DECISION,
-    OBSERVATION,
     TYPES,
     parse_time,
     topic_key,
@@ -210,9 +209,8 @@ def _heads(resolved: Graph, group: Iterable[Node]) -> tuple[str, ...]:
 def _decision(store: Store, reference: str) -> Node:
     node = searching.find(store, reference, DECISION, what="topic and no record", near=_near)
     if node.type != DECISION:
-        article = "an" if node.type == OBSERVATION else "a"
         raise BadInput(
-            f"{node.id} is {article} {node.type}; only decisions have a history of supersession", field="topic"
+            f"{node.id} is {writing.article(node.type)}; only decisions have a history of supersession", field="topic"
         )
     return node
 
