@@ -7,7 +7,7 @@ without opening the file. The index does not look inside it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -114,6 +114,10 @@ class Node(NamedTuple):
         }
         return found[field]
 
+    def has_any(self, wanted: Mapping[str, Collection[str]]) -> bool:
+        """Whether the node has one of the exact terms in any of the fields, which `values` knows."""
+        return any(not set(terms).isdisjoint(self.values(field)) for field, terms in wanted.items())
+
     def dumps(self) -> str:
         """Write the node as JSON."""
         return json.dumps(self, ensure_ascii=False, separators=(",", ":"))
@@ -121,14 +125,19 @@ class Node(NamedTuple):
     @classmethod
     def loads(cls, text: str) -> Node:
         """Read a node from JSON written by `dumps`."""
-        node = cls._make(json.loads(text))
-        return node._replace(
-            supersedes=None if node.supersedes is None else tuple(node.supersedes),
-            superseded_by=tuple(node.superseded_by),
-            edges=tuple((kind, target, reason) for kind, target, reason in node.edges),
-            birth=Birth(*node.birth),
-            open=tuple(node.open),
-        )
+        return _loaded(text)
+
+
+@lru_cache(maxsize=1024)  # one question meets the same nodes over and over: as candidates, neighbours and hits
+def _loaded(text: str) -> Node:
+    node = Node._make(json.loads(text))
+    return node._replace(
+        supersedes=None if node.supersedes is None else tuple(node.supersedes),
+        superseded_by=tuple(node.superseded_by),
+        edges=tuple((kind, target, reason) for kind, target, reason in node.edges),
+        birth=Birth(*node.birth),
+        open=tuple(node.open),
+    )
 
 
 def node_of(record: Record, birth: Birth, resolve: Resolve) -> Node:

@@ -363,9 +363,9 @@ class Index:
         """Return the number of documents that satisfy a filter."""
         return self._now().count(Scope(wanted or Filter()))
 
-    def by_term(self, field: str, values: Iterable[str]) -> list[str]:
-        """Return the nodes of all documents with one of the values in a field (TERM_FIELDS, or "path")."""
-        return self._now().by_term(field, values)
+    def by_terms(self, wanted: Mapping[str, Collection[str]]) -> list[str]:
+        """Return the nodes of all documents with one of the values in any of the fields (TERM_FIELDS, or "path")."""
+        return self._now().by_terms(wanted)
 
     def by_prefix(self, field: str, prefix: str, limit: int = 20) -> list[str]:
         """Return the nodes of documents with a value that begins with `prefix`; at most `limit` values of them."""

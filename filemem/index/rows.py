@@ -130,11 +130,12 @@ def wording(part: Rows, asked: Wording, at: Integers) -> Floats:
     tokens = part.tokens[_ranges(part.token_starts[own], lengths)]
     met = np.zeros(len(own), dtype=np.float32)
     if len(tokens) and len(asked.weights):
-        seen = np.zeros(1 << 16, dtype=np.int64)
-        seen[tokens] = 1
+        seen = np.zeros(1 << 16, dtype=np.bool_)
+        seen[tokens] = True
         different = np.flatnonzero(seen)
-        seen[different] = np.arange(len(different))
-        near = asked.nearness(different)[seen[tokens]]
+        place = np.empty(1 << 16, dtype=np.int32)
+        place[different] = np.arange(len(different), dtype=np.int32)
+        near = asked.nearness(different)[place[tokens]]
         begins = (np.cumsum(lengths) - lengths)[lengths > 0]
         met[lengths > 0] = np.maximum.reduceat(near, begins) @ asked.weights
     best: Floats = np.maximum.reduceat(met, np.cumsum(counts) - counts) if len(met) else met

@@ -6,7 +6,7 @@ takes the place of what the disk index knows of its path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.documents import Doc
@@ -207,13 +207,18 @@ class View:
             return waiting
         return waiting + self._words.count(keyword.both(keyword.everything(), self._restriction(self._words, scope)))
 
-    def by_term(self, name: str, values: Iterable[str]) -> list[str]:
-        """Return the nodes of all documents with one of the values in a field of exact terms, or at a path."""
-        wanted = set(values)
-        nodes = [one.doc.node for one in self.pending if not wanted.isdisjoint(_exact(one.doc, name))]
-        if self._words and wanted:
+    def by_terms(self, wanted: Mapping[str, Collection[str]]) -> list[str]:
+        """Return the nodes of all documents with one of the values in any of some exact fields, or at a path."""
+        asked = {name: set(values) for name, values in wanted.items() if values}
+        nodes = [
+            one.doc.node
+            for one in self.pending
+            if any(not values.isdisjoint(_exact(one.doc, name)) for name, values in asked.items())
+        ]
+        if self._words and asked:
             limits = self._restriction(self._words, Scope())
-            query = keyword.both(self._words.one_of(_field(name), sorted(wanted)), limits)
+            terms = [self._words.one_of(_field(name), sorted(values)) for name, values in asked.items()]
+            query = keyword.both(keyword.either(*terms), limits)
             nodes += [one.node for one in self._words.stored(self._words.search(query, self._words.total))]
         return nodes
 
@@ -227,7 +232,7 @@ class View:
 
     def by_prefix(self, name: str, prefix: str, limit: int) -> list[str]:
         """Return the nodes of documents that have a value with this beginning, at most `limit` values of them."""
-        return self.by_term(name, [value for value, _ in self.terms(name, prefix)[:limit]])
+        return self.by_terms({name: [value for value, _ in self.terms(name, prefix)[:limit]]})
 
     def terms(self, name: str, prefix: str = "") -> list[tuple[str, int]]:
         """Return (value, number of documents) of a field of exact terms, in order."""

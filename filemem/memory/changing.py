@@ -181,7 +181,7 @@ def _supersedes(store: Store, given: Mapping[str, Any]) -> tuple[str, ...]:
     key = topic_key(given["topic"])
     if not key:
         raise BadInput("topic has no letters or digits", "name what the decision is about", field="topic")
-    resolved, around = searching.neighbourhood(store, store.lookup("topic", [key]))
+    resolved, around, _ = searching.neighbourhood(store, store.lookup("topic", [key]))
     heads = resolved.next_supersedes(key)
     merged = set(given.get("synthesizes", ()))
     if len(heads) > 1 and not merged:
@@ -242,7 +242,7 @@ def _index(store: Store, path: str, data: bytes, commit: str | None, birth: Birt
 
 def _push(store: Store, record: Record, data: bytes, birth: Birth) -> None:
     node = node_of(record, birth, lambda reference: _known(store, reference))
-    around = graph.gather(store.lookup, [node], {record.path: node})
+    around = graph.gather(store.lookup_any, [node], {record.path: node}).nodes
     resolved = graph.resolve((around | {node.id: node}).values(), unrelated=store.unrelated)
     node = node._replace(live=graph.is_live(resolved, node))
     store.index.push(doc_of(record, blob_id(data, store.repo.hash_name), node))

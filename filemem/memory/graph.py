@@ -6,12 +6,13 @@ Only supersession is followed (topic, supersedes, superseded_by, synthesizes); o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from filemem import chain
 from filemem.documents import Node, chain_node
 from filemem.record import DECISION
 
-Lookup = Callable[[str, Collection[str]], list[Node]]  # field of the index, values -> the nodes that have one
+Lookup = Callable[[Mapping[str, Collection[str]]], list[Node]]  # fields of the index and values -> who has any of them
 Unrelated = Callable[[str, str], bool]  # two commits: does neither contain the other?
 
 MOST = 5_000  # nodes gathered for one question; a chain longer than this is shown in part
@@ -23,38 +24,45 @@ def supersession(node: Node) -> tuple[str, ...]:
     return (*(node.supersedes or ()), *node.superseded_by, *merged)
 
 
-def gather(lookup: Lookup, start: Iterable[Node], known: Mapping[str, Node] | None = None) -> dict[str, Node]:
-    """Collect every decision on whose existence the places of `start` depend.
+class Gathered(NamedTuple):
+    """Decisions by id, and every record that was met and points to one of them, by whatever edge."""
+
+    nodes: dict[str, Node]
+    pointing: tuple[Node, ...]
+
+
+def gather(lookup: Lookup, start: Iterable[Node], known: Mapping[str, Node] | None = None) -> Gathered:
+    """Collect every decision on whose existence the places of `start` depend, `start` included.
 
     Args:
-        lookup: finds nodes by an exact term.
+        lookup: finds nodes by exact terms.
         start: the nodes in question.
         known: nodes by path that are newer than what `lookup` finds.
-
-    Returns:
-        Nodes by id, `start` included.
     """
     fresh = known or {}
     found: dict[str, Node] = {}
-    asked: set[tuple[str, str]] = set()
+    pointing: dict[str, Node] = {}
+    asked: dict[str, set[str]] = {"topic": set(), "ref": set(), "id": set()}
     wave = [node for node in start if node.type == DECISION]
     while wave and len(found) < MOST:
         found.update((node.id, node) for node in wave)
         wants = {
-            "topic": {node.key for node in wave if node.key},
-            "ref": {node.id for node in wave},
-            "id": {target for node in wave for target in supersession(node) if target not in found},
+            "topic": {node.key for node in wave if node.key} - asked["topic"],
+            "ref": {node.id for node in wave} - asked["ref"],
+            "id": {target for node in wave for target in supersession(node) if target not in found} - asked["id"],
         }
-        wave = []
         for field, values in wants.items():
-            new = [value for value in values if (field, value) not in asked]
-            asked.update((field, value) for value in new)
-            current = [fresh.get(node.path, node) for node in lookup(field, new)] if new else []
-            wave += [node for node in current if node.type == DECISION and node.id not in found]
-            if field == "ref":
-                linked = set(new)
-                wave = [n for n in wave if linked.intersection(supersession(n)) or n.key in wants["topic"]]
-    return found
+            asked[field] |= values
+        current = [fresh.get(node.path, node) for node in lookup(wants)]
+        pointing.update((node.id, node) for node in current if not wants["ref"].isdisjoint(node.values("ref")))
+        wave = [
+            node
+            for node in current
+            if node.type == DECISION
+            and node.id not in found
+            and (node.key in wants["topic"] or node.id in wants["id"] or not wants["ref"].isdisjoint(supersession(node)))
+        ]
+    return Gathered(found, tuple(pointing.values()))
 
 
 def resolve(

@@ -26,7 +26,7 @@ def revived(store: Store, node: Node) -> str:
     """What holds again once a decision is gone, in words; empty where nothing does."""
     if node.type != DECISION:
         return ""
-    before, around = searching.neighbourhood(store, [node])
+    before, around, _ = searching.neighbourhood(store, [node])
     others = [one for one in around.values() if one.id != node.id]
     after = graph.resolve(others, unrelated=store.unrelated)
     held = {head for one in others for head in before.heads_of(one.id)}

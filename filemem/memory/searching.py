@@ -66,9 +66,9 @@ def search(
     lesser = checkpoints if wanted.types != (CHECKPOINT,) else ()
     rated = query.score(found.candidates, now=store.clock(), recency=recency, weights=weights, lesser=lesser)
     scored = [one for one in rated if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)]
-    placed, nodes_by_id = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
+    placed, nodes_by_id, pointing = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
     shown = placed[offset : offset + limit]
-    hits = _hits(store, [nodes_by_id[place.id] for place in shown], shown, terms)
+    hits = _hits(store, [nodes_by_id[place.id] for place in shown], shown, pointing, terms)
     told += _doubts(store, hits, wanted, mode)
     return Results(hits, degraded=found.degraded or "", note="; ".join(([note] if note and hits else []) + told))
 
@@ -89,22 +89,22 @@ def _doubts(store: Store, hits: Sequence[Hit], wanted: Filter, mode: str) -> lis
 
 def _placed(
     store: Store, scored: Sequence[Scored], texts: Mapping[str, str], wanted: Filter, limit: int
-) -> tuple[tuple[Placed, ...], Mapping[str, Node]]:
-    """Put what was found in known order; return `limit` places, and the nodes they are about.
+) -> tuple[tuple[Placed, ...], Mapping[str, Node], tuple[Node, ...]]:
+    """Put what was found in known order; return `limit` places, the nodes they are about, and those that point to them.
 
     Chains are gathered for the best of them first; of the others only those matter that belong to these chains. Only
     where that leaves places empty, because many are of few chains, is everything gathered.
     """
     for count in (limit + SPARE, len(scored)):
         nodes = {one.id: Node.loads(texts[one.id]) for one in scored[:count]}
-        resolved, around = neighbourhood(store, nodes.values())
+        resolved, around, pointing = neighbourhood(store, nodes.values())
         nodes = around | nodes
         among = [one for at, one in enumerate(scored) if at < count or one.id in around]
         passing = {node.id for node in around.values() if _passes(node, wanted)}
         placed = query.arrange(among, resolved, may_bring=passing.__contains__, limit=limit)
         if len(placed) >= limit or count >= len(scored):
             break
-    return placed, nodes
+    return placed, nodes, pointing
 
 
 def similar(store: Store, text: str, kind: str, without: Collection[str] = ()) -> list[tuple[Node, float]]:
@@ -138,7 +138,7 @@ def _quoted(phrases: Iterable[str]) -> str:
 def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> tuple[Hit, ...]:
     """Make hits of nodes in the order given, with their place in their chains."""
     listed = list(nodes)
-    resolved, _ = neighbourhood(store, listed)
+    resolved, _, pointing = neighbourhood(store, listed)
     places = [
         Placed(
             id=node.id,
@@ -149,7 +149,7 @@ def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> 
         )
         for node in listed
     ]
-    return _hits(store, listed, places, terms, listing=True)
+    return _hits(store, listed, places, pointing, terms, listing=True)
 
 
 def _worth(places: Sequence[Placed]) -> list[float]:
@@ -158,23 +158,24 @@ def _worth(places: Sequence[Placed]) -> list[float]:
     return list(accumulate(reversed(own), max))[::-1]
 
 
-def neighbourhood(store: Store, nodes: Iterable[Node]) -> tuple[Graph, dict[str, Node]]:
-    """The supersession graph around nodes, and the decisions in it by id."""
-    around = graph.gather(store.lookup, nodes)
-    return graph.resolve(around.values(), unrelated=store.unrelated), around
+def neighbourhood(store: Store, nodes: Iterable[Node]) -> tuple[Graph, dict[str, Node], tuple[Node, ...]]:
+    """The supersession graph around nodes, the decisions in it by id, and the records that point to one of them."""
+    around, pointing = graph.gather(store.lookup_any, nodes)
+    return graph.resolve(around.values(), unrelated=store.unrelated), around, pointing
 
 
 def _hits(
     store: Store,
     nodes: Iterable[Node],
     places: Iterable[Placed],
+    pointing: Iterable[Node],
     terms: Terms | None,
     *,
     listing: bool = False,
 ) -> tuple[Hit, ...]:
     listed, placed = list(nodes), list(places)
     branch = store.repo.branch() or "" if any(node.birth.commit for node in listed) else ""
-    incoming = _incoming(store, [node.id for node in listed if node.type == DECISION])
+    incoming = _incoming(pointing, {node.id for node in listed})
     hits = []
     for node, place, worth in zip(listed, placed, _worth(placed), strict=True):
         record = store.read(node.path, node.birth.path).record
@@ -221,10 +222,10 @@ def _outgoing(node: Node) -> tuple[Edge, ...]:
     return tuple(Edge(kind, target, reason) for kind, target, reason in node.edges)
 
 
-def _incoming(store: Store, ids: list[str]) -> Mapping[str, list[Edge]]:
+def _incoming(pointing: Iterable[Node], ids: Collection[str]) -> Mapping[str, list[Edge]]:
     """Edges of other records to these, in the words of the one pointed at."""
     edges: dict[str, list[Edge]] = {}
-    for node in store.lookup("ref", ids):
+    for node in pointing:
         for kind, target, reason in node.edges:
             if target in ids:
                 edges.setdefault(target, []).append(Edge(INVERSE.get(kind, kind), node.id, reason))
@@ -263,5 +264,5 @@ def _revived_by_pending(store: Store) -> frozenset[str]:
     targets = {target for node in removed for target in node.supersedes or ()}
     if not targets:
         return frozenset()
-    resolved, _ = neighbourhood(store, store.lookup("id", targets))
+    resolved, _, _ = neighbourhood(store, store.lookup("id", targets))
     return frozenset(filter(resolved.is_head, targets))

@@ -9,7 +9,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -216,10 +216,14 @@ class Store:
             self._plain = None
 
     def lookup(self, name: str, values: Collection[str]) -> list[Node]:
-        """The nodes that have one of these exact terms."""
+        """The nodes that have one of these exact terms in a field."""
+        return self.lookup_any({name: values})
+
+    def lookup_any(self, wanted: Mapping[str, Collection[str]]) -> list[Node]:
+        """The nodes that have one of the exact terms in any of the fields."""
         if self._plain is not None:
-            return [node for node in self._plain if not set(values).isdisjoint(node.values(name))]
-        return [Node.loads(text) for text in self.index.by_term(name, values)] if values else []
+            return [node for node in self._plain if node.has_any(wanted)]
+        return [Node.loads(text) for text in self.index.by_terms(wanted)] if any(wanted.values()) else []
 
     def nodes(self) -> Iterable[Node]:
         """Every node the index knows."""

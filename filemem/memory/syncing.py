@@ -114,7 +114,7 @@ class Batch:
         """Work out liveness around everything that changed, and add the documents whose answer flips."""
         before = self.store.lookup("path", list(self.changes)) if self.changes else []
         start = [*self.nodes.values(), *before, *self._gone]
-        around = graph.gather(self._lookup, start, self.nodes)
+        around = graph.gather(self._lookup, start, self.nodes).nodes
         current = [n for n in around.values() if n.path not in self.changes or self.nodes.get(n.path) is n]
         resolved = graph.resolve(
             {node.path: node for node in (*current, *self.nodes.values())}.values(),
@@ -132,11 +132,10 @@ class Batch:
             self.changes[node.path] = changes.Change(changes.MODIFIED, node.path, entry)
             self.nodes[node.path] = node
 
-    def _lookup(self, field: str, values: Collection[str]) -> list[Node]:
+    def _lookup(self, wanted: Mapping[str, Collection[str]]) -> list[Node]:
         """What the index knows, and what this batch knows better."""
-        wanted = set(values)
-        mine = [node for node in self.nodes.values() if not wanted.isdisjoint(node.values(field))]
-        return [*mine, *(n for n in self.store.lookup(field, values) if n.path not in self.changes)]
+        mine = [node for node in self.nodes.values() if node.has_any(wanted)]
+        return [*mine, *(n for n in self.store.lookup_any(wanted) if n.path not in self.changes)]
 
 
 class References:

@@ -42,7 +42,7 @@ def history(store: Store, topic_or_id: str) -> History:
     if not start:
         start = [_decision(store, topic_or_id)]
         key = start[0].key
-    resolved, around = searching.neighbourhood(store, start)
+    resolved, around, _ = searching.neighbourhood(store, start)
     chain = resolved.chain(key)
     members = list(chain.order) if key else _linked(resolved, start[0].id)
     heads = {head: None for member in members for head in resolved.heads_of(member)}
@@ -130,7 +130,7 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
             loose.append(node)
         elif node.type == DECISION:
             by_topic[node.key].append(node)
-    resolved, around = searching.neighbourhood(store, (*(n for nodes in by_topic.values() for n in nodes), *loose))
+    resolved, around, _ = searching.neighbourhood(store, (*(n for nodes in by_topic.values() for n in nodes), *loose))
     heads = {name: resolved.chain(name).heads or resolved.heads_of(resolved.chain(name).order[-1]) for name in by_topic}
     found = [_topic(by_topic[name], heads[name], around) for name in sorted(by_topic)]
     joined = [_topic(group, _heads(resolved, group), around) for group in _groups(resolved, loose)]

@@ -173,13 +173,20 @@ class Connection:
                 if message.id in self.answered:
                     self.answered.remove(message.id)
                     continue
-            data = encode(message.model_dump(by_alias=True, exclude_unset=True))
+            data = encode(_plain(message))
             try:
                 # The rest in a thread: a client may write all its requests before it reads the first answer.
                 if rest := self.wire.write_now(data):
                     await anyio.to_thread.run_sync(self.wire.write, rest, abandon_on_cancel=True)
             except OSError:  # the client reads no more
                 self._scope.cancel()
+
+
+def _plain(message: types.JSONRPCMessage) -> Message:
+    """A message as what JSON can hold. The SDK gives results as such already, and walking a large one takes long."""
+    if isinstance(message, types.JSONRPCResponse):
+        return {"jsonrpc": message.jsonrpc, "id": message.id, "result": message.result}
+    return message.model_dump(by_alias=True, exclude_unset=True)
 
 
 def serve(server: Server[Any], wire: Wire, messages: Iterator[Message | Refusal], answered: list[object]) -> int:

@@ -38,7 +38,7 @@ def answers(index: Index) -> object:
         found,
         index.nodes(),
         index.newest(failed, 5),
-        sorted(index.by_term("outcome", ["success"])),
+        sorted(index.by_terms({"outcome": ["success"]})),
         [index.terms(name) for name in ("topic", "tag", "id")],
         index.count(),
         index.manifest(),
@@ -56,10 +56,10 @@ def run(steps: list[tuple[str, int, int]], root: Path) -> None:
             tree.docs.pop(path, None)
         if step == "push":
             index.push(tree.docs[path])
-            assert index.by_term("path", [path]) == [tree.docs[path].node]
+            assert index.by_terms({"path": [path]}) == [tree.docs[path].node]
         elif step == "push removed":
             index.push_removed(path)
-            assert index.by_term("path", [path]) == []
+            assert index.by_terms({"path": [path]}) == []
         elif step == "fold":
             index.fold()
         elif step == "apply":

@@ -138,7 +138,7 @@ def test_damage_is_an_error_and_not_an_empty_answer(words_only: Index) -> None:
         again.count,
         again.nodes,
         again.manifest,
-        lambda: again.by_term("id", ["x"]),
+        lambda: again.by_terms({"id": ["x"]}),
     ):
         with pytest.raises(IndexDamaged, match="damaged"):
             ask()

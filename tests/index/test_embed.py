@@ -123,7 +123,7 @@ from filemem.query import parse
 index = Index(Path(sys.argv[1]), embedder())
 answer = index.candidates(parse("redis")[0], mode=sys.argv[2])
 assert len(answer.candidates) >= 1
-index.newest(); index.by_term("topic", ["x"]); index.terms("topic")
+index.newest(); index.by_terms({"topic": ["x"]}); index.terms("topic")
 print(*sorted({"numpy", "usearch", "tokenizers", "model2vec", "filelock", "tantivy"} & sys.modules.keys()))
 """
 

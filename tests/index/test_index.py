@@ -242,10 +242,10 @@ def test_exact_terms_are_looked_up_whole(index: Index) -> None:
         [doc("a.md", "One", topic="cache", ref=("decision_x", "decision_b")), doc("b.md", "Two", topic="cache")]
     ).apply(index)
     index.push(doc("c.md", "Three", topic="cache", ref="decision_b"))
-    assert sorted(ids(index.by_term("topic", ["cache", "other"]))) == ["decision_a", "decision_b", "decision_c"]
-    assert sorted(ids(index.by_term("ref", ["decision_b"]))) == ["decision_a", "decision_c"]
-    assert ids(index.by_term("path", ["b.md", "c.md", "z.md"])) == ["decision_c", "decision_b"]
-    assert index.by_term("topic", ["cach"]) == index.by_term("topic", []) == []
+    assert sorted(ids(index.by_terms({"topic": ["cache", "other"]}))) == ["decision_a", "decision_b", "decision_c"]
+    assert sorted(ids(index.by_terms({"ref": ["decision_b"]}))) == ["decision_a", "decision_c"]
+    assert ids(index.by_terms({"path": ["b.md", "c.md", "z.md"]})) == ["decision_c", "decision_b"]
+    assert index.by_terms({"topic": ["cach"]}) == index.by_terms({"topic": []}) == []
     assert index.terms("topic") == [("cache", 3)]
     assert index.terms("topic", "d") == []
 
@@ -253,7 +253,7 @@ def test_exact_terms_are_looked_up_whole(index: Index) -> None:
 def test_many_terms_at_once(words_only: Index) -> None:
     Tree(make(number) for number in range(30)).apply(words_only)
     asked = [f"decision_{number:06d}" for number in range(1000)]
-    assert len(words_only.by_term("id", asked)) == 30
+    assert len(words_only.by_terms({"id": asked})) == 30
 
 
 def test_short_ids_are_found_by_prefix(words_only: Index) -> None:
@@ -391,7 +391,7 @@ def test_names_that_are_no_utf8_are_no_trouble(index: Index) -> None:
     tree.apply(index)
     assert found(index, "redis") == [odd]
     assert index.manifest().keys() == {odd}
-    assert len(index.by_term("path", [odd])) == 1
+    assert len(index.by_terms({"path": [odd]})) == 1
     index.push(doc(odd, "Use \ud800 memcached"))
     assert found(index, "memcached") == [odd]
     index.fold()
