@@ -37,7 +37,7 @@ def catch_up(folder: Path) -> float:
     """Bring the index in step, as a server does when the files have changed under it."""
     with Memory.open(folder, serving=True) as memory:
         began = time.perf_counter()
-        memory.sync(full=True)
+        memory.refresh(full=True)
         return time.perf_counter() - began
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ POLICIES = ("commit", "batch", "leave")
 DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
     {"decision": "commit", "checkpoint": "commit", "observation": "batch"}
 )
+_BRANCH = re.compile(r"[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*")
 MAX_FILE = 64 * 1024  # bytes; a settings file larger than this is not one
 
 
@@ -31,7 +33,9 @@ class Config:
     """Every setting, with its default.
 
     Args:
-        store: folder of records, relative to the work tree, with `/`. Repository or user.
+        store: folder of records, relative to the work tree, with `/`; "." for the work tree itself. Repository or user.
+        branch: the branch that holds the records where they have one of their own; the store is its work tree.
+            Repository or user.
         policy: commit policy by record type: `commit` each save, `batch` saves close together, `leave` the file
             for the user to commit. Repository or user.
         model: folder or hub name of a model2vec embedding model; empty for the bundled one. User only.
@@ -43,6 +47,7 @@ class Config:
     """
 
     store: str = "memory"
+    branch: str = ""
     policy: Mapping[str, str] = field(default_factory=lambda: DEFAULT_POLICY)
     model: str = ""
     download: bool = False
@@ -85,6 +90,15 @@ def user_folder(kind: str, environment: Mapping[str, str]) -> Path:
         return Path({"config": platformdirs.user_config_dir, "cache": platformdirs.user_cache_dir}[kind]("filemem"))
     stated = Path(environment.get(f"XDG_{kind.upper()}_HOME", ""))
     return (stated if stated.is_absolute() else Path.home() / f".{kind}") / "filemem"
+
+
+def own_store(work_tree: Path) -> str:
+    """The folder of records that the settings of a repository name, whatever the user's say.
+
+    Raises:
+        BadInput: as for `load`.
+    """
+    return _apply(Config(), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED).store
 
 
 def powermem_user(environment: Mapping[str, str] | None = None) -> str:
@@ -172,6 +186,8 @@ def store_path(text: object) -> str:
     """
     if not isinstance(text, str):
         raise BadInput(f"the store must be the name of a folder, not {text!r}", field="store")
+    if text == ".":
+        return text
     path = PurePosixPath(text)
     bad = {"", ".", ".."} & set(text.split("/")) or any(p.lower().startswith(".git") for p in path.parts)
     if bad or path.is_absolute() or "\\" in text or not text.isprintable():
@@ -181,6 +197,17 @@ def store_path(text: object) -> str:
             field="store",
         )
     return str(path)
+
+
+def branch_name(text: object) -> str:
+    """Check the name of a branch.
+
+    Raises:
+        BadInput: Git would not take it, or a command line could mistake it for something else.
+    """
+    if not isinstance(text, str) or not _BRANCH.fullmatch(text) or ".." in text or text.endswith((".", ".lock")):
+        raise BadInput(f"no name of a branch: {str(text)[:80]!r}", "for example memory", field="branch")
+    return text
 
 
 def _policy(value: object) -> Mapping[str, str]:
@@ -207,7 +234,7 @@ def _flag(value: object) -> bool:
 
 
 _Readers = Mapping[str, Callable[[object], object]]
-_SHARED: _Readers = {"store": store_path, "policy": _policy}
+_SHARED: _Readers = {"store": store_path, "branch": branch_name, "policy": _policy}
 _USER: _Readers = {
     "model": _text,
     "download": _flag,

@@ -32,7 +32,7 @@ class Watcher:
     """Watches one memory's store in a thread of its own.
 
     Args:
-        memory: an open memory; its `sync` is called from the thread.
+        memory: an open memory; its `refresh` is called from the thread.
         told: called from the thread with the number of files that a look found changed, where there were any.
     """
 
@@ -109,7 +109,7 @@ class Watcher:
         began = time.monotonic()
         full = full or began >= self._next_full
         try:
-            changed = self.memory.sync(full=full, hints=hints or ()).changed
+            changed = self.memory.refresh(full=full, hints=hints or ()).changed
         except (FilememError, OSError) as error:
             self.memory.trouble = str(error)  # shown by `status` and with every answer; the next look tries again
         else:

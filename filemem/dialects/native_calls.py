@@ -132,7 +132,7 @@ def check(memory: Memory, arguments: Arguments) -> Answer:
 
 def index(memory: Memory, arguments: Arguments) -> Answer:
     """Bring the index in step, or build it anew."""
-    look = memory.rebuild() if arguments.get("rebuild") else memory.sync(full=True)
+    look = memory.rebuild() if arguments.get("rebuild") else memory.refresh(full=True)
     done = "rebuilt" if arguments.get("rebuild") else "in step"
     message = (
         "another process holds the index; it will catch up"

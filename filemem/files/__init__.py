@@ -42,7 +42,7 @@ class Files:
 
     Args:
         work_tree: top folder of the Git work tree.
-        store: folder of records below it, relative, with `/`.
+        store: folder of records below it, relative, with `/`; "." for the work tree itself.
         spool: folder for temporary files, in a place that no watcher looks at (Git's own directory).
     """
 
@@ -50,8 +50,21 @@ class Files:
         self.work_tree = Path(work_tree)
         self.store = store
         self.root = self.work_tree / store
-        self._base = tuple(store.split("/"))
+        self._base = () if store == "." else tuple(store.split("/"))
+        self._prefix = "".join(f"{part}/" for part in self._base)
         self._spool = spool
+
+    def named(self, path: str) -> str:
+        """A store path from the top of the work tree."""
+        return self._prefix + path
+
+    def inside(self, path: str) -> str:
+        """A path from the top of the work tree, in the store; one that lies elsewhere stays as it is."""
+        return path.removeprefix(self._prefix)
+
+    def holds(self, path: str) -> bool:
+        """Whether a path from the top of the work tree lies in the store."""
+        return path.startswith(self._prefix)
 
     # reading
 
@@ -162,7 +175,7 @@ class Files:
         Raises:
             Conflict: there is one that does not hold `*`: what is written there could be committed.
         """
-        name = f"{self.store}/{folder}/.gitignore"
+        name = self.named(f"{folder}/.gitignore")
         parts = (*self._base, *check_path(folder), ".gitignore")
         try:
             with open_folder(self.work_tree, parts[:-1]) as at:
@@ -184,7 +197,7 @@ class Files:
                 except FileNotFoundError:
                     raise
                 except OSError as error:
-                    raise broken(error, f"{self.store}/{path}") from None
+                    raise broken(error, self.named(path)) from None
             for depth in range(len(parts) - 2, len(self._base) - 1, -1):
                 with contextlib.suppress(OSError), open_folder(self.work_tree, parts[:depth]) as folder:
                     os.rmdir(parts[depth], dir_fd=folder)

@@ -86,7 +86,7 @@ class Memory:
     @property
     def work_tree(self) -> Path:
         """The top folder of the work tree, to which the paths of hits are relative."""
-        return self._store.repo.work_tree
+        return self._store.code.work_tree
 
     @property
     def folder(self) -> Path:
@@ -276,7 +276,7 @@ class Memory:
 
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has changes that are not committed, so that its commit does not tell all of it."""
-        path = hit.path.removeprefix(f"{self._store.files.store}/")
+        path = self._store.asked(hit.path)
         with self._lock:
             return bool(hit.provenance.commit) and self._store.edited(path)
 
@@ -292,7 +292,7 @@ class Memory:
             self._store.refuse_typo()
             return checking.check(self._store, paths)
 
-    def sync(self, *, full: bool = False, hints: Iterable[str] = ()) -> Look:
+    def refresh(self, *, full: bool = False, hints: Iterable[str] = ()) -> Look:
         """Finish what waits for the repository, and bring the index in step with the files.
 
         Args:

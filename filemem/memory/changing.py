@@ -43,7 +43,7 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
     given |= {name: resolve_all(store, name, given[name]) for name in EDGE_KINDS if given.get(name)}
     given.setdefault("agent", store.config.agent)
     if kind == CHECKPOINT:
-        given.setdefault("branch", store.repo.branch() or "")
+        given.setdefault("branch", store.code.branch() or "")
     with store.saver.exclusive():
         if kind == DECISION:
             given["supersedes"] = _supersedes(store, given)
@@ -61,7 +61,7 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
     return Saved(
         id=record.id,
         type=kind,
-        path=f"{store.files.store}/{record.path}",
+        path=store.shown(record.path),
         message=f"{kind.capitalize()} saved{on}{replaced}",
         commit=done.commit or "",
         pending=done.pending or "",
@@ -94,7 +94,7 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
     return Saved(
         id=node.id,
         type=node.type,
-        path=f"{store.files.store}/{node.path}",
+        path=store.shown(node.path),
         message=f"Updated {node.id}: {told}",
         commit=done.commit or "",
         pending=done.pending or "",
@@ -123,7 +123,7 @@ def delete(store: Store, reference: str, reason: str) -> Saved:
     return Saved(
         id=node.id,
         type=node.type,
-        path=f"{store.files.store}/{node.path}",
+        path=store.shown(node.path),
         message=f"Deleted {node.id}; {kept}" + (f". {revived} again, since nothing replaces it" if revived else ""),
         commit=done.commit or "",
         pending=done.pending or "",
@@ -273,7 +273,7 @@ def _same_again(store: Store, record: Record) -> Saved | None:
     return Saved(
         id=node.id,
         type=DECISION,
-        path=f"{store.files.store}/{node.path}",
+        path=store.shown(node.path),
         message=f"Decision on {record.topic} holds already in these words; nothing was written",
         commit=node.birth.commit,
         pending="" if node.birth.commit else "it is not committed yet",

@@ -49,15 +49,14 @@ def check(store: Store, paths: Iterable[str]) -> tuple[int, tuple[Problem, ...]]
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
     wanted = [_relative(store, path, manifest) for path in paths]
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
-    prefix = f"{store.files.store}/"
-    named = [problem._replace(path=prefix + problem.path) for problem in shown]
+    named = [problem._replace(path=store.shown(problem.path)) for problem in shown]
     return len(manifest), tuple(sorted(named, key=lambda p: (p.path, p.line, p.code, p.message)))
 
 
 def _relative(store: Store, path: str, manifest: Iterable[str]) -> str:
-    inside = path.strip("/").removeprefix(f"{store.files.store}/") if path.strip("/") != store.files.store else ""
+    inside = store.asked(path.strip("/")) if path.strip("/") != store.name else ""
     if inside and not any(known == inside or known.startswith(f"{inside}/") for known in manifest):
-        raise NotFound(f"{path}: no record there", f"name a file or folder below {store.files.store}/")
+        raise NotFound(f"{path}: no record there", f"name a file or folder below {store.name}/")
     return inside
 
 
@@ -91,7 +90,7 @@ def _together(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:
         first = owner.setdefault(record.id, path)
         if first != path:
             text = (
-                f"the id {record.id} belongs to {store.files.store}/{first}; "
+                f"the id {record.id} belongs to {store.shown(first)}; "
                 f"this file is known as {derived_id(path)}: give it its own id"
             )
             yield Problem(path, 1, "duplicate-id", "error", text)
@@ -113,7 +112,7 @@ def _together(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:
     for key, node in sorted(topics.items()):
         heads = resolved.chain(key).heads
         if len(heads) > 1:
-            others = ", ".join(f"{store.files.store}/{by_id[head].path}" for head in heads[:-1])
+            others = ", ".join(store.shown(by_id[head].path) for head in heads[:-1])
             verb = "holds" if len(heads) == 2 else "hold"
             text = f"topic {node.topic} is forked: {others} also {verb}; {meant.ending(node.topic, heads)}"
             yield Problem(by_id[heads[-1]].path, 1, "forked-topic", "warning", text)

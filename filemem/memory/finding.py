@@ -31,7 +31,7 @@ def find(store: Store, reference: str, kind: str = "", *, what: str = "record", 
         NotFound: nothing, or more than one record, answers to it; says which, or what became of it.
     """
     wanted = writing.line("id", reference).strip()
-    inside = wanted.removeprefix(f"{store.files.store}/")
+    inside = store.asked(wanted)
     if exact := store.lookup("id", [wanted]) or store.lookup("path", [inside]):
         return exact[0]
     ways = (_named, _beginning) if _NUMBER.fullmatch(wanted) else (_beginning, _named)

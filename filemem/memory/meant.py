@@ -79,21 +79,20 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
         store: the parts.
         wanted: its id, short id or path, as it was given.
     """
-    inside = wanted.removeprefix(f"{store.files.store}/")
+    inside = store.asked(wanted)
     if store.repo.head() is None or not (inside.endswith(".md") or len(short_id(inside)) == SHORT):
         return None
     try:
         walk = store.repo.history.walk(store.files.store)
     except BrokenStore:  # a hint is not worth another failure
         return None
-    prefix = f"{store.files.store}/"
     for path, last in walk.removed.items():
-        if _goes_by(path.removeprefix(prefix), inside):
+        if _goes_by(store.files.inside(path), inside):
             commit = last.commit
             told = f"deleted in {commit.id[:10]} ({format_time(commit.at)[:10]}, {commit.subject})"
             return told, f"`git show {commit.id[:10]}^:{path}` reads it"
     for path in walk.births:
-        if _goes_by(path.removeprefix(prefix), inside) and not store.files.exists(path.removeprefix(prefix)):
+        if _goes_by(store.files.inside(path), inside) and not store.files.exists(store.files.inside(path)):
             return f"its file {path} is gone, and no commit says so", f"`git restore {path}` brings it back"
     return None
 

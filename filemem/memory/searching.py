@@ -190,7 +190,7 @@ def _hits(
         hits.append(
             Hit(
                 record=record,
-                path=f"{store.files.store}/{node.path}",
+                path=store.shown(node.path),
                 created=node.created,
                 score=worth,
                 scores=scored.scores if scored else None,

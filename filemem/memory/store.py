@@ -15,13 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem import config as settings
 from filemem import record
 from filemem.config import Config
 from filemem.documents import Birth, Node, node_of
 from filemem.errors import BadInput, NotFound
 from filemem.files import Files, check_path, is_record
 from filemem.index import Index, embedder
+from filemem.memory import home
 from filemem.record import Parsed
 from filemem.repo import Repo
 from filemem.repo.journal import SETTLES
@@ -43,9 +43,11 @@ class Store:
     """The parts that the facade joins; `clock` gives epoch milliseconds, `entropy` eight random bytes."""
 
     config: Config
-    repo: Repo
+    repo: Repo  # where the records are committed
     files: Files
     index: Index
+    code: Repo  # the project's: the same as `repo` but where records have a work tree of their own
+    name: str  # the store folder as people see it: from the top of the code's work tree
     serving: bool = False  # a server: helpers stay alive, saves may wait for one another
     clock: Callable[[], int] = now
     entropy: Callable[[], bytes] = lambda: os.urandom(8)
@@ -68,19 +70,18 @@ class Store:
         Raises:
             NotFound: no repository.
             BadInput: settings that cannot be used.
+            BrokenStore: the store has a work tree of its own, and it is not here.
         """
-        repo = Repo.discover(folder)
-        config = settings.load(repo.work_tree)
+        config, code, repo, name, shown, stated = home.find(folder, store)
         repo.run_hooks = config.run_hooks
-        name = settings.store_path(store) if store else config.store
         try:
-            check_path(name)
+            if name != home.TOP:
+                check_path(name)
         except BadInput as error:
             raise BadInput(f"store: {error.message}", "name a folder inside the work tree", field="store") from None
         files = Files(repo.work_tree, name, spool=repo.private / "spool")
         index = Index(_index_folder(repo, config, name), embedder(config.model, download=config.download))
-        stated = bool(store) or config.store != Config().store
-        return cls(config, repo, files, index, serving, opened=folder.resolve(), stated=stated)
+        return cls(config, repo, files, index, code, shown, serving, opened=folder.resolve(), stated=stated)
 
     def close(self) -> None:
         """Release helpers and locks."""
@@ -88,6 +89,7 @@ class Store:
             self._saver.close()
         self.index.close()
         self.repo.close()
+        self.code.close()
 
     @property
     def saver(self) -> Saver:
@@ -147,6 +149,14 @@ class Store:
         """Whether there is no store yet: neither in the work tree nor in HEAD."""
         return not os.path.lexists(self.folder) and self.repo.item(self.files.store) is None
 
+    def shown(self, path: str) -> str:
+        """A store path as people see it: from the top of the code's work tree."""
+        return path if self.name == home.TOP else f"{self.name}/{path}"
+
+    def asked(self, path: str) -> str:
+        """The store path of a path as people see it; one that lies elsewhere stays as it is."""
+        return path.removeprefix(f"{self.name}/")
+
     def refuse_typo(self) -> None:
         """Refuse to read a store that somebody named and nobody has made: most likely it is another one's misspelling.
 
@@ -157,14 +167,14 @@ class Store:
             return
         from filemem.memory import meant
 
-        near = meant.folder(self.repo.work_tree, self.opened, self.files.store)
+        near = meant.folder(self.code.work_tree, self.opened, self.name)
         hint = f"did you mean {near}?" if near else "a save makes it, and so does filemem init"
-        raise NotFound(f"there is no folder {self.files.store} at the top of the work tree", hint)
+        raise NotFound(f"there is no folder {self.name} at the top of the work tree", hint)
 
     def obstacle(self) -> str:
         """Why records cannot be read although there may be some, or ""."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
-            return f"{self.files.store} is not a folder (links are not followed), so no record is read"
+            return f"{self.name} is not a folder (links are not followed), so no record is read"
         return self.unseen()
 
     def unseen(self) -> str:
@@ -192,7 +202,7 @@ class Store:
     def edited(self, path: str) -> bool:
         """Whether a committed record has changes that are not committed; one that is gone has none."""
         try:
-            return self.repo.edited(f"{self.files.store}/{path}", self.bytes_of(path))
+            return self.repo.edited(self.files.named(path), self.bytes_of(path))
         except NotFound:
             return False
 
@@ -235,17 +245,15 @@ class Store:
         Args:
             since: only what happened after this commit.
         """
-        prefix = f"{self.files.store}/"
+        inside = self.files.inside
         if self.repo.head() is None:
             return Past({}, frozenset())
         walk = self.repo.history.walk(self.files.store, since)
         births = {
-            path.removeprefix(prefix): Birth(
-                b.commit.id, b.commit.author, b.commit.agent, b.commit.at, b.first_path.removeprefix(prefix)
-            )
+            inside(path): Birth(b.commit.id, b.commit.author, b.commit.agent, b.commit.at, inside(b.first_path))
             for path, b in walk.births.items()
         }
-        removed, touched = (frozenset(p.removeprefix(prefix) for p in paths) for paths in (walk.removed, walk.touched))
+        removed, touched = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched))
         return Past(births, removed, touched)
 
     def unrelated(self, one: str, other: str) -> bool:
@@ -261,7 +269,7 @@ class Store:
 
 def _index_folder(repo: Repo, config: Config, store: str) -> Path:
     """One folder per store, in the Git directory of the work tree; in the user's cache where that cannot be written."""
-    name = store.replace("%", "%25").replace("/", "%2F")
+    name = "%2E" if store == home.TOP else store.replace("%", "%25").replace("/", "%2F")
     if os.access(repo.git_dir, os.W_OK):
         return repo.private / "index" / name
     import hashlib

@@ -286,7 +286,7 @@ def _births(
         if birth and path not in news and not store.repo.history.is_ancestor(birth.commit):
             births[path] = Birth()
     new = [change.path for change in found if change.kind == changes.ADDED and change.path not in births]
-    if len(new) > FEW or any(store.repo.item(f"{store.files.store}/{path}") for path in new):
+    if len(new) > FEW or any(store.repo.item(store.files.named(path)) for path in new):
         births = store.past().births | births  # they were away for a look, and HEAD has held them all along
     return births
 

@@ -93,7 +93,7 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
         store: the parts.
         branch: the branch to go on with; empty for the one checked out.
     """
-    here = branch or store.repo.branch() or ""
+    here = branch or store.code.branch() or ""
     me = _author(store)
     recent = _newest(store, Filter(types=(CHECKPOINT,)), 200)
     if not recent:
@@ -146,7 +146,7 @@ def _place(topic: Topic) -> tuple[int, str]:
 
 def names(store: Store, ids: Collection[str]) -> dict[str, Name]:
     """What people know these records by; ids that no record has are left out."""
-    return {node.id: Name(node.title, f"{store.files.store}/{node.path}") for node in store.lookup("id", ids)}
+    return {node.id: Name(node.title, store.shown(node.path)) for node in store.lookup("id", ids)}
 
 
 def status(store: Store) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def status(store: Store) -> dict[str, Any]:
     resolved = graph.resolve(n for n in store.nodes() if n.type == DECISION)
     verified = store.index.verify()
     return {
-        "store": store.files.store,
+        "store": store.name,
         "records": counts,
         "topics": len(topics),
         "forked": sum(resolved.chain(topic).is_forked for topic in topics),
@@ -169,7 +169,7 @@ def status(store: Store) -> dict[str, Any]:
         "pending": [
             {
                 "kind": WORDS.get(op.kind, op.kind),
-                "path": f"{store.files.store}/{op.path}",
+                "path": store.shown(op.path),
                 "reason": op.reason,
                 "age": _age(op.age_s),
             }
@@ -239,13 +239,13 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, named: Mapping[st
     if record is None:
         return None
     birth = node.birth
-    log = store.repo.history.log(f"{store.files.store}/{node.path}") if birth.commit else ()
+    log = store.repo.history.log(store.files.named(node.path)) if birth.commit else ()
     commits = [revision.commit for revision in reversed(log) if revision.commit.id != birth.commit]
     shallow = bool(birth.commit) and not birth.author
     edits = tuple(Revision(c.id, c.author, c.agent, c.at, c.subject) for c in commits)
     return Step(
         record=record,
-        path=f"{store.files.store}/{node.path}",
+        path=store.shown(node.path),
         commit="" if shallow else birth.commit,
         author=birth.author,
         agent=birth.agent,

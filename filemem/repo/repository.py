@@ -220,6 +220,18 @@ class Repo:
             self._left_out[folder] = seen, sparse.left_out(self._git, self.settings, folder)
         return self._left_out[folder][1]
 
+    def work_tree_of(self, branch: str) -> Path | None:
+        """The linked work tree that a branch is checked out in; None where there is none."""
+        for entry in sorted((self.common_dir / "worktrees").glob("*/HEAD")):
+            try:
+                at = entry.read_text().strip() == f"ref: refs/heads/{branch}"
+                found = Path((entry.parent / "gitdir").read_text().strip()).parent
+            except OSError:
+                continue
+            if at and (found / ".git").is_file():
+                return found
+        return None
+
     # reading
 
     def show(self, path: str, rev: str = "HEAD") -> bytes | None:

@@ -39,8 +39,9 @@ def read(memory: Memory, named: str, limit: int) -> tuple[str, bytes]:
         NotFound: it is not there, or is neither in the store nor tracked.
     """
     path = place(memory.work_tree, named)
-    store = memory.folder.relative_to(memory.work_tree)
-    if path.is_relative_to(store):
+    inside = memory.folder.is_relative_to(memory.work_tree)
+    store = memory.folder.relative_to(memory.work_tree) if inside else None  # else attached in another work tree
+    if store is not None and path.is_relative_to(store):
         own = path.relative_to(store).as_posix()
         allowed = (is_record(path.name) or own == "README.md") and not is_private(own)
     else:

@@ -60,7 +60,7 @@ def test_a_topic_that_is_not_there_brings_the_nearest(memory: Memory) -> None:
 def test_a_decision_just_written_by_hand_replaces_what_held(memory: Memory) -> None:
     path = memory.folder / "decisions/database/by-hand.md"
     path.write_text("---\ntopic: database\n---\n# Use SQLite\n")
-    memory.sync(full=True)
+    memory.refresh(full=True)
     held = {hit.record.title: bool(hit.superseded_by) for hit in memory.search("topic:database").hits}
     assert held == {"Use SQLite": False, "Use Postgres": True}
 

@@ -49,10 +49,10 @@ def test_an_edit_in_place_is_found_without_a_server(repo: Path, monkeypatch: pyt
 def test_an_edit_in_place_that_is_committed_is_seen_by_a_look_at_folders(repo: Path) -> None:
     path = save(repo)
     with Memory.open(repo, serving=True) as memory:
-        memory.sync(full=True)
+        memory.refresh(full=True)
         append(path, "\nzebracorn walks\n")
         git(repo, "commit", "-q", "-a", "-m", "edit")
-        assert memory.sync().changed == 1
+        assert memory.refresh().changed == 1
         assert len(memory.search("zebracorn", mode="keyword").hits) == 1
 
 
@@ -88,7 +88,7 @@ def test_two_stores_in_one_repository_leave_each_other_alone(repo: Path) -> None
         memory.save(topic="auth", decision="Use tokens", reasoning="no sessions")
     path.unlink()
     with Memory.open(repo, store="docs/notes", serving=True) as memory:
-        memory.sync(full=True)
+        memory.refresh(full=True)
         assert memory.trouble is None
     assert not path.exists()
 
@@ -96,7 +96,7 @@ def test_two_stores_in_one_repository_leave_each_other_alone(repo: Path) -> None
 def test_after_an_index_that_could_not_be_built_the_next_one_is_used(repo: Path) -> None:
     save(repo)
     with Memory.open(repo, serving=True) as memory:
-        memory.sync(full=True)
+        memory.refresh(full=True)
         with memory._store.without_index():
             assert memory._store.lookup("topic", ["caching"])
         memory.save(topic="caching", decision="Use an LRU cache", reasoning="fewer parts")
@@ -127,17 +127,17 @@ def test_settings_of_git_s_output_change_nothing(repo: Path, setting: str) -> No
 def test_two_folders_that_changed_places_are_seen(repo: Path, tmp_path: Path) -> None:
     one, two = save(repo, "alpha", "Use alpha").parent, save(repo, "beta", "Use beta").parent
     with Memory.open(repo, serving=True) as memory:
-        memory.sync(full=True)
+        memory.refresh(full=True)
         for folder in (one, two):
             os.utime(folder, (1, 1))
         time.sleep(0.05)
-        memory.sync()
+        memory.refresh()
         one.rename(tmp_path / "aside")
         two.rename(one)
         (tmp_path / "aside").rename(two)
         for folder in (one, two, one.parent):
             os.utime(folder, (1, 1))
-        assert memory.sync().changed == 4
+        assert memory.refresh().changed == 4
 
 
 @pytest.mark.parametrize("name", ["CURRENT", "fresh/00000000000000000001-0123abcd.json"])

@@ -63,10 +63,10 @@ def test_a_shallow_clone_names_nobody_for_what_came_before_it(origin: Path) -> N
 def test_history_that_is_fetched_later_is_told(origin: Path) -> None:
     shallow = clone(origin, "--depth", "2")
     with Memory.open(shallow, serving=True) as server:
-        server.sync(full=True)
+        server.refresh(full=True)
         assert {hit.title: hit.provenance.author for hit in server.search()}["Written by hand"] == ""
         git(shallow, "fetch", "-q", "--unshallow")
-        server.sync()
+        server.refresh()
         assert {hit.title: hit.provenance.author for hit in server.search()}["Written by hand"] == "Bob"
     out = cli(shallow, "history", "caching").out + cli(shallow, "search").out
     assert "shallow" not in out

@@ -26,7 +26,7 @@ def repo(tmp_path: Path) -> Path:
 @pytest.fixture
 def memory(repo: Path) -> Iterator[Memory]:
     with Memory.open(repo, serving=True) as opened:
-        opened.sync(full=True)
+        opened.refresh(full=True)
         yield opened
 
 
@@ -37,27 +37,27 @@ def titles(memory: Memory, query: str = "") -> set[str]:
 def test_a_branch_that_was_seen_before_is_taken_up_again(repo: Path, memory: Memory) -> None:
     git(repo, "switch", "-q", "-c", "other")
     memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
-    memory.sync(full=True)
+    memory.refresh(full=True)
     git(repo, "switch", "-q", "main")
-    assert memory.sync(full=True).changed == 1, "main was not yet left for another branch: one file is gone"
+    assert memory.refresh(full=True).changed == 1, "main was not yet left for another branch: one file is gone"
     git(repo, "switch", "-q", "other")
-    assert memory.sync(full=True).changed == 0
+    assert memory.refresh(full=True).changed == 0
     assert titles(memory) == {"Use Redis", "Use tokens"}
     git(repo, "switch", "-q", "main")
-    assert memory.sync(full=True).changed == 0
+    assert memory.refresh(full=True).changed == 0
     assert titles(memory) == titles(memory, "redis tokens") == {"Use Redis"}
 
 
 def test_what_was_edited_meanwhile_is_seen_in_the_branch_taken_up(repo: Path, memory: Memory) -> None:
     git(repo, "switch", "-q", "-c", "other")
     saved = memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
-    memory.sync(full=True)
+    memory.refresh(full=True)
     git(repo, "switch", "-q", "main")
-    memory.sync(full=True)
+    memory.refresh(full=True)
     git(repo, "switch", "-q", "other")
     path = repo / saved.path
     path.write_text(path.read_text().replace("Use tokens", "Use passkeys"))
-    assert memory.sync(full=True).changed == 1
+    assert memory.refresh(full=True).changed == 1
     assert titles(memory, "passkeys") == {"Use passkeys"}
 
 
@@ -65,22 +65,22 @@ def test_what_was_edited_meanwhile_is_seen_in_the_branch_taken_up(repo: Path, me
 def test_a_damaged_kept_generation_is_not_taken_up(repo: Path, memory: Memory, part: str) -> None:
     git(repo, "switch", "-q", "-c", "other")
     memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
-    memory.sync(full=True)
+    memory.refresh(full=True)
     git(repo, "switch", "-q", "main")
-    memory.sync(full=True)
+    memory.refresh(full=True)
     for kept in (repo / ".git/filemem/index/memory/kept").iterdir():
         data = (kept / part).read_bytes()
         (kept / part).unlink()
         (kept / part).write_bytes(data[:-3] + b"???")
     git(repo, "switch", "-q", "other")
-    memory.sync(full=True)
+    memory.refresh(full=True)
     assert titles(memory) == {"Use Redis", "Use tokens"}
 
 
 def test_saves_that_a_watcher_names_wait_for_one_another(repo: Path, memory: Memory) -> None:
     for number in range(MANY_WAITING):
         saved = memory.save(title=f"Note {number}", text="about redis")
-        memory.sync(hints=[str(repo / saved.path), str((repo / saved.path).parent)])
+        memory.refresh(hints=[str(repo / saved.path), str((repo / saved.path).parent)])
         waiting = memory._store.index.pending()
         assert waiting in (number + 1, 0), "all wait, or all are folded in"
     assert memory._store.index.pending() == 0, "so many do not wait any longer"
@@ -91,7 +91,7 @@ def test_an_edit_that_a_watcher_names_does_not_wait(repo: Path, memory: Memory) 
     saved = memory.save(title="A note", text="about redis")
     path = repo / saved.path
     path.write_text(path.read_text().replace("redis", "memcached"))
-    assert memory.sync(hints=[str(path)]).changed == 1
+    assert memory.refresh(hints=[str(path)]).changed == 1
     assert titles(memory, "memcached") >= {"A note"}
 
 
@@ -100,21 +100,21 @@ def test_a_memory_that_has_rested_answers_as_before(memory: Memory) -> None:
     memory.rest()
     assert titles(memory, "what do we cache with") == before == {"Use Redis"}
     memory.rest()
-    assert memory.sync(full=True).changed == 0
+    assert memory.refresh(full=True).changed == 0
 
 
 def test_another_model_is_taken_over_while_the_old_index_answers(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Memory.open(repo) as memory:
-        memory.sync(full=True)
+        memory.refresh(full=True)
     other = tmp_path / "another-model"
     shutil.copytree(Path(filemem.__file__).with_name("model"), other)
     monkeypatch.setenv("FILEMEM_MODEL", str(other))
     with Memory.open(repo, serving=True) as memory:
         before = memory.search("what do we cache with redis")
         assert (len(before.hits), "must be rebuilt" in before.degraded) == (1, True)
-        memory.sync(full=True)
+        memory.refresh(full=True)
         after = memory.search("what do we cache with redis")
         assert (len(after.hits), after.degraded) == (1, "")
         assert memory._store.index.model == str(other)
@@ -125,6 +125,6 @@ def test_a_model_that_is_not_there_is_not_asked_for_again_and_again(
 ) -> None:
     monkeypatch.setenv("FILEMEM_MODEL", "nobody/nothing")
     with Memory.open(repo, serving=True) as memory:
-        memory.sync(full=True)
-        assert memory.sync(full=True).changed == 0
+        memory.refresh(full=True)
+        assert memory.refresh(full=True).changed == 0
         assert "nobody/nothing" in memory.search("redis").degraded

@@ -39,13 +39,13 @@ def fork(repo: Path, memory: Memory) -> tuple[Saved, Saved, Saved]:
     """One decision, then another on each of two branches, merged."""
     base = decide(memory, "Use Redis as cache")
     git(repo, "switch", "-q", "-c", "feature")
-    memory.sync()
+    memory.refresh()
     theirs = decide(memory, "Use Memcached as cache")
     git(repo, "switch", "-q", "main")
-    memory.sync()
+    memory.refresh()
     ours = decide(memory, "Use an LRU cache in the process")
     git(repo, "merge", "-q", "--no-edit", "feature")
-    memory.sync()
+    memory.refresh()
     return base, theirs, ours
 
 
@@ -82,10 +82,10 @@ def test_a_synthesis_on_a_branch_ends_the_fork_for_both(repo: Path, memory: Memo
 def test_what_each_branch_sees_before_the_merge(repo: Path, memory: Memory) -> None:
     _, theirs, ours = fork(repo, memory)
     git(repo, "switch", "-q", "feature")
-    memory.sync()
+    memory.refresh()
     assert heads(memory) == {theirs.id}
     git(repo, "switch", "-q", "main")
-    memory.sync()
+    memory.refresh()
     assert heads(memory) == {theirs.id, ours.id}
 
 
@@ -94,7 +94,7 @@ def test_hand_written_files_follow_each_other_by_time(repo: Path, memory: Memory
     by_hand(repo, "a", "Last Kafka", "topic: Caching\ncreated: 2025-03-01")
     by_hand(repo, "c", "First Redis", "topic: caching\ncreated: 2025-01-01")
     by_hand(repo, "d", "Not a matter of caching", "topic: other")
-    memory.sync()
+    memory.refresh()
     told = memory.history("caching")
     assert [(step.record.title, step.implied) for step in told.chain] == [
         ("First Redis", False),
@@ -110,7 +110,7 @@ def test_without_a_date_the_first_commit_counts(repo: Path, memory: Memory) -> N
         by_hand(repo, name, f"Decision {number}")
         date = f"2025-0{number + 1}-01T00:00:00Z"
         commit(repo, name, date=date)
-    memory.sync()
+    memory.refresh()
     assert chain(memory) == ["Decision 0", "Decision 1", "Decision 2"]
 
 
@@ -124,14 +124,14 @@ def test_nothing_is_implied_across_branches(repo: Path, memory: Memory) -> None:
     by_hand(repo, "ours", "Ours", "topic: caching\ncreated: 2025-03-01")
     commit(repo, "ours")
     git(repo, "merge", "-q", "--no-edit", "feature")
-    memory.sync()
+    memory.refresh()
     assert {hit.record.title for hit in memory.search("", topic="caching", live=True).hits} == {"Theirs", "Ours"}
 
 
 def test_a_removed_link_is_bridged(repo: Path, memory: Memory) -> None:
     saved = [decide(memory, f"Decision {number}") for number in range(3)]
     memory.delete(saved[1].id)
-    memory.sync()
+    memory.refresh()
     assert chain(memory) == ["Decision 0", "Decision 2"]
     assert heads(memory) == {saved[2].id}
     assert [hit.record.id for hit in memory.search("Decision 0", live=True).hits] == [saved[2].id]
@@ -207,7 +207,7 @@ def test_records_of_other_makers_supersede_from_the_old_side(repo: Path, memory:
     status = "Superseded by [4. use Go](0004-use-go.md)"
     write(folder / "0003-use-perl.md", NYGARD.format(number=3, title="use Perl", status=status))
     write(folder / "0004-use-go.md", NYGARD.format(number=4, title="use Go", status="Accepted"))
-    memory.sync()
+    memory.refresh()
     live = {hit.path.rpartition("/")[2] for hit in memory.search("", live=True).hits}
     assert live == {"0002-use-eventstore.md", "0004-use-go.md"}
     hits = {hit.path.rpartition("/")[2]: hit for hit in memory.search("Kafka events", mode="keyword").hits}
@@ -223,14 +223,14 @@ def test_renames_keep_ids_history_and_authors(repo: Path, memory: Memory) -> Non
     saved = decide(memory, "Use Redis")
     old = by_hand(repo, "plain", "Plain file", "tags: [x]")
     commit(repo, "by Grace", author="Grace")
-    memory.sync()
+    memory.refresh()
     plain = memory.get("memory/decisions/plain.md")[0].record.id
     second = decide(memory, "Use NATS instead", supersedes=[saved.id, plain])
     (repo / "memory/decisions/elsewhere").mkdir()
     git(repo, "mv", saved.path, "memory/decisions/elsewhere/renamed.md")
     git(repo, "mv", str(old.relative_to(repo)), "memory/decisions/elsewhere/plain too.md")
     commit(repo, "rename")
-    memory.sync()
+    memory.refresh()
     hit = memory.get(saved.id)[0]
     assert (hit.path, hit.provenance.commit) == ("memory/decisions/elsewhere/renamed.md", saved.commit)
     assert heads(memory) == {second.id}
@@ -247,7 +247,7 @@ def test_an_edit_in_place_is_a_revision(repo: Path, memory: Memory) -> None:
     path = repo / saved.path
     path.write_text(path.read_text().replace("Because", "Because, as Grace says,"))
     edit = commit(repo, "Say why", author="Grace")
-    memory.sync()
+    memory.refresh()
     step = memory.history("caching").chain[0]
     assert step.author == "Ada"
     assert [(revision.commit, revision.author) for revision in step.revisions] == [(edit, "Grace")]
@@ -257,12 +257,12 @@ def test_a_squash_merge_keeps_the_chain(repo: Path, memory: Memory) -> None:
     git(repo, "switch", "-q", "-c", "feature")
     saved = [decide(memory, f"Decision {number}") for number in range(3)]
     git(repo, "switch", "-q", "main")
-    memory.sync()
+    memory.refresh()
     assert memory.search("").hits == ()
     git(repo, "merge", "-q", "--squash", "feature")
     squashed = commit(repo, "Squashed")
     git(repo, "branch", "-q", "-D", "feature")
-    memory.sync()
+    memory.refresh()
     told = memory.history("caching")
     assert [step.record.id for step in told.chain] == [one.id for one in saved]
     assert told.heads == (saved[2].id,)
@@ -278,10 +278,10 @@ def test_a_linked_work_tree_has_its_own_index(repo: Path, memory: Memory) -> Non
         second = decide(side, "Use NATS on the side")
         assert heads(side) == {second.id}
         assert git(repo, "log", "-1", "--format=%s", "side") == "decision(caching): Use NATS on the side"
-    memory.sync()
+    memory.refresh()
     assert heads(memory) == {first.id}
     git(repo, "merge", "-q", "side")
-    memory.sync()
+    memory.refresh()
     assert heads(memory) == {second.id}
 
 

@@ -85,7 +85,7 @@ def test_odd_files_are_skipped_with_a_reason_and_hide_nothing(repo: Path) -> Non
     with oddities(repo / "memory") as codes:
         began = time.monotonic()
         with Memory.open(repo) as memory:
-            memory.sync(full=True)
+            memory.refresh(full=True)
             found = {hit.path for hit in memory.search("", limit=100).hits}
             assert memory.search("good record must be found").hits[0].record.title == "The good record"
             checked, problems = memory.check()

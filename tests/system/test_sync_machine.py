@@ -197,17 +197,17 @@ class Synced(RuleBasedStateMachine):
 
     @rule()
     def glance(self) -> None:
-        self.memory.sync()
+        self.memory.refresh()
 
     @rule()
     def look(self) -> None:
         """The invariant; also at the end of every run."""
         self.memory._store.saver.replay()  # brings back what is saved and waits for its commit, whoever removed it
         before = snapshot(self.store)
-        assert not self.memory.sync(full=True).busy
+        assert not self.memory.refresh(full=True).busy
         assert snapshot(self.store) == before, "a look changed a file"
         state = self._git_state()
-        self.memory.sync(full=True)
+        self.memory.refresh(full=True)
         assert self._git_state() == state, "a look changed the repository"
         folder = self.base / "fresh"
         shutil.rmtree(folder, ignore_errors=True)
@@ -240,9 +240,11 @@ class Synced(RuleBasedStateMachine):
         repo = Repo.discover(self.repo)
         files = Files(repo.work_tree, "memory", repo.private / "spool")
         index = Index(repo.private / "index", MODEL)
-        store = Store(Config(), repo, files, index, serving, self._clock, lambda: self.random.randbytes(8))
+        store = Store(
+            Config(), repo, files, index, repo, "memory", serving, self._clock, lambda: self.random.randbytes(8)
+        )
         memory = Memory(store)
-        memory.sync()
+        memory.refresh()
         if not serving:
             index.stand_back()
         return memory

@@ -65,7 +65,7 @@ def test_a_save_waits_until_the_repository_is_back(
     with Memory.open(repo) as memory:
         old = memory.save(topic="storage", decision="Use SQLite", reasoning="One file")
         begin(repo)
-        memory.sync()
+        memory.refresh()
         head = git(repo, "rev-parse", "HEAD")
         new = memory.save(topic="storage", decision="Use Postgres", reasoning="Many writers")
         memory.update(old.id, outcome="failed", reason="locked too often")

@@ -48,11 +48,11 @@ class Work:
 
     def in_repo(self, path: str) -> str:
         """A store path from the top of the work tree."""
-        return f"{self.files.store}/{path}"
+        return self.files.named(path)
 
     def in_store(self, path: str) -> str:
         """A path from the top of the work tree, in the store."""
-        return path.removeprefix(f"{self.files.store}/")
+        return self.files.inside(path)
 
     def entries(self) -> list[Entry]:
         """What the journal holds for this store, oldest first; a repository may have several stores."""
@@ -60,7 +60,8 @@ class Work:
 
     def mine(self, entry: Entry) -> bool:
         """Whether an entry is about this store."""
-        return entry.operation.path.startswith(f"{self.files.store}/")
+        own = entry.operation.worktree == self.repo.journal.worktree
+        return self.files.holds(entry.operation.path) and (own or self.files.store != ".")
 
     def on_disk(self, path: str) -> bytes | None:
         """The bytes of a file of the store; None where there is none."""

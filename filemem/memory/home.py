@@ -1,0 +1,98 @@
+"""Where a project's records live: in a folder of its work tree, or in a work tree of their own.
+
+Rule: where the store folder is itself the top of a work tree (a linked one of an orphan branch, a submodule), records
+are committed there, and that repository's own settings say where in it they stand. A store that should be there and
+is not is an error that says what brings it, never an empty memory.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from filemem import config as settings
+from filemem.config import Config
+from filemem.errors import BrokenStore, NotFound
+from filemem.repo import Repo
+
+TOP = "."  # the store that is all of its work tree
+
+
+class Home(NamedTuple):
+    """Where records live.
+
+    Args:
+        config: the settings of the project.
+        code: the repository of the project's code.
+        repo: the one that holds the records; the same unless they have a work tree of their own.
+        store: the folder of records, from the top of `repo`.
+        name: the same, as people see it: from the top of `code`.
+        stated: whether somebody named the folder.
+    """
+
+    config: Config
+    code: Repo
+    repo: Repo
+    store: str
+    name: str
+    stated: bool
+
+
+def find(folder: Path, stated: str | None) -> Home:
+    """Find the records of the project that a folder belongs to.
+
+    Args:
+        folder: any folder of the project, the store's own work tree included.
+        stated: folder of records, or None for the configured one.
+
+    Raises:
+        NotFound: there is no repository.
+        BadInput: settings that cannot be used.
+        BrokenStore: the store has a work tree of its own, and it is not here.
+    """
+    code = Repo.discover(folder)
+    config = settings.load(code.work_tree)
+    name = settings.store_path(stated) if stated else config.store
+    if name == TOP and stated is None and (outer := _project(code)):
+        code, name, config = outer, settings.own_store(outer.work_tree), settings.load(outer.work_tree)
+    named = bool(stated) or config.store != Config().store
+    place = attached(code, name, "" if stated else config.branch)
+    if place is None:
+        return Home(config, code, code, name, name, named)
+    repo = Repo.discover(place)
+    store, shown = settings.own_store(place), os.path.relpath(place, code.work_tree)
+    return Home(config, code, repo, store, shown if store == TOP else f"{shown}/{store}", named)
+
+
+def attached(code: Repo, name: str, branch: str) -> Path | None:
+    """The work tree that a store folder is the top of, wherever it stands; None where it is a folder like any other.
+
+    Args:
+        code: the repository of the project's code.
+        name: the folder.
+        branch: the branch that the project's settings name for its records, if any.
+
+    Raises:
+        BrokenStore: the settings name a branch, and no work tree has it.
+    """
+    place = code.work_tree / name
+    if name != TOP and not place.is_symlink() and os.path.lexists(place / ".git"):
+        return place
+    if not branch:
+        return None
+    if (elsewhere := code.work_tree_of(branch)) is not None:
+        return elsewhere
+    raise BrokenStore(
+        f"the memory of this project is the branch {branch}, and its work tree {name}/ is not attached here",
+        "`filemem init` attaches it",
+    )
+
+
+def _project(inner: Repo) -> Repo | None:
+    """The repository whose store a work tree is, where it stands in the work tree of another."""
+    try:
+        outer = Repo.discover(inner.work_tree.parent)
+    except (NotFound, BrokenStore):
+        return None
+    return outer if outer.work_tree / settings.own_store(outer.work_tree) == inner.work_tree else None
