@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,6 +38,8 @@ def serve(project: Project, offer: Advertised, served: Served) -> None:
     Raises:
         BadInput, Locked: as `filemem.server.serve_http` says.
     """
+    import secrets
+
     from filemem import VERSION, config, server
     from filemem.cli.care import Serving, report
     from filemem.server.http import Access

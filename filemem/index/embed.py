@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 BUNDLED = "static-128.3"  # renamed whenever the files in filemem/model change, or what is kept of a text
 _SHIPPED = Path(__file__).parents[1] / "model"  # importlib.resources takes 60 ms to say the same
 _LONGEST_HEADER = 1 << 20  # bytes
-_STRIPE = 4096  # rows looked at together
 _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 _HEADER_LENGTH = 8  # bytes: a little-endian integer, then that much JSON, then the arrays
 
@@ -129,7 +128,8 @@ class Wording(NamedTuple):
     Args:
         rows: the vector of each, of length 1.
         weights: how much each counts; together 1, or no tokens at all.
-        table, lengths: the vectors of all tokens, and how long they are.
+        table: the vectors of all tokens.
+        lengths: how long they are, NaN where nobody has asked yet.
     """
 
     rows: Floats
@@ -139,8 +139,9 @@ class Wording(NamedTuple):
 
     def nearness(self, ids: Integers) -> Floats:
         """Return for each of some tokens (rows) its cosine to each token of the query (columns)."""
-        near: Floats = self.table[ids].astype("float32") @ self.rows.T
-        near /= self.lengths[ids, None]
+        rows = self.table[ids].astype("float32")
+        near: Floats = rows @ self.rows.T
+        near /= _measured(rows, ids, self.lengths)[:, None]
         return near
 
 
@@ -209,12 +210,13 @@ class _Table:
         tokenizer: cuts text into tokens.
         rows: one int8 vector per token, in a file map.
         weights: what each row is to be multiplied by; 0 for the token that stands for no known word.
+        lengths: see `Wording`.
     """
 
     tokenizer: Tokenizer
     rows: npt.NDArray[np.int8]
     weights: Floats
-    lengths: Floats | None = None
+    lengths: Floats
 
     @classmethod
     def load(cls, folder: Path) -> _Table:
@@ -246,7 +248,7 @@ class _Table:
         unknown = tokenizer.token_to_id("[UNK]")
         if unknown is not None:
             weights[unknown] = 0.0
-        return cls(tokenizer, array("embeddings", np.int8), weights)
+        return cls(tokenizer, array("embeddings", np.int8), weights, np.full(len(weights), np.nan, dtype=np.float32))
 
     def encode(self, texts: Sequence[str]) -> tuple[Floats, Tokens]:
         """Add up the vectors of each text's tokens."""
@@ -276,8 +278,21 @@ class _Table:
         ids = np.array(heaviest[:_MOST_TOKENS], dtype=np.int64)
         weights = np.array([found[token] for token in ids.tolist()], dtype=np.float32)
         rows = self.rows[ids].astype(np.float32)
-        if self.lengths is None:
-            parts = (self.rows[at : at + _STRIPE].astype(np.float32) for at in range(0, len(self.rows), _STRIPE))
-            self.lengths = np.maximum(np.sqrt(np.concatenate([(part**2).sum(axis=1) for part in parts])), 1e-9)
-        rows /= self.lengths[ids, None]
+        rows /= _measured(rows, ids, self.lengths)[:, None]
         return Wording(rows, weights / (weights.sum() if len(ids) else 1.0), self.rows, self.lengths)
+
+
+def _measured(rows: Floats, ids: Integers, lengths: Floats) -> Floats:
+    """Return how long the vectors of some tokens are; each is measured once, as few of all are ever asked for.
+
+    Args:
+        rows: the vectors, by place.
+        ids: the tokens, by place.
+        lengths: what is known, by token; added to.
+    """
+    import numpy as np
+
+    new = np.isnan(lengths[ids])
+    lengths[ids[new]] = np.maximum(np.sqrt((rows[new] ** 2).sum(axis=1)), 1e-9)
+    found: Floats = lengths[ids]
+    return found

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from filemem.errors import BrokenStore
+from filemem.index import compared
 
 WORDS, VECTORS, ENTRIES = "words", "vectors", "entries"
 _CURRENT, _SEAL, _NEXT = "CURRENT", "seal.json", "next"
@@ -80,19 +81,23 @@ class Generation(NamedTuple):
 
         Args:
             part: WORDS, VECTORS, ENTRIES, or "" for all.
-            known: files that this process has compared before; they are skipped, and the others added.
+            known: files that this process has compared before; they are skipped, and the others added. Without it
+                all are compared; with it those are left out too that a process has compared lately.
 
         Raises:
             IndexDamaged: a file differs or is gone.
         """
-        for name, (size, crc) in self.seal.files.items():
-            if not name.startswith(part) or (known is not None and (name, size, crc) in known):
+        wanted = {(name, *about) for name, about in self.seal.files.items() if name.startswith(part)} - (known or set())
+        lately = compared.recall(self.folder) if wanted and known is not None else {}
+        for name, size, crc in wanted:
+            if name in lately:
                 continue
             found = checksum(self.folder / name, size if name == ENTRIES else -1)
             if found != (size, crc):
                 raise IndexDamaged(f"{self.folder.name}/{name} does not match its checksum")
-            if known is not None:
-                known.add((name, size, crc))
+        if known is not None:
+            known |= wanted
+            compared.remember(self.folder, lately, (name for name, _, _ in wanted if name not in lately))
 
 
 def current(root: Path) -> str:
