@@ -141,21 +141,23 @@ def observation(project: Project, /, as_json: bool, project_name: str | None, **
 
 @click.command()
 @click.argument("ids", nargs=-1, required=True)
+@click.option("--history", is_flag=True, help="Also how each was edited: when, by whom, what changed.")
 @as_json
 @pass_project
-def get(project: Project, /, as_json: bool, ids: tuple[str, ...]) -> None:
+def get(project: Project, /, as_json: bool, ids: tuple[str, ...], history: bool) -> None:
     """Show whole records by id, short id, path, title, number or file name.
 
     \b
-    Example:
+    Examples:
       filemem get k3f9w2ma
+      filemem get "Use an LRU cache" --history
     """
     from filemem.cli import show
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
         named = [project.reference(one, memory.work_tree) for one in ids]
-        emit(native_calls.get(memory, {"ids": named}), as_json, show.records)
+        emit(native_calls.get(memory, {"ids": named, "history": history}), as_json, show.records)
 
 
 @click.command()

@@ -121,6 +121,7 @@ def _record(hit: Answer, shown: Mapping[str, Answer]) -> str:
         "holds",
         "note",
         "metadata",
+        "revisions",
     }
     if hit.get("superseded_by"):
         rows.append(click.style(f"superseded by {_successors(hit, shown)}", fg="yellow"))
@@ -134,6 +135,8 @@ def _record(hit: Answer, shown: Mapping[str, Answer]) -> str:
     rows += ["", hit["text"]] if hit.get("text") else []
     if hit.get("reasons"):
         rows += ["", *(_outcome(entry) for entry in hit["reasons"])]
+    if hit.get("revisions"):
+        rows += ["", *filter(None, (_revision(hit, edit["changes"], edit) for edit in hit["revisions"]))]
     return "\n".join(rows)
 
 
@@ -161,6 +164,7 @@ def history(answer: Answer) -> str:
         rows += [f"    {row}" for row in _wrapped(_prose(step.get("reasoning", "")), 2)]
         rows += [f"    rejected: {one}" for one in step.get("rejected", ())]
         rows += [f"    {row}" for row in _came_of(step)]
+    rows += [click.style(f"note: {note}", fg="yellow") for note in answer["notes"]]
     if len(answer["heads"]) > 1:
         rows.append(
             click.style(
@@ -173,25 +177,39 @@ def history(answer: Answer) -> str:
 
 def _came_of(step: Answer) -> list[str]:
     """The outcomes of a decision and the edits of its file; the commit that brought an outcome stands behind it."""
-    scope = re.compile(r"(?:decision|checkpoint|observation)(?:\(.*?\))?: ")
-    edits = [(scope.sub("", edit["subject"], count=1), edit) for edit in step["revisions"]]
+    edits = [(list(edit["changes"]), edit) for edit in step["revisions"]]
     rows = []
     for entry in step.get("reasons", ()):
-        log = f"{entry['outcome']}: {entry['reason']}" if entry["reason"] else entry["outcome"]
-        brought = next((edit for edit in edits if _same(edit[0], log)), None)
-        if brought:
-            edits.remove(brought)
-        by = f"  ({brought[1]['author']} {brought[1]['commit'][:10]})" if brought else ""
+        brought = None
+        for changes, edit in edits:
+            phrase = next((one for one in changes if _same(one, entry)), None)
+            if phrase:
+                changes.remove(phrase)
+                brought = edit
+                break
+        by = f"  ({brought['author']} {brought['commit'][:10]})" if brought and brought["commit"] else ""
         rows.append(_outcome(entry) + by)
-    told = [
-        edit for edit in edits if edit[0] != step["title"] and not edit[0].startswith("Merge ")
-    ]  # the rest says nothing
-    return rows + [f"{edit['date'][:10]} {edit['author']} {edit['commit'][:10]}: {said}" for said, edit in told]
+    told = [(changes, edit) for changes, edit in edits if changes or not edit["changes"]]
+    return rows + [row for changes, edit in told if (row := _revision(step, changes, edit))]
 
 
-def _same(subject: str, log: str) -> bool:
-    """Whether a commit's subject says what an entry of the log says; a long one is cut."""
-    return log.startswith(subject.rstrip("….")) or subject.startswith(f"{log}, ")
+def _revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:
+    """An edit: when, who, which commit, what it changed, and what its message says besides the obvious."""
+    if not edit["commit"]:
+        return click.style(f"not committed: {'; '.join(changes)}", fg="yellow") if changes else ""
+    subject = re.sub(r"^(?:decision|checkpoint|observation)(?:\(.*?\))?: ", "", edit["subject"])
+    obvious = subject == step["title"] or edit["subject"] != subject or subject.startswith("Merge ")
+    said = [*(["; ".join(changes)] if changes else []), *([] if obvious and changes else [subject])]
+    who = ", ".join(filter(None, (edit["author"], edit["agent"])))
+    return f"{edit['date'][:10]} {who} {edit['commit'][:10]}: {'  '.join(said[:1])}" + "".join(
+        click.style(f"  ({one})", dim=True) for one in said[1:]
+    )
+
+
+def _same(phrase: str, entry: Answer) -> bool:
+    """Whether a phrase of an edit says what an entry of the outcome log says; a long one is cut."""
+    log = f"outcome {entry['outcome']}" + (f": {entry['reason']}" if entry["reason"] else "")
+    return " ".join(log.split()).startswith(phrase.removesuffix("…"))
 
 
 def topics(answer: Answer) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from filemem.dialects import Dialect, Tool, envelope, later
-from filemem.dialects.shapes import READS, TEXT, TEXTS, WORDS, WRITES, about, arguments
+from filemem.dialects.shapes import FLAG, READS, TEXT, TEXTS, WORDS, WRITES, about, arguments
 
 INSTRUCTIONS = """\
 This is the memory of one project: decisions with reasons, checkpoints and observations, as Markdown in its repository.
@@ -115,7 +115,7 @@ TOOLS = (
     Tool(
         name="get",
         description="Whole records by id, with reasons, edges and provenance.",
-        input_schema=arguments(id=_ID, ids={**TEXTS, "maxItems": 100}),
+        input_schema=arguments(id=_ID, ids={**TEXTS, "maxItems": 100}, history=about(FLAG, "also how each was edited")),
         output_schema=_RESULTS,
         annotations=READS,
         call=_call("get"),

@@ -63,6 +63,10 @@ def get(memory: Memory, arguments: Arguments) -> Answer:
     hits = memory.get(*ids, *arguments.get("ids", ()))
     names = _names(memory, hits)
     results = [present.hit(hit, whole=True, edited=memory.edited(hit), names=names) for hit in hits]
+    if arguments.get("history"):
+        edits = memory.revisions(*(hit.id for hit in hits))
+        for result in results:
+            result["revisions"] = present.revisions(edits.get(result["id"], ()))
     return {"success": True, "count": len(hits), "results": results}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from filemem.record import DECISION, Edge, Outcome, Problem, Record, format_time
 
 if TYPE_CHECKING:
-    from filemem.memory.values import History, Name, Saved, Step, Topic
+    from filemem.memory.values import History, Name, Revision, Saved, Step, Topic
     from filemem.query import Hit, Provenance
 
 Answer = dict[str, Any]
@@ -160,20 +160,27 @@ def history(value: History) -> Answer:
                 "co_authors": list(step.people.co_authors),
                 "reviewers": list(step.people.reviewers),
                 "note": _step_note(step),
-                "revisions": [
-                    {
-                        "commit": r.commit,
-                        "author": r.author,
-                        "agent": r.agent,
-                        "date": _time(r.at),
-                        "subject": r.subject,
-                    }
-                    for r in step.revisions
-                ],
+                "revisions": revisions(step.revisions),
             }
             for step in value.chain
         ],
+        "notes": list(value.notes),
     }
+
+
+def revisions(edits: Iterable[Revision]) -> list[Answer]:
+    """The edits of a record in place, oldest first; one that is not committed has no commit."""
+    return [
+        {
+            "commit": edit.commit,
+            "author": edit.author,
+            "agent": edit.agent,
+            "date": _time(edit.at),
+            "subject": edit.subject,
+            "changes": list(edit.changes),
+        }
+        for edit in edits
+    ]
 
 
 def topic(value: Topic) -> Answer:
@@ -265,7 +272,8 @@ def _shallow(by: Provenance) -> bool:
 
 
 def _step_note(step: Step) -> str:
-    return "; ".join([_SHALLOW] * step.shallow + [_EDITED] * step.edited)
+    anew = f"written {_time(step.written)[:10]}; its commit was made again later (a rebase, an amend or an import)"
+    return "; ".join([_SHALLOW] * step.shallow + [anew] * bool(step.written) + [_EDITED] * step.edited)
 
 
 def _note(value: Hit, edited: bool) -> str:

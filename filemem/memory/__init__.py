@@ -238,9 +238,19 @@ class Memory:
         Raises:
             NotFound: neither a topic nor a decision.
         """
-        from filemem.memory import telling
+        from filemem.memory import history
 
-        return self._read(lambda: telling.history(self._store, topic_or_id))
+        return self._read(lambda: history.history(self._store, topic_or_id))
+
+    def revisions(self, *ids: str) -> dict[str, tuple[Revision, ...]]:
+        """Tell how records of any type were edited in place, oldest first, by the id that was found for each.
+
+        Raises:
+            NotFound: one that does not exist.
+        """
+        from filemem.memory import history
+
+        return self._read(lambda: history.revisions(self._store, ids))
 
     def timeline(self, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5) -> Results:
         """Tell what was saved around a record, a time, or the best hit of a query.

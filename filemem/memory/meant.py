@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from filemem.documents import Node
 from filemem.errors import BrokenStore
-from filemem.record import derived_id, format_time, short_id, topic_key
+from filemem.record import DECISION, derived_id, format_time, short_id, topic_key
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
@@ -59,6 +59,14 @@ def records(nodes: Iterable[Node], wanted: str) -> str:
     return f"did you mean {' or '.join(told)}?" if told else ""
 
 
+def topics(nodes: Iterable[Node], wanted: str) -> str:
+    """Return the hint that names topics like `wanted`, else records; "" for none."""
+    known = list(nodes)
+    names = {topic_key(node.topic): node.topic for node in known if node.type == DECISION}
+    near = get_close_matches(topic_key(wanted), names, n=3, cutoff=LIKE)
+    return f"did you mean {' or '.join(names[key] for key in near)}?" if near else records(known, wanted)
+
+
 def called(title: str, record_id: str) -> str:
     """What to call a record by: its title, and the end of its id, which is enough to name it."""
     return f"{title} ({record_id.rpartition('_')[2]})"
@@ -83,7 +91,7 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
     if store.repo.head() is None or not (inside.endswith(".md") or len(short_id(inside)) == SHORT):
         return None
     try:
-        walk = store.repo.history.walk(store.files.store)
+        walk = store.history.walk(store.files.store)
     except BrokenStore:  # a hint is not worth another failure
         return None
     for path, last in walk.removed.items():

@@ -28,6 +28,7 @@ from filemem.repo.journal import SETTLES
 
 if TYPE_CHECKING:
     from filemem.memory.saving import Saver
+    from filemem.repo.history import History
 
 TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
 PACE = 50  # a look at every file costs at most one part in so many of one core
@@ -100,6 +101,11 @@ class Store:
 
                 self._saver = Saver(self.files, self.repo, clock=self.clock)
             return self._saver
+
+    @property
+    def history(self) -> History:
+        """What Git remembers of this memory."""
+        return self.repo.history
 
     @property
     def settled(self) -> bool:
@@ -248,7 +254,7 @@ class Store:
         inside = self.files.inside
         if self.repo.head() is None:
             return Past({}, frozenset())
-        walk = self.repo.history.walk(self.files.store, since)
+        walk = self.history.walk(self.files.store, since)
         births = {
             inside(path): Birth(b.commit.id, b.commit.author, b.commit.agent, b.commit.at, inside(b.first_path))
             for path, b in walk.births.items()
@@ -262,7 +268,7 @@ class Store:
         if not one or not other or one == other:
             return False
         if pair not in self._related:
-            contains = self.repo.history.is_ancestor
+            contains = self.history.is_ancestor
             self._related[pair] = not (contains(one, other) or contains(other, one))
         return self._related[pair]
 

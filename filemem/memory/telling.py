@@ -1,19 +1,19 @@
-"""Answers in the order of time: a topic's history, what was saved around a moment, where the work stood."""
+"""Answers in the order of time: what was saved around a moment, where the work stood, what topics there are."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
-from filemem.memory import graph, meant, searching, writing
+from filemem.memory import graph, searching
+from filemem.memory.history import linked
 from filemem.memory.store import Store
-from filemem.memory.values import History, Name, Results, Revision, Step, Topic
+from filemem.memory.values import Name, Results, Topic
 from filemem.query import Filter, Hit
 from filemem.record import (
     CHECKPOINT,
@@ -22,36 +22,8 @@ from filemem.record import (
     parse_time,
     topic_key,
 )
-from filemem.repo.people import People, people
 
 WORDS = {"put": "save", "amend": "update", "remove": "delete"}  # what users call an operation that waits
-
-
-def history(store: Store, topic_or_id: str) -> History:
-    """Tell how a topic was decided.
-
-    Args:
-        store: the parts.
-        topic_or_id: a topic, or a decision whose chain is meant: by id, path, title, number or file name.
-
-    Raises:
-        NotFound: neither a topic nor a decision; says what was probably meant.
-    """
-    key = topic_key(topic_or_id)
-    start = [node for node in store.lookup("topic", [key]) if node.key] if key else []
-    if not start:
-        start = [_decision(store, topic_or_id)]
-        key = start[0].key
-    resolved, around, _ = searching.neighbourhood(store, start)
-    chain = resolved.chain(key)
-    members = list(chain.order) if key else _linked(resolved, start[0].id)
-    heads = {head: None for member in members for head in resolved.heads_of(member)}
-    linked = {other for member in members for other in _linked(resolved, member)}
-    told = [around[one] for one in sorted({*members, *linked}, key=lambda one: resolved.nodes[one].age)]
-    named = people(store.repo.git_dir, {node.birth.commit for node in told if node.birth.author})
-    steps = (_step(store, node, resolved, key, named) for node in told)
-    topic = next((around[m].topic for m in reversed(members) if around[m].stated), start[0].topic)
-    return History(topic, tuple(heads), tuple(step for step in steps if step is not None))
 
 
 def timeline(
@@ -199,66 +171,11 @@ def _groups(resolved: Graph, loose: Iterable[Node]) -> Iterable[list[Node]]:
     left = {node.id: node for node in loose}
     while left:
         first = next(iter(left))
-        yield [left.pop(one) for one in _linked(resolved, first) if one in left]
+        yield [left.pop(one) for one in linked(resolved, first) if one in left]
 
 
 def _heads(resolved: Graph, group: Iterable[Node]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(head for node in group for head in resolved.heads_of(node.id)))
-
-
-def _decision(store: Store, reference: str) -> Node:
-    node = searching.find(store, reference, DECISION, what="topic and no record", near=_near)
-    if node.type != DECISION:
-        raise BadInput(
-            f"{node.id} is {writing.article(node.type)}; only decisions have a history of supersession", field="topic"
-        )
-    return node
-
-
-def _near(nodes: Iterable[Node], wanted: str) -> str:
-    """The hint that names topics like `wanted`, else records."""
-    known = list(nodes)
-    names = {topic_key(node.topic): node.topic for node in known if node.type == DECISION}
-    near = get_close_matches(topic_key(wanted), names, n=3, cutoff=meant.LIKE)
-    return f"did you mean {' or '.join(names[key] for key in near)}?" if near else meant.records(known, wanted)
-
-
-def _linked(resolved: Graph, start: str) -> list[str]:
-    """The decisions that stated edges join to one without a topic, oldest first."""
-    seen, waiting = {start}, [start]
-    while waiting:
-        node = waiting.pop()
-        new = {*resolved.predecessors(node), *resolved.superseded_by(node)} - seen
-        seen |= new
-        waiting.extend(new)
-    return sorted(seen, key=lambda each: resolved.nodes[each].age)
-
-
-def _step(store: Store, node: Node, resolved: Graph, key: str, named: Mapping[str, People]) -> Step | None:
-    record = store.read(node.path, node.birth.path).record
-    if record is None:
-        return None
-    birth = node.birth
-    log = store.repo.history.log(store.files.named(node.path)) if birth.commit else ()
-    commits = [revision.commit for revision in reversed(log) if revision.commit.id != birth.commit]
-    shallow = bool(birth.commit) and not birth.author
-    edits = tuple(Revision(c.id, c.author, c.agent, c.at, c.subject) for c in commits)
-    return Step(
-        record=record,
-        path=store.shown(node.path),
-        commit="" if shallow else birth.commit,
-        author=birth.author,
-        agent=birth.agent,
-        at=(record.created or 0) if shallow else node.created or birth.at,
-        supersedes=resolved.predecessors(node.id),
-        superseded_by=resolved.superseded_by(node.id),
-        implied=node.id in resolved.chain(node.key).implied,
-        foreign=node.key != key,
-        people=named.get(birth.commit, People()),
-        revisions=edits,
-        edited=bool(birth.commit) and store.edited(node.path),
-        shallow=shallow,
-    )
 
 
 def _author(store: Store) -> str:

@@ -69,13 +69,22 @@ class Results:
 
 
 class Revision(NamedTuple):
-    """One edit of a record in place. `at` in epoch milliseconds."""
+    """One edit of a record in place, or its move to another path.
+
+    Args:
+        commit: full id; empty for an edit that is not committed.
+        author, agent, subject: as the commit says.
+        at: epoch milliseconds.
+        changes: what it changed, in phrases such as `status accepted -> deprecated`; empty where a version cannot be
+            read.
+    """
 
     commit: str
     author: str
     agent: str
     at: int
     subject: str
+    changes: tuple[str, ...] = ()
 
 
 class Step(NamedTuple):
@@ -93,6 +102,8 @@ class Step(NamedTuple):
         revisions: edits in place, oldest first.
         edited: the file has changes that are not committed.
         shallow: it came before the commits that a shallow clone has.
+        written: when the author wrote the commit, where it was made again later (a rebase, an amend, an import); epoch
+            milliseconds, 0 where it was not.
     """
 
     record: Record
@@ -109,14 +120,20 @@ class Step(NamedTuple):
     revisions: tuple[Revision, ...] = ()
     edited: bool = False
     shallow: bool = False
+    written: int = 0
 
 
 class History(NamedTuple):
-    """How a topic was decided: the chain, oldest first, and what holds today."""
+    """How a topic was decided: the chain, oldest first, and what holds today.
+
+    Args:
+        notes: what Git's history cannot tell here, and why.
+    """
 
     topic: str
     heads: tuple[str, ...]
     chain: tuple[Step, ...]
+    notes: tuple[str, ...] = ()
 
 
 class Topic(NamedTuple):

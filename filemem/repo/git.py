@@ -52,6 +52,7 @@ _ALWAYS = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_PAGER": "cat",
+    "GIT_GRAFT_FILE": os.devnull,  # with --no-replace-objects: commits are what they were made as
 }
 
 

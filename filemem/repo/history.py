@@ -1,6 +1,7 @@
 """What Git remembers of the records: who wrote them first and when, how they changed, what was removed.
 
 One `git log` per question, without patches: nothing of the repository's runs, however hostile its configuration.
+Commits count as they were made: replacement refs and grafts, which are one clone's own view, are passed over.
 
 A shallow clone ends at commits whose parents it lacks. Git shows everything such a commit holds as added by it, but who
 wrote that lies further back: its author is left empty, and nowhere else is one empty.
@@ -9,7 +10,7 @@ wrote that lies further back: its author is left empty, and nowhere else is one 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from filemem.errors import BadInput
@@ -18,12 +19,14 @@ from filemem.repo.git import Git, GitError
 _LIMIT = 120.0  # seconds; a walk of 100,000 commits takes ten
 _REVISION = re.compile(r"[^\W_][\w./@{}^~+=-]*")
 _AGENT = "%(trailers:key=Agent,valueonly,unfold,separator=%x20)"
-_FORMAT = f"format:%x01%H%x00%ct%x00%an%x00%ae%x00%s%x00{_AGENT}%x00"
+_FORMAT = f"format:%x01%H%x00%ct%x00%at%x00%an%x00%ae%x00%s%x00{_AGENT}%x00"
+_RENAMES = 8  # names of one file that are followed back
 
 
 class Commit(NamedTuple):
-    """A commit as history shows it. `at` is epoch milliseconds; `agent` comes from its trailer, or is empty.
+    """A commit as history shows it. Times are epoch milliseconds; `agent` comes from its trailer, or is empty.
 
+    `at` is when it was made; `written` when its author wrote it, which a rebase, an amend or an import leaves alone.
     An empty `author` says that history is shallow here: what the commit seems to add was there before it.
     """
 
@@ -33,6 +36,7 @@ class Commit(NamedTuple):
     email: str
     subject: str
     agent: str = ""
+    written: int = 0
 
 
 class Birth(NamedTuple):
@@ -76,9 +80,10 @@ class Walk(NamedTuple):
 
 
 class History(NamedTuple):
-    """The past of one repository."""
+    """The past of one repository, seen from one commit: HEAD, or the one that is asked about."""
 
     git: Git
+    tip: str = "HEAD"
 
     def walk(self, folder: str, since: str = "") -> Walk:
         """Follow every file below a folder from its first commit, through renames.
@@ -96,7 +101,7 @@ class History(NamedTuple):
         head, cut = "", self.boundary()
         for order, (made, rows) in enumerate(self._log(folder, since)):
             head = made.id
-            commit = made._replace(author="", email="", subject="", agent="") if made.id in cut else made
+            commit = _nobodys(made) if made.id in cut else made
             for status, before, path, old, _ in rows:
                 touched.add(path)
                 if status == "A" and path not in births:
@@ -121,39 +126,74 @@ class History(NamedTuple):
 
     def last_change(self, path: str, since: str) -> int | None:
         """When the last commit after another that changed a path was begun, in seconds since the epoch."""
-        answer = self.git.run("log", "-1", "--pretty=format:%ct", f"{since}..HEAD", "--", path)
+        answer = self.git.run("log", "-1", "--pretty=format:%ct", f"{since}..{self.tip}", "--", path)
         return int(answer) if answer.strip() else None
 
     def log(self, path: str) -> tuple[Revision, ...]:
         """The versions of one file, newest first, through renames; `path` from the top of the work tree."""
-        command = ("log", "--follow", *_RAW, f"--pretty={_FORMAT}", "HEAD", "--", path)
-        return tuple(
-            Revision(commit, now, "" if status == "D" else new)
-            for commit, rows in self._run(command)
-            for status, _, now, _, new in rows[:1]
-        )
+        return self.logs({path: ""})[path]
 
-    def listing(self, folder: str, rev: str = "HEAD") -> dict[str, str]:
+    def logs(self, births: Mapping[str, str]) -> dict[str, tuple[Revision, ...]]:
+        """The versions of some files, each newest first and through renames, from one `git log` for all of them.
+
+        Args:
+            births: paths from the top of the work tree, each with its first path; "" where that is not known. A file
+                whose oldest version stands elsewhere costs another log, since Git sees renames only between paths that
+                it is asked about.
+
+        Returns:
+            By path; nothing for one that has no commit.
+        """
+        names = {*births, *filter(None, births.values())}
+        for _ in range(_RENAMES):
+            rows = [(commit, row) for commit, rows in self._versions(names) for row in rows]
+            found = {path: _traced(path, rows) for path in births}
+            ends = {p: told[-1] for p, told in found.items() if told and told[-1].path != births[p]}
+            sources = self._sources(ends.values()) - names if ends else set()
+            if not sources:
+                break
+            names |= sources
+        cut = self.boundary()
+        return {path: tuple(_known(one, cut) for one in told) for path, told in found.items()}
+
+    def _versions(self, names: Iterable[str]) -> Iterator[tuple[Commit, list[_Row]]]:
+        # A merge counts where its version of a file is none of its parents': somebody decided it there.
+        how = ("--topo-order", "--diff-merges=combined", "-M", *_RAW, f"--pretty={_FORMAT}")
+        return self._run(("log", *how, self.tip, "--", *sorted(names)))
+
+    def _sources(self, ends: Iterable[Revision]) -> set[str]:
+        """Where files came from that seem to begin in these commits."""
+        wanted = {(end.commit.id, end.path) for end in ends}
+        commits = sorted({commit for commit, _ in wanted})
+        told = self._run(("log", "--no-walk=unsorted", "-m", "-M", *_RAW, f"--pretty={_FORMAT}", *commits, "--"))
+        return {
+            before
+            for commit, rows in told
+            for status, before, path, _, _ in rows
+            if status == "R" and (commit.id, path) in wanted
+        }
+
+    def listing(self, folder: str, rev: str = "") -> dict[str, str]:
         """Blob id by path of every regular file that a commit has below a folder.
 
         Raises:
             BadInput: `rev` is not a revision.
             GitError: there is no such commit.
         """
-        answer = self.git.run("ls-tree", "-r", "-z", "--full-tree", revision(rev), "--", f"{folder}/")
+        answer = self.git.run("ls-tree", "-r", "-z", "--full-tree", revision(rev or self.tip), "--", f"{folder}/")
         rows = (row.partition("\t") for row in answer.decode("utf-8", "surrogateescape").split("\0") if row)
         return {path: head.split()[2] for head, _, path in rows if head.startswith("100")}
 
-    def is_ancestor(self, commit: str, of: str = "HEAD") -> bool:
-        """Whether `commit` is `of` or one of its ancestors; False where either is unknown."""
+    def is_ancestor(self, commit: str, of: str = "") -> bool:
+        """Whether `commit` is `of` (or the tip) or one of its ancestors; False where either is unknown."""
         try:
-            self.git.run("merge-base", "--is-ancestor", revision(commit), revision(of))
+            self.git.run("merge-base", "--is-ancestor", revision(commit), revision(of or self.tip))
         except GitError:
             return False
         return True
 
     def _log(self, folder: str, since: str) -> Iterator[tuple[Commit, list[_Row]]]:
-        span = f"{revision(since)}..HEAD" if since else "HEAD"
+        span = f"{revision(since)}..{self.tip}" if since else self.tip
         # Merges are compared with each parent, so that a file resolved in a merge is seen; renames as Git sees them.
         command = ("log", "--reverse", "--topo-order", "-m", "-M", *_RAW, f"--pretty={_FORMAT}", span, "--", folder)
         return self._run(command)
@@ -174,9 +214,10 @@ class History(NamedTuple):
             if text.startswith("\x01"):
                 if commit is not None:
                     yield commit, rows
-                at, author, email, subject, agent = (next(fields, "") for _ in range(5))
+                at, written, author, email, subject, agent = (next(fields, "") for _ in range(6))
                 who = author or email or "unknown"  # an empty one is kept for shallow history
-                commit, rows = Commit(text[1:], int(at) * 1000, who, email, subject, agent.strip()), []
+                when = int(at) * 1000, int(written or at) * 1000
+                commit, rows = Commit(text[1:], when[0], who, email, subject, agent.strip(), when[1]), []
             elif text.startswith(":"):
                 rows.append(_row(text, fields))
         if commit is not None:
@@ -195,7 +236,35 @@ def revision(text: str) -> str:
 
 
 def _row(text: str, fields: Iterator[str]) -> _Row:
-    _, _, old, new, status = text.split(" ")
+    parents = len(text) - len(text.lstrip(":"))
+    *_, status = words = text.lstrip(":").split(" ")
+    old, new = words[parents + 1], words[2 * parents + 1]
     path = next(fields, "")
+    if parents > 1:  # of a merge: one letter for each parent, and no path of old
+        return "A" if set(status) == {"A"} else "D" if set(status) == {"D"} else "M", path, path, old, new
     after = next(fields, "") if status[0] in "RC" else path
     return "A" if status[0] == "C" else status[0], path, after, old, new
+
+
+def _traced(path: str, rows: Iterable[tuple[Commit, _Row]]) -> list[Revision]:
+    """The versions of the file that is at `path` after the newest of some rows, back to where it was added."""
+    found: list[Revision] = []
+    for commit, (status, before, after, _, new) in rows:
+        if after != path:
+            continue
+        found.append(Revision(commit, after, "" if status == "D" else new))
+        if status == "A":
+            break
+        path = before
+    return found
+
+
+def _known(revision: Revision, cut: frozenset[str]) -> Revision:
+    """The revision without an author where a shallow clone ends."""
+    if revision.commit.id not in cut:
+        return revision
+    return revision._replace(commit=_nobodys(revision.commit))
+
+
+def _nobodys(commit: Commit) -> Commit:
+    return commit._replace(author="", email="", subject="", agent="", written=0)

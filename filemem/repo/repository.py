@@ -189,6 +189,17 @@ class Repo:
                 return None
         return text[5:].removeprefix("refs/heads/") if text.startswith("ref: ") else None
 
+    def altered(self) -> str:
+        """What of one clone's own making Git's history shows in place of commits, or "": replacements, grafts."""
+        loose = self.common_dir / "refs" / "replace"
+        replaced = loose.is_dir() and any(loose.iterdir())
+        packed = self.common_dir / "packed-refs"
+        replaced = replaced or (packed.is_file() and b" refs/replace/" in packed.read_bytes())
+        grafts = self.common_dir / "info" / "grafts"
+        grafted = grafts.is_file() and bool(grafts.read_bytes().strip())
+        kinds = ["replacement refs"] * replaced + ["grafts"] * grafted
+        return f"this clone has {' and '.join(kinds)}" if kinds else ""
+
     def state(self, now: float) -> str:
         """Why commits must wait now, or ""; `now` in epoch seconds."""
         from filemem.repo import state

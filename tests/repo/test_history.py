@@ -130,3 +130,72 @@ def test_trees_are_spliced_in_gits_order(repo: Path) -> None:
     assert trees.find(made.__getitem__, root, "b/c/d.md/e") is None
     empty, _ = trees.splice(made.__getitem__, keep, root, dict.fromkeys(changes))
     assert empty == "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+
+def test_several_logs_from_one_question_follow_every_name(tmp_path: Path) -> None:
+    path = make_repo(tmp_path / "repo")
+    write(path / "memory/a.md", "# a\n" + BODY)
+    write(path / "memory/other.md", "# other\n")
+    commit(path, "add")
+    for old, new in (("a", "b"), ("b", "c"), ("c", "d")):
+        git(path, "mv", f"memory/{old}.md", f"memory/{new}.md")
+        commit(path, f"to {new}")
+        write(path / f"memory/{new}.md", f"# {new}\n" + BODY)
+        commit(path, f"edit {new}")
+    history = Repo.discover(path).history
+    subjects = ["edit d", "to d", "edit c", "to c", "edit b", "to b", "add"]
+    for first in ("memory/a.md", ""):
+        logs = history.logs({"memory/d.md": first, "memory/other.md": first and "memory/other.md"})
+        assert [one.commit.subject for one in logs["memory/d.md"]] == subjects
+        assert [one.commit.subject for one in logs["memory/other.md"]] == ["add"]
+        assert [one.path for one in logs["memory/d.md"]][-2:] == ["memory/b.md", "memory/a.md"]
+    assert history.logs({"memory/none.md": ""}) == {"memory/none.md": ()}
+
+
+def test_what_a_merge_decided_is_a_version_and_what_it_took_over_is_none(tmp_path: Path) -> None:
+    path = make_repo(tmp_path / "repo")
+    for name in ("a", "b"):
+        write(path / f"memory/{name}.md", f"# {name}\n" + BODY)
+    commit(path, "add")
+    git(path, "switch", "-q", "-c", "side")
+    write(path / "memory/a.md", "# a\n" + BODY + "side\n")
+    commit(path, "side edits a")
+    git(path, "switch", "-q", "main")
+    write(path / "memory/b.md", "# b\n" + BODY + "main\n")
+    commit(path, "main edits b")
+    git(path, "merge", "-q", "-m", "clean merge", "side")
+    log = Repo.discover(path).history.logs({"memory/a.md": "memory/a.md", "memory/b.md": "memory/b.md"})
+    assert [one.commit.subject for one in log["memory/a.md"]] == ["side edits a", "add"]
+    assert [one.commit.subject for one in log["memory/b.md"]] == ["main edits b", "add"]
+    git(path, "switch", "-q", "side")
+    write(path / "memory/b.md", "# b\n" + BODY + "side\n")
+    commit(path, "side edits b")
+    git(path, "switch", "-q", "main")
+    git(path, "merge", "-q", "side", ok=False)
+    write(path / "memory/b.md", "# b\n" + BODY + "both\n")
+    commit(path, "resolved")
+    log = Repo.discover(path).history.logs({"memory/b.md": "memory/b.md"})
+    subjects = [one.commit.subject for one in log["memory/b.md"]]
+    assert subjects[0] == "resolved"
+    assert set(subjects[1:-1]) == {"side edits b", "main edits b"}
+    assert log["memory/b.md"][0].blob == git(path, "rev-parse", "HEAD:memory/b.md")
+
+
+def test_replacements_and_grafts_are_passed_over_and_told(tmp_path: Path) -> None:
+    path = make_repo(tmp_path / "repo")
+    for name in "abc":
+        write(path / f"memory/{name}.md", f"# {name}\n")
+        commit(path, f"add {name}")
+    repo = Repo.discover(path)
+    before = repo.history.walk("memory").births
+    assert repo.altered() == ""
+    write(path / ".git/info/grafts", git(path, "rev-parse", "HEAD") + "\n")
+    assert repo.history.walk("memory").births == before
+    assert repo.altered() == "this clone has grafts"
+    (path / ".git/info/grafts").unlink()
+    git(path, "replace", "--graft", "HEAD", "HEAD~2")
+    assert git(path, "log", "--format=%s", "-2") == "add c\nadd a"
+    assert repo.history.walk("memory").births == before
+    assert repo.altered() == "this clone has replacement refs"
+    git(path, "pack-refs", "--all")
+    assert repo.altered() == "this clone has replacement refs"

@@ -408,7 +408,7 @@ def test_history_tells_each_thing_once(repo: Path) -> None:
     assert "rejected: Redis: one more service to run" in out
     assert out.count("Use an LRU cache") == 1
     assert "Merge branch" not in out
-    assert re.search(r"Ada \w{10}: Say how large it is", out)
+    assert re.search(r"Ada \w{10}: reasoning extended  \(Say how large it is\)", out)
 
 
 def test_what_is_quoted_is_prose(repo: Path) -> None:

@@ -1,0 +1,169 @@
+"""How a topic was decided, and how records were revised: the chain as files state it, the rest from Git.
+
+Rule: identity and order come from what the files say, so that squash merges, rebases and shallow clones break no chain;
+what a commit adds (who, when, which edit) is told beside it, and where Git cannot know, that is said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from filemem import record
+from filemem.chain import Graph
+from filemem.documents import Node
+from filemem.errors import BadInput, NotFound
+from filemem.memory import finding, meant, searching, writing
+from filemem.memory.store import Store
+from filemem.memory.values import History, Revision, Step
+from filemem.record import DECISION, Record, topic_key
+from filemem.record.revising import revised
+from filemem.repo.history import Revision as Version
+from filemem.repo.people import People, people
+
+ANEW = 60_000  # milliseconds between writing a commit and making it that show it was made again
+
+
+def history(store: Store, topic_or_id: str) -> History:
+    """Tell how a topic was decided.
+
+    Args:
+        store: the parts.
+        topic_or_id: a topic, or a decision whose chain is meant: by id, path, title, number or file name.
+
+    Raises:
+        NotFound: neither a topic nor a decision; says what was probably meant.
+    """
+    key = topic_key(topic_or_id)
+    start = [node for node in store.lookup("topic", [key]) if node.key] if key else []
+    if not start:
+        start = [_decision(store, topic_or_id)]
+        key = start[0].key
+    resolved, around, _ = searching.neighbourhood(store, start)
+    members = list(resolved.chain(key).order) if key else linked(resolved, start[0].id)
+    heads = {head: None for member in members for head in resolved.heads_of(member)}
+    beyond = {other for member in members for other in linked(resolved, member)}
+    told = [around[one] for one in sorted({*members, *beyond}, key=lambda one: resolved.nodes[one].age)]
+    named = people(store.repo.git_dir, {node.birth.commit for node in told if node.birth.author})
+    pasts = past_of(store, told)
+    steps = (_step(store, node, resolved, key, named, pasts[node.path]) for node in told)
+    topic = next((around[m].topic for m in reversed(members) if around[m].stated), start[0].topic)
+    chain = tuple(step for step in steps if step is not None)
+    return History(topic, tuple(heads), chain, _notes(store, chain))
+
+
+def revisions(store: Store, references: Iterable[str]) -> dict[str, tuple[Revision, ...]]:
+    """Tell how some records were edited in place, by id. Raises NotFound."""
+    nodes = [finding.find(store, one) for one in references]
+    pasts = past_of(store, nodes)
+    return {node.id: pasts[node.path].revisions for node in nodes}
+
+
+class Past(NamedTuple):
+    """What became of one file: its edits, oldest first, and when the commit that brought it was written, if earlier."""
+
+    revisions: tuple[Revision, ...] = ()
+    written: int = 0
+
+
+def past_of(store: Store, nodes: Iterable[Node]) -> dict[str, Past]:
+    """Tell how the files of some records were revised, uncommitted edits included, by path.
+
+    Args:
+        store: the parts.
+        nodes: the records.
+    """
+    listed = list(nodes)
+    named = store.files.named
+    firsts = {named(node.path): named(node.birth.path) for node in listed if node.birth.commit}
+    logs = store.history.logs(firsts) if firsts else {}
+    return {node.path: _past(store, node, logs.get(named(node.path), ())) for node in listed}
+
+
+def _past(store: Store, node: Node, log: Sequence[Version]) -> Past:
+    versions = [version for version in reversed(log) if version.blob]
+    read = [_read(store, version, node.birth.path) for version in versions]
+    told = [
+        Revision(c.id, c.author, c.agent, c.at, c.subject, _changes(before, after))
+        for (before, after), (_, version) in zip(pairwise(read), pairwise(versions), strict=True)
+        if (c := version.commit)
+    ]
+    if node.birth.commit and store.edited(node.path):
+        now = store.read(node.path, node.birth.path).record
+        told.append(Revision("", "", "", 0, "", _changes(read[-1] if read else None, now)))
+    first = versions[0].commit if versions else None
+    return Past(tuple(told), first.written if first and first.written and first.at - first.written > ANEW else 0)
+
+
+def _read(store: Store, version: Version, first_path: str) -> Record | None:
+    data = store.repo.blob(version.blob)
+    if data is None:
+        return None
+    return record.parse(data, store.files.inside(version.path), first_path).record
+
+
+def _changes(before: Record | None, after: Record | None) -> tuple[str, ...]:
+    return revised(before, after) if before and after else ()
+
+
+def _decision(store: Store, reference: str) -> Node:
+    node = finding.find(store, reference, DECISION, what="topic and no record", near=meant.topics)
+    if node.type != DECISION:
+        raise BadInput(
+            f"{node.id} is {writing.article(node.type)}; only decisions have a history of supersession", field="topic"
+        )
+    return node
+
+
+def linked(resolved: Graph, start: str) -> list[str]:
+    """The decisions that stated edges join to one without a topic, oldest first."""
+    seen, waiting = {start}, [start]
+    while waiting:
+        node = waiting.pop()
+        new = {*resolved.predecessors(node), *resolved.superseded_by(node)} - seen
+        seen |= new
+        waiting.extend(new)
+    return sorted(seen, key=lambda each: resolved.nodes[each].age)
+
+
+def _step(
+    store: Store, node: Node, resolved: Graph, key: str, named: Mapping[str, People], past: Past
+) -> Step | None:
+    found = store.read(node.path, node.birth.path).record
+    if found is None:
+        return None
+    birth = node.birth
+    shallow = bool(birth.commit) and not birth.author
+    return Step(
+        record=found,
+        path=store.shown(node.path),
+        commit="" if shallow else birth.commit,
+        author=birth.author,
+        agent=birth.agent,
+        at=(found.created or 0) if shallow else node.created or birth.at,
+        supersedes=resolved.predecessors(node.id),
+        superseded_by=resolved.superseded_by(node.id),
+        implied=node.id in resolved.chain(node.key).implied,
+        foreign=node.key != key,
+        people=named.get(birth.commit, People()),
+        revisions=past.revisions,
+        edited=any(not revision.commit for revision in past.revisions),
+        shallow=shallow,
+        written=0 if shallow else past.written,
+    )
+
+
+def _notes(store: Store, chain: Iterable[Step]) -> tuple[str, ...]:
+    """What the history of a chain does not show, and why."""
+    brought = Counter(step.commit for step in chain if step.commit)
+    notes = [
+        f"{commit[:10]} brought {count} of these decisions at once (a squash merge or an import): "
+        "who decided each, and when, is as far as known what its file states"
+        for commit, count in brought.items()
+        if count > 1
+    ]
+    if odd := store.repo.altered():
+        notes.append(f"{odd}: they are passed over, commits are told as they were made")
+    return tuple(notes)

@@ -1,0 +1,191 @@
+"""What an edit in place changed, in people's words: two versions of one record in, short phrases out.
+
+Rule: what a record *says* is compared, never its bytes, so that a reformatted file reads "only its form changed"; and a
+phrase is true of these two versions alone, whatever the commit's message claims.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+
+from filemem.record.lines import fenced, one_line
+from filemem.record.model import DECISION, Record
+from filemem.record.times import format_time
+
+FORM = "only its form changed"
+_LONG = 100  # characters of a value that is quoted
+_LISTED = 3  # items or sections that are named; the rest is counted
+_KEPT = 0.3  # of the lines; a text that keeps fewer is written anew
+_HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*$")
+
+_WORDS = ("topic", "confidence", "limitation", "decided_by", "branch", "kind", "project", "visibility", "agent")
+_LISTS: Mapping[str, str] = {
+    "supersedes": "supersedes",
+    "builds_on": "builds_on",
+    "debates": "debates",
+    "synthesizes": "synthesizes",
+    "affects": "affects",
+    "rejected": "rejected",
+    "tags": "tags",
+    "facts": "facts",
+    "concepts": "concepts",
+    "open_files": "open_files",
+}  # field of a record -> what it is called
+
+
+def revised(before: Record, after: Record) -> tuple[str, ...]:
+    """Say what changed from one version of a record to the next.
+
+    Args:
+        before, after: as they were read, each with its path at the time.
+
+    Returns:
+        Phrases such as `status accepted -> deprecated`, the weightiest first; one that says so where nothing is said
+        differently.
+    """
+    found = [
+        *_moved(before, after),
+        *_status(before, after),
+        *_outcome(before, after),
+        *_title(before, after),
+        *_lists(before, after),
+        *_values(before, after),
+        *_text("decision", _said(before), _said(after)),
+        *_text("reasoning" if after.type == DECISION else "text", before.text, after.text),
+        *_text("next steps", before.next_steps, after.next_steps),
+    ]
+    return tuple(found) or (FORM,)
+
+
+def _moved(before: Record, after: Record) -> Iterator[str]:
+    if before.path != after.path:
+        yield f"renamed from {before.path}"
+
+
+def _status(before: Record, after: Record) -> Iterator[str]:
+    new = [reference for reference in after.superseded_by if reference not in before.superseded_by]
+    old, now = _standing(before), _standing(after)
+    if new:
+        yield f"status {old} -> superseded by {_listed(new)}"
+    elif old != now:
+        yield f"status {old} -> {now}"
+
+
+def _standing(record: Record) -> str:
+    """The status in its author's own word, such as `Last Call`, where that is none of ours."""
+    stated = record.extra.get("status")
+    return _quoted(stated) if isinstance(stated, str) else record.status
+
+
+def _outcome(before: Record, after: Record) -> Iterator[str]:
+    added = [entry for entry in after.outcomes if entry not in before.outcomes]
+    for entry in added:
+        yield f"outcome {entry.outcome}" + (f": {_quoted(entry.reason)}" if entry.reason else "")
+    for entry in before.outcomes:
+        if entry not in after.outcomes:
+            yield f"outcome {entry.outcome} of {format_time(entry.at)[:10]} taken back"
+    if before.outcome != after.outcome and not added:
+        yield f"outcome {before.outcome} -> {after.outcome}"
+
+
+def _title(before: Record, after: Record) -> Iterator[str]:
+    if before.title != after.title:
+        yield f'title "{_quoted(before.title)}" -> "{_quoted(after.title)}"'
+
+
+def _lists(before: Record, after: Record) -> Iterator[str]:
+    for field, name in _LISTS.items():
+        old, new = getattr(before, field) or (), getattr(after, field) or ()
+        added, gone = [one for one in new if one not in old], [one for one in old if one not in new]
+        if added or gone:
+            parts = [f"+ {_listed(added)}"] * bool(added) + [f"- {_listed(gone)}"] * bool(gone)
+            yield f"{name} {', '.join(parts)}"
+
+
+def _values(before: Record, after: Record) -> Iterator[str]:
+    for field in _WORDS:
+        old, new = getattr(before, field), getattr(after, field)
+        if field == "topic" and not (before.topic_stated and after.topic_stated):
+            old, new = (before.topic if before.topic_stated else ""), (after.topic if after.topic_stated else "")
+        if old != new:
+            yield f"{field} {_value(old)} -> {_value(new)}"
+    if before.created != after.created:
+        yield f"created {_date(before.created)} -> {_date(after.created)}"
+    for key in sorted({*before.extra, *after.extra} - {"status", "outcomes"}):
+        old, new = before.extra.get(key), after.extra.get(key)
+        if old != new:
+            yield f"{_quoted(key)} {_value(old)} -> {_value(new)}"
+
+
+def _said(record: Record) -> str:
+    """The decision where it stands below its heading; else the heading says it."""
+    return record.decision if record.decision != record.title else ""
+
+
+def _text(name: str, before: str, after: str) -> Iterator[str]:
+    """How a text changed, and in which of its sections."""
+    if " ".join(before.split()) == " ".join(after.split()):
+        return
+    if not before or not after:
+        yield f"{name} {'added' if after else 'removed'}"
+        return
+    old, new = _sections(before), _sections(after)
+    named = [part for part in new if part and part in old and old[part] != new[part]]
+    named += [f"+ {part}" for part in new if part and part not in old]
+    named += [f"- {part}" for part in old if part and part not in new]
+    where = f" ({_listed(named)})" if named else ""
+    yield f"{name} {_how(_lines(before), _lines(after))}{where}"
+
+
+def _how(before: Counter[str], after: Counter[str]) -> str:
+    same = (before & after).total()
+    if same == before.total():
+        return "extended"
+    if same == after.total():
+        return "shortened"
+    return (
+        "reworded" if same >= _KEPT * before.total() or max(before.total(), after.total()) <= _LISTED else "rewritten"
+    )
+
+
+def _lines(text: str) -> Counter[str]:
+    return Counter(" ".join(line.split()) for line in text.split("\n") if line.strip())
+
+
+def _sections(text: str) -> dict[str, str]:
+    """What stands below each heading of a text, blanks evened out; "" is what stands above the first."""
+    lines = text.split("\n")
+    code = fenced(lines)
+    name = ""
+
+    def of(number: int) -> str:
+        nonlocal name
+        match = None if number in code else _HEADING.match(lines[number])
+        name = match[1] if match else name
+        return name
+
+    found: dict[str, str] = {}
+    for section, numbers in groupby(range(len(lines)), key=of):
+        found[section] = " ".join([found.get(section, ""), *(" ".join(lines[each].split()) for each in numbers)])
+    return {section: " ".join(said.split()) for section, said in found.items()}
+
+
+def _listed(items: list[str]) -> str:
+    more = f" and {len(items) - _LISTED} more" if len(items) > _LISTED else ""
+    return ", ".join(_quoted(item) for item in items[:_LISTED]) + more
+
+
+def _value(value: object) -> str:
+    return "none" if value in (None, "", (), []) else _quoted(str(value))
+
+
+def _date(at: int | None) -> str:
+    return "none" if at is None else format_time(at)[:10]
+
+
+def _quoted(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _LONG else line[: _LONG - 1].rstrip() + "…"

@@ -1,0 +1,115 @@
+"""History that tells the story: what each edit changed, who made it, and what Git cannot know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from filemem.memory import Memory
+from tests.support import git, write
+from tests.system.tools import cli, ok, talking
+
+DECISION = ("save", "decision", "--topic", "caching", "--reasoning", "One process", "--decision")
+
+
+def edit(repo: Path, path: str, old: str, new: str, subject: str, author: str = "Ada") -> str:
+    file = repo / path
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    git(repo, "commit", "-q", "-a", "-m", subject, GIT_AUTHOR_NAME=author)
+    return git(repo, "rev-parse", "HEAD")
+
+
+def changes(repo: Path, what: str = "caching") -> list[list[str]]:
+    return [edit["changes"] for step in ok(repo, "history", what)["chain"] for edit in step["revisions"]]
+
+
+def test_edits_renames_and_outcomes_are_told_in_words(repo: Path) -> None:
+    saved = ok(repo, *DECISION, "Use Redis", "--agent", "claude-code")
+    reworded = edit(repo, saved["path"], "One process", "Several processes", "Say how many", "Grace")
+    (repo / "memory/decisions/elsewhere").mkdir()
+    git(repo, "mv", saved["path"], "memory/decisions/elsewhere/redis.md")
+    git(repo, "commit", "-q", "-m", "Tidy up")
+    ok(repo, "update", saved["id"], "--outcome", "failed", "--reason", "evicts too early")
+    ok(repo, "update", saved["id"], "--status", "deprecated")
+    (step,) = ok(repo, "history", "caching")["chain"]
+    assert (step["author"], step["agent"], step["commit"]) == ("Ada", "claude-code", saved["commit"])
+    assert [one["changes"] for one in step["revisions"]] == [
+        ["reasoning reworded"],
+        [f"renamed from {saved['path'].removeprefix('memory/')}"],
+        ["outcome failed: evicts too early"],
+        ["status accepted -> deprecated"],
+    ]
+    assert (step["revisions"][0]["commit"], step["revisions"][0]["author"]) == (reworded, "Grace")
+    out = cli(repo, "history", "caching").out
+    assert f"Grace {reworded[:10]}: reasoning reworded  (Say how many)" in out
+    assert out.count("evicts too early") == 1
+    with talking(repo) as client:
+        told = client.call("timeline", topic="caching")["chain"][0]["revisions"]
+        assert told == step["revisions"]
+        (record,) = client.call("get", id=saved["id"], history=True)["results"]
+        assert record["revisions"] == told
+        assert "revisions" not in client.call("get", id=saved["id"])["results"][0]
+    shown = cli(repo, "get", saved["id"], "--history").out
+    assert "reasoning reworded" in shown
+    assert "status accepted -> deprecated" in shown
+
+
+def test_edits_of_any_record_and_those_not_committed(repo: Path) -> None:
+    note = ok(repo, "save", "observation", "--text", "The API allows 100 requests a minute")
+    file = repo / note["path"]
+    file.write_text(file.read_text() + "\nSince March it is 200.\n")
+    (edit_,) = ok(repo, "get", note["id"], "--history")["results"][0]["revisions"]
+    assert (edit_["commit"], edit_["changes"]) == ("", ["text added"])
+    assert "not committed: text added" in cli(repo, "get", note["id"], "--history").out
+    git(repo, "commit", "-q", "-a", "-m", "More")
+    with Memory.open(repo) as memory:
+        (edits,) = memory.revisions(note["id"]).values()
+        assert [(one.changes, one.subject) for one in edits] == [(("text added",), "More")]
+
+
+def test_a_squash_merge_is_told_and_files_go_on_speaking(repo: Path) -> None:
+    git(repo, "switch", "-q", "-c", "feature")
+    first = ok(repo, *DECISION, "Use Redis")
+    second = ok(repo, *DECISION, "Use NATS")
+    ok(repo, "update", second["id"], "--outcome", "success", "--reason", "fast")
+    git(repo, "switch", "-q", "main")
+    git(repo, "merge", "-q", "--squash", "feature")
+    git(repo, "commit", "-q", "-m", "Caching (#12)")
+    git(repo, "branch", "-q", "-D", "feature")
+    told = ok(repo, "history", "caching")
+    assert [step["id"] for step in told["chain"]] == [first["id"], second["id"]]
+    assert told["chain"][1]["reasons"][0]["reason"] == "fast"
+    squash = git(repo, "rev-parse", "HEAD")[:10]
+    (note,) = told["notes"]
+    assert note.startswith(f"{squash} brought 2 of these decisions at once (a squash merge or an import)")
+    assert f"note: {squash} brought 2" in cli(repo, "history", "caching").out
+
+
+def test_a_rebase_keeps_the_chain_and_says_that_commits_were_made_again(repo: Path) -> None:
+    git(repo, "switch", "-q", "-c", "feature")
+    first = ok(repo, *DECISION, "Use Redis")
+    second = ok(repo, *DECISION, "Use NATS")
+    git(repo, "switch", "-q", "main")
+    write(repo / "code.py", "print('more')\n")
+    git(repo, "commit", "-q", "-a", "-m", "Code")
+    git(repo, "switch", "-q", "feature")
+    git(repo, "rebase", "-q", "--committer-date-is-author-date", "main")
+    assert not any(step["note"] for step in ok(repo, "history", "caching")["chain"])
+    git(repo, "rebase", "-q", "--force-rebase", "HEAD~2", GIT_COMMITTER_DATE="2031-01-01T00:00:00Z")
+    told = ok(repo, "history", "caching")
+    assert [step["id"] for step in told["chain"]] == [first["id"], second["id"]]
+    assert told["heads"] == [second["id"]]
+    assert told["notes"] == []
+    assert all("its commit was made again later" in step["note"] for step in told["chain"])
+    assert first["commit"] not in {step["commit"] for step in told["chain"]}
+
+
+def test_a_history_that_one_clone_shows_otherwise_says_so(repo: Path) -> None:
+    saved = [ok(repo, *DECISION, f"Way {n}") for n in range(3)]
+    git(repo, "replace", "--graft", "HEAD", "HEAD~2")
+    told = ok(repo, "history", "caching")
+    assert [step["commit"] for step in told["chain"]] == [one["commit"] for one in saved]
+    assert told["notes"] == [
+        "this clone has replacement refs: they are passed over, commits are told as they were made"
+    ]
