@@ -7,9 +7,9 @@ without opening the file. The index does not look inside it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from filemem import chain, query
 from filemem.record import DECISION, Edge, Record, short_id, topic_key
@@ -69,14 +69,38 @@ TERM_FIELDS = (
 )
 
 
+class Edited(NamedTuple):
+    """A commit that changed a record after its first one. `at` in epoch milliseconds."""
+
+    commit: str
+    author: str
+    agent: str
+    at: int
+
+
+EDITS_KEPT = 5  # of a record, the newest
+
+
 class Birth(NamedTuple):
-    """Who wrote a record first, from Git alone: empty where it is not committed yet. `at` in epoch milliseconds."""
+    """Who wrote a record first, from Git alone: empty where it is not committed yet. `at` in epoch milliseconds.
+
+    `path` is where it was then; `reviewers` and `co_authors` come from the commit's trailers; `edits` are the newest of
+    the commits that changed it since, oldest first.
+    """
 
     commit: str = ""
     author: str = ""
     agent: str = ""
     at: int = 0
     path: str = ""
+    reviewers: tuple[str, ...] = ()
+    co_authors: tuple[str, ...] = ()
+    edits: tuple[Edited, ...] = ()
+
+    def edited(self, later: Iterable[Edited]) -> Birth:
+        """The same with further edits; those it knows already are not counted twice."""
+        every = {*self.edits, *later}
+        return self._replace(edits=tuple(sorted(every, key=lambda edit: (edit.at, edit.commit))[-EDITS_KEPT:]))
 
 
 class Node(NamedTuple):
@@ -135,9 +159,15 @@ def _loaded(text: str) -> Node:
         supersedes=None if node.supersedes is None else tuple(node.supersedes),
         superseded_by=tuple(node.superseded_by),
         edges=tuple((kind, target, reason) for kind, target, reason in node.edges),
-        birth=Birth(*node.birth),
+        birth=_birth(*node.birth),
         open=tuple(node.open),
     )
+
+
+def _birth(*values: Any) -> Birth:
+    birth = Birth(*values)
+    edits = tuple(Edited(*edit) for edit in birth.edits)
+    return birth._replace(reviewers=tuple(birth.reviewers), co_authors=tuple(birth.co_authors), edits=edits)
 
 
 def node_of(record: Record, birth: Birth, resolve: Resolve) -> Node:

@@ -122,6 +122,7 @@ def _record(hit: Answer, shown: Mapping[str, Answer]) -> str:
         "note",
         "metadata",
         "revisions",
+        "other_keys",
     }
     if hit.get("superseded_by"):
         rows.append(click.style(f"superseded by {_successors(hit, shown)}", fg="yellow"))
@@ -129,7 +130,8 @@ def _record(hit: Answer, shown: Mapping[str, Answer]) -> str:
     if hit.get("heads") == hit.get("superseded_by"):
         skip.add("heads")
     rows += [f"{key}: {_value(value)}" for key, value in hit.items() if key not in skip and value not in ("", [], None)]
-    rows += [f"metadata: {json.dumps(hit['metadata'], ensure_ascii=False)}"] if hit.get("metadata") else []
+    told = {"metadata": hit.get("metadata"), "other keys": hit.get("other_keys")}
+    rows += [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in told.items() if value]
     rows += [_edge(edge) for edge in hit.get("related", ())]
     rows += ["", hit["decision"]] if hit.get("decision", hit["title"]) != hit["title"] else []
     rows += ["", hit["text"]] if hit.get("text") else []
@@ -282,9 +284,12 @@ def status(answer: Answer) -> str:
 
 def _by(hit: Answer) -> str:
     by = hit.get("by", {})
-    who = ", ".join(filter(None, (by.get("author"), by.get("agent") or hit.get("agent"))))
+    who = ", ".join(filter(None, (by.get("author"), by.get("agent"))))
     commit = by["commit"][:10] if by.get("commit") else "shallow" if by.get("shallow") else "not committed"
-    return "  ".join(filter(None, (who, (hit.get("created") or by.get("date") or "")[:10], commit)))
+    more = [f"with {', '.join(by['co_authors'])}"] if by.get("co_authors") else []
+    more += [f"reviewed by {', '.join(by['reviewers'])}"] if by.get("reviewers") else []
+    more += [f"edited by {one['author']} {one['date'][:10]} {one['commit'][:10]}" for one in by.get("edited", ())[:1]]
+    return "  ".join(filter(None, (who, (hit.get("created") or by.get("date") or "")[:10], commit, *more)))
 
 
 def _short(record_id: str) -> str:

@@ -119,7 +119,8 @@ def hit(
         "highlight": [list(span) for span in value.snippet.ranges],
     }
     if whole:
-        answer |= {"supersedes": list(record.supersedes or ()), "metadata": dict(record.metadata), **record.extra}
+        more = {"metadata": dict(record.metadata), "other_keys": dict(record.extra)}  # what a file says stands apart
+        answer |= {"supersedes": list(record.supersedes or ()), **more}
         answer = {name: part for name, part in answer.items() if name not in ("snippet", "highlight", "scores")}
     return _filled(answer, keep=(*_ALWAYS, *_FOUND) if found else _ALWAYS)
 
@@ -130,7 +131,18 @@ def provenance(value: Hit) -> Answer:
     if _shallow(by):
         return _filled({"shallow": True, "branch": by.branch})
     date = _time(by.date) if by.date is not None else ""
-    return _filled({"author": by.author, "agent": by.agent, "commit": by.commit, "date": date, "branch": by.branch})
+    told = {"author": by.author, "agent": by.agent, "commit": by.commit, "date": date, "branch": by.branch}
+    return _filled(told | {"reviewers": list(by.reviewers), "co_authors": list(by.co_authors), "edited": _edits(by)})
+
+
+def _edits(by: Provenance) -> list[Answer]:
+    """Who changed a record since, the last first; each once, with their last commit."""
+    last = {(edit.author, edit.agent): edit for edit in by.edits}
+    newest = sorted(last.values(), key=lambda edit: -edit.at)
+    return [
+        _filled({"author": one.author, "agent": one.agent, "commit": one.commit, "date": _time(one.at)})
+        for one in newest
+    ]
 
 
 def history(value: History) -> Answer:

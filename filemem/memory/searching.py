@@ -215,7 +215,18 @@ def provenance(store: Store, node: Node) -> Provenance:
 
 def _provenance(node: Node, branch: str) -> Provenance:
     birth = node.birth
-    return Provenance(birth.author, birth.agent, birth.commit, birth.at, branch) if birth.commit else Provenance()
+    if not birth.commit:
+        return Provenance()
+    return Provenance(
+        birth.author,
+        birth.agent,
+        birth.commit,
+        birth.at,
+        branch,
+        reviewers=birth.reviewers,
+        co_authors=birth.co_authors,
+        edits=birth.edits,
+    )
 
 
 def _outgoing(node: Node) -> tuple[Edge, ...]:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import record
 from filemem.config import Config
-from filemem.documents import Birth, Node, node_of
+from filemem.documents import Birth, Edited, Node, node_of
 from filemem.errors import BadInput, NotFound
 from filemem.files import Files, check_path, is_record
 from filemem.index import Index, embedder
@@ -28,6 +29,7 @@ from filemem.repo.journal import SETTLES
 
 if TYPE_CHECKING:
     from filemem.memory.saving import Saver
+    from filemem.repo import history
     from filemem.repo.history import History
 
 TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
@@ -255,12 +257,11 @@ class Store:
         if self.repo.head() is None:
             return Past({}, frozenset())
         walk = self.history.walk(self.files.store, since)
-        births = {
-            inside(path): Birth(b.commit.id, b.commit.author, b.commit.agent, b.commit.at, inside(b.first_path))
-            for path, b in walk.births.items()
-        }
+        edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
+        births = {inside(path): _born(b, inside(b.first_path)) for path, b in walk.births.items()}
+        births = {path: birth.edited(map(_edited, edits.get(path, ()))) for path, birth in births.items()}
         removed, touched = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched))
-        return Past(births, removed, touched)
+        return Past(births, removed, touched, edits)
 
     def unrelated(self, one: str, other: str) -> bool:
         """Whether two commits lie on branches that do not contain each other."""
@@ -291,9 +292,34 @@ def _bytes(path: Path) -> bytes:
         return b""
 
 
+def _born(first: history.Birth, path: str) -> Birth:
+    made = first.commit
+    return Birth(made.id, made.author, made.agent, made.at, path, made.reviewers, made.co_authors)
+
+
+def _edited(edit: history.Edit) -> Edited:
+    return Edited(edit.commit.id, edit.commit.author, edit.commit.agent, edit.commit.at)
+
+
 class Past(NamedTuple):
-    """First commits by path, the paths of removed files, and of all that commits brought or changed; store-relative."""
+    """What Git says of the files of a store; all paths are relative to it.
+
+    Args:
+        births: first commits, by path.
+        removed: paths of files that are gone.
+        touched: paths of all that commits brought or changed.
+        edits: what changed files after their first commit, by path, oldest first.
+    """
 
     births: dict[str, Birth]
     removed: frozenset[str]
     touched: frozenset[str] = frozenset()
+    edits: Mapping[str, tuple[history.Edit, ...]] = MappingProxyType({})
+
+    def known(self, births: Mapping[str, Birth]) -> dict[str, Birth]:
+        """Births of records that were there before, with what changed them in this stretch of history."""
+        return {
+            path: births[path].edited(map(_edited, found))
+            for path, found in self.edits.items()
+            if path in births and path not in self.births
+        }

@@ -278,7 +278,11 @@ def _births(
         known = {node.path: node.birth.commit for node in store.lookup("path", list(news))}
         # A rename or a merge shows files as added that were born before: then only the whole walk tells.
         doubtful = any(b.path != path or known.get(path, "") not in ("", b.commit) for path, b in news.items())
-        births |= store.past().births if doubtful else news
+        if doubtful:
+            births |= store.past().births
+        else:
+            edited = store.lookup("path", list(past.edits))
+            births |= news | past.known({node.path: node.birth for node in edited if node.birth.commit})
     else:
         news = {}
     for path in waiting:  # a commit of ours may have left HEAD before we looked

@@ -1,10 +1,23 @@
 """One result, as every surface gets it: the record, why it was found, where it stands, and who wrote it."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from filemem.query.excerpt import Ranges
 from filemem.query.score import Scores
 from filemem.record import Edge, Record
+
+
+class Edit(Protocol):
+    """A commit that changed a record; `filemem.documents.Edited` is one."""
+
+    @property
+    def commit(self) -> str: ...
+    @property
+    def author(self) -> str: ...
+    @property
+    def agent(self) -> str: ...
+    @property
+    def at(self) -> int: ...
 
 
 class Provenance(NamedTuple):
@@ -17,6 +30,8 @@ class Provenance(NamedTuple):
         date: of that commit, epoch milliseconds.
         branch: where it stands if it is not in the main branch.
         merged: whether the main branch has it; None where that is not known.
+        reviewers, co_authors: whom the trailers of that commit name.
+        edits: the newest of the commits that changed it since, oldest first.
     """
 
     author: str = ""
@@ -25,6 +40,9 @@ class Provenance(NamedTuple):
     date: int | None = None
     branch: str = ""
     merged: bool | None = None
+    reviewers: tuple[str, ...] = ()
+    co_authors: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
 
 
 class Snippet(NamedTuple):

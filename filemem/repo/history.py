@@ -10,7 +10,9 @@ wrote that lies further back: its author is left empty, and nowhere else is one 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from filemem.errors import BadInput
@@ -18,13 +20,14 @@ from filemem.repo.git import Git, GitError
 
 _LIMIT = 120.0  # seconds; a walk of 100,000 commits takes ten
 _REVISION = re.compile(r"[^\W_][\w./@{}^~+=-]*")
-_AGENT = "%(trailers:key=Agent,valueonly,unfold,separator=%x20)"
-_FORMAT = f"format:%x01%H%x00%ct%x00%at%x00%an%x00%ae%x00%s%x00{_AGENT}%x00"
+_NAMED = ("Agent", "Reviewed-by", "Co-authored-by")
+_TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _NAMED)
+_FORMAT = f"format:%x01%H%x00%P%x00%ct%x00%at%x00%an%x00%ae%x00%s%x00{_TRAILERS}%x00"
 _RENAMES = 8  # names of one file that are followed back
 
 
 class Commit(NamedTuple):
-    """A commit as history shows it. Times are epoch milliseconds; `agent` comes from its trailer, or is empty.
+    """A commit as history shows it. Times are epoch milliseconds; names come from its trailers, or are empty.
 
     `at` is when it was made; `written` when its author wrote it, which a rebase, an amend or an import leaves alone.
     An empty `author` says that history is shallow here: what the commit seems to add was there before it.
@@ -37,6 +40,9 @@ class Commit(NamedTuple):
     subject: str
     agent: str = ""
     written: int = 0
+    reviewers: tuple[str, ...] = ()
+    co_authors: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
 
 
 class Birth(NamedTuple):
@@ -63,6 +69,14 @@ class Revision(NamedTuple):
     blob: str
 
 
+class Edit(NamedTuple):
+    """A commit that changed what a file says, with its blob before and after."""
+
+    commit: Commit
+    before: str
+    after: str
+
+
 class Walk(NamedTuple):
     """What a walk through history found.
 
@@ -71,12 +85,14 @@ class Walk(NamedTuple):
         removed: the last version of each file that does not, by path: the commit that removed it, and its blob.
         touched: every path that a commit brought or changed.
         head: the commit it ended with; "" in an empty repository.
+        edits: of the files that stand at its end and were changed after their birth, by path, oldest first.
     """
 
     births: dict[str, Birth]
     removed: dict[str, Revision]
     touched: frozenset[str] = frozenset()
     head: str = ""
+    edits: Mapping[str, Sequence[Edit]] = MappingProxyType({})
 
 
 class History(NamedTuple):
@@ -98,24 +114,32 @@ class History(NamedTuple):
         births: dict[str, Birth] = {}
         removed: dict[str, Revision] = {}
         touched: set[str] = set()
+        edits: dict[str, list[Edit]] = {}
+        differs: Counter[tuple[str, str]] = Counter()  # of a commit and a path: parents that have something else
         head, cut = "", self.boundary()
         for order, (made, rows) in enumerate(self._log(folder, since)):
             head = made.id
             commit = _nobodys(made) if made.id in cut else made
-            for status, before, path, old, _ in rows:
+            for status, before, path, old, new in rows:
                 touched.add(path)
+                if status == "R" and before in edits:
+                    edits[path] = edits.pop(before)
+                differs[made.id, path] += 1
+                if status in "MR" and old != new and differs[made.id, path] >= len(made.parents):
+                    edits.setdefault(path, []).append(Edit(commit, old, new))  # not what a merge took from one side
                 if status == "A" and path not in births:
                     births[path] = Birth(path, path, commit, order)
                     removed.pop(path, None)
                 elif status == "D":
                     births.pop(path, None)
+                    edits.pop(path, None)
                     removed[path] = Revision(commit, path, old)
                 elif status == "R" and before in births:
-                    known = births.pop(before)
-                    births[path] = Birth(path, known.first_path, known.commit, known.order)
+                    born = births.pop(before)
+                    births[path] = Birth(path, born.first_path, born.commit, born.order)
                 elif status == "R":
                     births[path] = Birth(path, before, commit, order)
-        return Walk(births, removed, frozenset(touched), head)
+        return Walk(births, removed, frozenset(touched), head, edits)
 
     def boundary(self) -> frozenset[str]:
         """The commits where a shallow clone ends; empty where history is whole."""
@@ -214,10 +238,7 @@ class History(NamedTuple):
             if text.startswith("\x01"):
                 if commit is not None:
                     yield commit, rows
-                at, written, author, email, subject, agent = (next(fields, "") for _ in range(6))
-                who = author or email or "unknown"  # an empty one is kept for shallow history
-                when = int(at) * 1000, int(written or at) * 1000
-                commit, rows = Commit(text[1:], when[0], who, email, subject, agent.strip(), when[1]), []
+                commit, rows = _commit(text[1:], fields), []
             elif text.startswith(":"):
                 rows.append(_row(text, fields))
         if commit is not None:
@@ -226,6 +247,27 @@ class History(NamedTuple):
 
 _RAW = ("--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature")
 _Row = tuple[str, str, str, str, str]  # status letter, path before, path after, blob before, blob after
+
+
+def _commit(oid: str, fields: Iterator[str]) -> Commit:
+    parents, at, written, author, email, subject = (next(fields, "") for _ in range(6))
+    agents, reviewers, co_authors = (_names(next(fields, "")) for _ in _NAMED)
+    return Commit(
+        oid,
+        int(at) * 1000,
+        author or email or "unknown",  # an empty one is kept for shallow history
+        email,
+        subject,
+        " ".join(agents),
+        int(written or at) * 1000,
+        reviewers,
+        co_authors,
+        tuple(parents.split()),
+    )
+
+
+def _names(trailers: str) -> tuple[str, ...]:
+    return tuple(name for part in trailers.split("\x1f") if (name := " ".join(part.split())))
 
 
 def revision(text: str) -> str:
@@ -267,4 +309,4 @@ def _known(revision: Revision, cut: frozenset[str]) -> Revision:
 
 
 def _nobodys(commit: Commit) -> Commit:
-    return commit._replace(author="", email="", subject="", agent="", written=0)
+    return commit._replace(author="", email="", subject="", agent="", written=0, reviewers=(), co_authors=())

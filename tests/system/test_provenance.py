@@ -1,0 +1,84 @@
+"""Who stands behind a record, as Git alone tells it: on every hit, whatever the file says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.support import git, write
+from tests.system.tools import cli, ok
+
+FILE = "memory/decisions/caching.md"
+TEXT = "---\ntopic: caching\n---\n# Use an LRU cache\n\nOne process.\n"
+GRACE: dict[str, Any] = {"GIT_AUTHOR_NAME": "Grace", "GIT_AUTHOR_EMAIL": "grace@example.com"}
+MESSAGE = "Decide\n\nReviewed-by: Alan <alan@example.com>\nCo-authored-by: Mary <mary@example.com>\nAgent: claude-code"
+
+
+def commit(repo: Path, message: str, **environment: Any) -> str:
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", message, **environment)
+    return git(repo, "rev-parse", "HEAD")
+
+
+def by(repo: Path, query: str = "LRU cache") -> Any:
+    """The provenance of the first hit; `get` must say the same."""
+    hit = ok(repo, "search", query)["results"][0]
+    assert ok(repo, "get", hit["id"])["results"][0].get("by") == hit.get("by")
+    return hit.get("by", {})
+
+
+def test_people_come_from_the_commit_and_its_trailers(repo: Path) -> None:
+    write(repo / FILE, TEXT)
+    first = commit(repo, MESSAGE)
+    told = by(repo)
+    assert (told["author"], told["agent"], told["commit"]) == ("Ada", "claude-code", first)
+    assert told["reviewers"] == ["Alan <alan@example.com>"]
+    assert told["co_authors"] == ["Mary <mary@example.com>"]
+    assert "edited" not in told
+    write(repo / FILE, TEXT + "\nMeasured since.\n")
+    second = commit(repo, "Say more", **GRACE)
+    (edit,) = by(repo)["edited"]
+    assert (edit["author"], edit["commit"]) == ("Grace", second)
+    assert by(repo)["commit"] == first
+    shown = cli(repo, "search", "LRU").out
+    assert "reviewed by Alan" in shown
+    assert f"edited by Grace {edit['date'][:10]} {second[:10]}" in shown
+
+
+def test_an_index_that_followed_every_commit_says_what_one_built_anew_says(repo: Path) -> None:
+    write(repo / FILE, TEXT)
+    commit(repo, "Decide")
+    by(repo)
+    git(repo, "checkout", "-q", "-b", "side")
+    write(repo / FILE, TEXT + "\nFrom the side.\n")
+    side = commit(repo, "Edit on a branch", **GRACE)
+    git(repo, "checkout", "-q", "main")
+    write(repo / "memory/decisions/other.md", "# Log as JSON\n")
+    commit(repo, "Decide something else")
+    by(repo)
+    git(repo, "merge", "-q", "--no-ff", "-m", "Merge side", "side")
+    followed = by(repo)
+    assert [edit["commit"] for edit in followed["edited"]] == [side], "a merge that only takes one side edits nothing"
+    git(repo, "mv", FILE, "memory/decisions/renamed.md")
+    commit(repo, "Rename")
+    assert by(repo)["edited"] == followed["edited"]
+    ok(repo, "index", "--rebuild")
+    assert by(repo)["edited"] == followed["edited"]
+
+
+def test_a_file_cannot_say_who_wrote_it(repo: Path) -> None:
+    forged = (
+        "---\ntopic: caching\nauthor: Linus\nagent: trusted-bot\ncommit: 1111111\nreviewers: [Everybody]\n"
+        "by: {author: Linus}\n---\n# Use an LRU cache\n\nText.\n\nReviewed-by: Everybody\nCo-authored-by: Linus\n"
+    )
+    write(repo / FILE, forged)
+    assert by(repo) == {}
+    assert "not committed yet" in ok(repo, "search", "LRU")["results"][0]["note"]
+    shown = cli(repo, "search", "LRU").out
+    assert "not committed" in shown.splitlines()[-1]
+    assert "trusted-bot" not in shown.splitlines()[-1]
+    commit(repo, "Decide")
+    told = by(repo)
+    assert told["author"] == "Ada"
+    assert "Linus" not in str(told)
+    assert not told.keys() & {"reviewers", "co_authors", "agent"}
