@@ -8,6 +8,7 @@ subprocess is imported where one is.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import select
@@ -124,6 +125,15 @@ class Git(NamedTuple):
             GitError: it failed or took too long.
         """
         return finish(self.start(*arguments, config=config, extra=extra), arguments[0], input, limit)
+
+
+def feed(process: subprocess.Popen[bytes], data: bytes) -> None:
+    """Give a started call all of its input, little enough for a pipe to take, so that it works while we do."""
+    assert process.stdin is not None  # noqa: S101 - opened as a pipe
+    with contextlib.suppress(BrokenPipeError):  # it has given up; `finish` tells why
+        process.stdin.write(data)
+        process.stdin.close()
+    process.stdin = None  # or `communicate` would close it again
 
 
 def finish(process: subprocess.Popen[bytes], name: str, data: bytes = b"", limit: float = LIMIT) -> bytes:

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from filemem.errors import FilememError
-from filemem.repo.git import Git, GitError, Helper, finish
+from filemem.repo.git import Git, GitError, Helper, feed, finish
 
 REFLOG = "filemem: save"  # what `git reflog` shows for our commits
 _LASTS = 5.0  # seconds; it writes the time of its start into the reflog
 PATIENCE = 3.0  # seconds to wait for a lock of another Git command
 _DIGITS = {"sha1": 40, "sha256": 64}  # of an object id
 _PAUSE = 0.02  # seconds between two tries
+_AT_ONCE = 4096  # bytes that an empty pipe takes on every system
 _LOCKED = ("File exists", "Another git process", "Unable to create", "unable to create")
 _MOVED = ("but expected", "reference already exists", "unable to resolve reference")
 
@@ -135,7 +136,10 @@ class IndexUpdate:
             self._process = None
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return self._git.start("update-index", "-z", "--index-info")
+        process = self._git.start("update-index", "-z", "--index-info")
+        if len(self._input) <= _AT_ONCE:
+            feed(process, self._input)
+        return process
 
     def _held(self) -> NotNow:
         return NotNow(
