@@ -27,22 +27,24 @@ def measure_help(surroundings: Surroundings) -> Iterator[Line]:
     yield _commands(surroundings, "help", 0, partial(surroundings.cpu, "filemem", "--help"))
 
 
-def measure_one_shot(stores: Stores, size: int, mode: str) -> Iterator[Line]:
+def measure_one_shot(stores: Stores, sizes: list[int], mode: str) -> Iterator[Line]:
     """Measure a search from the command line, the index being in step and no server running.
 
     Args:
-        stores: where the repository comes from.
-        size: records in it.
+        stores: where the repositories come from.
+        sizes: records in them.
         mode: keyword or hybrid.
     """
-    repository = stores.get(size)
-    questions = iter(repository.queries(ROUNDS + 1))
-    repository.filemem("search", *next(questions))
-    yield _commands(repository.surroundings, mode, size, lambda: _search(repository, mode, next(questions)))
+    for size in sizes:
+        repository = stores.get(size)
+        questions = iter(repository.queries(ROUNDS + 1))
+        repository.filemem("search", *next(questions))
+        ours = partial(_search, repository, mode, questions)
+        yield _commands(repository.surroundings, mode, size, ours)
 
 
-def _search(repository: Repository, mode: str, words: list[str]) -> float:
-    return repository.surroundings.cpu("filemem", "search", "--mode", mode, *words)
+def _search(repository: Repository, mode: str, questions: Iterator[list[str]]) -> float:
+    return repository.surroundings.cpu("filemem", "search", "--mode", mode, *next(questions))
 
 
 def _commands(surroundings: Surroundings, row: str, size: int, ours: Callable[[], float]) -> Line:
