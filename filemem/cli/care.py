@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -151,24 +152,26 @@ def report(tool: str, error: BaseException) -> None:
     click.echo(f"filemem: defect in {tool}, report in {crash_report(trace, ['filemem', 'serve', tool])}", err=True)
 
 
-PATIENCE = 1.0  # seconds that the first call waits for the first look; a longer one goes on beside it
-
-
 class Serving:
     """Opens the memory at the first call, with a watcher beside it that keeps its index in step."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
 
-    def open(self) -> Memory:
-        """Open the memory and start watching; closing the memory ends both."""
+    def open(self, tell: Callable[[int, int], object], patience: float) -> Memory:
+        """Open the memory and start watching; closing the memory ends both.
+
+        Args:
+            tell: told how far long work is.
+            patience: seconds to wait for the first look at the files, which may build the index; it goes on beside.
+        """
         from filemem.memory import Memory
         from filemem.watch import Watcher
 
-        memory = Memory.open(self.project.folder, store=self.project.store, serving=True)
+        memory = Memory.open(self.project.folder, store=self.project.store, serving=True, progress=tell)
         watcher = Watcher(memory)
         watcher.start()
-        watcher.looked.wait(PATIENCE)
+        watcher.looked.wait(patience)
         memory.on_close(watcher.stop)
         return memory
 

@@ -45,6 +45,9 @@ _KINDS: Mapping[type[FilememError], str] = {
 }
 
 
+Call = Callable[["Memory", Mapping[str, object]], Payload]
+
+
 class Tool(NamedTuple):
     """One tool: what is advertised, and the function behind it.
 
@@ -61,7 +64,7 @@ class Tool(NamedTuple):
     name: str
     description: str
     input_schema: Mapping[str, object]
-    call: Callable[[Memory, Mapping[str, object]], Payload]
+    call: Call
     title: str = ""
     output_schema: Mapping[str, object] | None = None
     annotations: Mapping[str, bool] | None = None
@@ -71,11 +74,13 @@ class Resource(NamedTuple):
     """Something that can be read by its address.
 
     Args:
-        uri: the address.
+        uri: the address; one that ends in `{name}` is a template for many.
         name: name for people.
         description: static text.
         mime: media type of the text that reading it answers.
-        tool: the tool, listed or hidden, whose answer without arguments is that text.
+        tool: the tool, listed or hidden, whose answer is that text; a template's `{name}` is its only argument.
+        complete: of a template, gets `value`, the beginning or a part of a name; returns `values`, the likeliest first.
+        listed: of a template, whether what `complete` knows is listed one by one.
     """
 
     uri: str
@@ -83,6 +88,40 @@ class Resource(NamedTuple):
     description: str
     mime: str
     tool: str
+    complete: Call | None = None
+    listed: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The name that stands in a template; empty where this is none."""
+        return self.uri.partition("{")[2].rstrip("}")
+
+
+class Argument(NamedTuple):
+    """What a prompt asks the user for; `complete` as for a resource."""
+
+    name: str
+    description: str
+    required: bool = False
+    complete: Call | None = None
+
+
+class Prompt(NamedTuple):
+    """A request to the model that a user can choose, such as a command of a chat program.
+
+    Args:
+        name: letters, digits, `_`, `-`.
+        title: name for people.
+        description: static text.
+        arguments: what the user may fill in, as text.
+        call: gets the memory and the arguments; returns the text of the request.
+    """
+
+    name: str
+    title: str
+    description: str
+    arguments: tuple[Argument, ...]
+    call: Call
 
 
 class Dialect(NamedTuple):
@@ -95,6 +134,7 @@ class Dialect(NamedTuple):
         failure: turns an error into the dialect's own reply.
         hidden: tools that can be called and are never listed: old names, names that hosts refuse.
         resources: what can be read by its address.
+        prompts: what a user can choose to ask.
         others: profiles whose tools can be called too, where none of this dialect has the name.
     """
 
@@ -104,6 +144,7 @@ class Dialect(NamedTuple):
     failure: Callable[[FilememError], Payload]
     hidden: tuple[Tool, ...] = ()
     resources: tuple[Resource, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
     others: tuple[str, ...] = ()
 
 
@@ -114,7 +155,7 @@ class Advertised(NamedTuple):
     tools: tuple[Tool, ...]
 
 
-def later(module: str, name: str) -> Callable[[Memory, Mapping[str, object]], Payload]:
+def later(module: str, name: str) -> Call:
     """Name a tool's function without importing it: what is listed must not pay for what may never be called.
 
     Args:
@@ -145,6 +186,8 @@ def profile(name: str, prefix: str = "") -> Advertised:
     others = tuple(other for other in DIALECTS if other not in (name, _EVERYTHING))
     listed = _everything() if name == _EVERYTHING else dialect.tools
     known = dialect._replace(tools=dialect.tools + dialect.hidden, others=others)
+    if name == _EVERYTHING:
+        known = known._replace(resources=tuple(one for other in others for one in profile(other).dialect.resources))
     prefix += _PREFIXES.get(name, "")
     if not prefix:
         return Advertised(known, listed)

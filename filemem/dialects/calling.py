@@ -38,10 +38,23 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
     """
     try:
         dialect, tool = _find(dialect, name)
-        _check(tool, arguments)
-        return Reply(tool.call(memory, _whole(arguments)), is_error=False)
+        return Reply(_performed(tool, memory, arguments), is_error=False)
     except FilememError as error:
         return Reply(dialect.failure(error), is_error=True)
+
+
+def perform(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]) -> Payload:
+    """Call one tool as `call` does, for who words failures otherwise.
+
+    Raises:
+        FilememError: what the tool raises, or the arguments deserve.
+    """
+    return _performed(_find(dialect, name)[1], memory, arguments)
+
+
+def _performed(tool: Tool, memory: Memory, arguments: Mapping[str, object]) -> Payload:
+    _check(tool, arguments)
+    return tool.call(memory, _whole(arguments))
 
 
 def _whole(arguments: Mapping[str, object]) -> dict[str, object]:
@@ -61,7 +74,7 @@ def _find(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
 
 
 def _check(tool: Tool, arguments: Mapping[str, object]) -> None:
-    _check_values(arguments)
+    check_values(arguments)
     _check_names(tool, arguments)
     complaints = schema.errors(tool.input_schema, arguments)
     if not complaints:
@@ -82,8 +95,12 @@ def _check_names(tool: Tool, arguments: Mapping[str, object]) -> None:
             raise BadInput(f"{tool.name} has no argument {_shown(name)}", suggest(name, known), field=name[:64])
 
 
-def _check_values(arguments: Mapping[str, object]) -> None:
-    """Refuse what no file can hold: NUL, halves of surrogate pairs, endless numbers, bottomless nesting."""
+def check_values(arguments: Mapping[str, object]) -> None:
+    """Refuse what no file can hold: NUL, halves of surrogate pairs, endless numbers, bottomless nesting.
+
+    Raises:
+        BadInput: names the argument.
+    """
     waiting: list[tuple[str, object, int]] = [("", arguments, 0)]
     while waiting:
         path, value, depth = waiting.pop()

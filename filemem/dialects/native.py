@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from filemem.dialects import Dialect, Tool, envelope, later
+from filemem.dialects.native_reading import HIDDEN, PROMPTS, RESOURCES
 from filemem.dialects.shapes import FLAG, READS, TEXT, TEXTS, WORDS, WRITES, about, arguments
 
 INSTRUCTIONS = """\
@@ -173,4 +174,12 @@ TOOLS = (
 )
 
 
-DIALECT = Dialect(name="native", tools=TOOLS, instructions=INSTRUCTIONS, failure=envelope)
+DIALECT = Dialect(
+    name="native",
+    tools=TOOLS,
+    instructions=INSTRUCTIONS,
+    failure=envelope,
+    hidden=HIDDEN,
+    resources=RESOURCES,
+    prompts=PROMPTS,
+)

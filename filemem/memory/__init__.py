@@ -44,6 +44,7 @@ class Memory:
         self._lock = threading.RLock()  # one call at a time
         self._syncing = threading.RLock()  # of its own: a search does not wait for an index that is being built
         self._closing: list[Callable[[], None]] = []
+        self._watching: list[Callable[[], None]] = []
         self._numbers: dict[int, str] = {}  # what numbers stood for when last asked for
         self.trouble: str | None = None  # why the last look at the files failed, if it did
 
@@ -129,6 +130,14 @@ class Memory:
         """Run something before the parts are closed."""
         self._closing.append(action)
 
+    def on_change(self, action: Callable[[], None]) -> None:
+        """Run something whenever records may have changed, from the thread that changed them or saw it."""
+        self._watching.append(action)
+
+    def _changed(self) -> None:
+        for action in self._watching:
+            action()
+
     def close(self) -> None:
         """Commit what is batched and release everything."""
         for action in self._closing:
@@ -162,6 +171,7 @@ class Memory:
         saved = self._ask(lambda: changing.save(self._store, fields))
         if self._numbers:  # somebody asks by number
             self._numbers[number(saved.id)] = saved.id
+        self._changed()
         return saved
 
     def update(self, id: str, **fields: Any) -> Saved:  # noqa: A002  the tools' word
@@ -172,7 +182,9 @@ class Memory:
         """
         from filemem.memory import changing
 
-        return self._read(lambda: changing.update(self._store, id, fields))
+        updated = self._read(lambda: changing.update(self._store, id, fields))
+        self._changed()
+        return updated
 
     def delete(self, id: str, *, reason: str = "") -> Saved:  # noqa: A002
         """Remove a record by a commit; history keeps it.
@@ -182,7 +194,9 @@ class Memory:
         """
         from filemem.memory import changing
 
-        return self._read(lambda: changing.delete(self._store, id, reason))
+        deleted = self._read(lambda: changing.delete(self._store, id, reason))
+        self._changed()
+        return deleted
 
     def search(
         self,
@@ -278,6 +292,18 @@ class Memory:
 
         return self._read(lambda: telling.topics(self._store, prefix))
 
+    def topic_keys(self, part: str = "") -> tuple[str, ...]:
+        """The topics, as their identities, that have these words in them; those with the most decisions first."""
+        from filemem.memory import telling
+
+        return self._ask(lambda: telling.topic_keys(self._store, part))
+
+    def decision_ids(self, part: str = "") -> tuple[str, ...]:
+        """The ids of the newest decisions that have these characters in their id or title."""
+        from filemem.memory import telling
+
+        return self._ask(lambda: telling.decision_ids(self._store, part))
+
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
         from filemem.memory import telling
@@ -320,12 +346,16 @@ class Memory:
             if saver.due() == 0:
                 saver.flush()
             if named and not full and syncing.only_saves(self._store, named):
+                self._changed()  # another process may have made them
                 return syncing.Look()
             saver.replay(thorough=full)
             if full and self._store.serving and not saver.pending():
                 self._store.repo.maintain()
             look = self._catch_up(full=full, hints=named, verify=full)
-            return self.rebuild() if full and self._store.index.outdated else look
+            look = self.rebuild() if full and self._store.index.outdated else look
+            if named or look.changed:
+                self._changed()
+            return look
 
     def rest(self) -> None:
         """Let go of memory that is quickly had again; for a server that nobody asks anything."""

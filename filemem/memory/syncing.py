@@ -208,6 +208,8 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     told = store.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births
     found += again
+    if found and progress:
+        progress(0, len(found))  # reading them takes a part of the time
     if found or not store.index.exists:
         batch = Batch(store, found, births, gone)
         store.index.apply(batch.changes.values(), batch.load, progress=progress, seen=after)

@@ -23,6 +23,7 @@ from filemem.record import (
     topic_key,
 )
 
+RECENT = 1_000  # decisions among which an id is looked for as it is typed
 WORDS = {"put": "save", "amend": "update", "remove": "delete"}  # what users call an operation that waits
 
 
@@ -114,6 +115,20 @@ def _place(topic: Topic) -> tuple[int, str]:
     """By the number in front of the title, as in a folder of numbered records; those without one come after."""
     number = re.match(r"\W*(?:[A-Za-z]{2,8}[- ])?(\d{1,5})\b", topic.title)
     return int(number[1]) if number else 100_000, topic_key(topic.topic)
+
+
+def topic_keys(store: Store, part: str) -> tuple[str, ...]:
+    """The topics that have these words in them: those that begin with them first, then by number of decisions."""
+    wanted = topic_key(part)
+    found = sorted(store.index.terms("topic"), key=lambda one: (not one[0].startswith(wanted), -one[1], one[0]))
+    return tuple(key for key, _ in found if wanted in key)
+
+
+def decision_ids(store: Store, part: str) -> tuple[str, ...]:
+    """The ids of the RECENT newest decisions that have these characters in their id or title, the newest first."""
+    wanted = part.strip().casefold()
+    nodes = _newest(store, Filter(types=(DECISION,)), RECENT)
+    return tuple(node.id for node in nodes if wanted in node.id or wanted in node.title.casefold())
 
 
 def names(store: Store, ids: Collection[str]) -> dict[str, Name]:

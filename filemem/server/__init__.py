@@ -17,7 +17,7 @@ from filemem.server.jsonrpc import Message, Refusal
 from filemem.server.wire import Wire, claim_stdio
 
 if TYPE_CHECKING:
-    from filemem.memory import Memory
+    from filemem.server.calls import OpenMemory
     from filemem.server.door import Site
     from filemem.server.http import Access
 
@@ -26,7 +26,7 @@ __all__ = ["serve_http", "serve_stdio"]
 
 def serve_stdio(
     offer: Advertised,
-    open_memory: Callable[[], Memory],
+    open_memory: OpenMemory,
     *,
     version: str,
     on_crash: Callable[[str, BaseException], None] | None = None,
@@ -37,7 +37,8 @@ def serve_stdio(
 
     Args:
         offer: what is advertised and what can be called.
-        open_memory: called at the first tool call; where it raises FilememError, that is the answer to every call.
+        open_memory: called at the first tool call, as `filemem.server.calls.Calls` says; where it raises FilememError,
+            that is the answer to every call.
         version: of this program, for the handshake.
         on_crash: told the tool and the exception when a tool fails by a defect; default: the log on standard error.
 
@@ -67,7 +68,7 @@ def serve_stdio(
 
 def serve_http(
     offer: Advertised,
-    open_memory: Callable[[], Memory],
+    open_memory: OpenMemory,
     *,
     version: str,
     host: str = "127.0.0.1",

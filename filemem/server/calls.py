@@ -16,16 +16,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from filemem.dialects import Dialect
-from filemem.dialects.calling import Reply, call
+from filemem.dialects.calling import Reply, call, perform
 from filemem.errors import FilememError
 from filemem.server.jsonrpc import dump
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
-OpenMemory = Callable[[], "Memory"]
+Tell = Callable[[int, int], object]  # what is done, and what there is in all
+OpenMemory = Callable[[Tell, float], "Memory"]
 OnCrash = Callable[[str, BaseException], None]
 Asked = TypeVar("Asked")
+
+
+PATIENCE = 1.0  # seconds that the first call waits for the first look at the files; a longer one goes on beside it
+PATIENT = 20.0  # the same where the caller hears how far it is
+_DEFECT = ("internal error, logged", "a defect of filemem: please report it; the server goes on")
 
 
 def log_crash(tool: str, error: BaseException) -> None:
@@ -53,7 +59,8 @@ class Calls:
 
     Args:
         dialect: whose tools are called.
-        open_memory: called again at each call for as long as it raises FilememError, which is then the answer.
+        open_memory: called again at each call for as long as it raises FilememError, which is then the answer; gets
+            whom to tell how far long work is, from any thread, and how many seconds to wait for an index to be built.
         on_crash: told the tool and the exception when a tool fails by a defect.
     """
 
@@ -64,6 +71,10 @@ class Calls:
         self._structured = frozenset(tool.name for tool in dialect.tools if tool.output_schema is not None)
         self._memory: Memory | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="filemem-calls")
+        self.changed: Callable[[], None] = lambda: None
+        """Called, from any thread, when the memory was opened and when records may have changed."""
+        self.progress: set[Tell] = set()
+        """Who hears, from any thread, how far the work is that calls may wait for."""
 
     async def run(self, name: str, arguments: Mapping[str, object]) -> Answer:
         """Call a tool and wait for its answer; a defect in it becomes a failure answer and a crash report."""
@@ -72,12 +83,37 @@ class Calls:
             return outcome
         with suppress(OSError):  # a full disk must not turn the report into the answer
             self._on_crash(name, outcome)
-        error = FilememError("internal error, logged", "a defect of filemem: please report it; the server goes on")
-        return self._answer(name, Reply(self._dialect.failure(error), is_error=True))
+        return self._answer(name, Reply(self._dialect.failure(FilememError(*_DEFECT)), is_error=True))
 
     def ask(self, question: Callable[[Memory], Asked]) -> Future[Asked]:
         """Run something else on the memory, in turn with the calls; failures, also to open it, are the future's."""
         return self._thread.submit(lambda: question(self._opened()))
+
+    async def reply(self, question: Callable[[Memory], Asked]) -> Asked:
+        """Ask, and wait for the answer.
+
+        Raises:
+            FilememError: as opening the memory or the question does; a defect becomes one, and a crash report.
+        """
+        outcome = await _outcome(self.ask(question))
+        if isinstance(outcome, BaseException):
+            if isinstance(outcome, FilememError):
+                raise outcome
+            with suppress(OSError):
+                self._on_crash("a request", outcome)
+            raise FilememError(*_DEFECT)
+        answer: Asked = outcome
+        return answer
+
+    async def read(self, tool: str, arguments: Mapping[str, object]) -> str:
+        """The answer of a tool as text; failures are raised, as by `reply`."""
+        payload = await self.reply(lambda memory: perform(self._dialect, memory, tool, arguments))
+        return payload if isinstance(payload, str) else dump(payload)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the memory was opened already."""
+        return self._memory is not None
 
     @property
     def on_crash(self) -> OnCrash:
@@ -102,8 +138,17 @@ class Calls:
 
     def _opened(self) -> Memory:
         if self._memory is None:
-            self._memory = self._open_memory()
+            self._memory = self._open_memory(self._tell, PATIENT if self.progress else PATIENCE)
+            self._memory.on_change(self._stir)
+            self._stir()
         return self._memory
+
+    def _stir(self) -> None:
+        self.changed()
+
+    def _tell(self, done: int, total: int) -> None:
+        for tell in tuple(self.progress):
+            tell(done, total)
 
     def _answer(self, name: str, reply: Reply) -> Answer:
         if isinstance(reply.payload, str):

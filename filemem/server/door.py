@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BODY_SECONDS = 20.0  # a request body must have arrived by then
 MCP = "/mcp"
 _JSON = "application/json"
-_OWN = {MCP: ("POST",), "/health": ("GET", "HEAD")}  # no streams: every call has one answer
+_OWN = {MCP: ("POST", "GET", "DELETE"), "/health": ("GET", "HEAD")}
 
 Answer = TypeVar("Answer")
 
@@ -153,7 +153,7 @@ class Door:
             return await self._no(scope, 408, "the request body did not arrive in time")(scope, receive, send)
         if body is None:
             return await self._too_large(scope)(scope, receive, send)
-        return await self._app(scope, _replay(body, receive), send)
+        return await self._app(scope, replay(body, receive), send)
 
     def _caller(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
         if headers.one("host") not in self._hosts:
@@ -238,10 +238,11 @@ async def _body(receive: Receive, largest: int) -> bytes | None:
             return bytes(held)
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replay(body: bytes, receive: Receive) -> Receive:
+    """A body that was read already, to be read again."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def replay() -> Message:
+    async def again() -> Message:
         return waiting.pop() if waiting else await receive()
 
-    return replay
+    return again

@@ -1,4 +1,4 @@
-"""The front of a stdio server: answers the handshake and the tool list from data, before the SDK is imported.
+"""The front of a stdio server: answers the handshake and the lists from data, before the SDK is imported.
 
 It answers only what it can answer exactly as the SDK would; everything else is handed over, together with what the
 SDK must see again. No mcp, pydantic, asyncio or numpy here: most servers are started, listed, and never called.
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from filemem.dialects import Advertised, Tool
+from filemem.dialects import Advertised
+from filemem.server import entries
 from filemem.server.jsonrpc import Message, is_text
 
 NAME = "filemem"
@@ -27,19 +28,6 @@ class Turn(Enum):
     HAND_OVER = "hand over"
 
 
-def tool_entry(tool: Tool) -> dict[str, object]:
-    """One tool as `tools/list` shows it."""
-    entry = {
-        "name": tool.name,
-        "title": tool.title or None,
-        "description": tool.description,
-        "inputSchema": tool.input_schema,
-        "outputSchema": tool.output_schema,
-        "annotations": dict(tool.annotations) if tool.annotations else None,
-    }
-    return {key: value for key, value in entry.items() if value is not None}
-
-
 class Front:
     """The state of one connection until it is handed over.
 
@@ -50,6 +38,9 @@ class Front:
 
     def __init__(self, offer: Advertised, version: str) -> None:
         self.offer, self.version = offer, version
+        self._lists = dict(entries.lists(offer.tools, offer.dialect))
+        if offer.dialect.resources:  # nobody has opened the memory yet, so nothing that is stored is listed
+            self._lists["resources/list"] = {"resources": entries.resources(offer.dialect)}
         self.kept: list[Message] = []
         """The handshake so far; whoever takes over must see it first. Its requests are answered already."""
 
@@ -63,8 +54,11 @@ class Front:
         params = message.get("params") or {}
         if not isinstance(params, dict) or not _is_plain_meta(params):
             return Turn.HAND_OVER
-        answers = {"initialize": self._initialize, "ping": self._ping, "tools/list": self._list}
-        result = answers[str(method)](params) if method in answers else None
+        answers = {"initialize": self._initialize, "ping": self._ping}
+        if method in self._lists:
+            result = self._list(str(method), params)
+        else:
+            result = answers[str(method)](params) if method in answers else None
         if result is None:
             return Turn.HAND_OVER
         if method == "initialize":
@@ -75,12 +69,9 @@ class Front:
         if len(self.kept) >= _KEPT or "_meta" in params or not _is_plain_client(params):
             return None
         wanted = params["protocolVersion"]
-        capabilities: dict[str, object] = {"tools": {"listChanged": False}}
-        if self.offer.dialect.resources:
-            capabilities["resources"] = {"subscribe": False, "listChanged": False}
         result: dict[str, object] = {
             "protocolVersion": wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
-            "capabilities": capabilities,
+            "capabilities": entries.capabilities(self.offer.dialect),
             "serverInfo": {"name": NAME, "version": self.version},
         }
         if self.offer.dialect.instructions:
@@ -90,11 +81,11 @@ class Front:
     def _ping(self, _params: Mapping[str, object]) -> dict[str, object]:
         return {}
 
-    def _list(self, params: Mapping[str, object]) -> dict[str, object] | None:
+    def _list(self, method: str, params: Mapping[str, object]) -> dict[str, object] | None:
         greeted = any(message["method"] == "initialize" for message in self.kept)
         if not greeted or params.get("cursor") is not None:
             return None
-        return {"tools": [tool_entry(tool) for tool in self.offer.tools]}
+        return self._lists[method]
 
 
 def _is_plain_client(params: Mapping[str, object]) -> bool:

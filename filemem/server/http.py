@@ -7,25 +7,33 @@ import errno
 import ipaddress
 import socket
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import uvicorn
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from filemem.dialects import Advertised
 from filemem.errors import BadInput, Locked
 from filemem.server import sdk
 from filemem.server.calls import Calls, OnCrash, OpenMemory, log_crash
-from filemem.server.door import Door, Nothing, Site
-from filemem.server.jsonrpc import MAX_LINE
+from filemem.server.door import MCP, Door, Nothing, Site, replay
+from filemem.server.front import HANDSHAKE_VERSIONS
+from filemem.server.jsonrpc import MAX_LINE, parse
 
 HEAD_SECONDS = 10.0  # the head of a request must have arrived by then, counted from its start
+SESSIONS = 256  # clients with a session at once; others are served without notices or wait
+IDLE = 1_800.0  # seconds after which a session that nobody uses ends; the client is told to begin anew
+_SESSION = "mcp-session-id"
 SHORTEST = 16  # characters of a token that guards an address other machines reach
 
 
@@ -132,15 +140,56 @@ def application(
     access = address.access
     hosts = address.hosts(port)
     origins = frozenset(f"http://{host}" for host in hosts)
-    inner: Starlette = sdk.build(offer, calls, version).streamable_http_app(
-        json_response=True,
-        stateless_http=True,
-        max_request_body_size=MAX_LINE,
-        transport_security=TransportSecuritySettings(allowed_hosts=sorted(hosts), allowed_origins=sorted(origins)),
-        custom_starlette_routes=[Route("/health", health), *site.routes(calls.ask, calls.on_crash)],
+    mcp = Endpoint(
+        sdk.build(offer, calls, version),
+        TransportSecuritySettings(allowed_hosts=sorted(hosts), allowed_origins=sorted(origins)),
     )
+    routes = [Route(MCP, mcp), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
+    inner = Starlette(routes=routes, lifespan=mcp.lifespan)
     strict = not (access.lenient and is_loopback(address.host))
     return Door(inner, hosts, origins, access.token, site, strict=strict)
+
+
+class Endpoint:
+    """MCP over HTTP: sessions and streams for clients that begin with a handshake, one answer for one question to all.
+
+    A program that only asks needs no session: nothing is kept of it, and the server may restart under it. Who wants
+    notices says `initialize`, or speaks a protocol that needs no session.
+
+    Args:
+        server: what answers.
+        security: which Host and Origin headers the SDK lets through; our door has looked at them before.
+    """
+
+    def __init__(self, server: sdk.FilememServer, security: TransportSecuritySettings) -> None:
+        limits: Any = {"security_settings": security, "max_request_body_size": MAX_LINE}
+        self._server = server
+        self._plain = StreamableHTTPSessionManager(server, json_response=True, stateless=True, **limits)
+        self._streams = StreamableHTTPSessionManager(server, session_idle_timeout=IDLE, max_sessions=SESSIONS, **limits)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope, receive)
+        if request.method == "POST" and "text/event-stream" not in request.headers.get("accept", ""):
+            chosen = self._plain
+        elif request.method != "POST" or _SESSION in request.headers or self._is_modern(request):
+            chosen = self._streams
+        else:
+            body = await request.body()  # the door has it all
+            message = parse(body)
+            begins = isinstance(message, dict) and message["method"] == "initialize"
+            chosen, receive = self._streams if begins else self._plain, replay(body, receive)
+        await chosen.handle_request(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        """Keep both ways open."""
+        async with self._streams.run(), self._plain.run():
+            yield
+            self._server.notices.listen.close()
+
+    def _is_modern(self, request: Request) -> bool:
+        return request.headers.get("mcp-protocol-version", HANDSHAKE_VERSIONS[0]) not in HANDSHAKE_VERSIONS
 
 
 def listen(address: Address) -> socket.socket:

@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,19 +20,22 @@ import anyio
 import anyio.to_thread
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.message import SessionMessage
 
-from filemem.dialects import Advertised
+from filemem.dialects import Advertised, Dialect
+from filemem.server import entries
 from filemem.server.calls import Answer, Calls
-from filemem.server.front import NAME, tool_entry
-from filemem.server.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Message, Refusal
+from filemem.server.front import NAME
+from filemem.server.jsonrpc import Message, Refusal
+from filemem.server.notices import Notices
+from filemem.server.reading import Reading, refuse_cursor
 from filemem.server.wire import Wire, encode
 
 GRACE = 1.0  # seconds that calls still running get to answer after the input ended
 CLOSING = 0.5  # seconds for closing the memory
+STEP = 0.2  # seconds between two reports of progress
 LAST = 1.8  # seconds after the end of input or a signal
 
 _Context = ServerRequestContext[Any, Any]
@@ -41,59 +44,138 @@ _Into = MemoryObjectSendStream[_Item]
 _Back = MemoryObjectSendStream[SessionMessage]
 
 
-def build(offer: Advertised, calls: Calls, version: str) -> Server[Any]:
-    """Make the SDK server that lists `offer.tools`, and calls through `calls`, which it closes at its end."""
-    listed = types.ListToolsResult.model_validate({"tools": [tool_entry(tool) for tool in offer.tools]})
+class FilememServer(Server[Any]):
+    """The SDK's server, told what it cannot derive from its handlers."""
 
-    async def on_list_tools(_: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        if params is not None and params.cursor is not None:
-            raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
-        return listed
+    def __init__(self, offer: Advertised, calls: Calls, version: str) -> None:
+        self._able = entries.capabilities(offer.dialect)
+        self._calls = calls
+        self._tools = types.ListToolsResult.model_validate(entries.lists(offer.tools, offer.dialect)["tools/list"])
+        reading, dialect = Reading(offer.dialect, calls), offer.dialect
+        grows = any(one.listed for one in dialect.resources)
+        self.notices = Notices(lambda uri: reading.text(uri) if uri else reading.listing(), grows=grows)
+        calls.changed = self.notices.stir
+        super().__init__(
+            NAME,
+            version=version,
+            instructions=dialect.instructions or None,
+            lifespan=self._lifespan,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            **(self._of_resources(dialect, reading) if dialect.resources else {}),
+            **(self._of_prompts(dialect, reading) if dialect.prompts else {}),
+            on_completion=reading.complete if entries.completes(dialect) else None,
+        )
+        if dialect.resources:
+            self.middleware.append(self._meet)
+        self._running = False
 
-    async def on_call_tool(_: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        return _result(await calls.run(params.name, params.arguments or {}))
+    def get_capabilities(
+        self, notification_options: NotificationOptions | None = None, *others: Any, **more: Any
+    ) -> types.ServerCapabilities:
+        """What the server can do; the list of resources changes where the dialect says so."""
+        resources: Any = self._able.get("resources", {})
+        options = notification_options or NotificationOptions(resources_changed=resources.get("listChanged", False))
+        return super().get_capabilities(options, *others, **more)
 
-    addresses = {resource.uri: resource for resource in offer.dialect.resources}
-    known = types.ListResourcesResult(
-        resources=[
-            types.Resource(uri=one.uri, name=one.name, description=one.description, mime_type=one.mime)
-            for one in addresses.values()
-        ]
-    )
+    async def _list_tools(self, _: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        refuse_cursor(params)
+        return self._tools
 
-    async def on_list_resources(_: _Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        if params is not None and params.cursor is not None:
-            raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
-        return known
+    async def _call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        async with _progress(context, self._calls):
+            return _result(await self._calls.run(params.name, params.arguments or {}))
 
-    async def on_read_resource(_: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        one = addresses.get(str(params.uri))
-        if one is None:
-            raise MCPError(INVALID_PARAMS, f"no resource {params.uri}; resources/list shows what there is")
-        answer = await calls.run(one.tool, {})
-        if answer.is_error:
-            raise MCPError(INTERNAL_ERROR, answer.text)
-        content = types.TextResourceContents(uri=one.uri, mime_type=one.mime, text=answer.text)
-        return types.ReadResourceResult(contents=[content])
+    def _of_resources(self, dialect: Dialect, reading: Reading) -> dict[str, Any]:
+        listed = entries.lists((), dialect)["resources/templates/list"]
+        templates = types.ListResourceTemplatesResult.model_validate(listed)
+
+        async def list_templates(
+            _: _Context, params: types.PaginatedRequestParams | None
+        ) -> types.ListResourceTemplatesResult:
+            refuse_cursor(params)
+            return templates
+
+        async def subscribe(context: _Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+            await self.notices.subscribe(context, str(params.uri))
+            return types.EmptyResult()
+
+        async def unsubscribe(context: _Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+            await self.notices.unsubscribe(context, str(params.uri))
+            return types.EmptyResult()
+
+        return {
+            "on_list_resources": reading.list_resources,
+            "on_list_resource_templates": list_templates,
+            "on_read_resource": reading.read_resource,
+            "on_subscribe_resource": subscribe,
+            "on_unsubscribe_resource": unsubscribe,
+            "on_subscriptions_listen": self.notices.on_listen,
+        }
+
+    def _of_prompts(self, dialect: Dialect, reading: Reading) -> dict[str, Any]:
+        prompts = types.ListPromptsResult.model_validate(entries.lists((), dialect)["prompts/list"])
+
+        async def list_prompts(_: _Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+            refuse_cursor(params)
+            return prompts
+
+        return {"on_list_prompts": list_prompts, "on_get_prompt": reading.get_prompt}
+
+    async def _meet(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+        await self.notices.meet(ctx)
+        return await call_next(ctx)
 
     @asynccontextmanager
-    async def lifespan(_: Server[Any]) -> AsyncIterator[None]:
-        try:
+    async def _lifespan(self, _: Server[Any]) -> AsyncIterator[None]:
+        """Run what tells of changes; at the end close the memory. Several transports share what the first began."""
+        if self._running:
             yield
+            return
+        self._running = True
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.notices.run)
+                yield
+                tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await calls.close(CLOSING)
+                await self._calls.close(CLOSING)
 
-    return Server(
-        NAME,
-        version=version,
-        instructions=offer.dialect.instructions or None,
-        lifespan=lifespan,
-        on_list_tools=on_list_tools,
-        on_call_tool=on_call_tool,
-        on_list_resources=on_list_resources if addresses else None,
-        on_read_resource=on_read_resource if addresses else None,
-    )
+
+def build(offer: Advertised, calls: Calls, version: str) -> FilememServer:
+    """Make the SDK server of what is offered; it calls through `calls`, which it closes at its end."""
+    return FilememServer(offer, calls, version)
+
+
+@asynccontextmanager
+async def _progress(context: _Context, calls: Calls) -> AsyncIterator[None]:
+    """While a call runs that asked for it, tell how far the work is that it may wait for."""
+    if not (context.meta and context.meta.get("progress_token") is not None):
+        yield
+        return
+    newest: list[tuple[int, int]] = []
+
+    def hear(done: int, total: int) -> None:
+        newest[:] = [(done, total)]
+
+    async def tell() -> None:
+        told = -1
+        while True:
+            await anyio.sleep(STEP)
+            for done, total in tuple(newest):
+                if done > told:  # the protocol wants it to rise
+                    await context.session.report_progress(done, total, f"indexing {done} of {total} records")
+                    told = done
+
+    calls.progress.add(hear)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tell)
+            yield
+            tasks.cancel_scope.cancel()
+    finally:
+        calls.progress.discard(hear)
 
 
 def _result(answer: Answer) -> types.CallToolResult:
@@ -117,8 +199,9 @@ class Connection:
     """Exit status of the process once `serve` has returned."""
     _waiting: int = 0  # requests without an answer so far
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _ending: Callable[[], None] = field(default=lambda: None)
 
-    async def serve(self, server: Server[Any], messages: Iterator[Message | Refusal]) -> None:
+    async def serve(self, server: FilememServer, messages: Iterator[Message | Refusal]) -> None:
         """Serve until the messages or the process are ended, or nobody reads the answers."""
         into, incoming = anyio.create_memory_object_stream[_Item](64)
         outgoing, out = anyio.create_memory_object_stream[SessionMessage](64)
@@ -127,6 +210,7 @@ class Connection:
             signal.signal(number, partial(self._stop, loop))
         feeding = (messages, into, outgoing.clone(), loop)
         threading.Thread(target=self._read, args=feeding, daemon=True).start()
+        self._ending = server.notices.listen.close
         with self._scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write, out)
@@ -159,6 +243,7 @@ class Connection:
 
     async def _finish(self, into: _Into, back: _Back) -> None:
         """End the input, after what was asked before had its chance: the SDK drops running calls at once."""
+        self._ending()  # what listens waits for ever
         with anyio.move_on_after(GRACE):
             while self._waiting > 0:
                 await anyio.sleep(0.01)
@@ -189,7 +274,7 @@ def _plain(message: types.JSONRPCMessage) -> Message:
     return message.model_dump(by_alias=True, exclude_unset=True)
 
 
-def serve(server: Server[Any], wire: Wire, messages: Iterator[Message | Refusal], answered: list[object]) -> int:
+def serve(server: FilememServer, wire: Wire, messages: Iterator[Message | Refusal], answered: list[object]) -> int:
     """Serve one connection over stdio; return the exit status for the process, which should end right after.
 
     Args:

@@ -16,7 +16,7 @@ from filemem.dialects import DIALECTS, profile
 from filemem.dialects.calling import call
 from filemem.memory import Memory
 from filemem.record import number
-from filemem.server.front import tool_entry
+from filemem.server import entries
 from tests.dialects.support import good
 
 MOST_BYTES = {
@@ -35,7 +35,7 @@ MOST_BYTES = {
 @pytest.mark.parametrize("name", DIALECTS)
 def test_what_is_listed_is_small_and_has_names_that_hosts_take(name: str) -> None:
     offer = profile(name)
-    listed = json.dumps({"tools": [tool_entry(tool) for tool in offer.tools]}, separators=(",", ":"))
+    listed = json.dumps({"tools": [entries.tool(tool) for tool in offer.tools]}, separators=(",", ":"))
     assert len(listed.encode()) <= MOST_BYTES[name]
     assert all(re.fullmatch(r"(?!.*__)[A-Za-z][A-Za-z0-9_-]{0,63}", tool.name) for tool in offer.tools)
     assert all(tool.annotations and "readOnlyHint" in tool.annotations for tool in offer.tools)

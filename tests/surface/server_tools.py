@@ -20,6 +20,9 @@ class Notebook:
 
     closed = False
 
+    def on_change(self, action: Callable[[], None]) -> None:
+        """Nothing here changes."""
+
     def close(self) -> None:
         """Leave a trace of having been closed, where one is wanted."""
         self.closed = True
@@ -91,7 +94,7 @@ DIALECT = Dialect(name="tiny", tools=TOOLS, instructions="Say — hello.", failu
 OFFER = Advertised(DIALECT, TOOLS)
 
 
-def open_notebook() -> Any:
+def open_notebook(*_: object) -> Any:
     """Open what the tools work on, or fail as a folder outside any repository does."""
     if "BROKEN" in os.environ:
         raise BrokenStore("no repository here", "run git init")

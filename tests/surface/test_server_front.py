@@ -15,9 +15,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from filemem.dialects import profile
-from filemem.server import sdk
+from filemem.server import entries, sdk
 from filemem.server.calls import Calls
-from filemem.server.front import HANDSHAKE_VERSIONS, Front, Turn, tool_entry
+from filemem.server.front import HANDSHAKE_VERSIONS, Front, Turn
 from filemem.server.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Message, Refusal, dump, parse
 from tests.surface.server_tools import DIALECT, OFFER, VERSION, open_notebook
 
@@ -128,7 +128,7 @@ def test_the_handshake_is_kept_in_order_and_has_an_end() -> None:
 def test_the_native_listing_is_small_and_equal() -> None:
     pytest.importorskip("filemem.dialects.native")
     offer = profile("native")
-    listing = dump({"tools": [tool_entry(tool) for tool in offer.tools]})
+    listing = dump({"tools": [entries.tool(tool) for tool in offer.tools]})
     assert len(listing.encode()) <= 8192
     parsed = types.ListToolsResult.model_validate_json(listing)
     again = json.loads(parsed.model_dump_json(by_alias=True, exclude_none=True, exclude_unset=True))

@@ -140,7 +140,7 @@ def test_only_json_is_read(port: int, kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/mcp", 405), ("DELETE", "/mcp", 405), ("PUT", "/mcp", 405), ("POST", "/health", 405), ("GET", "/x", 404)],
+    [("GET", "/mcp", 400), ("DELETE", "/mcp", 400), ("PUT", "/mcp", 405), ("POST", "/health", 405), ("GET", "/x", 404)],
 )
 def test_other_methods_and_paths(port: int, method: str, path: str, status: int) -> None:
     assert send(port, method, path, **ACCEPT)[0] == status

@@ -1,0 +1,224 @@
+"""Resources, prompts, completions, progress and notices, as official clients of both eras meet them, on both wires."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
+from mcp.shared.exceptions import MCPError
+
+from tests.support import make_repo
+from tests.system.tools import serving_http
+
+LATEST, CACHING = "filemem://checkpoint/latest", "filemem://topic/caching"
+TEMPLATES = {"filemem://topic/{topic}", "filemem://decision/{id}"}
+WAIT = 20.0  # seconds for a notice
+
+Heard = list[tuple[str, str]]
+
+
+@asynccontextmanager
+async def connected(target: Path | str, mode: Any, heard: Heard) -> AsyncIterator[Client]:
+    """A client of a server over stdio (a folder) or HTTP (an address); notices of the handshake era go to `heard`."""
+
+    async def handler(message: Any) -> None:
+        kind = type(message).__name__
+        if kind.startswith("Resource"):
+            heard.append((kind, str(getattr(message.params, "uri", ""))))
+
+    if isinstance(target, str):
+        async with Client(target, mode=mode, message_handler=handler) as client:
+            yield client
+        return
+    arguments = ["-m", "filemem", "-C", str(target), "serve"]
+    server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+    with (target.parent / "stderr").open("w") as errors:
+        async with Client(stdio_client(server, errlog=errors), mode=mode, message_handler=handler) as client:
+            yield client
+
+
+async def soon(found: Callable[[], Any]) -> None:
+    """Wait until something is true."""
+    async with asyncio.timeout(WAIT):
+        while not found():
+            await asyncio.sleep(0.05)
+
+
+async def save(client: Client, **fields: Any) -> str:
+    reply = await client.call_tool("save", fields)
+    assert not reply.is_error, reply
+    return str((reply.structured_content or {})["id"])
+
+
+async def text(client: Client, uri: str) -> Any:
+    [content] = (await client.read_resource(uri, cache_mode="bypass")).contents
+    assert isinstance(content, types.TextResourceContents)
+    assert (content.mime_type, str(content.uri)) == ("application/json", uri)
+    return json.loads(content.text)
+
+
+async def completed(client: Client, ref: Any, name: str, value: str) -> list[str]:
+    return list((await client.complete(ref, {"name": name, "value": value})).completion.values)
+
+
+async def refusal(asked: Awaitable[Any]) -> MCPError:
+    try:
+        await asked
+    except MCPError as error:
+        return error
+    raise AssertionError("not refused")
+
+
+async def reads(client: Client, modern: bool) -> None:
+    """What is there by address, and what is not."""
+    assert [str(one.uri) for one in (await client.list_resources()).resources] == [LATEST]
+    assert {one.uri_template for one in (await client.list_resource_templates()).resource_templates} == TEMPLATES
+    assert (await text(client, LATEST))["checkpoint"] is None
+    decided = await save(client, topic="caching", decision="Use Redis", reasoning="Shared between workers")
+    await save(client, summary="Cache half built", next_steps="Expire entries", open_files=["src/cache.py"])
+    assert (await text(client, LATEST))["checkpoint"]["next_steps"] == "Expire entries"
+    assert (await text(client, CACHING))["heads"] == [decided]
+    assert (await text(client, f"filemem://decision/{decided}"))["decision"]["text"] == "Shared between workers"
+    listed = {str(one.uri) for one in (await client.list_resources(cache_mode="bypass")).resources}
+    assert listed == {LATEST, CACHING}
+    for uri in ("filemem://decision/nothing", "filemem://topic/none", "filemem://nowhere/1", "file:///etc/passwd"):
+        error = (await refusal(client.read_resource(uri))).error
+        assert error.code == (-32602 if modern else -32002)
+        assert error.data == {"uri": uri}
+
+
+async def completes(client: Client) -> None:
+    """Topics and ids as they are typed."""
+    topic = types.ResourceTemplateReference(uri="filemem://topic/{topic}")
+    ident = types.ResourceTemplateReference(uri="filemem://decision/{id}")
+    prompt = types.PromptReference(name="record-decision")
+    assert await completed(client, topic, "topic", "Cach") == ["caching"]
+    assert await completed(client, prompt, "topic", "") == ["caching"]
+    assert await completed(client, prompt, "decision", "Use") == []
+    [decided] = await completed(client, ident, "id", "redis")
+    assert decided.startswith("decision_caching_")
+    wrong = types.ResourceTemplateReference(uri="filemem://nothing/{x}")
+    assert (await refusal(client.complete(wrong, {"name": "x", "value": ""}))).error.code == -32602
+
+
+async def prompts(client: Client) -> None:
+    """What a user can choose to ask."""
+    listed = {one.name: one for one in (await client.list_prompts()).prompts}
+    assert set(listed) == {"resume", "record-decision"}
+    asked = {one.name: one.required for one in listed["record-decision"].arguments or ()}
+    assert asked == {"topic": True, "decision": False}
+    [message] = (await client.get_prompt("resume")).messages
+    assert isinstance(message.content, types.TextContent)
+    assert "> Next steps:\n> Expire entries" in message.content.text
+    [message] = (await client.get_prompt("record-decision", {"topic": "caching", "decision": "Drop Redis"})).messages
+    assert isinstance(message.content, types.TextContent)
+    assert "> - Use Redis (holds; decision_caching_" in message.content.text
+    assert "It was decided: Drop Redis" in message.content.text
+    for name, given in (("record-decision", {}), ("resume", {"nothing": "x"}), ("resumee", {})):
+        assert (await refusal(client.get_prompt(name, given))).error.code == -32602
+
+
+async def hears(client: Client, modern: bool, repo: Path, heard: Heard) -> None:
+    """A save, an editor and a new topic are told to who follows, and nobody else."""
+    if modern:
+        async with client.listen(resource_subscriptions=[CACHING], resources_list_changed=True) as stream:
+            await changes(client, repo, lambda: _until_heard(stream))
+        return
+    await client.subscribe_resource(CACHING)
+    heard.clear()
+
+    async def told() -> set[str]:
+        await soon(lambda: heard)
+        await asyncio.sleep(0.5)
+        found = {uri or "list" for _, uri in heard}
+        heard.clear()
+        return found
+
+    await changes(client, repo, told)
+    await client.unsubscribe_resource(CACHING)
+    await save(client, topic="caching", decision="Use nothing", reasoning="Nobody hears")
+    await asyncio.sleep(0.8)
+    assert heard == []
+
+
+async def _until_heard(stream: Any) -> set[str]:
+    found: set[str] = set()
+    async with asyncio.timeout(WAIT):
+        found.add(_named(await anext(stream)))
+    return found
+
+
+def _named(event: object) -> str:
+    return event.uri if isinstance(event, ResourceUpdated) else "list" if event == ResourcesListChanged() else "odd"
+
+
+async def changes(client: Client, repo: Path, told: Callable[[], Awaitable[set[str]]]) -> None:
+    await save(client, topic="caching", decision="Use an LRU cache", reasoning="One process")
+    assert await told() == {CACHING}
+    await save(client, summary="Not followed")
+    path = next((repo / "memory/decisions/caching").glob("*lru*.md"))
+    path.write_text(path.read_text().replace("One process", "One process only"))
+    assert await told() == {CACHING}
+    await save(client, topic="logging", decision="Log to stderr", reasoning="Nobody rotates files")
+    assert await told() == {"list"}
+
+
+@pytest.mark.filterwarnings("ignore:resources/")  # the client says that later protocols have another way
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("wire", ["stdio", "http"])
+def test_reading_over_each_wire_in_each_era(tmp_path: Path, wire: str, mode: str) -> None:
+    repo = make_repo(tmp_path / "repo")
+
+    async def talk(target: Path | str) -> None:
+        heard: Heard = []
+        async with connected(target, mode, heard) as client:
+            modern = client.protocol_version == "2026-07-28"
+            assert modern == (mode == "auto")
+            await reads(client, modern)
+            await completes(client)
+            await prompts(client)
+            await hears(client, modern, repo, heard)
+
+    if wire == "stdio":
+        asyncio.run(talk(repo))
+        return
+    with serving_http(repo) as address:
+        asyncio.run(talk(address))
+
+
+@pytest.mark.parametrize(("wire", "mode"), [("stdio", "auto"), ("http", "legacy")])
+def test_a_call_that_waits_for_the_index_tells_how_far_it_is(tmp_path: Path, wire: str, mode: str) -> None:
+    repo = make_repo(tmp_path / "repo")
+    folder = repo / "memory" / "decisions" / "many"
+    folder.mkdir(parents=True)
+    for at in range(700):
+        (folder / f"{at}.md").write_text(f"# Use number {at}\n\nIt is the number that comes after {at - 1}.\n")
+    told: list[tuple[float, float | None]] = []
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        assert message is not None
+        told.append((progress, total))
+
+    async def talk(target: Path | str) -> None:
+        async with connected(target, mode, []) as client:
+            await client.call_tool("search", {"query": "number"}, progress_callback=progress)
+
+    if wire == "stdio":
+        asyncio.run(talk(repo))
+    else:
+        with serving_http(repo) as address:
+            asyncio.run(talk(address))
+    assert told
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert {total for _, total in told} == {700}
