@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check lint bench eval lock clean
+.PHONY: help demo test test-long check lint bench eval tools lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ EVAL_SETS ?= ../shared/data/eval-dev
 
 eval: $(READY)  ## how good search is, on the retrieval sets in EVAL_SETS
 	@$(BIN)/python -m bench.relevance $(EVAL_SETS)
+
+tools: $(READY)  ## the protocol makers' own suite and client, for tests/conformance; the tests do it too where they can
+	$(BIN)/python -m tests.conformance.npm
 
 lock:  ## renew requirements.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv

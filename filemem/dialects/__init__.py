@@ -74,7 +74,7 @@ class Resource(NamedTuple):
     """Something that can be read by its address.
 
     Args:
-        uri: the address; one that ends in `{name}` is a template for many.
+        uri: the address; one with a `{name}` in it is a template for many.
         name: name for people.
         description: static text.
         mime: media type of the text that reading it answers.
@@ -94,7 +94,13 @@ class Resource(NamedTuple):
     @property
     def variable(self) -> str:
         """The name that stands in a template; empty where this is none."""
-        return self.uri.partition("{")[2].rstrip("}")
+        return self.uri.partition("{")[2].partition("}")[0]
+
+    @property
+    def around(self) -> tuple[str, str]:
+        """What stands before and after the name in a template."""
+        before, _, rest = self.uri.partition("{")
+        return before, rest.partition("}")[2]
 
 
 class Argument(NamedTuple):

@@ -47,9 +47,9 @@ class Reading:
         found = entries.resources(self._dialect)
         for one in self._dialect.resources if self._calls.is_open else ():
             if one.listed and one.complete is not None:
-                before = one.uri.partition("{")[0]
+                before, after = one.around
                 for value in (await self._completed(one.complete, ""))[0][:LISTED]:
-                    shown = one._replace(uri=before + quote(value, safe=""), name=value)
+                    shown = one._replace(uri=before + quote(value, safe="") + after, name=value)
                     found.append(entries.resource(shown))
         return found
 
@@ -80,11 +80,12 @@ class Reading:
 
     def _named(self, uri: str, missing: int) -> tuple[Resource, Mapping[str, object]]:
         for one in self._dialect.resources:
-            before = one.uri.partition("{")[0]
+            before, after = one.around
             if uri == one.uri and not one.variable:
                 return one, {}
-            if one.variable and uri.startswith(before) and uri != before:
-                return one, {one.variable: unquote(uri.removeprefix(before))}
+            value = uri.removeprefix(before).removesuffix(after)
+            if one.variable and value and uri == before + value + after:
+                return one, {one.variable: unquote(value)}
         known = ", ".join(one.uri for one in self._dialect.resources)
         raise MCPError(missing, f"no resource {uri[:200]}; there are {known}", {"uri": uri})
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +35,24 @@ HELLO = {
 }
 
 
-def served(repo: Path, profile: str, *lines: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "filemem", "-C", str(repo), "serve", "--profile", profile],
-        input="".join(json.dumps(line) + "\n" for line in lines),
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        timeout=60,
-        check=True,
-    )
+def served(repo: Path, profile: str, *lines: Mapping[str, object], **environment: str) -> list[str]:
+    """The lines that a server answers to these, which must be all there are."""
+    command = [sys.executable, "-m", "filemem", "-C", str(repo), "serve", "--profile", profile]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write("".join(json.dumps(line) + "\n" for line in lines))
+        server.stdin.flush()
+        answers = [server.stdout.readline() for line in lines if "id" in line]
+        server.stdin.close()
+        return [*answers, *server.stdout.read().splitlines()]
 
 
 @pytest.mark.requirement("pm-initialize", "pm-protocol", "pm-stderr", "pm-start", "pm-no-config")
 def test_a_bare_initialize_line_is_answered(repo: Path) -> None:
-    done = served(repo, "powermem", HELLO)
-    [line] = done.stdout.splitlines()
+    [line] = served(repo, "powermem", HELLO)
     answer = json.loads(line)
     assert answer["id"] == 1
     assert answer["result"]["protocolVersion"] == "2024-11-05"
@@ -72,16 +75,20 @@ def test_the_variables_of_the_pages_configuration_do_no_harm(repo: Path) -> None
     variables = {"LLM_PROVIDER": "qwen", "LLM_API_KEY": "your_api_key", "DATABASE_PROVIDER": "sqlite"}
     call = {"name": "add_memory", "arguments": {"messages": "User prefers coffee in the morning"}}
     initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    lines = [HELLO, initialized, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}]
-    done = served(repo, "powermem", *lines, **variables)
-    answer = json.loads(done.stdout.splitlines()[1])["result"]
+    lines: list[dict[str, object]] = [
+        HELLO,
+        initialized,
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+    ]
+    answer = json.loads(served(repo, "powermem", *lines, **variables)[1])["result"]
     assert json.loads(answer["content"][0]["text"])["results"][0]["memory"] == "User prefers coffee in the morning"
 
 
 @pytest.mark.requirement("mama-transport", "v1-transport")
 @pytest.mark.parametrize("profile", ["mama", "mama-v1", "openclaw", "mem-claude", "project-memory"])
 def test_every_profile_speaks_over_standard_input_and_output(repo: Path, profile: str) -> None:
-    answer = json.loads(served(repo, profile, HELLO).stdout)
+    [line] = served(repo, profile, HELLO)
+    answer = json.loads(line)
     assert answer["result"]["instructions"]
     assert set(answer["result"]["capabilities"]) == {"tools"}
 

@@ -1,0 +1,123 @@
+"""A server over our own transport and tables that holds what the suite asks for by name, as far as we can offer it.
+
+The suite's scenarios call tools, resources and prompts of fixed names. Run as a script it serves HTTP on a free port.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from filemem import server
+from filemem.dialects import Advertised, Argument, Dialect, Prompt, Resource, Tool, envelope
+from filemem.dialects.shapes import TEXT, arguments
+from filemem.errors import BadInput
+from tests.surface.server_tools import VERSION, Notebook
+
+Arguments = Mapping[str, Any]
+
+
+class Reporting(Notebook):
+    """A memory whose work can be long."""
+
+    def __init__(self, tell: Callable[[int, int], object]) -> None:
+        self.tell = tell
+
+
+def simple_text(_: object, _arguments: Arguments) -> str:
+    return "This is a simple text response for testing."
+
+
+def error(_: object, _arguments: Arguments) -> str:
+    raise BadInput("This tool intentionally returns an error for testing")
+
+
+def progress(memory: Any, _: Arguments) -> str:
+    for done in (0, 50, 100):
+        memory.tell(done, 100)
+        time.sleep(0.3)
+    return "done"
+
+
+def static_text(_: object, _arguments: Arguments) -> str:
+    return "This is the content of the static text resource."
+
+
+def template(_: object, given: Arguments) -> dict[str, object]:
+    return {"id": given["id"], "templateTest": True, "data": f"Data for ID: {given['id']}"}
+
+
+def simple_prompt(_: object, _arguments: Arguments) -> str:
+    return "This is a simple prompt for testing."
+
+
+def prompt_with_arguments(_: object, given: Arguments) -> str:
+    return f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'"
+
+
+def complete(_: object, given: Arguments) -> dict[str, object]:
+    values = [word for word in ("paris", "park", "party") if word.startswith(str(given["value"]))]
+    return {"values": values, "total": len(values)}
+
+
+SCHEMA_2020 = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": TEXT, "city": TEXT},
+        }
+    },
+    "properties": {
+        "name": TEXT,
+        "address": {"$ref": "#/$defs/address"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": TEXT,
+        "email": TEXT,
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
+    "additionalProperties": False,
+}
+
+TOOLS = (
+    Tool("test_simple_text", "Answers a text.", arguments(), simple_text),
+    Tool("test_error_handling", "Fails.", arguments(), error),
+    Tool("test_tool_with_progress", "Takes a while.", arguments(), progress),
+    Tool("json_schema_2020_12_tool", "Has a schema with all of 2020-12.", SCHEMA_2020, simple_text),
+)
+HIDDEN = (
+    Tool("static_text", "", arguments(), static_text),
+    Tool("template", "", arguments("id", id=TEXT), template),
+)
+RESOURCES = (
+    Resource("test://static-text", "static text", "A text.", "text/plain", "static_text"),
+    Resource("test://watched-resource", "watched", "A text that is followed.", "text/plain", "static_text"),
+    Resource("test://template/{id}/data", "template", "Many texts.", "application/json", "template"),
+)
+PROMPTS = (
+    Prompt("test_simple_prompt", "Simple", "A prompt.", (), simple_prompt),
+    Prompt(
+        "test_prompt_with_arguments",
+        "With arguments",
+        "A prompt that is filled in.",
+        (Argument("arg1", "first", required=True, complete=complete), Argument("arg2", "second", required=True)),
+        prompt_with_arguments,
+    ),
+)
+DIALECT = Dialect("conformance", TOOLS, "Say what the suite asks.", envelope, HIDDEN, RESOURCES, PROMPTS)
+
+
+def main() -> None:
+    """Serve on a free port."""
+    offer = Advertised(DIALECT._replace(tools=TOOLS + HIDDEN), TOOLS)
+    server.serve_http(offer, lambda tell, _: Reporting(tell), version=VERSION, port=0)  # type: ignore[arg-type,return-value]
+
+
+if __name__ == "__main__":
+    main()
