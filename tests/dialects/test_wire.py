@@ -74,7 +74,7 @@ def test_the_front_and_the_sdk_offer_the_same(name: str) -> None:
 def test_the_variables_of_the_pages_configuration_do_no_harm(repo: Path) -> None:
     variables = {"LLM_PROVIDER": "qwen", "LLM_API_KEY": "your_api_key", "DATABASE_PROVIDER": "sqlite"}
     call = {"name": "add_memory", "arguments": {"messages": "User prefers coffee in the morning"}}
-    initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    initialized: dict[str, object] = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     lines: list[dict[str, object]] = [
         HELLO,
         initialized,
