@@ -57,11 +57,11 @@ class Project:
         return self.from_top(text, work_tree) if text.endswith(".md") and (self.folder / text).is_file() else text
 
     @contextmanager
-    def memory(self) -> Iterator[Memory]:
-        """Open the memory of this project, and close it at the end."""
+    def memory(self, *, look: bool = True) -> Iterator[Memory]:
+        """Open the memory of this project, and close it at the end; `look` as `Memory.open` takes it."""
         from filemem.memory import Memory
 
-        memory = Memory.open(self.folder, store=self.store, progress=Bar())
+        memory = Memory.open(self.folder, store=self.store, progress=Bar(), look=look)
         try:
             yield memory
         finally:
@@ -154,9 +154,9 @@ def cli(ctx: click.Context, folder: Path, store: str | None) -> None:
 
 def main() -> None:
     """Run the command line; map failures to exit codes by EXIT_CODES."""
-    from filemem.cli import care, find, records, web
+    from filemem.cli import care, find, gate, records, web
 
-    for command in (*records.COMMANDS, *find.COMMANDS, *care.COMMANDS, *web.COMMANDS):
+    for command in (*records.COMMANDS, *find.COMMANDS, *gate.COMMANDS, *care.COMMANDS, *web.COMMANDS):
         cli.add_command(command)
     try:
         code = cli.main(standalone_mode=False)

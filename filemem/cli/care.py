@@ -1,4 +1,4 @@
-"""Commands that set up and look after a store: init, check, index, watch, serve, status."""
+"""Commands that set up and look after a store: init, index, watch, serve, status."""
 
 from __future__ import annotations
 
@@ -32,35 +32,6 @@ def init(project: Project, as_json: bool, dry_run: bool) -> None:
     from filemem.cli import setup, show
 
     emit(setup.run(project.folder, project.store, dry_run=dry_run), as_json, show.plan)
-
-
-@click.command()
-@click.argument("paths", nargs=-1)
-@as_json
-@click.pass_context
-def check(ctx: click.Context, as_json: bool, paths: tuple[str, ...]) -> None:
-    """Report what is wrong with the records. One line each: path:line: code message.
-
-    PATHS are files or folders, relative to the current folder or to the store.
-
-    Exit status: 0 clean (hints do not count), 1 problems found.
-
-    \b
-    Example:
-      filemem check
-    """
-    from filemem.cli import show
-    from filemem.dialects import native_calls
-
-    with ctx.obj.memory() as memory:
-        named = [
-            ctx.obj.from_top(path, memory.work_tree) if (ctx.obj.folder / path).exists() else path for path in paths
-        ]
-        answer = native_calls.check(memory, {"paths": named})
-    if answer["problems"] or as_json:
-        emit(answer, as_json, show.problems)
-    click.echo(show.verdict(answer), err=bool(answer["problems"]) or as_json)
-    ctx.exit(1 if any(problem["level"] != "hint" for problem in answer["problems"]) else 0)
 
 
 @click.command()
@@ -193,4 +164,4 @@ def status(project: Project, as_json: bool) -> None:
         emit(native_calls.status(memory, {}), as_json, show.status)
 
 
-COMMANDS = (init, check, index, watch, serve, status)
+COMMANDS = (init, index, watch, serve, status)

@@ -56,6 +56,7 @@ class Memory:
         store: str | None = None,
         serving: bool = False,
         progress: Progress | None = None,
+        look: bool = True,
     ) -> Memory:
         """Open the memory that a folder belongs to, finish what a crash left, and catch up with the files.
 
@@ -64,6 +65,7 @@ class Memory:
             store: folder of records, or None for the configured one.
             serving: a watcher will keep the index in step; keep helpers alive between saves.
             progress: told how far long work is.
+            look: bring the index in step; without it only what reads the files themselves may be asked.
 
         Raises:
             NotFound: no repository.
@@ -77,7 +79,7 @@ class Memory:
         except FilememError as error:  # a Git directory that cannot be written can still be read
             memory.trouble = error.message
         try:
-            if not serving and ((overdue := memory._store.overdue) or not memory._store.in_step):
+            if look and not serving and ((overdue := memory._store.overdue) or not memory._store.in_step):
                 memory._catch_up(full=overdue, hints=())
                 memory._store.index.stand_back()  # a server that is started later keeps the index in step
         except (BrokenStore, Locked) as error:  # what was indexed before can still be asked

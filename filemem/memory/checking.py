@@ -5,20 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 
-from filemem import secrets
 from filemem.documents import Birth, Node, node_of
 from filemem.errors import NotFound
+from filemem.lint import lint
 from filemem.memory import graph, meant
 from filemem.memory.store import Store
 from filemem.record import DECISION, Problem, Record, derived_id, reference_index, resolve_reference, short_id
-
-HIDDEN = {
-    **dict.fromkeys(range(0x202A, 0x202F), "a direction override"),
-    **dict.fromkeys(range(0x2066, 0x206A), "a direction isolate"),
-    **dict.fromkeys(range(0xE0000, 0xE0080), "a tag character"),
-    0x200B: "a zero-width space",
-}  # code points that a reviewer does not see
-
 
 def check(store: Store, paths: Iterable[str]) -> tuple[int, tuple[Problem, ...]]:
     """Read every record and say what is wrong.
@@ -36,12 +28,10 @@ def check(store: Store, paths: Iterable[str]) -> tuple[int, tuple[Problem, ...]]
     manifest, problems = store.files.scan({}, hash_name=store.repo.hash_name)
     records: dict[str, Record] = {}
     for path in manifest:
-        data = store.bytes_of(path)
-        parsed = store.read(path)
+        parsed = lint(path, store.bytes_of(path))
         problems += parsed.problems
         if parsed.record is not None:
             records[path] = parsed.record
-            problems += _text_problems(path, data, parsed.record)
     topics = {posixpath.dirname(path): record.topic for path, record in records.items() if record.topic_stated}
     problems = [_joining(problem, topics) for problem in problems]
     problems += _together(store, records)
@@ -67,18 +57,6 @@ def _joining(problem: Problem, topics: Mapping[str, str]) -> Problem:
         return problem
     topic = topics.get(folder) or folder.removeprefix("decisions/").replace("/", "_")
     return problem._replace(message=f"states no topic; add `topic: {topic}` to join the topic of its folder")
-
-
-def _text_problems(path: str, data: bytes, record: Record) -> Iterable[Problem]:
-    text = data.decode(errors="replace")
-    for secret in secrets.find(text):
-        level = "hint" if record.secrets_allowed else "error"
-        word = "was allowed by its author" if record.secrets_allowed else "take it out, and revoke it"
-        yield Problem(path, secret.line, "secret", level, f"this looks like a secret ({secret.kind}): {word}")
-    for number, row in enumerate(text.splitlines(), 1):
-        found = next((HIDDEN[ord(char)] for char in row if ord(char) in HIDDEN), None) if not row.isascii() else None
-        if found:
-            yield Problem(path, number, "hidden-character", "warning", f"holds {found}, which nobody sees in review")
 
 
 def _together(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:

@@ -1,0 +1,131 @@
+"""The gate: `check`, for people, for a commit hook and for a pull request.
+
+A hook judges the files it is given and nothing else, so with `--lint` neither the index nor Git is asked: this module
+then imports no more than the record format.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from filemem.cli import Project, as_json, emit
+from filemem.errors import BadInput, NotFound
+
+if TYPE_CHECKING:
+    from filemem.record import Problem
+
+FORMATS = ("text", "json", "sarif", "github")
+ADVISORY = frozenset(("drift", "evidence"))  # told, and no reason to stop a merge: the code may be right
+
+
+@click.command()
+@click.argument("paths", nargs=-1)
+@click.option("--base", metavar="REV", help="Only what changed since this branch left REV, for example origin/main.")
+@click.option("--lint", is_flag=True, help="Judge each file by itself, for a commit hook: no Git, no other records.")
+@click.option("--strict", is_flag=True, help="Fail for advice too: code that drifted, evidence in history.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="sarif for code scanning, github for annotations in GitHub Actions.",
+)
+@as_json
+@click.pass_context
+def check(
+    ctx: click.Context, as_json: bool, form: str, strict: bool, lint: bool, base: str | None, paths: tuple[str, ...]
+) -> None:
+    """Report what is wrong with the records. One line each: path:line: code message.
+
+    PATHS are files or folders, relative to the current folder or to the store.
+
+    Exit status: 0 clean (hints do not count, nor does advice without --strict), 1 problems found, more for errors of
+    the request as with every command.
+
+    \b
+    Examples:
+      filemem check
+      filemem check --base main --format github
+      filemem check --lint memory/decisions/caching/*.md
+    """
+    from filemem.cli import formats, show
+
+    if lint and base is not None:
+        raise BadInput("--lint judges files by themselves, --base by what Git knows", "leave one of them out")
+    answer = _linted(ctx.obj, paths) if lint else _checked(ctx.obj, paths, base)
+    problems, form = answer["problems"], "json" if as_json else form
+    if form == "sarif":
+        from filemem import VERSION
+
+        click.echo(formats.sarif(problems, VERSION))
+    elif form == "github" and problems:
+        click.echo(formats.github(problems))
+    elif form == "json" or (form == "text" and problems):
+        emit(answer, form == "json", show.problems)
+    click.echo(show.verdict(answer), err=bool(problems) or form != "text")
+    ctx.exit(1 if any(_stops(problem, strict) for problem in problems) else 0)
+
+
+def _stops(problem: dict[str, Any], strict: bool) -> bool:
+    return problem["level"] != "hint" and (strict or problem["code"] not in ADVISORY)
+
+
+def _checked(project: Project, paths: Iterable[str], base: str | None) -> dict[str, Any]:
+    """The answer of `check` for a whole store."""
+    from filemem.dialects import native_calls
+
+    with project.memory(look=False) as memory:
+        named = [_named(project, path, memory.work_tree) for path in paths]
+        return native_calls.check(memory, {"paths": named, **({} if base is None else {"base": base})})
+
+
+def _named(project: Project, path: str, work_tree: Path) -> str:
+    """What is there from the current folder is named from the top; else the path may be one of the store."""
+    here = (project.folder / path).exists() or os.path.isabs(path) or ".." in Path(path).parts  # noqa: PTH117
+    return project.from_top(path, work_tree) if here else path
+
+
+def _linted(project: Project, paths: Iterable[str]) -> dict[str, Any]:
+    """The same for a few files, each by itself."""
+    from filemem.config import load, store_path
+    from filemem.dialects.present import problem
+    from filemem.files import Files, is_record
+    from filemem.lint import lint
+    from filemem.repo.discovery import find
+
+    top = find(project.folder).work_tree
+    files = Files(top, store_path(project.store) if project.store else load(top).store)
+    found: list[Problem] = []
+    count = 0
+    for path in _files(project, paths, top):
+        if not files.holds(path):
+            hint = "name records only; or set `store` in .filemem.toml, or --store, to the folder they are in"
+            raise BadInput(f"{path} is not below {files.store}/", hint, field="paths")
+        if is_record(os.path.basename(path)):
+            inside = files.inside(path)
+            parsed = lint(inside, files.read(inside))
+            found += [one._replace(path=path) for one in parsed.problems]
+            count += 1
+    found.sort(key=lambda one: (one.path, one.line, one.code, one.message))
+    return {"success": True, "checked": count, "problems": [problem(one) for one in found]}
+
+
+def _files(project: Project, paths: Iterable[str], top: Path) -> Iterable[str]:
+    """The files that are meant, from the top of the work tree; a folder means all in it."""
+    for path in paths:
+        named = project.from_top(path, top)
+        if (top / named).is_dir():
+            yield from sorted(one.relative_to(top).as_posix() for one in (top / named).rglob("*.md"))
+        elif not os.path.lexists(top / named):
+            raise NotFound(f"{path}: no such file", "name files that are there; a hook is given those of the commit")
+        else:
+            yield named
+
+
+COMMANDS = (check,)

@@ -1,0 +1,63 @@
+"""What one record file shows by itself: how it reads, secrets, characters that nobody sees in review. Pure.
+
+Everything that takes other files, Git or the index to tell is `filemem.memory.checking`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from filemem import secrets
+from filemem.record import Parsed, Problem, Record, parse
+
+# What a reader of a diff does not see and a program or model reads. After the Unicode Character Database: Bidi_Control
+# (UAX #9) and Default_Ignorable_Code_Point (UAX #44), less what ordinary writing needs: marks of direction, single
+# variation selectors, joiners outside Latin text (UTS #51; Indic, Persian, Arabic scripts), the flags of regions.
+HIDDEN: Mapping[str, str] = {
+    "a direction override": "[\u202a-\u202e]",
+    "a direction isolate": "[\u2066-\u2069]",
+    "a tag character": "(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]",
+    "a zero-width space": "[\u200b\u2060\u180e]|(?<!^)\ufeff",
+    "a zero-width joiner in a Latin word": "(?<=[A-Za-z0-9])[\u200c\u200d]+(?=[A-Za-z0-9])",
+    "an invisible operator or format character": "[\u2061-\u2065\u206a-\u206f\ufff9-\ufffb]",
+    "a filler that looks like nothing": "[\u115f\u1160\u3164\uffa0]",
+    "several variation selectors in a row": "[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}",
+}  # name -> what it looks like as a pattern
+
+
+def lint(path: str, data: bytes) -> Parsed:
+    """Read one record and say all that is wrong with it alone.
+
+    Args:
+        path: relative to the store.
+        data: the file's bytes.
+    """
+    parsed = parse(data, path)
+    if parsed.record is None:
+        return parsed
+    return parsed._replace(problems=(*parsed.problems, *_in_text(path, data, parsed.record)))
+
+
+def _in_text(path: str, data: bytes, record: Record) -> Iterator[Problem]:
+    text = data.decode(errors="replace")
+    for secret in secrets.find(text):
+        level = "hint" if record.secrets_allowed else "error"
+        word = "was allowed by its author" if record.secrets_allowed else "take it out, and revoke it"
+        yield Problem(path, secret.line, "secret", level, f"this looks like a secret ({secret.kind}): {word}")
+    if text.isascii():
+        return
+    for number, row in enumerate(text.splitlines(), 1):
+        if not row.isascii() and (found := _hidden(row)):
+            yield Problem(path, number, "hidden-character", "warning", f"holds {found}, which nobody sees in review")
+
+
+def _hidden(row: str) -> str:
+    """The first kind of hidden character in a line, or ""."""
+    return next((name for name, pattern in HIDDEN.items() if _compiled(pattern).search(row)), "")
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)

@@ -1,0 +1,147 @@
+"""What one file shows by itself, and how problems are told to other programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from filemem.cli import formats
+from filemem.lint import HIDDEN, lint
+
+HEAD = "---\nid: decision_x_1763650000123_k3f9w2ma\ntype: decision\ntopic: caching\ncreated: 2025-11-20\n---\n# Use\n\n"
+
+
+def problems(text: str) -> list[tuple[int, str]]:
+    found = lint("decisions/caching/x.md", (HEAD + text).encode()).problems
+    return [(problem.line, problem.code) for problem in found if problem.level != "hint"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("ab\u202ecd", "a direction override"),
+        ("ab\u2067cd", "a direction isolate"),
+        ("Trust\U000e0041\U000e0042", "a tag character"),
+        ("pass\u200bword", "a zero-width space"),
+        ("pass\u2060word", "a zero-width space"),
+        ("pass\ufeffword", "a zero-width space"),
+        ("pass\u200dword", "a zero-width joiner in a Latin word"),
+        ("a\u2063b", "an invisible operator or format character"),
+        ("a\u3164b", "a filler that looks like nothing"),
+        ("x\ufe00\ufe01\U000e0101", "several variation selectors in a row"),
+    ],
+)
+def test_what_nobody_sees_is_found_with_its_line(text: str, name: str) -> None:
+    found = [p for p in lint("x.md", f"{HEAD}One\n{text}\n".encode()).problems if p.code == "hidden-character"]
+    assert [(problem.line, problem.level) for problem in found] == [(10, "warning")]
+    assert name in found[0].message
+    assert name in HIDDEN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ordinary text, naïve café, “quotes” – dashes…",
+        "می\u200cخواهم",  # Persian writes with a non-joiner
+        "क्\u200dष",
+        "👨\u200d👩\u200d👧 ❤\ufe0f 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+        "שלום\u200f (world)",
+        "葛\U000e0100城",
+    ],
+)
+def test_ordinary_writing_in_any_script_is_left_alone(text: str) -> None:
+    assert problems(text) == []
+
+
+def test_secrets_and_conflicts_have_their_lines() -> None:
+    assert problems("key: ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8\n") == [(9, "secret")]
+    assert (9, "conflict") in problems("<<<<<<< HEAD\none\n=======\ntwo\n>>>>>>> other\n")
+
+
+FOUND: list[dict[str, Any]] = [
+    {"path": "memory/a b,%é.md", "line": 3, "code": "secret", "level": "error", "message": "100 %: bad\nthing, here"},
+    {"path": "memory/x.md", "line": 1, "code": "drift", "level": "warning", "message": "src/a.py changed"},
+    {"path": "memory/x.md", "line": 1, "code": "bad-topic", "level": "hint", "message": "::error::forged"},
+]
+
+
+def test_workflow_commands_cannot_be_forged() -> None:
+    rows = formats.github(FOUND).split("\n")
+    assert rows == [
+        "::error file=memory/a b%2C%25é.md,line=3,title=filemem%3A secret::100 %25: bad%0Athing, here",
+        "::warning file=memory/x.md,line=1,title=filemem%3A drift::src/a.py changed",
+        "::notice file=memory/x.md,line=1,title=filemem%3A bad-topic::::error::forged",
+    ]
+
+
+def closed(required: str, **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required.split(),
+        "additionalProperties": False,
+    }
+
+
+def rows(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item}
+
+
+TEXT = {"type": "string", "minLength": 1}
+COUNT = {"type": "integer", "minimum": 0}
+MESSAGE = closed("text", text=TEXT)
+LOCATION = closed(
+    "physicalLocation",
+    physicalLocation=closed(
+        "artifactLocation region",
+        artifactLocation=closed("uri uriBaseId", uri={"type": "string", "pattern": r"^[\w./~%-]+$"}, uriBaseId=TEXT),
+        region=closed("startLine", startLine={"type": "integer", "minimum": 1}),
+    ),
+)
+RESULT = closed(
+    "ruleId ruleIndex level message locations partialFingerprints",
+    ruleId=TEXT,
+    ruleIndex=COUNT,
+    level={"enum": ["none", "note", "warning", "error"]},
+    message=MESSAGE,
+    locations=rows(LOCATION),
+    partialFingerprints={"type": "object", "additionalProperties": TEXT},
+)
+DRIVER = closed(
+    "name version rules", name=TEXT, version=TEXT, rules=rows(closed("id", id=TEXT, shortDescription=MESSAGE))
+)
+# The part of SARIF 2.1.0 that is written, with what the standard requires (3.13 to 3.30).
+SARIF = closed(
+    "version runs $schema",
+    **{"$schema": {"type": "string", "format": "uri"}},
+    version={"const": "2.1.0"},
+    runs=rows(
+        closed(
+            "tool results",
+            tool=closed("driver", driver=DRIVER),
+            columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+            results=rows(RESULT),
+        )
+    ),
+)
+
+
+@pytest.mark.parametrize("found", [FOUND, []])
+def test_sarif_is_what_the_standard_asks_for(found: list[dict[str, Any]]) -> None:
+    log = json.loads(formats.sarif(found, "0.1.0"))
+    jsonschema_rs.validator_for(SARIF).validate(log)
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [problem["code"] for problem in found]
+    assert [result["level"] for result in run["results"]] == ["error", "warning", "note"][: len(found)]
+
+
+def test_a_fingerprint_outlives_text_that_moves_it() -> None:
+    prints = [
+        json.loads(formats.sarif([{**FOUND[0], "line": line}], "1"))["runs"][0]["results"][0]["partialFingerprints"]
+        for line in (3, 30)
+    ]
+    assert prints[0] == prints[1]

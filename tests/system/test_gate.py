@@ -1,0 +1,126 @@
+"""The gate: a commit hook, a pull request, other programs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support import git, make_repo, write
+from tests.system.tools import FILEMEM, cli, ok, process
+
+ROOT = Path(__file__).parents[2]
+PRE_COMMIT = str(Path(sys.executable).with_name("pre-commit"))
+GOOD = "---\ntopic: caching\n---\n# Use an LRU cache\n\nOne process.\n"
+SECRET = "# Log in\n\ntoken: ghp_a1B2c3D4e5a1B2c3D4e5a1B2c3D4e5f6G7h8\n"
+
+
+def codes(folder: Path, *arguments: str) -> list[str]:
+    return [problem["code"] for problem in cli(folder, "check", *arguments, "--json").json["problems"]]
+
+
+def test_lint_reads_the_files_it_is_given_and_nothing_else(repo: Path) -> None:
+    write(repo / "memory/decisions/good.md", GOOD)
+    write(repo / "memory/decisions/bad.md", SECRET)
+    write(repo / "memory/README.md", "# Not a record\n")
+    write(repo / "docs/page.md", "# Not a record\n")
+    done = process(repo, "check", "--lint", "memory/decisions/good.md", "memory/README.md")
+    assert (done.code, done.err.splitlines()[-1]) == (0, "1 record checked: 2 hints")
+    done = process(repo / "memory", "check", "--lint", "decisions/good.md", "decisions/bad.md")
+    assert done.code == 1
+    assert "memory/decisions/bad.md:3: secret " in done.out
+    assert "ghp_" not in done.out + done.err
+    assert not (repo / ".git/filemem").exists(), "nothing was opened but the files"
+    for arguments, code, words in (
+        (("memory/decisions/none.md",), 4, "no such file"),
+        (("docs/page.md",), 2, "is not below memory/"),
+        (("../outside.md",), 2, "outside the work tree"),
+        (("--base", "main"), 2, "leave one of them out"),
+    ):
+        refused = process(repo, "check", "--lint", *arguments)
+        assert (refused.code, words in refused.err) == (code, True), refused
+    assert process(repo, "check", "../outside.md").code == 2
+
+
+def test_formats_for_other_programs(repo: Path) -> None:
+    write(repo / "memory/decisions/bad.md", SECRET)
+    done = process(repo, "check", "--format", "github")
+    assert done.code == 1
+    assert any(row.startswith("::error file=memory/decisions/bad.md,line=3,") for row in done.out.splitlines())
+    assert "1 record checked: 1 error" in done.err
+    log = json.loads(process(repo, "check", "--format", "sarif").out)
+    assert log["version"] == "2.1.0"
+    places = [result["locations"][0]["physicalLocation"] for result in log["runs"][0]["results"]]
+    assert {place["artifactLocation"]["uri"] for place in places} == {"memory/decisions/bad.md"}
+    assert process(repo, "check", "--format", "json").out == process(repo, "check", "--json").out
+    git(repo, "rm", "-q", "-f", "--ignore-unmatch", "memory/decisions/bad.md")
+    (repo / "memory/decisions/bad.md").unlink(missing_ok=True)
+    clean = process(repo, "check", "--format", "sarif")
+    assert (clean.code, json.loads(clean.out)["runs"][0]["results"]) == (0, [])
+    assert process(repo, "check", "--format", "github").out == ""
+
+
+def test_check_builds_no_index(repo: Path) -> None:
+    write(repo / "memory/decisions/good.md", GOOD)
+    assert process(repo, "check").code == 0
+    assert not list((repo / ".git").rglob("vectors*"))
+
+
+def test_the_manifest_of_hooks_is_one() -> None:
+    command = [PRE_COMMIT, "validate-manifest", ".pre-commit-hooks.yaml"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def hooked(tmp_path: Path) -> Path:
+    """A repository whose commits run the hook through pre-commit, as a user's do."""
+    repo = make_repo(tmp_path / "hooked")
+    hook = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())[0]
+    entry = hook["entry"].replace("filemem", FILEMEM, 1)
+    configuration = {"repos": [{"repo": "local", "hooks": [{**hook, "entry": entry, "language": "system"}]}]}
+    write(repo / ".pre-commit-config.yaml", yaml.safe_dump(configuration))
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "Configure")
+    subprocess.run([PRE_COMMIT, "install"], cwd=repo, capture_output=True, check=True)
+    return repo
+
+
+def test_a_commit_is_stopped_from_inside_a_hook(hooked: Path) -> None:
+    write(hooked / "memory/decisions/good.md", GOOD)
+    git(hooked, "add", ".")
+    git(hooked, "commit", "-q", "-m", "Decide")
+    before = git(hooked, "rev-parse", "HEAD")
+    write(hooked / "memory/decisions/bad.md", SECRET)
+    git(hooked, "add", ".")
+    git(hooked, "commit", "-q", "-m", "Leak", ok=False)
+    assert git(hooked, "rev-parse", "HEAD") == before
+    assert git(hooked, "diff", "--cached", "--name-only") == "memory/decisions/bad.md"
+
+
+def test_the_whole_check_works_in_a_hook_of_git(repo: Path) -> None:
+    """Git exports GIT_DIR, GIT_INDEX_FILE and more to its hooks; none of it may lead us astray."""
+    write(repo / "memory/decisions/one.md", "---\nid: decision_a_1763650000123_k3f9w2ma\ntopic: a\n---\n# One\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "One")
+    hook = write(repo / ".git/hooks/pre-commit", f'#!/bin/sh\nexec "{FILEMEM}" check >"$PWD/told" 2>&1\n')
+    hook.chmod(0o755)
+    write(repo / "memory/decisions/two.md", "---\nid: decision_a_1763650000123_k3f9w2ma\ntopic: b\n---\n# Two\n")
+    git(repo, "add", "memory")
+    git(repo, "commit", "-q", "-m", "Two", ok=False, GIT_INDEX_FILE=str(repo / ".git/index"))
+    assert "duplicate-id" in (repo / "told").read_text()
+    assert git(repo, "log", "--format=%s", "-1") == "One"
+
+
+def test_a_conflict_in_one_record_leaves_the_others_unharmed(repo: Path) -> None:
+    write(repo / "memory/decisions/good.md", GOOD)
+    write(repo / "memory/decisions/torn.md", "# Torn\n\n<<<<<<< HEAD\none\n=======\ntwo\n>>>>>>> other\n")
+    done = cli(repo, "check")
+    assert done.code == 1
+    assert "memory/decisions/torn.md:3: conflict " in done.out
+    assert ok(repo, "search", "LRU cache")["results"][0]["title"] == "Use an LRU cache"
+    assert "conflict" in codes(repo, "--lint", "memory/decisions/torn.md")
