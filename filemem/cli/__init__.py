@@ -70,6 +70,7 @@ class Project:
 
 pass_project = click.make_pass_decorator(Project)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+as_of = click.option("--at", metavar="REV|DATE", help="As it was at this commit, tag, branch or date.")
 
 
 def many(*names: str, help: str) -> Callable[[Any], Any]:  # noqa: A002  click's word

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from filemem.cli import Project, as_json, emit, many, pass_project
+from filemem.cli import Project, as_json, as_of, emit, many, pass_project
 
 
 @click.command()
@@ -23,6 +23,7 @@ from filemem.cli import Project, as_json, emit, many, pass_project
 @click.option("--path", help="Only decisions that govern this file; relative to the current folder, as with Git.")
 @click.option("--live", is_flag=True, help="Only what holds today.")
 @click.option("--mode", type=click.Choice(["hybrid", "keyword", "vector"]), default="hybrid", show_default=True)
+@as_of
 @as_json
 @pass_project
 def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options: Any) -> None:
@@ -36,6 +37,7 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
       filemem search "how do we cache?"
       filemem search 'redis -cluster topic:caching is:live'
       filemem search --path src/auth/jwt.ts --live
+      filemem search "how do we cache?" --at v1.2
     """
     from filemem.cli import show
     from filemem.dialects import native_calls
@@ -51,9 +53,10 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
 
 @click.command()
 @click.argument("topic_or_id")
+@as_of
 @as_json
 @pass_project
-def history(project: Project, as_json: bool, topic_or_id: str) -> None:
+def history(project: Project, as_json: bool, topic_or_id: str, at: str | None) -> None:
     """Tell how a topic was decided, oldest first. Who, when, why, and what came of it.
 
     Takes a topic, or a decision by id, short id, path, title, number or file name.
@@ -62,20 +65,22 @@ def history(project: Project, as_json: bool, topic_or_id: str) -> None:
     Examples:
       filemem history caching
       filemem history "Use an LRU cache"
+      filemem history caching --at 2025-11-20
     """
     from filemem.cli import show
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
         named = project.reference(topic_or_id, memory.work_tree)
-        emit(native_calls.history(memory, {"topic": named}), as_json, show.history)
+        emit(native_calls.history(memory, {"topic": named, "at": at}), as_json, show.history)
 
 
 @click.command()
 @click.argument("word", default="")
+@as_of
 @as_json
 @pass_project
-def topics(project: Project, as_json: bool, word: str) -> None:
+def topics(project: Project, as_json: bool, word: str, at: str | None) -> None:
     """List the topics, each with what holds today. Decisions that state no topic follow, by their titles.
 
     With WORD only those with it in their name, or in the title of what holds.
@@ -88,7 +93,26 @@ def topics(project: Project, as_json: bool, word: str) -> None:
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        emit(native_calls.topics(memory, {"prefix": word}), as_json, show.topics)
+        emit(native_calls.topics(memory, {"prefix": word, "at": at}), as_json, show.topics)
 
 
-COMMANDS = (search, history, topics)
+@click.command()
+@click.option("--branch", help="Of this branch rather than the one checked out.")
+@as_of
+@as_json
+@pass_project
+def checkpoint(project: Project, as_json: bool, branch: str | None, at: str | None) -> None:
+    """Show the checkpoint to go on from. This branch's and yours first.
+
+    \b
+    Example:
+      filemem checkpoint
+    """
+    from filemem.cli import show
+    from filemem.dialects import native_calls
+
+    with project.memory() as memory:
+        emit(native_calls.load_checkpoint(memory, {"branch": branch or "", "at": at}), as_json, show.checkpoint)
+
+
+COMMANDS = (search, history, topics, checkpoint)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from filemem.cli import Commands, Project, as_json, emit, many, pass_project
+from filemem.cli import Commands, Project, as_json, as_of, emit, many, pass_project
 from filemem.errors import BadInput
 
 Command = Callable[..., Any]
@@ -142,9 +142,10 @@ def observation(project: Project, /, as_json: bool, project_name: str | None, **
 @click.command()
 @click.argument("ids", nargs=-1, required=True)
 @click.option("--history", is_flag=True, help="Also how each was edited: when, by whom, what changed.")
+@as_of
 @as_json
 @pass_project
-def get(project: Project, /, as_json: bool, ids: tuple[str, ...], history: bool) -> None:
+def get(project: Project, /, as_json: bool, ids: tuple[str, ...], history: bool, at: str | None) -> None:
     """Show whole records by id, short id, path, title, number or file name.
 
     \b
@@ -157,7 +158,7 @@ def get(project: Project, /, as_json: bool, ids: tuple[str, ...], history: bool)
 
     with project.memory() as memory:
         named = [project.reference(one, memory.work_tree) for one in ids]
-        emit(native_calls.get(memory, {"ids": named, "history": history}), as_json, show.records)
+        emit(native_calls.get(memory, {"ids": named, "history": history, "at": at}), as_json, show.records)
 
 
 @click.command()

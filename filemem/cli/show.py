@@ -47,7 +47,7 @@ def saved(answer: Answer) -> str:
 
 def hits(answer: Answer) -> str:
     """Search results, best first; what is dead is dimmed and says what replaced it."""
-    head = [_hint("degraded", answer.get("degraded")), _hint("note", answer.get("note"))]
+    head = [_then(answer), _hint("degraded", answer.get("degraded")), _hint("note", answer.get("note"))]
     if not answer["results"]:
         return _lines([*head, "nothing found"])
     shown = {hit["id"]: hit for hit in answer["results"]}
@@ -97,7 +97,23 @@ def _successors(hit: Answer, shown: Mapping[str, Answer]) -> str:
 def records(answer: Answer) -> str:
     """Whole records."""
     shown = {hit["id"]: hit for hit in answer["results"]}
-    return "\n\n".join(_record(hit, shown) for hit in answer["results"])
+    return "\n\n".join(filter(None, (_then(answer), *(_record(hit, shown) for hit in answer["results"]))))
+
+
+def checkpoint(answer: Answer) -> str:
+    """The checkpoint to go on from, and whose it is where it is another's."""
+    if answer["checkpoint"] is None:
+        return _lines([_then(answer), answer["message"]])
+    return _lines([_then(answer), _hint("note", answer.get("note")), _record(answer["checkpoint"], {})])
+
+
+def _then(answer: Answer) -> str:
+    """The commit that an answer is as of, where it is not the present."""
+    at = answer.get("at")
+    if not at:
+        return ""
+    named = "" if at["commit"].startswith(at["name"]) else f"{at['name']}: "
+    return click.style(f"as of {named}commit {at['commit'][:10]} of {at['date'][:10]}", fg="yellow")
 
 
 def _record(hit: Answer, shown: Mapping[str, Answer]) -> str:
@@ -151,7 +167,7 @@ def history(answer: Answer) -> str:
     """A chain, oldest first."""
     from filemem.memory.meant import ending
 
-    rows = [click.style(answer["topic"], bold=True)]
+    rows = [*filter(None, [_then(answer)]), click.style(answer["topic"], bold=True)]
     for step in answer["chain"]:
         mark = click.style("●", fg="green") if step["id"] in answer["heads"] else "○"
         outcome = f"  {_word(step['outcome'])}" if step.get("outcome") not in (None, "", "pending") else ""
@@ -216,7 +232,7 @@ def _same(phrase: str, entry: Answer) -> bool:
 
 def topics(answer: Answer) -> str:
     """One line a topic."""
-    rows = [_hint("degraded", answer.get("degraded"))]
+    rows = [_then(answer), _hint("degraded", answer.get("degraded"))]
     if not answer["topics"]:
         return _lines([*rows, "no such topics"])
     told = False

@@ -44,12 +44,13 @@ def search(memory: Memory, arguments: Arguments, *, whole: bool = False) -> Answ
         arguments: as the tool's input schema says.
         whole: return whole texts, whatever their length.
     """
-    given = dict(arguments)
+    memory, given, when = _then(memory, arguments)
     text, limit, mode = given.pop("query", ""), given.pop("limit", LIMIT), given.pop("mode", "hybrid")
     found = memory.search(text, limit=limit, mode=mode, offset=given.pop("offset", 0), **given)
     note = found.note or ("" if found.hits else memory.unbegun)
     answer: Answer = {
         "success": True,
+        **when,
         "count": len(found.hits),
         "results": _shown(memory, found.hits, found=True),
         **{name: value for name, value in (("degraded", found.degraded), ("note", note)) if value},
@@ -59,6 +60,7 @@ def search(memory: Memory, arguments: Arguments, *, whole: bool = False) -> Answ
 
 def get(memory: Memory, arguments: Arguments) -> Answer:
     """Return whole records."""
+    memory, arguments, when = _then(memory, arguments)
     ids = [arguments["id"]] if "id" in arguments else []
     hits = memory.get(*ids, *arguments.get("ids", ()))
     names = _names(memory, hits)
@@ -67,7 +69,17 @@ def get(memory: Memory, arguments: Arguments) -> Answer:
         edits = memory.revisions(*(hit.id for hit in hits))
         for result in results:
             result["revisions"] = present.revisions(edits.get(result["id"], ()))
-    return {"success": True, "count": len(hits), "results": results}
+    return {"success": True, **when, "count": len(hits), "results": results}
+
+
+def _then(memory: Memory, arguments: Arguments) -> tuple[Memory, Answer, Answer]:
+    """The memory that is asked (as it was, where `at` says when), the other arguments, and how the answer says so."""
+    given = dict(arguments)
+    at = given.pop("at", None)
+    if at is None:
+        return memory, given, {}
+    past = memory.at(at)
+    return past, given, {"at": present.moment(past.moment)}
 
 
 def _shown(memory: Memory, hits: Sequence[Hit], *, found: bool = False) -> list[Answer]:
@@ -86,9 +98,11 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
     """Return what was saved around a record, a time or the best hit of a query; or the history of a topic."""
     if "topic" in arguments:
         return history(memory, arguments)
+    memory, arguments, when = _then(memory, arguments)
     found = memory.timeline(**arguments)
     answer: Answer = {
         "success": True,
+        **when,
         "anchor": found.anchor,
         "count": len(found.hits),
         "results": _shown(memory, found.hits),
@@ -98,13 +112,15 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
 
 def history(memory: Memory, arguments: Arguments) -> Answer:
     """Tell how a topic was decided, oldest first."""
-    return {"success": True, **present.history(memory.history(arguments["topic"]))}
+    memory, arguments, when = _then(memory, arguments)
+    return {"success": True, **when, **present.history(memory.history(arguments["topic"]))}
 
 
 def topics(memory: Memory, arguments: Arguments) -> Answer:
     """List topics with what holds today."""
+    memory, arguments, when = _then(memory, arguments)
     found = memory.topics(arguments.get("prefix", ""))
-    answer: Answer = {"success": True, "count": len(found), "topics": [present.topic(topic) for topic in found]}
+    answer: Answer = {"success": True, **when, "count": len(found), "topics": [present.topic(topic) for topic in found]}
     return answer | ({"degraded": memory.degraded} if memory.degraded else {})
 
 
@@ -115,12 +131,13 @@ def update(memory: Memory, arguments: Arguments) -> Answer:
 
 def load_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
     """Return the checkpoint to go on from."""
+    memory, arguments, when = _then(memory, arguments)
     found = memory.latest_checkpoint(branch=arguments.get("branch", ""))
     if found is None:
-        return {"success": True, "checkpoint": None, "message": "no checkpoint saved yet"}
+        return {"success": True, **when, "checkpoint": None, "message": "no checkpoint saved yet"}
     hit, note = found
     shown = present.hit(hit, whole=True, edited=memory.edited(hit))
-    return {"success": True, "checkpoint": shown, **({"note": note} if note else {})}
+    return {"success": True, **when, "checkpoint": shown, **({"note": note} if note else {})}
 
 
 def delete(memory: Memory, arguments: Arguments) -> Answer:

@@ -12,6 +12,7 @@ from filemem.record import DECISION, Edge, Outcome, Problem, Record, format_time
 if TYPE_CHECKING:
     from filemem.memory.values import History, Name, Revision, Saved, Step, Topic
     from filemem.query import Hit, Provenance
+    from filemem.repo.revisions import Moment
 
 Answer = dict[str, Any]
 
@@ -193,6 +194,11 @@ def revisions(edits: Iterable[Revision]) -> list[Answer]:
         }
         for edit in edits
     ]
+
+
+def moment(value: Moment) -> Answer:
+    """The commit that an answer is as of, and what was asked for."""
+    return {"name": value.name, "commit": value.commit, "date": _time(value.at)}
 
 
 def topic(value: Topic) -> Answer:

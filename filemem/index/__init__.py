@@ -271,6 +271,54 @@ class Index:
                 self._remember(Notes(head))
             return found
 
+    def then(self, tree: str, make: Callable[[Index], None]) -> Index:
+        """Return the index of the store as it was in another state; made where there is none.
+
+        Args:
+            tree: what names the state: equal names mean equal files.
+            make: brings an index that may hold the present state to that one.
+
+        Raises:
+            BrokenStore: the folder can not be written.
+        """
+        from filemem.index import past
+
+        there = past.place(self.root, tree)
+        if there.is_dir():
+            past.used(self.root, tree)
+            found = self._beside(there)
+            if found.sound and found.model == self.model:
+                return found
+            past.forget(self.root, tree)
+        head, aside = self.head, past.begin(self.root, FORMAT)
+        try:
+            making = self._beside(aside)
+            if making.exists:
+                making.note(head=head)
+            make(making)
+            making.close()
+            past.finish(self.root, aside, tree)
+        finally:
+            past.discard(aside)
+        return self._beside(there)
+
+    def _beside(self, folder: Path) -> Index:
+        return Index(folder, self._meaning.model, self._clock)
+
+    def forget_then(self, tree: str) -> None:
+        """Remove the index of another state: it is damaged."""
+        from filemem.index import past
+
+        past.forget(self.root, tree)
+
+    @property
+    def sound(self) -> bool:
+        """Whether something was built that can be read."""
+        try:
+            return self.exists
+        except IndexDamaged:
+            return False
+
     def reset(self) -> None:
         """Answer as if nothing was built, and build anew at the next `apply`: for an index that is damaged."""
         with self._reading:

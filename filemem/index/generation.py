@@ -31,6 +31,7 @@ CURRENT       the generation in use
 g0000000001/  a generation: words/ (Tantivy), vectors/, entries (what it was made from), seal.json (checksums)
 fresh/        records that were saved but are not yet part of a generation
 kept/         what was in use at commits that HEAD has left, for when it comes back to them
+past/         the same for states of the store that were asked about (--at); the last few
 lock          held by the process that writes
 """
 

@@ -25,6 +25,7 @@ from filemem.query import Hit
 from filemem.record import DECISION, Problem, number
 
 if TYPE_CHECKING:
+    from filemem.memory.asof import PastMemory
     from filemem.memory.syncing import Look
 
 __all__ = ["History", "Hit", "Memory", "Results", "Revision", "Saved", "Similar", "Step", "Topic"]
@@ -85,6 +86,21 @@ class Memory:
         except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
             memory.trouble = error.message
         return memory
+
+    def at(self, when: str) -> PastMemory:
+        """Return the memory as it was at a commit, for reading: nothing of the work tree is touched.
+
+        Args:
+            when: a commit, tag, branch or expression such as `HEAD~3`; else a date or an age: the last commit by then.
+
+        Raises:
+            BadInput, NotFound: as `filemem.memory.moments.find` says.
+            BrokenStore: the index folder cannot be written.
+        """
+        from filemem.memory import asof
+
+        with self._lock:
+            return asof.open_at(self._store, when)
 
     @property
     def work_tree(self) -> Path:

@@ -164,6 +164,6 @@ def _notes(store: Store, chain: Iterable[Step]) -> tuple[str, ...]:
         for commit, count in brought.items()
         if count > 1
     ]
-    if odd := store.repo.altered():
+    if odd := store.repo.revisions.altered():
         notes.append(f"{odd}: they are passed over, commits are told as they were made")
     return tuple(notes)

@@ -174,7 +174,7 @@ def _hits(
     listing: bool = False,
 ) -> tuple[Hit, ...]:
     listed, placed = list(nodes), list(places)
-    branch = store.repo.branch() or "" if any(node.birth.commit for node in listed) else ""
+    branch = store.branch if any(node.birth.commit for node in listed) else ""
     incoming = _incoming(pointing, {node.id for node in listed})
     hits = []
     for node, place, worth in zip(listed, placed, _worth(placed), strict=True):
@@ -210,7 +210,7 @@ def _hits(
 
 def provenance(store: Store, node: Node) -> Provenance:
     """Who wrote a record first, from Git; empty while nothing is committed."""
-    return _provenance(node, store.repo.branch() or "" if node.birth.commit else "")
+    return _provenance(node, store.branch if node.birth.commit else "")
 
 
 def _provenance(node: Node, branch: str) -> Provenance:

@@ -56,6 +56,7 @@ class Store:
     entropy: Callable[[], bytes] = lambda: os.urandom(8)
     opened: Path = Path()  # the folder that the caller is in
     stated: bool = False  # whether somebody named the store folder, on the command line or in settings
+    pasts: dict[str, Store] = field(default_factory=dict)  # what it was at commits that were asked about, last used last
     _plain: list[Node] | None = None
     _saver: Saver | None = field(default=None, init=False)
     _making: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -90,6 +91,8 @@ class Store:
         """Release helpers and locks."""
         if self._saver is not None:
             self._saver.close()
+        for past in self.pasts.values():
+            past.close()
         self.index.close()
         self.repo.close()
         self.code.close()
@@ -103,6 +106,11 @@ class Store:
 
                 self._saver = Saver(self.files, self.repo, clock=self.clock)
             return self._saver
+
+    @property
+    def branch(self) -> str:
+        """The branch that records are committed to; "" where HEAD is detached."""
+        return self.repo.branch() or ""
 
     @property
     def history(self) -> History:
@@ -258,8 +266,8 @@ class Store:
             return Past({}, frozenset())
         walk = self.history.walk(self.files.store, since)
         edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
-        births = {inside(path): _born(b, inside(b.first_path)) for path, b in walk.births.items()}
-        births = {path: birth.edited(map(_edited, edits.get(path, ()))) for path, birth in births.items()}
+        births = {inside(path): born(b, inside(b.first_path)) for path, b in walk.births.items()}
+        births = {path: birth.edited(map(edit_of, edits.get(path, ()))) for path, birth in births.items()}
         removed, touched = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched))
         return Past(births, removed, touched, edits)
 
@@ -292,12 +300,14 @@ def _bytes(path: Path) -> bytes:
         return b""
 
 
-def _born(first: history.Birth, path: str) -> Birth:
+def born(first: history.Birth, path: str) -> Birth:
+    """A first commit as documents tell it; `path` is where the file was then, in the store."""
     made = first.commit
     return Birth(made.id, made.author, made.agent, made.at, path, made.reviewers, made.co_authors)
 
 
-def _edited(edit: history.Edit) -> Edited:
+def edit_of(edit: history.Edit) -> Edited:
+    """A later commit as documents tell it."""
     return Edited(edit.commit.id, edit.commit.author, edit.commit.agent, edit.commit.at)
 
 
@@ -319,7 +329,7 @@ class Past(NamedTuple):
     def known(self, births: Mapping[str, Birth]) -> dict[str, Birth]:
         """Births of records that were there before, with what changed them in this stretch of history."""
         return {
-            path: births[path].edited(map(_edited, found))
+            path: births[path].edited(map(edit_of, found))
             for path, found in self.edits.items()
             if path in births and path not in self.births
         }

@@ -204,7 +204,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     found = list(changes.diff(before, after))
     found += [changes.Change(changes.REMOVED, node.path, None) for node in gone if node.path not in after]
     births = _births(store, found, waiting, moved, news)
-    again = _unsettled(store, found, waiting, births, after, gone)
+    again = unsettled(store, found, waiting, births, after, gone)
     told = store.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births
     found += again
@@ -297,7 +297,7 @@ def _births(
     return births
 
 
-def _unsettled(
+def unsettled(
     store: Store,
     found: Collection[changes.Change],
     waiting: Iterable[str],

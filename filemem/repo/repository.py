@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from filemem.repo.message import Message
     from filemem.repo.objects import Loose, Object, Objects
     from filemem.repo.refs import Refs
+    from filemem.repo.revisions import Revisions
     from filemem.repo.settings import Identity, Settings
     from filemem.repo.trees import Item
 
@@ -57,6 +58,7 @@ class Repo:
         self._left_out: dict[str, tuple[object, tuple[str, ...]]] = {}
         self._objects: Objects | None = None
         self._mover: Refs | None = None
+        self._revisions: Revisions | None = None
         self._checked = False
         self._mutex = threading.RLock()
         worktree = os.path.relpath(places.git_dir, places.common_dir)
@@ -189,17 +191,6 @@ class Repo:
                 return None
         return text[5:].removeprefix("refs/heads/") if text.startswith("ref: ") else None
 
-    def altered(self) -> str:
-        """What of one clone's own making Git's history shows in place of commits, or "": replacements, grafts."""
-        loose = self.common_dir / "refs" / "replace"
-        replaced = loose.is_dir() and any(loose.iterdir())
-        packed = self.common_dir / "packed-refs"
-        replaced = replaced or (packed.is_file() and b" refs/replace/" in packed.read_bytes())
-        grafts = self.common_dir / "info" / "grafts"
-        grafted = grafts.is_file() and bool(grafts.read_bytes().strip())
-        kinds = ["replacement refs"] * replaced + ["grafts"] * grafted
-        return f"this clone has {' and '.join(kinds)}" if kinds else ""
-
     def state(self, now: float) -> str:
         """Why commits must wait now, or ""; `now` in epoch seconds."""
         from filemem.repo import state
@@ -295,6 +286,20 @@ class Repo:
         from filemem.repo.history import History
 
         return History(self._git)
+
+    def history_at(self, commit: str) -> History:
+        """The same, seen from another commit than HEAD."""
+        return self.history._replace(tip=commit)
+
+    @property
+    def revisions(self) -> Revisions:
+        """What names and dates mean, and what stands between two commits."""
+        from filemem.repo.revisions import Revisions
+
+        with self._mutex:
+            if self._revisions is None or self._revisions.objects is not self.objects:
+                self._revisions = Revisions(self._git, self.objects)
+            return self._revisions
 
     # conversion
 

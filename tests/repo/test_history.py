@@ -188,14 +188,14 @@ def test_replacements_and_grafts_are_passed_over_and_told(tmp_path: Path) -> Non
         commit(path, f"add {name}")
     repo = Repo.discover(path)
     before = repo.history.walk("memory").births
-    assert repo.altered() == ""
+    assert repo.revisions.altered() == ""
     write(path / ".git/info/grafts", git(path, "rev-parse", "HEAD") + "\n")
     assert repo.history.walk("memory").births == before
-    assert repo.altered() == "this clone has grafts"
+    assert repo.revisions.altered() == "this clone has grafts"
     (path / ".git/info/grafts").unlink()
     git(path, "replace", "--graft", "HEAD", "HEAD~2")
     assert git(path, "log", "--format=%s", "-2") == "add c\nadd a"
     assert repo.history.walk("memory").births == before
-    assert repo.altered() == "this clone has replacement refs"
+    assert repo.revisions.altered() == "this clone has replacement refs"
     git(path, "pack-refs", "--all")
-    assert repo.altered() == "this clone has replacement refs"
+    assert repo.revisions.altered() == "this clone has replacement refs"

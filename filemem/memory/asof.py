@@ -1,0 +1,248 @@
+"""The memory as it was at a commit: the same facade over a store whose files are Git objects.
+
+Rule: nothing of the work tree is read or touched. The index of a past state is the present one, brought there by the same
+algorithm as any checkout (`syncing`), so that what both hold is neither read nor embedded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from typing import Any, NoReturn, TypeVar
+
+from filemem import changes
+from filemem.documents import EDITS_KEPT, Birth
+from filemem.errors import BadInput, NotFound
+from filemem.files import MAX_SIZE, is_record
+from filemem.index import Index, IndexDamaged
+from filemem.memory import Memory, finding, moments, syncing
+from filemem.memory.saving import Saver
+from filemem.memory.store import Store, born, edit_of
+from filemem.repo import history
+from filemem.repo.revisions import Moment
+
+MANY = 64  # files from which on they are read, or their first commits looked for, all at once
+KEPT = 3  # past memories that a process has open
+_Answer = TypeVar("_Answer")
+
+
+@dataclass
+class AsOf(Store):
+    """A store as a commit has it: `blobs` by path stand for the files."""
+
+    moment: Moment = Moment("", "", 0)
+    tree: str = ""
+    blobs: Mapping[str, str] = field(default_factory=dict)
+    _read_ahead: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def saver(self) -> Saver:
+        """Nothing writes to the past."""
+        refuse()
+
+    @property
+    def history(self) -> history.History:
+        """What Git remembers, seen from that commit."""
+        return self.repo.history_at(self.moment.commit)
+
+    @property
+    def branch(self) -> str:
+        """A commit is on no branch in particular."""
+        return ""
+
+    def refuse_typo(self) -> None:
+        """A store that is not there now may have been there then."""
+
+    def obstacle(self) -> str:
+        """Objects can always be read."""
+        return ""
+
+    def bytes_of(self, path: str) -> bytes:
+        """What a record held. Raises NotFound."""
+        blob = self.blobs.get(path)
+        data = None if blob is None else self._read_ahead.get(blob) or self.repo.blob(blob)
+        if data is None or len(data) > MAX_SIZE:
+            raise NotFound(f"there was no record {path}")
+        return data
+
+    def edited(self, path: str) -> bool:
+        """What is committed has no further edits."""
+        return False
+
+    def read_ahead(self, paths: Collection[str]) -> None:
+        """Read many records at once; `()` lets go of them."""
+        wanted = [self.blobs[path] for path in paths if path in self.blobs]
+        many = MANY < len(wanted) <= syncing.KEEP
+        self._read_ahead = self.repo.revisions.blobs(wanted) if many else {}
+
+    def close(self) -> None:
+        """Release the index; the rest belongs to the present."""
+        self.index.close()
+
+
+class PastMemory(Memory):
+    """The memory as it was at a commit. It answers; it takes nothing."""
+
+    def __init__(self, present: Store, store: AsOf, moment: Moment) -> None:
+        super().__init__(store)
+        self.moment = moment
+        self._present, self._past = present, store
+        if not store.blobs:
+            present.refuse_typo()
+
+    def rebuild(self) -> syncing.Look:
+        """Make the index of this state anew."""
+        self._present.index.forget_then(self._past.tree)
+        self._past.index = _index(self._present, self._past)
+        return syncing.Look()
+
+    def save(self, **_: Any) -> NoReturn:
+        """Refused."""
+        refuse()
+
+    def update(self, id: str, **_: Any) -> NoReturn:  # noqa: A002, ARG002
+        """Refused."""
+        refuse()
+
+    def delete(self, id: str, *, reason: str = "") -> NoReturn:  # noqa: A002, ARG002
+        """Refused."""
+        refuse()
+
+    @property
+    def unbegun(self) -> str:
+        """That there were no records, or ""."""
+        return f"there were no records at {self.moment.name}" if not self._past.blobs else ""
+
+    def _ask(self, question: Callable[[], _Answer]) -> _Answer:
+        try:
+            return super()._ask(question)
+        except NotFound as error:
+            hint = self.unbegun or error.hint or "it may have been saved later: leave `at` out"
+            raise NotFound(f"at {self.moment.name}: {error.message}", hint) from None
+
+
+def refuse() -> NoReturn:
+    """Raise BadInput: the past cannot be changed."""
+    raise BadInput("the memory of then cannot be changed", "leave `at` out", field="at")
+
+
+def open_at(store: Store, text: object) -> PastMemory:
+    """Open the memory as it was.
+
+    Args:
+        store: the present.
+        text: a revision or a date, as `moments.find` reads it.
+
+    Raises:
+        BadInput, NotFound: as `moments.find` says.
+        BrokenStore: the index folder cannot be written.
+    """
+    moment = moments.find(store, text)
+    tree = store.repo.revisions.tree(moment.commit, store.files.store)
+    opened = store.pasts.pop(moment.commit, None)
+    if not isinstance(opened, AsOf) or not opened.index.sound:
+        opened = _open(store, moment, tree)
+    store.pasts[moment.commit] = opened
+    while len(store.pasts) > KEPT:
+        store.pasts.pop(next(iter(store.pasts))).close()
+    return PastMemory(store, opened, moment)
+
+
+def _open(store: Store, moment: Moment, tree: str) -> AsOf:
+    listing = store.repo.history.listing(store.files.store, moment.commit) if tree else {}
+    blobs = {store.files.inside(path): blob for path, blob in listing.items() if is_record(path.rpartition("/")[2])}
+    shared = {each.name: getattr(store, each.name) for each in fields(Store) if each.init}
+    own: dict[str, Any] = {"serving": False, "pasts": {}, "_plain": None, "_related": {}}
+    past = AsOf(**{**shared, **own}, moment=moment, tree=tree, blobs=blobs)
+    past.clock = lambda: past.moment.at  # ages count from then
+    past.index = _index(store, past)
+    return past
+
+
+def _index(store: Store, past: AsOf) -> Index:
+    """The index of a past state; made from the present one where there is none, or where it tells of other commits."""
+
+    def make(index: Index) -> None:
+        past.index = index
+        _bring(store, past)
+
+    found = store.index.then(past.tree or "none", make)
+    known = past.repo.history.is_ancestor
+    if found.head != past.moment.commit and not (
+        known(found.head, past.moment.commit) or known(past.moment.commit, found.head)
+    ):
+        store.index.forget_then(past.tree)  # another line of history came to the same files
+        found = store.index.then(past.tree, make)
+    return found
+
+
+def _bring(store: Store, past: AsOf) -> None:
+    """Bring an index that holds the present, or nothing, to a past state."""
+    base = past.index.head
+    try:
+        before = past.index.manifest()
+    except IndexDamaged:
+        past.index.reset()
+        before, base = {}, ""
+    after = {path: changes.Entry(blob) for path, blob in past.blobs.items()}
+    found = list(changes.diff(before, after))
+    births = _births(store, past, found, base)
+    again = syncing.unsettled(past, found, (), births, after, ())
+    told = past.lookup("path", [change.path for change in again])
+    births = {node.path: node.birth for node in told if node.birth.commit} | births
+    past.read_ahead([change.path for change in (*found, *again)])
+    batch = syncing.Batch(past, [*found, *again], births)
+    past.index.apply(batch.changes.values(), batch.load, head=past.moment.commit)
+    past.read_ahead(())
+
+
+def _births(store: Store, past: AsOf, found: Iterable[changes.Change], base: str) -> dict[str, Birth]:
+    """First commits of what changed, as that moment knew them, and of all that was committed anew since.
+
+    Args:
+        found: how the state differs from the one that `past.index` holds.
+        base: the commit that this one was right for; "" where it holds nothing.
+    """
+    wanted = {change.path for change in found if change.entry is not None}
+    if not base:
+        return past.past().births if wanted else {}
+    since = store.repo.history_at(base).walk(store.files.store, past.moment.commit)
+    inside = store.files.inside
+    later = {inside(path): inside(birth.first_path) for path, birth in since.births.items()}
+    moved = {first: path for path, first in later.items() if first != path}  # path then -> path now
+    wanted |= past.blobs.keys() & {*later, *map(inside, since.edits)}
+    nodes = {n.path: n for n in past.lookup("path", [*wanted, *(moved[p] for p in wanted & moved.keys())])}
+    news = {birth.commit.id for birth in since.births.values()}
+    news |= {edit.commit.id for edits in since.edits.values() for edit in edits}
+    births: dict[str, Birth] = {}
+    for path in wanted:
+        node = nodes.get(moved.get(path, path)) if path not in later else None
+        if node and (birth := _before(node.birth, news)):
+            births[path] = birth
+    return births | _first_commits(past, wanted - births.keys())
+
+
+def _before(birth: Birth, news: Collection[str]) -> Birth | None:
+    """What was known of a record before some commits; None where that cannot be told from what is known after them."""
+    edits = tuple(edit for edit in birth.edits if edit.commit not in news)
+    cut = len(birth.edits) == EDITS_KEPT and len(edits) < EDITS_KEPT
+    return None if cut or not birth.commit or birth.commit in news else birth._replace(edits=edits)
+
+
+def _first_commits(past: AsOf, paths: Collection[str]) -> dict[str, Birth]:
+    """First commits of some files, from one log for few of them, from a walk for many."""
+    if len(paths) > MANY:
+        births = past.past().births
+        return {path: births[path] for path in paths if path in births}
+    inside = past.files.inside
+    logs = past.history.logs({past.files.named(path): "" for path in paths}) if paths else {}
+    return {inside(path): _birth(log, inside) for path, log in logs.items() if log}
+
+
+def _birth(log: Sequence[history.Revision], inside: Callable[[str], str]) -> Birth:
+    """The first commit of a file and what changed it since, from all its versions, newest first."""
+    first = log[-1]
+    birth = born(history.Birth(log[0].path, first.path, first.commit, 0), inside(first.path))
+    edits = [history.Edit(new.commit, old.blob, new.blob) for new, old in pairwise(log) if new.blob != old.blob]
+    return birth.edited(map(edit_of, edits))

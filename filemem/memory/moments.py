@@ -1,0 +1,71 @@
+"""Which commit of the memory a revision or a date means, wherever `at` is asked for.
+
+Rule: this is the only place that knows. Where records have a branch of their own, a revision of the code means what that
+branch had when the code was committed.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from filemem.errors import BadInput, NotFound
+from filemem.memory import meant, writing
+from filemem.memory.store import Store
+from filemem.query import parse_moment
+from filemem.record import format_time
+from filemem.repo.revisions import Moment
+
+FORMS = "a commit, tag or branch, a date such as 2025-11-20, or an age such as 2w"
+_SHOWN = 3  # names that may have been meant
+
+
+def find(store: Store, text: object) -> Moment:
+    """Return the commit of the memory that is meant.
+
+    Args:
+        store: the parts.
+        text: a commit, tag, branch or expression such as `HEAD~3`; else a date, a time or an age: the last commit by
+            then, a bare date meaning the end of its day (UTC).
+
+    Raises:
+        BadInput: it is empty, or begins several commits.
+        NotFound: there is no such commit, or none by then; says what was probably meant.
+    """
+    name = writing.line("at", text).strip()
+    if not name:
+        raise BadInput("at is empty", f"give {FORMS}", field="at")
+    if store.repo.head() is None:
+        raise NotFound("nothing is committed yet, so there is no past to ask", "leave `at` out")
+    if found := store.code.revisions.named(name):
+        return _in_memory(store, found)
+    when = parse_moment(name, store.clock(), end=True)
+    if when is None:
+        raise NotFound(f"at: no commit, tag, branch or date {name!r}", _meant(store, name))
+    return _by(store, name, when)
+
+
+def _in_memory(store: Store, found: Moment) -> Moment:
+    """The commit itself where it is one of the memory's; else what the memory had when it was made."""
+    if store.repo is store.code or store.history.is_ancestor(found.commit):
+        return found
+    return _by(store, found.name, found.at)
+
+
+def _by(store: Store, name: str, when: int) -> Moment:
+    """The last commit of the memory's branch by a moment. Raises NotFound."""
+    line = store.repo.revisions.line(store.repo.tip() or store.repo.head() or "HEAD")
+    found = line.by(when)
+    if found is None:
+        told = f"nothing was committed by {format_time(when)[:10]}: the first commit is of {format_time(line.at[0])[:10]}"
+        shallow = "; history is shallow, so there may be older ones: git fetch --unshallow" * bool(store.history.boundary())
+        raise NotFound(f"at {name}: {told}", f"ask for a later moment{shallow}")
+    return found._replace(name=name)
+
+
+def _meant(store: Store, name: str) -> str:
+    known = store.code.revisions.names()
+    near = get_close_matches(name, known, n=_SHOWN, cutoff=meant.LIKE)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    more = "; history is shallow: git fetch --unshallow --tags brings the rest" * bool(store.code.history.boundary())
+    return f"give {FORMS}{more}"

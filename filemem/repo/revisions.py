@@ -1,0 +1,146 @@
+"""Which commit a name or a date means, and what stands between two commits. Rule: asks, never moves anything.
+
+A date means the last commit that was on the branch by then: on the line of first parents, which is what the branch
+itself went through. Clocks run backwards, so no commit counts as older than its parent.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from filemem.errors import BadInput
+from filemem.repo.git import Git, GitError
+
+if TYPE_CHECKING:
+    from filemem.repo.objects import Objects
+
+_NAME = re.compile(r"[^\x00-\x20\x7f:.-][^\x00-\x1f\x7f:]{0,249}")
+_MADE = re.compile(rb"^committer .* (-?\d+) [+-]\d{4}$", re.MULTILINE)
+LONG = 120.0  # seconds; a walk of 100,000 commits takes ten
+
+
+class Moment(NamedTuple):
+    """A commit that stands for what was asked.
+
+    Args:
+        name: as it was asked for.
+        commit: full id.
+        at: when it was made, epoch milliseconds.
+    """
+
+    name: str
+    commit: str
+    at: int
+
+
+class Line(NamedTuple):
+    """The commits that a branch went through, oldest first, and since when it had each: `at` never falls."""
+
+    commits: Sequence[str]
+    at: Sequence[int]  # epoch milliseconds
+
+    def by(self, when: int) -> Moment | None:
+        """The last commit that was there by a moment; None where the first came later."""
+        number = bisect_right(self.at, when) - 1
+        return Moment("", self.commits[number], self.at[number]) if number >= 0 else None
+
+
+@dataclass
+class Revisions:
+    """The commits of one repository, by what people call them; `objects` reads them without a process of its own."""
+
+    git: Git
+    objects: Objects
+    _line: tuple[str, Line] = ("", Line((), ()))
+
+    def named(self, name: str) -> Moment | None:
+        """The commit that a branch, a tag, an id or an expression such as `HEAD~3` names; None where it names none.
+
+        Raises:
+            BadInput: several commits begin with it.
+        """
+        if not _NAME.fullmatch(name) or ".." in name:
+            return None
+        found = self.objects.read(f"{name}^{{commit}}")
+        if found is None or found.kind != "commit":
+            self._refuse_ambiguous(name)
+            return None
+        made = _MADE.search(found.data)
+        return Moment(name, found.oid, int(made[1]) * 1000 if made else 0)
+
+    def names(self) -> list[str]:
+        """The branches and tags, as people write them."""
+        told = self.git.run("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
+        return told.decode("utf-8", "replace").split()
+
+    def line(self, tip: str) -> Line:
+        """The line of first parents up to a commit; the last one asked for is remembered."""
+        if self._line[0] != tip:
+            self._line = tip, self._read_line(tip)
+        return self._line[1]
+
+    def tree(self, commit: str, folder: str) -> str:
+        """The id of the tree that a commit has for a folder; "" where it has none. "." is the top."""
+        found = self.objects.read(f"{commit}^{{tree}}" if folder == "." else f"{commit}:{folder}")
+        return found.oid if found and found.kind == "tree" else ""
+
+    def base(self, one: str, other: str) -> str:
+        """The commit at which two lines of history parted; "" where they have none in common."""
+        try:
+            return self.git.run("merge-base", one, other, "--").decode().split()[0]
+        except GitError as error:
+            if error.code == 1:
+                return ""
+            raise
+
+    def blobs(self, wanted: Iterable[str]) -> dict[str, bytes]:
+        """The bytes of many blobs by id, read at once; those that are not there are left out."""
+        ids = list(dict.fromkeys(wanted))
+        asked = "".join(f"{oid}\n" for oid in ids).encode()
+        answer = self.git.run("cat-file", "--batch", "--buffer", input=asked, limit=LONG)
+        found: dict[str, bytes] = {}
+        at = 0
+        while at < len(answer):
+            end = answer.index(b"\n", at)
+            oid, kind, *size = answer[at:end].split()
+            at = end + 1
+            if size:
+                if kind == b"blob":
+                    found[oid.decode()] = answer[at : at + int(size[0])]
+                at += int(size[0]) + 1
+        return found
+
+    def altered(self) -> str:
+        """What of one clone's own making Git's history shows in place of commits, or "": replacements, grafts."""
+        shared = self.git.places.common_dir
+        loose, packed, grafts = shared / "refs" / "replace", shared / "packed-refs", shared / "info" / "grafts"
+        replaced = loose.is_dir() and any(loose.iterdir())
+        replaced = replaced or (packed.is_file() and b" refs/replace/" in packed.read_bytes())
+        grafted = grafts.is_file() and bool(grafts.read_bytes().strip())
+        kinds = ["replacement refs"] * replaced + ["grafts"] * grafted
+        return f"this clone has {' and '.join(kinds)}" if kinds else ""
+
+    def _refuse_ambiguous(self, name: str) -> None:
+        if not re.fullmatch(r"[0-9a-fA-F]{4,63}", name):
+            return
+        try:
+            self.git.run("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
+        except GitError as error:
+            if "ambiguous" in error.stderr:
+                ids = re.findall(r"[0-9a-f]{4,64}(?= commit)", error.stderr)
+                told = f": {', '.join(ids[:5])}" if ids else ""
+                raise BadInput(f"several commits begin with {name}{told}", "give more of the id", "at") from None
+
+    def _read_line(self, tip: str) -> Line:
+        told = self.git.run("log", "--first-parent", "--pretty=tformat:%H %ct", tip, "--", limit=LONG).decode()
+        commits: list[str] = []
+        at: list[int] = []
+        for row in reversed(told.splitlines()):
+            commit, _, made = row.partition(" ")
+            commits.append(commit)
+            at.append(max(int(made) * 1000, at[-1] if at else 0))
+        return Line(commits, at)
