@@ -206,7 +206,7 @@ def branch_name(text: object) -> str:
         BadInput: Git would not take it, or a command line could mistake it for something else.
     """
     if not isinstance(text, str) or not _BRANCH.fullmatch(text) or ".." in text or text.endswith((".", ".lock")):
-        raise BadInput(f"no name of a branch: {str(text)[:80]!r}", "for example memory", field="branch")
+        raise BadInput(f"no name of a branch: {str(text)[:80]!r}", "for example filemem", field="branch")
     return text
 
 

@@ -101,6 +101,11 @@ class Bar:
             self._bar, self._done = None, 0
 
 
+def teller() -> Callable[[str], object] | None:
+    """What passes Git's progress on to stderr; None where nobody looks."""
+    return (lambda words: click.echo(words, err=True, nl=False)) if sys.stderr.isatty() else None
+
+
 def emit(payload: Mapping[str, Any], as_json: bool, show: Callable[[Mapping[str, Any]], str]) -> None:
     """Print an answer: as JSON, or as `show` words it."""
     import json

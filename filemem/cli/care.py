@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from filemem.cli import Project, as_json, emit, many, pass_project
+from filemem.cli import Project, as_json, emit, many, pass_project, teller
 from filemem.errors import BadInput
 
 if TYPE_CHECKING:
@@ -16,22 +16,44 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+@click.option(
+    "--own-branch",
+    metavar="[NAME]",
+    is_flag=False,
+    flag_value="filemem",
+    default="",
+    help="Keep the records on a branch of their own (default name: filemem).",
+)
+@click.option("--diff-driver", is_flag=True, help="Let git diff show records as what they say.")
 @as_json
 @pass_project
-def init(project: Project, as_json: bool, dry_run: bool) -> None:
+def init(project: Project, as_json: bool, dry_run: bool, own_branch: str, diff_driver: bool) -> None:
     """Set a project up, or show how.
 
     Writes memory/README.md, an entry in .mcp.json and a block in AGENTS.md. Makes a Git repository where there is none.
     Merges with what is there, never overwrites; may be run again.
-    Nothing is staged or committed.
+    Nothing is staged or committed on this branch.
+
+    Records travel with the code and its pull requests. With --own-branch they stand on a branch that has nothing else,
+    and memory/ is a work tree of it: every branch and every clone sees one memory, and `filemem sync` shares it. In a
+    clone of such a project, plain `filemem init` attaches it.
 
     \b
-    Example:
+    Examples:
       filemem init --dry-run
+      filemem init --own-branch
     """
     from filemem.cli import setup, show
 
-    emit(setup.run(project.folder, project.store, dry_run=dry_run), as_json, show.plan)
+    answer = setup.run(
+        project.folder,
+        project.store,
+        dry_run=dry_run,
+        own_branch=own_branch,
+        diff_driver=diff_driver,
+        tell=teller(),
+    )
+    emit(answer, as_json, show.plan)
 
 
 @click.command()
@@ -149,6 +171,30 @@ class Serving:
 
 @click.command()
 @as_json
+@click.pass_context
+def sync(ctx: click.Context, as_json: bool) -> None:
+    """Share the memory: fetch, put what was saved here on top, push.
+
+    Pushes only where all that is to be pushed touches nothing but the store; otherwise says which commit does not,
+    and leaves the pushing to you. Where something is staged or edited it only fetches. Never stashes, never forces.
+
+    Exit status: 0 shared, 1 something is left to you, 5 both sides changed the same lines.
+
+    \b
+    Example:
+      filemem sync
+    """
+    from filemem.cli import show
+    from filemem.dialects import native_calls
+
+    with ctx.obj.memory() as memory:
+        answer = native_calls.sync(memory, {}, teller())
+    emit(answer, as_json, show.synced)
+    ctx.exit(1 if answer["left"] else 0)
+
+
+@click.command()
+@as_json
 @pass_project
 def status(project: Project, as_json: bool) -> None:
     """Say how the memory stands. Counts, index, what waits to be committed.
@@ -164,4 +210,4 @@ def status(project: Project, as_json: bool) -> None:
         emit(native_calls.status(memory, {}), as_json, show.status)
 
 
-COMMANDS = (init, index, watch, serve, status)
+COMMANDS = (init, sync, index, watch, serve, status)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import shutil
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from filemem import config
+from filemem.cli import driving, owning
+from filemem.cli.plan import Step, read
 from filemem.errors import BadInput, NotFound
-from filemem.repo import Repo, create
+from filemem.memory import home
+from filemem.repo import create
 
 BEGIN, END = "<!-- filemem:begin -->", "<!-- filemem:end -->"
 SERVER = {"command": "filemem", "args": ["serve"]}
@@ -29,7 +33,7 @@ file, review them in pull requests. No tool is needed to read them, and nothing 
 - `checkpoints/<year>/<month>/`: where the work stood at the end of a session
 - `observations/<year>/<month>/<day>/`: things learned on the way
 
-`git log {store}/decisions/<topic>` tells how a topic was decided; `filemem search "a question"` finds what holds today.
+`git log {folder}decisions/<topic>` tells how a topic was decided; `filemem search "a question"` finds what holds today.
 """
 
 BLOCK = f"""\
@@ -46,37 +50,49 @@ Decisions and their reasons live in `{{store}}/`, served by the `filemem` MCP se
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One file of the plan: its new content, or None where it stays as it is, and why."""
-
-    path: str
-    action: str  # create, change, keep
-    content: str | None
-    note: str = ""
-
-
-def run(folder: Path, store: str | None, *, dry_run: bool) -> dict[str, Any]:
+def run(
+    folder: Path,
+    store: str | None,
+    *,
+    dry_run: bool,
+    own_branch: str = "",
+    diff_driver: bool = False,
+    tell: Callable[[str], object] | None = None,
+) -> dict[str, Any]:
     """Set a project up.
 
     Args:
         folder: a folder of the project; its work tree is set up, and a repository made where there is none.
         store: folder of records, or None for the configured one.
         dry_run: only say what would be done.
+        own_branch: a branch that shall hold the records alone, with the store as its work tree; "" for what the
+            settings say.
+        diff_driver: show records in `git diff` as what they say.
+        tell: told what Git says of its progress where a branch is fetched.
 
     Raises:
         BadInput: a file that cannot be merged with; names it. Nothing is written then.
+        Conflict: records stand where the own branch should.
     """
     steps: list[Step] = []
     try:
-        work_tree = Path(Repo.discover(folder).work_tree)
+        work_tree = Path(home.project(folder).work_tree)
     except NotFound:
         work_tree = folder.resolve()
         steps.append(Step(".git", "create", None, "a Git repository: memories are commits"))
         if not dry_run:
             create(work_tree)
     name = config.store_path(store) if store else config.load(work_tree).store
-    steps += [_readme(work_tree, name), _settings(work_tree, name), _mcp(work_tree), _agents(work_tree, name)]
+    branch = config.branch_name(own_branch) if own_branch else config.load(work_tree).branch
+    steps += [_settings(work_tree, name, branch), _mcp(work_tree), _agents(work_tree, name)]
+    if branch:
+        files = {"README.md": _readme_text().encode(), config.REPOSITORY_FILE: owning.SETTINGS.encode()}
+        begin = files if own_branch else None
+        steps.insert(0, owning.step(work_tree, name, branch, begin, dry_run=dry_run, tell=tell))
+    else:
+        steps.insert(0, _readme(work_tree, name))
+    if diff_driver:
+        steps += driving.steps(work_tree, name, dry_run=dry_run)
     if not dry_run:
         for step in steps:
             if step.content is not None:
@@ -87,6 +103,7 @@ def run(folder: Path, store: str | None, *, dry_run: bool) -> dict[str, Any]:
         "success": True,
         "dry_run": dry_run,
         "folder": str(work_tree),
+        "branch": branch,
         **({"warning": warning} if (warning := _unreachable()) else {}),
         "steps": [
             {"path": step.path, "action": step.action, "note": step.note, "content": step.content}
@@ -112,25 +129,32 @@ def _unreachable() -> str:
     )
 
 
+def _readme_text(store: str = home.TOP) -> str:
+    return README.format(folder="" if store == home.TOP else f"{store}/")
+
+
 def _readme(work_tree: Path, store: str) -> Step:
-    path = f"{store}/README.md"
-    if _read(work_tree, path) is not None:
+    path = posixpath.normpath(f"{store}/README.md")
+    if read(work_tree, path) is not None:
         return Step(path, "keep", None, "is there already")
-    return Step(path, "create", README.format(store=store))
+    return Step(path, "create", _readme_text(store))
 
 
-def _settings(work_tree: Path, store: str) -> Step:
-    """A store elsewhere must be known to the server as well."""
+def _settings(work_tree: Path, store: str, branch: str) -> Step:
+    """A store elsewhere, or on a branch of its own, must be known to the server and to other clones as well."""
     path = config.REPOSITORY_FILE
-    if store == config.load(work_tree).store:
+    stated = config.load(work_tree)
+    lines = [f'store = "{store}"\n'] if store != stated.store else []
+    lines += [f'branch = "{branch}"\n'] if branch != stated.branch else []
+    if not lines:
         return Step(path, "skip", None)
-    old = _read(work_tree, path) or ""
-    return Step(path, "change" if old else "create", f'store = "{store}"\n{old}', "names the store")
+    old = read(work_tree, path) or ""
+    return Step(path, "change" if old else "create", "".join(lines) + old, "names the store")
 
 
 def _mcp(work_tree: Path) -> Step:
     path = ".mcp.json"
-    old = _read(work_tree, path)
+    old = read(work_tree, path)
     try:
         value = json.loads(old) if old and old.strip() else {}
     except json.JSONDecodeError as error:
@@ -149,7 +173,7 @@ def _mcp(work_tree: Path) -> Step:
 
 def _agents(work_tree: Path, store: str) -> Step:
     path = "AGENTS.md"
-    old, block = _read(work_tree, path), BLOCK.format(store=store)
+    old, block = read(work_tree, path), BLOCK.format(store=store)
     if old is None:
         return Step(path, "create", block)
     begin, end = old.find(BEGIN), old.find(END)
@@ -163,16 +187,6 @@ def _agents(work_tree: Path, store: str) -> Step:
     return (
         Step(path, "keep", None, "is up to date") if new == old else Step(path, "change", new, "the block is renewed")
     )
-
-
-def _read(work_tree: Path, path: str) -> str | None:
-    target = work_tree / path
-    if any(part.is_symlink() for part in (target, *target.parents) if part != work_tree and work_tree in part.parents):
-        raise BadInput(f"{path} is a symbolic link; filemem init does not write through links")
-    try:
-        return target.read_bytes().decode() if target.exists() else None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read as text: {error}") from None
 
 
 def _indent(text: str) -> int | str:

@@ -30,6 +30,11 @@ def message(answer: Answer) -> str:
     return _lines([answer["message"] + commit, _hint("because", answer.get("pending"))])
 
 
+def synced(answer: Answer) -> str:
+    """What a sync did, and what it leaves to the user."""
+    return _lines([answer["message"], _hint("hint", answer.get("hint"))])
+
+
 def saved(answer: Answer) -> str:
     """What was saved, where, and what it replaced."""
     commit = answer.get("commit")
@@ -278,7 +283,8 @@ def plan(answer: Answer) -> str:
         if answer["dry_run"] and step["content"]:
             rows += [click.style(f"    {row}", dim=True) for row in step["content"].splitlines()]
     if not answer["dry_run"] and any(step["action"] != "keep" for step in answer["steps"]):
-        rows.append("nothing was staged or committed: look at the files, then commit them yourself")
+        here = " on this branch" if answer.get("branch") else ""
+        rows.append(f"nothing was staged or committed{here}: look at the files, then commit them yourself")
     return _lines([*rows, _hint("warning", answer.get("warning"))])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present
@@ -161,6 +161,12 @@ def index(memory: Memory, arguments: Arguments) -> Answer:
         else f"index {done}: {look.changed} files changed"
     )
     return {"success": True, "changed": look.changed, "busy": look.busy, "message": message}
+
+
+def sync(memory: Memory, _: Arguments, tell: Callable[[str], object] | None = None) -> Answer:
+    """Bring here what others saved, and hand on what was saved here."""
+    done = memory.sync(tell)
+    return {"success": True, "message": done.message, **done._asdict(), "merged": list(done.merged)}
 
 
 def status(memory: Memory, _: Arguments) -> Answer:

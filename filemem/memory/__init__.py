@@ -26,6 +26,7 @@ from filemem.record import DECISION, Problem, number
 
 if TYPE_CHECKING:
     from filemem.memory.asof import PastMemory
+    from filemem.memory.sharing import Synced
     from filemem.memory.syncing import Look
 
 __all__ = ["History", "Hit", "Memory", "Results", "Revision", "Saved", "Similar", "Step", "Topic"]
@@ -374,6 +375,27 @@ class Memory:
             if named or look.changed:
                 self._changed()
             return look
+
+    def sync(self, tell: Callable[[str], object] | None = None) -> Synced:
+        """Bring here what others saved, put what was saved here on top, and push it.
+
+        Args:
+            tell: told what Git says of its progress.
+
+        Raises:
+            NotFound, Conflict, Locked, BrokenStore: as `filemem.memory.sharing.sync` says.
+        """
+        from filemem.memory import sharing
+
+        try:
+            return sharing.sync(self._store, tell)
+        finally:
+            with self._syncing:
+                try:
+                    self._catch_up(full=False, hints=())
+                    self._changed()
+                except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
+                    self.trouble = error.message
 
     def rest(self) -> None:
         """Let go of memory that is quickly had again; for a server that nobody asks anything."""

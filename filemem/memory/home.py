@@ -51,11 +51,9 @@ def find(folder: Path, stated: str | None) -> Home:
         BadInput: settings that cannot be used.
         BrokenStore: the store has a work tree of its own, and it is not here.
     """
-    code = Repo.discover(folder)
+    code = project(folder) if stated is None else Repo.discover(folder)
     config = settings.load(code.work_tree)
     name = settings.store_path(stated) if stated else config.store
-    if name == TOP and stated is None and (outer := _project(code)):
-        code, name, config = outer, settings.own_store(outer.work_tree), settings.load(outer.work_tree)
     named = bool(stated) or config.store != Config().store
     place = attached(code, name, "" if stated else config.branch)
     if place is None:
@@ -89,10 +87,18 @@ def attached(code: Repo, name: str, branch: str) -> Path | None:
     )
 
 
-def _project(inner: Repo) -> Repo | None:
-    """The repository whose store a work tree is, where it stands in the work tree of another."""
+def project(folder: Path) -> Repo:
+    """The repository of the project that a folder belongs to; a store that is a work tree belongs to the one around it.
+
+    Raises:
+        NotFound: there is no repository.
+        BadInput: settings that cannot be used.
+    """
+    found = Repo.discover(folder)
+    if settings.own_store(found.work_tree) != TOP:
+        return found
     try:
-        outer = Repo.discover(inner.work_tree.parent)
+        outer = Repo.discover(found.work_tree.parent)
     except (NotFound, BrokenStore):
-        return None
-    return outer if outer.work_tree / settings.own_store(outer.work_tree) == inner.work_tree else None
+        return found
+    return outer if outer.work_tree / settings.load(outer.work_tree).store == found.work_tree else found

@@ -43,6 +43,7 @@ from filemem.record.times import format_time, parse_time
 
 if TYPE_CHECKING:
     from filemem.record.amending import amend
+    from filemem.record.merging import merge
     from filemem.record.references import ReferenceIndex, answering, reference_index, resolve_reference
     from filemem.record.rendering import normal, render
 else:
@@ -50,6 +51,7 @@ else:
         "ReferenceIndex": "references",
         "amend": "amending",
         "answering": "references",
+        "merge": "merging",
         "normal": "rendering",
         "reference_index": "references",
         "render": "rendering",
@@ -89,6 +91,7 @@ __all__ = [
     "edges_in",
     "format_time",
     "heading",
+    "merge",
     "new_id",
     "normal",
     "number",

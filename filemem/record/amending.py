@@ -16,7 +16,7 @@ from filemem.record.header import read_header
 from filemem.record.keys import ALIASES, KEY_BY_NAME, TITLE_KEY
 from filemem.record.lines import conflicts, one_line, tidy, way_out
 from filemem.record.model import DECISION, Outcome, Record
-from filemem.record.outcomes import in_order, tidy_outcomes
+from filemem.record.outcomes import tidy_outcomes
 from filemem.record.parse import MAX_FILE, parse, stated_title
 
 _ALSO_CHANGES: Mapping[str, frozenset[str]] = {
@@ -143,7 +143,7 @@ def _unwanted(
     for name, value in keys.items():
         if not (name == "outcome" and outcome) and not holds(header.values.get(name), value):
             return f"`{name}` cannot be changed in the way it is written"
-    if outcome is not None and after.outcomes != in_order([*before.outcomes, *tidy_outcomes([outcome])]):
+    if outcome is not None and set(after.outcomes) != {*before.outcomes, *tidy_outcomes([outcome])}:
         return "the outcome cannot be added to `## Outcomes` as it is written"
     if title is not None and after.title != one_line(title):
         return "the heading cannot be changed in the way it is written"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from filemem.repo.objects import Loose
     from filemem.repo.parallel import together
     from filemem.repo.refs import NotNow
+    from filemem.repo.remote import Raced, Remote
     from filemem.repo.settings import Identity
 else:
     _LATER = {
@@ -28,6 +29,8 @@ else:
         "Message": "message",
         "Moved": "commit",
         "NotNow": "refs",
+        "Raced": "remote",
+        "Remote": "remote",
         "alive": "lock",
         "create": "creation",
         "started": "lock",
@@ -54,6 +57,8 @@ __all__ = [
     "Moved",
     "NotNow",
     "Operation",
+    "Raced",
+    "Remote",
     "Repo",
     "alive",
     "create",

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from filemem.errors import BrokenStore, Conflict, FilememError
 from filemem.repo import trees
-from filemem.repo.git import GitError
+from filemem.repo.git import Git, GitError
 from filemem.repo.message import Stamp, commit_bytes
 from filemem.repo.objects import Loose, Object, Objects
 from filemem.repo.parallel import together
@@ -211,20 +211,8 @@ class Committer:
         extra = {f"GIT_{role}_NAME": identity.name for role, identity in who.items()}
         extra |= {f"GIT_{role}_EMAIL": identity.email for role, identity in who.items()}
         extra |= {f"GIT_{role}_DATE": plan.stamp.time for role in who}
-        try:
-            answer = self.objects.git.run(
-                "commit-tree",
-                "-S",
-                *(argument for parent in parents for argument in ("-p", parent)),
-                tree,
-                input=plan.message.encode("utf-8", "replace"),
-                limit=_SIGN_LIMIT,
-                config=(*(plan.signing or ()), "i18n.commitEncoding=utf-8"),
-                extra=extra,
-            )
-        except GitError as error:
-            raise NotNow(f"the commit could not be signed: {error.message}", "check your signing key") from None
-        return self.objects.existing(answer.decode().strip())
+        message = plan.message.encode("utf-8", "replace")
+        return self.objects.existing(signed(self.objects.git, plan.signing or (), tree, parents, message, extra))
 
     def _move(self, made: Sequence[Loose], head: str | None) -> bool:
         try:
@@ -262,6 +250,31 @@ class Committer:
             for loose in again:
                 loose.discard()
         return len(lost)
+
+
+def signed(
+    git: Git, signing: Sequence[str], tree: str, parents: Sequence[str], message: bytes, who: Mapping[str, str]
+) -> str:
+    """Make a signed commit, and return its id.
+
+    Args:
+        git: runs Git.
+        signing: the settings to sign with.
+        tree, parents, message: of the commit.
+        who: author and committer, as Git's environment names them.
+
+    Raises:
+        NotNow: it could not be signed.
+    """
+    parented = (argument for parent in parents for argument in ("-p", parent))
+    config = (*signing, "i18n.commitEncoding=utf-8")
+    try:
+        answer = git.run(
+            "commit-tree", "-S", *parented, tree, input=message, limit=_SIGN_LIMIT, config=config, extra=who
+        )
+    except GitError as error:
+        raise NotNow(f"the commit could not be signed: {error.message}", "check your signing key") from None
+    return answer.decode().strip()
 
 
 def sync_folder(folder: Path) -> None:

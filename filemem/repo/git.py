@@ -12,7 +12,9 @@ import contextlib
 import os
 import re
 import select
-from collections.abc import Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,7 +48,21 @@ _OFF = (
     "gc.auto=0",
     "maintenance.auto=false",
 )
-PREAMBLE = ("--no-pager", "--literal-pathspecs", "--no-replace-objects", *(p for o in _OFF for p in ("-c", o)))
+_ASKED_FOR = ("core.sshCommand", "credential.helper", "protocol.allow")  # what reaching others needs
+_TRANSPORTS = ("file", "git", "http", "https", "ssh")
+ASKED = (
+    *(option for option in _OFF if not option.startswith(_ASKED_FOR)),
+    "protocol.allow=never",
+    *(f"protocol.{name}.allow=always" for name in _TRANSPORTS),
+)
+"""The fixed options of commands that reach others because the user asked for it."""
+
+
+def _preamble(options: Sequence[str]) -> tuple[str, ...]:
+    return ("--no-pager", "--literal-pathspecs", "--no-replace-objects", *(p for o in options for p in ("-c", o)))
+
+
+PREAMBLE = _preamble(_OFF)
 _ALWAYS = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
@@ -76,21 +92,33 @@ class Git(NamedTuple):
         program: absolute path of the executable.
         places: the repository.
         environment: what its processes see.
+        switches: the fixed options.
     """
 
     program: str
     places: Places
     environment: Mapping[str, str]
+    switches: tuple[str, ...] = _OFF
 
     def command(self, *arguments: str, config: Sequence[str] = ()) -> list[str]:
         """The argument list of one call; `config` holds further `key=value` settings."""
         where = (f"--git-dir={self.places.git_dir}", f"--work-tree={self.places.work_tree}")
-        return [self.program, *PREAMBLE, *(p for c in config for p in ("-c", c)), *where, *arguments]
+        return [self.program, *_preamble(self.switches), *(p for c in config for p in ("-c", c)), *where, *arguments]
 
     def start(
-        self, *arguments: str, config: Sequence[str] = (), extra: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        config: Sequence[str] = (),
+        extra: Mapping[str, str] | None = None,
+        apart: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """Start one call with all three streams as pipes; `extra` adds to the environment."""
+        """Start one call with all three streams as pipes.
+
+        Args:
+            config: further settings, `key=value`.
+            extra: further environment.
+            apart: out of reach of the terminal, so that nothing it starts can ask there.
+        """
         import subprocess
 
         try:
@@ -101,6 +129,7 @@ class Git(NamedTuple):
                 stderr=subprocess.PIPE,
                 cwd=self.places.work_tree,
                 env={**self.environment, **(extra or {})},
+                start_new_session=apart,
             )
         except OSError as error:
             raise BrokenStore(f"{self.program} cannot be started: {error.strerror}", "install Git") from None
@@ -153,6 +182,57 @@ def finish(process: subprocess.Popen[bytes], name: str, data: bytes = b"", limit
     if process.returncode:
         raise GitError(name, process.returncode, err.decode("utf-8", "replace"))
     return out
+
+
+def listen(
+    process: subprocess.Popen[bytes], name: str, limit: float, tell: Callable[[str], object] | None = None
+) -> None:
+    """Wait for a call that was started apart and may take long, passing on what it says as it comes.
+
+    Raises:
+        GitError: it failed or took too long; `stderr` holds all that it said.
+    """
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
+    heard: list[bytes] = []
+
+    def follow(fd: int) -> None:
+        while data := os.read(fd, 1 << 12):
+            heard.append(data)
+            if tell:
+                tell(data.decode("utf-8", "replace"))
+
+    late = threading.Timer(limit, _end, (process,))
+    ear = threading.Thread(target=follow, args=(process.stderr.fileno(),), daemon=True)
+    late.start()
+    ear.start()
+    try:
+        process.stdin.close()
+        out = process.stdout.read()
+        code = process.wait()
+        ear.join()
+    except BaseException:
+        _end(process)
+        raise
+    finally:
+        in_time = late.is_alive()
+        late.cancel()
+        process.stdout.close()
+        process.stderr.close()
+    if not in_time:
+        raise GitError(name, -1, f"no answer in {limit:g} seconds")
+    if code:
+        raise GitError(name, code, (b"".join(heard) + b"\n" + out).decode("utf-8", "replace"))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a call that was started apart, and what it has started."""
+    try:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    except ProcessLookupError:
+        pass
 
 
 class Helper:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from filemem.repo.refs import Refs
     from filemem.repo.revisions import Revisions
     from filemem.repo.settings import Identity, Settings
+    from filemem.repo.sharing import Sharing
     from filemem.repo.trees import Item
 
 _SETTINGS_FOR = 1.0  # seconds
@@ -300,6 +301,13 @@ class Repo:
             if self._revisions is None or self._revisions.objects is not self.objects:
                 self._revisions = Revisions(self._git, self.objects)
             return self._revisions
+
+    @property
+    def sharing(self) -> Sharing:
+        """What this repository and others have of a branch, and how that is brought together."""
+        from filemem.repo.sharing import Sharing
+
+        return Sharing(self._git, self.settings, self.objects, self._environment, self.identity)
 
     # conversion
 

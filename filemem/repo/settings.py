@@ -51,6 +51,24 @@ class Settings(NamedTuple):
                 return value
         return None
 
+    def text_of(self, section: str, name: str, key: str) -> str:
+        """The value in force of a key below a named section, such as `remote.origin.url`, or ""."""
+        found = self.values.get(f"{section}.{name}.{key}", ())
+        return found[-1][1] if found else ""
+
+    def names_of(self, section: str, key: str) -> tuple[str, ...]:
+        """The names below a section that have a key, in the order of the configuration."""
+        rows = (name.removeprefix(f"{section}.") for name in self.values if name.startswith(f"{section}."))
+        return tuple(row.removesuffix(f".{key}") for row in rows if row.endswith(f".{key}"))
+
+    @property
+    def own_programs(self) -> tuple[str, ...]:
+        """The filters that the repository's own configuration names: checking files out would run them."""
+        keys = (key for key, found in self.values.items() if any(scope not in _USER for scope, _ in found))
+        return tuple(
+            key for key in keys if key.startswith("filter.") and key.endswith((".smudge", ".process", ".clean"))
+        )
+
     def flag(self, key: str, *, user_only: bool = False) -> bool:
         """Whether a switch is on, in Git's spellings; `user_only` as for `text`."""
         return (self.text(key, user_only=user_only) or "").lower() in ("true", "yes", "on", "1")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.support import git, make_repo, write
-from tests.system.tools import cli, ok
+from filemem.memory import Memory
+from tests.support import git, make_repo, sound, write
+from tests.system.tools import cli, ok, talking
 
 DECISION = ("save", "decision", "--topic", "caching", "--reasoning", "r", "--decision")
 
@@ -34,3 +36,195 @@ def test_a_repository_that_is_only_a_memory(tmp_path: Path, nested: bool) -> Non
     gone = cli(here, "get", saved["id"])
     assert (gone.code, "deleted in" in gone.err) == (4, True)
     assert ok(here, "index", "--rebuild")["success"]
+
+
+# sync
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Path:
+    """A bare repository that clones share."""
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(tmp_path / "hub.git"))
+    first = make_repo(tmp_path / "first")
+    git(first, "remote", "add", "origin", str(tmp_path / "hub.git"))
+    git(first, "push", "-q", "-u", "origin", "main")
+    return tmp_path / "hub.git"
+
+
+def clone(hub: Path, name: str, *options: str) -> Path:
+    target = hub.parent / name
+    git(hub.parent, "clone", "-q", *options, str(hub), str(target))
+    git(target, "config", "user.name", name)
+    git(target, "config", "user.email", f"{name}@example.com")
+    return target
+
+
+def test_two_clones_share_what_they_save(hub: Path) -> None:
+    ada, bob = clone(hub, "ada"), clone(hub, "bob")
+    saved = ok(ada, *DECISION, "Use Redis")
+    assert ok(ada, "sync")["sent"] == 1
+    assert "nothing new" in ok(ada, "sync")["message"]
+    ok(bob, "save", "decision", "--topic", "deploy", "--decision", "Use containers", "--reasoning", "r")
+    done = ok(bob, "sync")
+    assert (done["received"], done["sent"], done["waiting"], done["left"]) == (1, 1, 0, "")
+    assert ok(ada, "sync")["received"] == 1
+    assert {hit["title"] for hit in ok(ada, "search")["results"]} == {"Use Redis", "Use containers"}
+    assert git(ada, "rev-parse", "HEAD") == git(bob, "rev-parse", "HEAD") == git(hub, "rev-parse", "main")
+    assert git(hub, "log", "-1", "--format=%an %cn %s", "main") == "bob bob decision(deploy): Use containers"
+    ok(ada, "update", saved["id"], "--outcome", "failed", "--reason", "slow")
+    ok(bob, "update", saved["id"], "--outcome", "success", "--reason", "fast")
+    ok(ada, "sync")
+    assert ok(bob, "sync")["merged"] == [saved["path"]]
+    ok(ada, "sync")
+    assert {entry["reason"] for entry in ok(ada, "get", saved["id"])["results"][0]["reasons"]} == {"slow", "fast"}
+    for repo in (ada, bob):
+        assert git(repo, "status", "--porcelain") == ""
+        assert cli(repo, "check").code == 0
+
+
+def save_some(repo: Path, name: str, count: int) -> list[str]:
+    """Save decisions in a thread of their own, syncing after every few; returns their ids."""
+    ids = []
+    with Memory.open(repo) as memory:
+        for number in range(count):
+            ids.append(memory.save(topic=f"{name} {number}", decision=f"{name} {number}", reasoning="r").id)
+            if number % 4 == 3:
+                memory.sync()
+    return ids
+
+
+@pytest.mark.parametrize(
+    ("clones", "saves"), [(2, 6), pytest.param(4, 25, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+)
+@pytest.mark.parametrize("own", [False, True])
+def test_clones_that_save_at_the_same_time_lose_nothing(hub: Path, clones: int, saves: int, own: bool) -> None:
+    names = [f"clone{number}" for number in range(clones)]
+    repos = [clone(hub, name) for name in names]
+    if own:
+        ok(repos[0], "init", "--own-branch")
+        git(repos[0], "add", ".")
+        git(repos[0], "commit", "-q", "-m", "init")
+        git(repos[0], "push", "-q")
+        ok(repos[0], "sync")
+        for repo in repos[1:]:
+            git(repo, "pull", "-q")
+            ok(repo, "init")
+    shared = ok(repos[0], *DECISION, "Shared by all")["id"]
+    for repo in repos:
+        ok(repo, "sync")
+    with ThreadPoolExecutor(clones) as pool:
+        ids = [one for found in pool.map(save_some, repos, names, [saves] * clones) for one in found]
+
+    def outcomes(repo: Path) -> None:
+        with Memory.open(repo) as memory:
+            for number in range(saves):
+                memory.update(shared, outcome="partial", reason=f"{repo.name} {number}")
+                if number % 4 == 3:
+                    memory.sync()
+
+    for repo in repos:
+        ok(repo, "sync")
+    with ThreadPoolExecutor(clones) as pool:
+        list(pool.map(outcomes, repos))
+    for repo in (*repos, *repos):
+        ok(repo, "sync")
+    branch = "filemem" if own else "main"
+    for repo in repos:
+        with Memory.open(repo) as memory:
+            found = memory.get(*ids, shared)
+            assert len(found) == clones * saves + 1
+            told = {entry.reason for entry in found[-1].record.outcomes}
+        assert told == {f"{name} {number}" for name in names for number in range(saves)}
+        records = repo / "memory"
+        assert git(records if own else repo, "rev-parse", "HEAD") == git(hub, "rev-parse", branch)
+        assert git(repo, "status", "--porcelain") == git(records, "status", "--porcelain") == ""
+        assert cli(repo, "check").code == 0
+        assert sound(repo)
+    assert sound(hub)
+    assert int(git(hub, "rev-list", "--count", branch)) >= 2 * clones * saves + 1
+    assert git(hub, "rev-list", "--merges", branch) == ""
+
+
+# a branch of their own
+
+
+def test_own_branch_from_init_to_a_second_clone(hub: Path) -> None:
+    ada = clone(hub, "ada")
+    plan = ok(ada, "init", "--own-branch", "--dry-run")
+    assert plan["steps"][0]["note"] == "a work tree of the branch filemem"
+    assert not (ada / "memory").exists()
+    ok(ada, "init", "--own-branch")
+    assert git(ada, "status", "--porcelain").splitlines() == ["?? .filemem.toml", "?? .mcp.json", "?? AGENTS.md"]
+    git(ada, "add", ".")
+    git(ada, "commit", "-q", "-m", "init")
+    git(ada, "push", "-q")
+    saved = ok(ada, *DECISION, "Use Redis")
+    assert saved["path"].startswith("memory/decisions/caching/")
+    assert git(ada, "log", "--format=%s", "filemem").splitlines() == ["decision(caching): Use Redis", "memory: begin"]
+    assert git(ada, "log", "-1", "--format=%s") == "init", "the code's history stays clean"
+    checkpoint = ok(ada, "save", "checkpoint", "--summary", "done")
+    assert ok(ada, "get", checkpoint["id"])["results"][0]["branch"] == "main", "the code's branch"
+    assert ok(ada / "memory", "search", "redis")["results"][0]["path"] == saved["path"]
+    git(ada, "checkout", "-q", "-b", "side")
+    assert ok(ada, "search", "redis")["count"] >= 1, "every branch sees it"
+
+    bob = clone(hub, "bob")
+    early = cli(bob, "init")
+    assert (early.code, "neither here nor on origin" in early.err) == (4, True)
+    assert ok(ada, "sync")["sent"] == 3
+    for command in (("search", "redis"), ("status",), DECISION[:2], ("check",), ("sync",), ("history", "caching")):
+        extra = ("--topic", "t", "--decision", "d", "--reasoning", "r") if command[0] == "save" else ()
+        refused = cli(bob, *command, *extra)
+        assert (refused.code, "not attached here" in refused.err, "filemem init" in refused.err) == (7, True, True)
+    with talking(bob) as client:
+        assert "not attached" in client.refused("search", query="redis")["message"]
+        assert ok(bob, "init")["steps"][0]["note"] == "a work tree of the branch filemem, from origin/filemem"
+        assert client.call("search", query="redis")["count"] >= 1
+    assert git(bob, "status", "--porcelain") == ""
+    ok(bob, "update", saved["id"], "--outcome", "success", "--reason", "fast")
+    ok(bob, "sync")
+    ok(ada, "sync")
+    assert ok(ada, "get", saved["id"])["results"][0]["outcome"] == "success"
+    assert ok(bob, "init")["steps"][0]["action"] == "keep"
+
+
+def test_a_second_work_tree_of_the_code_uses_the_memory_of_the_first(hub: Path) -> None:
+    ada = clone(hub, "ada")
+    ok(ada, "init", "--own-branch", "notes/memory")
+    git(ada, "add", ".")
+    git(ada, "commit", "-q", "-m", "init")
+    saved = ok(ada, *DECISION, "Use Redis")
+    git(ada, "worktree", "add", "-q", "../second", "-b", "feature")
+    second = ada.parent / "second"
+    found = ok(second, "search", "redis")["results"][0]
+    assert (found["id"], found["path"]) == (saved["id"], f"../ada/{saved['path']}")
+    assert ok(second, "save", "checkpoint", "--summary", "x")["commit"]
+    assert "attached at" in ok(second, "init")["steps"][0]["note"]
+    moved = ada.rename(ada.parent / "moved")
+    broken = cli(moved, "search", "redis")
+    assert (broken.code, "git worktree repair" in broken.err) == (7, True)
+    assert ok(moved, "init")["steps"][0]["note"] == "a work tree of notes/memory"
+    assert ok(moved, "search", "redis")["count"]
+
+
+def test_an_own_branch_is_not_begun_over_records_of_this_branch(repo: Path) -> None:
+    ok(repo, *DECISION, "Use Redis")
+    refused = cli(repo, "init", "--own-branch")
+    assert (refused.code, "git rm -rq --cached memory" in refused.err) == (5, True)
+    assert git(repo, "branch", "--list", "filemem") == ""
+    for bad in ("-x", "a..b", "a b", "x.lock"):
+        assert cli(repo, "init", f"--own-branch={bad}").code == 2
+    write(repo / ".filemem.toml", 'branch = "elsewhere"\n')
+    assert cli(repo, "init", "--own-branch", "other").code == 2
+
+
+def test_two_that_begin_the_same_branch_apart_still_come_together(hub: Path) -> None:
+    ada, bob = clone(hub, "ada"), clone(hub, "bob")
+    for repo in (ada, bob):
+        ok(repo, "init", "--own-branch")
+        ok(repo, "save", "decision", "--topic", repo.name, "--decision", "x", "--reasoning", "r")
+    ok(ada, "sync")
+    assert ok(bob, "sync")["sent"] == 1, "its own beginning says the same, and is left out"
+    ok(ada, "sync")
+    assert ok(ada, "status")["records"]["decision"] == 2
+    assert git(ada / "memory", "rev-parse", "HEAD") == git(bob / "memory", "rev-parse", "HEAD")

@@ -1,0 +1,79 @@
+"""`filemem init` for records on a branch of their own: the store becomes a work tree of that branch."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from filemem import config
+from filemem.cli.plan import Step
+from filemem.errors import BadInput, BrokenStore, Conflict
+from filemem.memory import home
+from filemem.repo import Repo
+
+SETTINGS = f'store = "{home.TOP}"\n'  # of the branch itself, so that it is a memory wherever it is checked out
+
+
+def step(
+    work_tree: Path,
+    name: str,
+    branch: str,
+    files: Mapping[str, bytes] | None,
+    *,
+    dry_run: bool,
+    tell: Callable[[str], object] | None,
+) -> Step:
+    """Attach the branch, or say what would be done.
+
+    Args:
+        work_tree: top of the project.
+        name: the store folder.
+        branch: the branch.
+        files: what the branch begins with where there is none; None for not to begin one.
+        dry_run: only say it.
+        tell: told what Git says of its progress.
+
+    Raises:
+        Conflict: the folder holds something else.
+        NotFound: there is no such branch, and none is to be made.
+    """
+    path, stated = f"{name}/", config.load(work_tree).branch
+    if stated and stated != branch:
+        raise BadInput(f"{config.REPOSITORY_FILE} names the branch {stated}", "change it there first", field="branch")
+    if not (work_tree / ".git").exists():
+        return Step(path, "create", None, f"a work tree of the branch {branch}, which begins empty")
+    code = Repo.discover(work_tree)
+    try:
+        place = work_tree / name
+        if os.path.lexists(place / ".git"):
+            return Step(path, "keep", None, _found(code, place, branch))
+        if elsewhere := code.work_tree_of(branch):
+            return Step(path, "keep", None, f"the branch {branch} is attached at {elsewhere}")
+        if code.item(name) is not None:
+            raise Conflict(
+                f"{path} holds files of this branch already",
+                f"move them to the new branch: git rm -rq --cached {name}, commit, move {name} away, run this again, "
+                f"move the files into {name} and commit there",
+            )
+        if dry_run:
+            return Step(path, "create", None, f"a work tree of the branch {branch}")
+        from filemem.memory import sharing
+
+        done = sharing.attach(code, name, branch, files, time.time_ns() // 1_000_000, tell)
+        return Step(path, "create", None, done)
+    finally:
+        code.close()
+
+
+def _found(code: Repo, place: Path, branch: str) -> str:
+    """Say what is attached; a link that leads nowhere, because the project was moved, is mended."""
+    try:
+        inner = Repo.discover(place)
+    except BrokenStore:
+        code.sharing.repair(place)
+        inner = Repo.discover(place)
+    found = inner.branch() or "a detached HEAD"
+    inner.close()
+    return f"a work tree of {found}" if found == branch else f"a work tree of {found}, not of {branch}"

@@ -1,0 +1,263 @@
+"""Sharing a memory: bring here what others saved, put what was saved here on top of it, and hand that on.
+
+Rule: only commits that touch nothing but the store are replayed and pushed; all others are the user's to push. Where
+the user is in the middle of something it only fetches. What both sides changed is merged where that is plain (added
+records, outcomes), and else refused with file and line, both sides left as they were.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from filemem.errors import BrokenStore, Conflict, NotFound
+from filemem.memory import home, tombstones
+from filemem.memory.store import Store
+from filemem.record import merge, parse
+from filemem.repo import Raced, Remote, Repo
+
+if TYPE_CHECKING:
+    from filemem.repo.replaying import Local, Merge
+    from filemem.repo.sharing import Sharing
+
+Tell = Callable[[str], object]  # told what Git says of its progress
+TRIES = 50  # of pushing; each loss means that somebody else has pushed
+_PAUSE = 0.3  # seconds between two tries, at most
+
+
+class Synced(NamedTuple):
+    """What a sync did.
+
+    Args:
+        remote: the branch on the other side, such as `origin/memory`.
+        received: commits that came from there.
+        sent: commits that went there.
+        waiting: commits that are only here.
+        merged: paths of records that both sides had changed.
+        left: why something is left to the user, or "".
+        hint: what the user may do about it.
+    """
+
+    remote: str
+    received: int = 0
+    sent: int = 0
+    waiting: int = 0
+    merged: tuple[str, ...] = ()
+    left: str = ""
+    hint: str = ""
+
+    @property
+    def message(self) -> str:
+        """The same in a sentence."""
+        moves = [(self.received, "received"), (self.sent, "sent")]
+        told = [f"{word} {count} commit{'s' if count > 1 else ''}" for count, word in moves if count]
+        told += [f"merged {', '.join(self.merged)}"] if self.merged else []
+        if self.left:
+            told += [f"{self.waiting} not pushed"] if self.waiting else []
+            return f"{self.remote}: {'; '.join([*told, self.left])}"
+        return f"{self.remote}: {'; '.join(told) or 'nothing new on either side'}"
+
+
+class _Here(NamedTuple):
+    """The local half of one try: what is to be pushed ("" for nothing), and the answer so far."""
+
+    push: str
+    answer: Synced
+    again: bool = False
+
+
+def sync(store: Store, tell: Tell | None = None) -> Synced:
+    """Fetch, replay on top what was saved here, push; again where somebody else was faster.
+
+    Args:
+        store: the parts.
+        tell: told what Git says of its progress.
+
+    Raises:
+        NotFound: there is no other side, or the branch follows none there.
+        Conflict: both sides changed the same lines (file:line); nothing is changed here or there.
+        Locked: another sync does not end.
+        BrokenStore: the other side cannot be reached, or refuses.
+    """
+    saver, sharing = store.saver, store.repo.sharing
+    with sharing.alone():
+        saver.flush()
+        saver.replay(thorough=False)
+        where = _where(store, sharing)
+        exchange = sharing.exchange(tell)
+        received = 0
+        merged: dict[str, None] = {}
+        for _ in range(TRIES):
+            known, head = sharing.tracked(where), store.repo.head()
+            tip = exchange.fetch(where, [one for one in (head, known) if one])
+            with saver.exclusive():
+                here = _bring(store, sharing, where, known, tip)
+            if tip:
+                sharing.track(where, tip)
+            received += here.answer.received
+            merged |= dict.fromkeys(here.answer.merged)
+            answer = here.answer._replace(received=received, merged=tuple(merged))
+            if not here.again and not here.push:
+                return answer
+            if not here.again:
+                try:
+                    exchange.push(where, here.push)
+                except Raced:
+                    pass
+                else:
+                    sharing.track(where, here.push)
+                    return answer._replace(sent=answer.waiting, waiting=0)
+            time.sleep(random.uniform(0, _PAUSE))  # noqa: S311 - spreads competitors, nothing secret
+    raise Conflict(f"{where.label} moves faster than it can be followed", "others push without a pause; try again")
+
+
+def _where(store: Store, sharing: Sharing) -> Remote:
+    """The branch on the other side; a branch that is only a memory goes where its name says, where it follows none."""
+    branch = store.repo.branch()
+    if branch is None:
+        raise Conflict("HEAD is detached, so there is no branch to share", "git switch to a branch, then try again")
+    where = sharing.upstream(branch)
+    if where is None and store.files.store == home.TOP:
+        where = sharing.usual(branch)
+    if where is not None:
+        return where
+    if not sharing.remotes:
+        raise NotFound("this repository has no remote to share with", "git remote add origin URL")
+    name = "origin" if "origin" in sharing.remotes else sharing.remotes[0]
+    raise NotFound(f"the branch {branch} follows none on another side", f"git push -u {name} {branch}")
+
+
+def _bring(store: Store, sharing: Sharing, where: Remote, known: str, tip: str | None) -> _Here:
+    """Bring what was fetched into the branch, under the save lock; nothing is changed where something is in the way."""
+    head, contains = store.repo.head(), store.repo.history.is_ancestor
+    if head is None:
+        left = "nothing is committed here yet" if tip else ""
+        return _Here("", Synced(where.label, left=left, hint="git pull" if tip else ""))
+    behind = tip is not None and not contains(tip, head)
+    commits = sharing.unpublished(head, known, tip or "")
+    answer = Synced(where.label, waiting=len(commits))
+    if not behind and not commits:
+        return _Here("", answer)
+    if reason := _busy(store, sharing):
+        return _Here("", answer._replace(left=f"only fetched, because {reason}", hint="then sync again"))
+    if told := _foreign(store, commits, replaying=behind and bool(commits)):
+        pull = f"git -C {store.repo.work_tree} pull --rebase" if behind else f"git -C {store.repo.work_tree} push"
+        return _Here("", answer._replace(left=f"left to you, because {told}", hint=pull))
+    if not behind or tip is None:
+        return _Here(head, answer)
+    if programs := sharing.own_programs:
+        left = f"only fetched, because a checkout would run {programs[0]}, which the repository itself names"
+        return _Here("", answer._replace(left=left, hint=f"git -C {store.repo.work_tree} pull --rebase"))
+    settle = _settling(store, (tip, head))
+    brought = sharing.replay(commits, tip, head, store.clock(), settle)
+    received = sharing.count(tip, head)
+    if not sharing.advance(head, brought.tip):
+        return _Here("", answer, again=True)
+    waiting = sharing.count(brought.tip, tip)
+    merged = tuple(store.shown(store.files.inside(path)) for path in brought.merged)
+    answer = answer._replace(received=received, waiting=waiting, merged=merged)
+    return _Here(brought.tip if waiting else "", answer)
+
+
+def _busy(store: Store, sharing: Sharing) -> str:
+    """What the user is in the middle of, or ""."""
+    if reason := store.repo.state(time.time()) or store.repo.blocked():
+        return reason
+    file = sharing.unsettled()
+    return f"{_seen(store, file)} has changes that are not committed" if file else ""
+
+
+def _foreign(store: Store, commits: Sequence[Local], *, replaying: bool) -> str:
+    """The first commit that touches more than the store, in words, or ""."""
+    for commit in commits:
+        if commit.parents > 1 and (replaying or store.files.store != home.TOP):
+            return f"{commit.id[:10]} is a merge"
+        for row in commit.touched:
+            outside = next((path for path in (row.before, row.path) if not store.files.holds(path)), "")
+            if outside:
+                return f"{commit.id[:10]} touches {outside}, which is not of the memory"
+    return ""
+
+
+def _seen(store: Store, path: str) -> str:
+    """A path from the top of the records' repository as people see it."""
+    return store.shown(store.files.inside(path)) if store.files.holds(path) else path
+
+
+def _settling(store: Store, tips: tuple[str, str]) -> Merge:
+    """What settles a file that both sides changed; `tips` are the commits whose tombstones count."""
+
+    def settle(path: str, base: bytes | None, theirs: bytes | None, ours: bytes | None) -> bytes | None:
+        inside, seen = store.files.inside(path), _seen(store, path)
+        hint = f"settle it with Git: git -C {store.repo.work_tree} pull --rebase"
+        if theirs is None or ours is None:
+            record = parse(base or b"", inside).record
+            if record is not None and any(tombstones.held(store, record.id, tip) for tip in tips):
+                return None  # forgetting wins
+            raise Conflict(f"{seen}:1: removed on one side and changed on the other", hint)
+        try:
+            return merge(base or b"", theirs, ours, inside)
+        except Conflict as error:
+            raise Conflict(error.message.replace(inside, seen, 1), hint) from None
+
+    return settle
+
+
+def attach(
+    code: Repo, name: str, branch: str, files: Mapping[str, bytes] | None, at: int, tell: Tell | None = None
+) -> str:
+    """Attach a work tree of its own for the records, from the branch that holds them here or on the other side.
+
+    Args:
+        code: the repository of the project.
+        name: the folder, from the top of its work tree.
+        branch: the branch.
+        files: what a new branch begins with; None where there must be one already.
+        at: epoch milliseconds.
+        tell: told what Git says of its progress.
+
+    Returns:
+        What was done, in words.
+
+    Raises:
+        NotFound: there is no such branch, and none is to be made.
+        Conflict: something stands in the way of the folder.
+        BrokenStore: Git refuses.
+    """
+    sharing, place = code.sharing, Path(code.work_tree) / name
+    done = f"a work tree of the branch {branch}"
+    if not sharing.branch_tip(branch):
+        where = sharing.usual(branch)
+        found, trouble = _found(sharing, where, tell) if where else ("", "")
+        if found and where:
+            sharing.make_branch(branch, found)
+            sharing.follow(branch, where)
+            done += f", from {where.label}"
+        elif files is None:
+            why = trouble or f"it is neither here nor on {where.name if where else 'a remote'}"
+            raise NotFound(
+                f"there is no branch {branch}, which .filemem.toml names for the memory: {why}",
+                "whoever set it up pushes it with filemem sync; `filemem init --own-branch` begins a new one",
+            )
+        else:
+            sharing.begin(branch, files, "memory: begin", at)
+            done += ", which begins empty"
+    sharing.attach(branch, place)
+    return done
+
+
+def _found(sharing: Sharing, where: Remote, tell: Tell | None) -> tuple[str, str]:
+    """The tip of a branch on the other side, and why it cannot be told; what was fetched before will do."""
+    if known := sharing.tracked(where):
+        return known, ""
+    try:
+        with sharing.alone():
+            tip = sharing.exchange(tell).fetch(where, ())
+    except BrokenStore as error:
+        return "", error.message
+    if tip:
+        sharing.track(where, tip)
+    return tip or "", ""

@@ -1,0 +1,42 @@
+"""What was forgotten, so that nothing brings it back: a file per record, named by the hash of its id, never of content.
+
+A record whose id is among them is hidden, however its file came back; `restore` takes the tombstone away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from filemem.memory.store import Store
+
+FOLDER = ".forgotten"
+
+
+def path_of(record_id: str) -> str:
+    """The store path of the tombstone of a record."""
+    return f"{FOLDER}/{_mark(record_id)}"
+
+
+def held(store: Store, record_id: str, commit: str) -> bool:
+    """Whether a commit says that a record is forgotten."""
+    return store.repo.show(store.files.named(path_of(record_id)), commit) is not None
+
+
+def marks(store: Store) -> frozenset[str]:
+    """The names of all tombstones in the work tree."""
+    try:
+        return frozenset(os.listdir(store.folder / FOLDER))
+    except OSError:
+        return frozenset()
+
+
+def forgotten(record_id: str, known: frozenset[str]) -> bool:
+    """Whether a record is forgotten; `known` from `marks`."""
+    return bool(known) and _mark(record_id) in known
+
+
+def _mark(record_id: str) -> str:
+    return hashlib.sha256(record_id.encode()).hexdigest()

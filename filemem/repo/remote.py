@@ -1,0 +1,227 @@
+"""The repository on the other side: fetching a branch from it, and pushing one to it. Never by force.
+
+Network commands run in a bare scratch repository that borrows our objects. So of the repository's own configuration
+they see the address and the format of objects, and nothing else: no programs, no refspecs, no hooks. What the user's
+own configuration and environment say (ssh, credentials, proxies) holds. Nobody is asked for a password, and nothing
+waits for longer than LIMIT.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from filemem.errors import BrokenStore, Conflict
+from filemem.repo.git import ASKED, Git, GitError, listen
+from filemem.repo.settings import Settings
+
+LIMIT = 600.0  # seconds for one fetch or push
+Tell = Callable[[str], object]  # told what Git says of its progress
+
+_USERS = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH")
+_RACED = ("fetch first", "non-fast-forward", "stale info", "cannot lock ref", "incorrect old value", "failed to update")
+_NO_BRANCH = "couldn't find remote ref"
+_FORMAT = ("extensions.objectformat", "extensions.refstorage")
+
+
+class Remote(NamedTuple):
+    """A branch on the other side.
+
+    Args:
+        name: what this repository calls the other one.
+        branch: the branch there.
+        url: where it is fetched from.
+        push_url: where it is pushed to.
+    """
+
+    name: str
+    branch: str
+    url: str
+    push_url: str
+
+    @property
+    def tracking(self) -> str:
+        """The ref that remembers where the branch was."""
+        return f"refs/remotes/{self.name}/{self.branch}"
+
+    @property
+    def label(self) -> str:
+        """What to call the branch."""
+        return f"{self.name}/{self.branch}"
+
+
+class Raced(Conflict):
+    """Somebody pushed since we fetched."""
+
+
+def named(settings: Settings, name: str, branch: str) -> Remote | None:
+    """The branch of a remote by its name; None where the remote has no address."""
+    url = settings.text_of("remote", name, "url")
+    push = settings.text_of("remote", name, "pushurl")
+    return Remote(name, branch, url, push or url) if url else None
+
+
+def upstream(settings: Settings, branch: str) -> Remote | None:
+    """The branch that a branch follows; None where it follows none, or another one of this repository."""
+    name, ref = settings.text_of("branch", branch, "remote"), settings.text_of("branch", branch, "merge")
+    if not name or not ref or not ref.startswith("refs/heads/"):
+        return None
+    return named(settings, name, ref.removeprefix("refs/heads/"))
+
+
+def usual(settings: Settings) -> str:
+    """The remote that is meant where none is named: the only one, or `origin`; "" where that leaves it open."""
+    names = settings.names_of("remote", "url")
+    return names[0] if len(names) == 1 else "origin" if "origin" in names else ""
+
+
+class Exchange(NamedTuple):
+    """Talks to the other side.
+
+    Args:
+        git: of our repository.
+        settings: its configuration.
+        environment: the user's own, unlike what `git` sees.
+        folder: for the scratch repository, and nobody else's.
+        tell: told of progress, or None.
+    """
+
+    git: Git
+    settings: Settings
+    environment: Mapping[str, str]
+    folder: Path
+    tell: Tell | None = None
+
+    def fetch(self, remote: Remote, known: Collection[str]) -> str | None:
+        """Bring the objects of a branch here, and return its tip; None where the other side has no such branch.
+
+        Args:
+            remote: the branch.
+            known: commits we have, so that only what is new is sent.
+
+        Raises:
+            BrokenStore: the other side cannot be reached, or refuses; says what Git said.
+        """
+        self._check(remote.url)
+        spec = f"+refs/heads/{remote.branch}:refs/fetched"
+        options = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=", *self._progress)
+        with self._scratch(remote, known) as scratch:
+            try:
+                self._run(scratch, "fetch", *options, "--", remote.url, spec)
+            except GitError as error:
+                if _NO_BRANCH in error.stderr:
+                    return None
+                raise self._told(remote, error) from None
+            return scratch.run("rev-parse", "--verify", "refs/fetched").decode().strip()
+
+    def push(self, remote: Remote, commit: str) -> None:
+        """Make a commit the tip of a branch on the other side, where it leads on from what is there.
+
+        Raises:
+            Raced: it does not: somebody else was faster.
+            BrokenStore: the other side cannot be reached, or refuses.
+        """
+        self._check(remote.push_url)
+        options = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
+        spec = f"{commit}:refs/heads/{remote.branch}"
+        with self._scratch(remote, ()) as scratch:
+            try:
+                self._run(scratch, "push", *options, *self._progress, "--", remote.push_url, spec)
+            except GitError as error:
+                if any(word in error.stderr for word in _RACED):
+                    raise Raced(f"{remote.label} has moved on") from None
+                raise self._told(remote, error) from None
+
+    @property
+    def _progress(self) -> tuple[str, ...]:
+        return ("--progress",) if self.tell else ("--quiet",)
+
+    def _check(self, url: str) -> None:
+        """Refuse what is no plain address, and a folder that came with the repository: its hooks would run."""
+        if not url.isprintable() or url.startswith("-"):
+            raise BrokenStore(f"no address of a repository: {url[:200]!r}", "git remote set-url corrects it")
+        local = url.removeprefix("file://")
+        if re.match(r"[A-Za-z][\w+.-]*::?[^/\\]|[A-Za-z][\w+.-]+://", local):
+            return
+        place = Path(self.git.places.work_tree, local).resolve()
+        inside = (self.git.places.work_tree, self.git.places.common_dir)
+        if any(place.is_relative_to(folder) for folder in inside):
+            raise BrokenStore(
+                f"the remote {url} is a folder of this repository itself", "git remote set-url corrects it"
+            )
+
+    def _scratch(self, remote: Remote, known: Collection[str]) -> _Scratch:
+        return _Scratch(self, remote, known)
+
+    def network(self, folder: Path) -> Git:
+        """Git in the scratch repository, allowed to reach others."""
+        users = {name: self.environment[name] for name in _USERS if name in self.environment}
+        if not {"GIT_SSH", "GIT_SSH_COMMAND"} & users.keys() and not self.settings.text(
+            "core.sshCommand", user_only=True
+        ):
+            users["GIT_SSH_COMMAND"] = "ssh -o BatchMode=yes"
+        objects = {"GIT_OBJECT_DIRECTORY": str(self.git.places.common_dir / "objects")}
+        environment = {**self.git.environment, **users, **objects, "GIT_NO_LAZY_FETCH": "0"}
+        return self.git._replace(
+            places=self.git.places._replace(git_dir=folder, common_dir=folder), environment=environment, switches=ASKED
+        )
+
+    def _run(self, scratch: Git, *arguments: str) -> None:
+        listen(scratch.start(*arguments, apart=True), arguments[0], LIMIT, self.tell)
+
+    def _told(self, remote: Remote, error: GitError) -> BrokenStore:
+        """What the other side, or Git, said: without the hints that tell how to force."""
+        rows = [row.strip() for row in re.split(r"[\r\n]", error.stderr)]
+        marks = ("remote: ", "fatal: ", "error: ", "!\t", "ssh: ", "Permission denied", "no answer")
+        said = [re.sub(r"^(remote|fatal|error): ", "", row).replace("\t", " ") for row in rows if row.startswith(marks)]
+        words = "; ".join(dict.fromkeys(said[:4])) or f"exit status {error.code}"
+        hint = "saves go on here, and the next `filemem sync` catches up; `git fetch` tells more"
+        return BrokenStore(f"{remote.name} ({_public(remote.url)}): {words}", hint)
+
+
+class _Scratch:
+    """A bare repository beside ours, for one command; it has our objects and a configuration of its own."""
+
+    def __init__(self, exchange: Exchange, remote: Remote, known: Collection[str]) -> None:
+        self._exchange, self._remote, self._known = exchange, remote, known
+
+    def __enter__(self) -> Git:
+        folder, settings = self._exchange.folder, self._exchange.settings
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "refs").mkdir(parents=True)
+        (folder / "objects").mkdir()
+        (folder / "HEAD").write_text("ref: refs/heads/none\n")
+        (folder / "config").write_text(self._config(settings))
+        refs = [f"{oid} refs/known/{number}\n" for number, oid in enumerate(self._known)]
+        (folder / "packed-refs").write_text("".join(refs))
+        shallow = self._exchange.git.places.common_dir / "shallow"
+        if shallow.is_file():
+            shutil.copyfile(shallow, folder / "shallow")
+        return self._exchange.network(folder)
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._exchange.folder, ignore_errors=True)
+
+    def _config(self, settings: Settings) -> str:
+        kept = {key: value for key in _FORMAT if (value := settings.text(key))}
+        promising = settings.text("extensions.partialclone")
+        if promising:
+            kept["extensions.partialclone"] = promising
+        rows = ["[core]", "repositoryformatversion = 1", "bare = true", "[extensions]"]
+        rows += [f"{key.partition('.')[2]} = {_quoted(value)}" for key, value in kept.items()]
+        rows += [f"[remote {_quoted(self._remote.name)}]", f"url = {_quoted(self._remote.url)}"]
+        if promising == self._remote.name:
+            rows.append("promisor = true")
+        return "\n".join(rows) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _public(url: str) -> str:
+    """An address without the password that may stand in it."""
+    return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1:...@", url)

@@ -1,0 +1,242 @@
+"""One branch of one repository and its counterpart on the other side: what differs, and how it is brought together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
+from pathlib import Path
+from typing import NamedTuple
+
+from filemem.errors import BrokenStore, Conflict
+from filemem.repo import remote, replaying
+from filemem.repo.git import Git, GitError
+from filemem.repo.lock import SaveLock
+from filemem.repo.message import Stamp
+from filemem.repo.objects import Objects
+from filemem.repo.remote import Exchange, Remote, Tell
+from filemem.repo.replaying import Local, Merge
+from filemem.repo.settings import Identity, Settings
+
+FOLDER = "sync"  # of ours, in the Git directory that all work trees share
+_PATIENCE = 30.0  # seconds to wait for another process that shares
+
+
+class Brought(NamedTuple):
+    """What a replay comes to: the new tip, and the files that both sides had changed."""
+
+    tip: str
+    merged: tuple[str, ...] = ()
+
+
+class Sharing:
+    """What `sync` asks of a repository.
+
+    Args:
+        git: runs Git.
+        settings: its configuration.
+        objects: its object database.
+        environment: the user's own.
+        who: author and committer.
+    """
+
+    def __init__(
+        self,
+        git: Git,
+        settings: Settings,
+        objects: Objects,
+        environment: Mapping[str, str],
+        who: Callable[[], tuple[Identity, Identity]],
+    ) -> None:
+        self._git, self._settings, self._objects = git, settings, objects
+        self._environment, self._who = environment, who
+
+    # the other side
+
+    def upstream(self, branch: str) -> Remote | None:
+        """The branch that a branch follows; None where it follows none."""
+        return remote.upstream(self._settings, branch)
+
+    def usual(self, branch: str) -> Remote | None:
+        """A branch of the same name where it would usually be pushed to; None where no remote is meant."""
+        return remote.named(self._settings, remote.usual(self._settings), branch)
+
+    @property
+    def remotes(self) -> tuple[str, ...]:
+        """The names of the other sides."""
+        return self._settings.names_of("remote", "url")
+
+    @cached_property
+    def folder(self) -> Path:
+        """Our folder for this, in the Git directory that all work trees share."""
+        return self._git.places.shared / FOLDER
+
+    def exchange(self, tell: Tell | None) -> Exchange:
+        """What talks to the other side; one at a time."""
+        return Exchange(self._git, self._settings, self._environment, self.folder / "git", tell)
+
+    def tracked(self, where: Remote) -> str:
+        """Where the branch on the other side was last; "" where that is not known."""
+        found = self._objects.read(where.tracking)
+        return found.oid if found else ""
+
+    def track(self, where: Remote, commit: str) -> None:
+        """Remember where the branch on the other side is."""
+        self._git.run("update-ref", "-m", replaying.REFLOG, where.tracking, commit)
+
+    def follow(self, branch: str, where: Remote) -> None:
+        """Make a branch follow one on the other side, as `git push -u` does."""
+        self.configure(f"branch.{branch}.remote", where.name)
+        self.configure(f"branch.{branch}.merge", f"refs/heads/{where.branch}")
+
+    def configure(self, key: str, value: str) -> None:
+        """Set a value in the repository's own configuration."""
+        self._git.run("config", key, value)
+
+    # here
+
+    def unpublished(self, head: str, *known: str) -> tuple[Local, ...]:
+        """The commits of `head` that none of the known ones contains, oldest first."""
+        return replaying.unpublished(self._git, head, [one for one in known if one])
+
+    def count(self, commit: str, without: str) -> int:
+        """How many commits one has that another has not."""
+        return int(self._git.run("rev-list", "--count", commit, f"^{without}", "--", limit=120))
+
+    def unsettled(self) -> str:
+        """A file that is staged or edited, or ""."""
+        return replaying.unsettled(self._git)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold a lock, so that one process of this repository shares at a time. Raises Locked."""
+        with SaveLock(self.folder).held(_PATIENCE):
+            yield
+
+    @property
+    def own_programs(self) -> tuple[str, ...]:
+        """Filters that the repository itself names, which checking files out would run."""
+        return self._settings.own_programs
+
+    def replay(self, commits: Sequence[Local], onto: str, head: str, at: int, merge: Merge) -> Brought:
+        """Make commits anew on top of another.
+
+        Args:
+            commits: from `unpublished`.
+            onto: the new base.
+            head: the last of the commits.
+            at: epoch milliseconds.
+            merge: settles what both sides changed.
+
+        Raises:
+            Conflict: `merge` cannot; nothing is changed.
+        """
+        author, committer = self._who()
+        stamp = Stamp(author, committer, at)
+        fork = replaying.fork_point(self._git, head, onto)
+        renames = partial(replaying.renamed, self._git, fork, onto) if fork else dict
+        sign = partial(self._sign, stamp) if self._settings.signing is not None else None
+        work = replaying.Replay(self._git, self._objects, sign, stamp, merge, renames)
+        return Brought(work.onto(commits, onto), tuple(dict.fromkeys(work.merged)))
+
+    def advance(self, old: str, new: str) -> bool:
+        """Bring branch, index and work tree from one commit to another; False where HEAD has moved meanwhile.
+
+        Raises:
+            Conflict: a file is in the way; nothing is changed.
+        """
+        # Index and files come first: a crash between then shows what others saved as staged, not as staged removals.
+        replaying.take_along(self._git, old, new)
+        if replaying.move(self._git, new, old):
+            return True
+        replaying.take_along(self._git, new, old)
+        return False
+
+    def _sign(self, stamp: Stamp, tree: str, parent: str, message: bytes, author: Mapping[str, str]) -> str:
+        from filemem.repo.commit import signed
+
+        committer = {"NAME": stamp.committer.name, "EMAIL": stamp.committer.email, "DATE": stamp.time}
+        who = {**author, **{f"GIT_COMMITTER_{key}": value for key, value in committer.items()}}
+        return signed(self._git, self._settings.signing or (), tree, (parent,), message, who)
+
+    # work trees of their own
+
+    def branch_tip(self, branch: str) -> str:
+        """The tip of a branch of this repository; "" where there is none."""
+        found = self._objects.read(f"refs/heads/{branch}")
+        return found.oid if found else ""
+
+    def begin(self, branch: str, files: Mapping[str, bytes], subject: str, at: int) -> str:
+        """Make a branch that has nothing in common with others, holding a few files; returns its first commit.
+
+        Raises:
+            Conflict: there is such a branch.
+            BadInput: Git does not know who commits.
+        """
+        from filemem.repo import trees
+        from filemem.repo.message import Message, commit_bytes
+
+        if self.branch_tip(branch):
+            raise Conflict(f"there is a branch {branch} already", "give another name")
+        author, committer = self._who()
+        blobs: dict[str, str | None] = {path: self._write("blob", data) for path, data in files.items()}
+        tree, data = trees.splice(self._objects.tree, self._objects.keep_tree, None, blobs)
+        for each in data:
+            self._write("tree", each)
+        text = str(Message(subject))
+        commit = self._write("commit", commit_bytes(tree, (), Stamp(author, committer, at), text))
+        self.make_branch(branch, commit)
+        return commit
+
+    def make_branch(self, branch: str, commit: str) -> None:
+        """Make a branch."""
+        self._git.run("update-ref", "-m", "filemem: init", f"refs/heads/{branch}", commit, "0" * len(commit))
+
+    def attach(self, branch: str, place: Path) -> None:
+        """Check a branch out into a linked work tree of its own, which all other branches overlook.
+
+        Raises:
+            Conflict: something stands in the way.
+            BrokenStore: Git refuses, or the repository names programs that a checkout would run.
+        """
+        if self.own_programs:
+            raise BrokenStore(
+                f"a checkout would run {self.own_programs[0]}, which only this repository's own configuration names",
+                f"if you trust it: git worktree add {place.name} {branch}",
+            )
+        if os.path.lexists(place) and (place.is_symlink() or not place.is_dir() or any(place.iterdir())):
+            raise Conflict(f"{place} is there already, and not empty", "move it away first")
+        top = self._git.places.work_tree
+        self._overlook(place.relative_to(top).as_posix())
+        try:
+            self._git.run("worktree", "prune")
+            self._git.run("worktree", "add", "--no-checkout", "--quiet", str(place), branch)
+        except GitError as error:
+            raise BrokenStore(f"git worktree add: {error.message}", error.hint) from None
+        from filemem.repo.discovery import find
+
+        linked = self._git._replace(places=find(place))
+        linked.run("read-tree", "-m", "-u", "HEAD", limit=120)
+
+    def repair(self, place: Path) -> None:
+        """Mend the link between a work tree and its repository after one of them was moved. Raises BrokenStore."""
+        self._git.run("worktree", "repair", str(place))
+
+    def _overlook(self, folder: str) -> None:
+        """Make every branch's `git status` overlook a folder: by a line that is this clone's own."""
+        file = self._git.places.common_dir / "info" / "exclude"
+        line = f"/{folder}/"
+        lines = file.read_text(errors="surrogateescape").splitlines() if file.is_file() else []
+        if line not in lines:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text("".join(f"{one}\n" for one in (*lines, line)), errors="surrogateescape")
+
+    def _write(self, kind: str, data: bytes) -> str:
+        loose = self._objects.prepare(kind, data)
+        try:
+            loose.sync()
+            loose.publish()
+        finally:
+            loose.discard()
+        return loose.oid
