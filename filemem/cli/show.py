@@ -308,10 +308,19 @@ def _by(hit: Answer) -> str:
     by = hit.get("by", {})
     who = ", ".join(filter(None, (by.get("author"), by.get("agent"))))
     commit = by["commit"][:10] if by.get("commit") else "shallow" if by.get("shallow") else "not committed"
-    more = [f"with {', '.join(by['co_authors'])}"] if by.get("co_authors") else []
+    more = [_standing(by)] if by.get("default") else []
+    more += [f"with {', '.join(by['co_authors'])}"] if by.get("co_authors") else []
     more += [f"reviewed by {', '.join(by['reviewers'])}"] if by.get("reviewers") else []
     more += [f"edited by {one['author']} {one['date'][:10]} {one['commit'][:10]}" for one in by.get("edited", ())[:1]]
     return "  ".join(filter(None, (who, (hit.get("created") or by.get("date") or "")[:10], commit, *more)))
+
+
+def _standing(by: Answer) -> str:
+    """How a record stands to the default branch, where another one is checked out."""
+    if not by["merged"]:
+        return f"only on {by.get('branch') or 'this commit'}"
+    since = f" since {by['landed'][:10]}" if by.get("landed") else ""
+    return f"on {by['default']}{since}" + (", in another version" if by.get("differs") else "")
 
 
 def _short(record_id: str) -> str:

@@ -132,7 +132,11 @@ def provenance(value: Hit) -> Answer:
     if _shallow(by):
         return _filled({"shallow": True, "branch": by.branch})
     date = _time(by.date) if by.date is not None else ""
-    told = {"author": by.author, "agent": by.agent, "commit": by.commit, "date": date, "branch": by.branch}
+    told: Answer = {"author": by.author, "agent": by.agent, "commit": by.commit, "date": date, "branch": by.branch}
+    if by.default:
+        landed = _time(by.landed) if by.landed is not None else ""
+        other = by.default if by.default != by.branch else ""
+        told |= {"default": other, "merged": by.merged, "differs": by.differs or None, "landed": landed}
     return _filled(told | {"reviewers": list(by.reviewers), "co_authors": list(by.co_authors), "edited": _edits(by)})
 
 

@@ -12,12 +12,13 @@ from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
 from filemem import changes
-from filemem.documents import EDITS_KEPT, Birth
+from filemem.documents import EDITS_KEPT, Birth, Node
 from filemem.errors import BadInput, NotFound
 from filemem.files import MAX_SIZE, is_record
 from filemem.index import Index, IndexDamaged
 from filemem.memory import Memory, finding, moments, syncing
 from filemem.memory.saving import Saver
+from filemem.memory.standing import Standing
 from filemem.memory.store import Store, born, edit_of
 from filemem.repo import history
 from filemem.repo.revisions import Moment
@@ -50,6 +51,10 @@ class AsOf(Store):
     def branch(self) -> str:
         """A commit is on no branch in particular."""
         return ""
+
+    def standing(self, nodes: Iterable[Node]) -> dict[str, Standing]:  # noqa: ARG002
+        """Branches are as they are now; how they were then is not known."""
+        return {}
 
     def refuse_typo(self) -> None:
         """A store that is not there now may have been there then."""

@@ -13,6 +13,7 @@ from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.index import Found
 from filemem.memory import finding, graph
+from filemem.memory.standing import Standing
 from filemem.memory.store import Store
 from filemem.memory.values import Results
 from filemem.query import Filter, Hit, Placed, Provenance, Scored, Snippet, Terms
@@ -175,6 +176,7 @@ def _hits(
 ) -> tuple[Hit, ...]:
     listed, placed = list(nodes), list(places)
     branch = store.branch if any(node.birth.commit for node in listed) else ""
+    standing = store.standing(listed)
     incoming = _incoming(pointing, {node.id for node in listed})
     hits = []
     for node, place, worth in zip(listed, placed, _worth(placed), strict=True):
@@ -201,7 +203,7 @@ def _hits(
                 brought_in=scored is None and not listing,
                 related=(*_outgoing(node), *incoming.get(node.id, ())),
                 already_rejected=query.rejected_before(terms, record.rejected) if terms else (),
-                provenance=_provenance(node, branch),
+                provenance=_provenance(node, branch, standing.get(node.path)),
                 snippet=Snippet(fragment, ranges),
             )
         )
@@ -210,10 +212,11 @@ def _hits(
 
 def provenance(store: Store, node: Node) -> Provenance:
     """Who wrote a record first, from Git; empty while nothing is committed."""
-    return _provenance(node, store.branch if node.birth.commit else "")
+    branch = store.branch if node.birth.commit else ""
+    return _provenance(node, branch, store.standing([node]).get(node.path))
 
 
-def _provenance(node: Node, branch: str) -> Provenance:
+def _provenance(node: Node, branch: str, standing: Standing | None) -> Provenance:
     birth = node.birth
     if not birth.commit:
         return Provenance()
@@ -223,6 +226,7 @@ def _provenance(node: Node, branch: str) -> Provenance:
         birth.commit,
         birth.at,
         branch,
+        **(standing._asdict() if standing else {}),
         reviewers=birth.reviewers,
         co_authors=birth.co_authors,
         edits=birth.edits,

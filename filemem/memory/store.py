@@ -29,6 +29,7 @@ from filemem.repo.journal import SETTLES
 
 if TYPE_CHECKING:
     from filemem.memory.saving import Saver
+    from filemem.memory.standing import Standing, Standings
     from filemem.repo import history
     from filemem.repo.history import History
 
@@ -106,6 +107,17 @@ class Store:
 
                 self._saver = Saver(self.files, self.repo, clock=self.clock)
             return self._saver
+
+    @cached_property
+    def standings(self) -> Standings:
+        """How records stand to the default branch."""
+        from filemem.memory.standing import Standings
+
+        return Standings(self)
+
+    def standing(self, nodes: Iterable[Node]) -> dict[str, Standing]:
+        """How committed records stand to the default branch, by path."""
+        return self.standings.of(nodes)
 
     @property
     def branch(self) -> str:

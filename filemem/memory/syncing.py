@@ -215,6 +215,8 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         store.index.apply(batch.changes.values(), batch.load, progress=progress, seen=after)
     elif store.index.pending():
         store.index.fold()
+    if moved != STILL:
+        store.standings.look()
     still = head == (store.repo.head() or "")  # a checkout during the look: births may be another branch's
     store.index.note(head=head if still else "", folders=times, seen=None if found else after, looked=looked)
     return Look(len(found))

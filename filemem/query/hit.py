@@ -28,8 +28,11 @@ class Provenance(NamedTuple):
         agent: the program that wrote it, as the record or the commit says.
         commit: full id of the commit that brought it.
         date: of that commit, epoch milliseconds.
-        branch: where it stands if it is not in the main branch.
-        merged: whether the main branch has it; None where that is not known.
+        branch: the branch that is checked out.
+        default: the name of the default branch; empty where none can be told.
+        merged: whether the default branch has the record; None where that is not known.
+        differs: the default branch has another version of it.
+        landed: since when the default branch has it, epoch milliseconds; None where that is not known.
         reviewers, co_authors: whom the trailers of that commit name.
         edits: the newest of the commits that changed it since, oldest first.
     """
@@ -39,7 +42,10 @@ class Provenance(NamedTuple):
     commit: str = ""
     date: int | None = None
     branch: str = ""
+    default: str = ""
     merged: bool | None = None
+    differs: bool = False
+    landed: int | None = None
     reviewers: tuple[str, ...] = ()
     co_authors: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()

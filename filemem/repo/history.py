@@ -197,6 +197,16 @@ class History(NamedTuple):
             if status == "R" and (commit.id, path) in wanted
         }
 
+    def between(self, one: str, other: str, folder: str) -> tuple[Row, ...]:
+        """How the files of a folder differ from one commit to another, renames as Git sees them.
+
+        Raises:
+            GitError: a commit is not there.
+        """
+        command = ("diff-tree", "-r", "-M", *_RAW[:-1], revision(one), revision(other), "--", folder)
+        fields = iter(self.git.run(*command, limit=_LIMIT).decode("utf-8", "surrogateescape").split("\0"))
+        return tuple(Row(*_row(text, fields)) for text in fields if text.startswith(":"))
+
     def listing(self, folder: str, rev: str = "") -> dict[str, str]:
         """Blob id by path of every regular file that a commit has below a folder.
 
@@ -247,6 +257,22 @@ class History(NamedTuple):
 
 _RAW = ("--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature")
 _Row = tuple[str, str, str, str, str]  # status letter, path before, path after, blob before, blob after
+
+
+class Row(NamedTuple):
+    """How one file differs between two commits.
+
+    Args:
+        status: A(dded), D(eleted), M(odified), R(enamed), or T where its kind changed.
+        before, path: its path in the one and in the other; the same unless renamed.
+        old, new: blob ids, all zeros where there is no file.
+    """
+
+    status: str
+    before: str
+    path: str
+    old: str
+    new: str
 
 
 def _commit(oid: str, fields: Iterator[str]) -> Commit:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
+from filemem.repo.branches import tip_of
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError, check_version, clean, locate, trusted
 from filemem.repo.journal import KEEP, Entry, Journal
@@ -158,14 +159,9 @@ class Repo:
             text = (self.git_dir / "HEAD").read_text().strip()
             if not text.startswith("ref: "):
                 return text
-            loose = self.common_dir / text[5:]
-            if loose.is_file():
-                return loose.read_text().strip()
-            packed = (self.common_dir / "packed-refs").read_text()
         except (OSError, UnicodeDecodeError):
             return ""
-        found = re.search(rf"^([0-9a-f]{{40,64}}) {re.escape(text[5:])}$", packed, re.MULTILINE)
-        return found[1] if found else ""
+        return tip_of(self.common_dir, text[5:])
 
     def undone(self, commit: str) -> bool:
         """Whether the reflogs show that a command put HEAD back to what it had read before this commit was made.

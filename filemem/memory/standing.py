@@ -1,0 +1,107 @@
+"""Whether a record is on the default branch too, and since when; or only on this one.
+
+Rule: a record counts as being there where that branch has its file, whatever commits brought it: a squash merge or a
+rebase lands records as a merge does. Where nothing differs between two branches nothing is asked of each record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from filemem.documents import Node
+from filemem.memory.store import Store
+from filemem.repo import GitError
+from filemem.repo.branches import Branch, Landed, defaults
+
+
+class Standing(NamedTuple):
+    """How a committed record stands to the default branch.
+
+    Args:
+        default: the name of that branch; "" where none can be told.
+        merged: whether it has the record; None where no branch can be told.
+        differs: it has another version.
+        landed: since when it has it, epoch milliseconds; None where that is not known.
+    """
+
+    default: str = ""
+    merged: bool | None = None
+    differs: bool = False
+    landed: int | None = None
+
+
+UNKNOWN = Standing()
+
+
+class Standings:
+    """How the records of a store stand, as its branches are now.
+
+    Args:
+        store: the parts.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        beside = store.index.root.parent / f"landed-{store.index.root.name}"
+        self._landed = Landed(store.repo.history.git, beside)
+        self._chosen: tuple[tuple[Branch, ...], Branch] | None = None
+        self._apart: tuple[tuple[str, str], Mapping[str, str]] = (("", ""), {})
+
+    def of(self, nodes: Iterable[Node]) -> dict[str, Standing]:
+        """How records stand, by path; nothing is said of those that are not committed."""
+        committed = [node for node in nodes if node.birth.commit]
+        tip = self._store.repo.tip() if committed else ""
+        default = self.default() if tip else None
+        apart = self._difference(default.tip, tip) if default else None
+        if default is None or apart is None:
+            return {}
+        return {node.path: self._one(node, default, apart.get(node.path, "")) for node in committed}
+
+    def _one(self, node: Node, default: Branch, status: str) -> Standing:
+        if status == "A":
+            return Standing(default.name, merged=False)
+        landed = self._landed.at(node.birth.commit, default.tip)
+        return Standing(default.name, merged=True, differs=status == "M", landed=landed)
+
+    def default(self) -> Branch | None:
+        """The default branch of what holds the records; None where none can be told."""
+        repo, store = self._store.repo, self._store
+        here = repo.branch()
+        if repo is not store.code:  # records that have a branch of their own are all on it
+            return Branch(here, repo.tip()) if here else None
+        found = defaults(repo.common_dir)
+        if not found:
+            return None
+        if found[0].name == here:
+            return Branch(here, repo.tip())
+        if self._chosen is None or self._chosen[0] != found:
+            self._chosen = found, self._further(found)
+        return self._chosen[1]
+
+    def look(self) -> None:
+        """Find out when everything landed, however long history is; later looks cost what is new."""
+        default = self.default()
+        if default is not None:
+            self._landed.look(default.tip)
+
+    def _further(self, found: tuple[Branch, ...]) -> Branch:
+        """Of the branch here and on the remote, the one that is ahead; the remote's where they diverged."""
+        here, there = found[0], found[-1]
+        ahead = here.tip != there.tip and self._store.repo.history.is_ancestor(there.tip, here.tip)
+        return here if ahead else there
+
+    def _difference(self, base: str, tip: str) -> Mapping[str, str] | None:
+        """By path, what this branch added or has in another version; None where the two cannot be compared."""
+        if base == tip:
+            return {}
+        if self._apart[0] != (base, tip):
+            inside = self._store.files.inside
+            try:
+                rows = self._store.repo.history.between(base, tip, self._store.files.store)
+            except GitError:
+                return None
+            changed = [row for row in rows if row.status != "D" and row.old != row.new]
+            told = {inside(row.path): "A" if row.status == "A" else "M" for row in changed}
+            self._apart = (base, tip), told
+        return self._apart[1]

@@ -1,0 +1,178 @@
+"""The default branch, and when each commit landed on it. Rule: where it stands is read from files, without a process.
+
+A commit lands with the first one on the default branch's line of first parents that contains it: itself, or the merge
+that brought it. Times on that line never fall, whatever the clocks said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from filemem.repo.git import Git, GitError
+
+USUAL = ("main", "master", "trunk")
+_OID = re.compile(r"[0-9a-f]{40,64}")
+_LIMIT = 120.0  # seconds
+
+
+class Branch(NamedTuple):
+    """A branch: its name without `refs/heads/` or the remote's, and its last commit."""
+
+    name: str
+    tip: str
+
+
+def tip_of(common_dir: Path, ref: str) -> str:
+    """The commit that a full reference name leads to, "" where files do not tell."""
+    try:
+        loose = common_dir / ref
+        if loose.is_file():
+            return found[0] if (found := _OID.match(loose.read_text().strip())) else ""
+        packed = (common_dir / "packed-refs").read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    line = re.search(rf"^([0-9a-f]{{40,64}}) {re.escape(ref)}$", packed, re.MULTILINE)
+    return line[1] if line else ""
+
+
+def defaults(common_dir: Path) -> tuple[Branch, ...]:
+    """The default branch, here and on the remote, as far as there are both; nothing where none can be told.
+
+    It is what the remote says it is (`refs/remotes/origin/HEAD`), else the first of the usual names that there is.
+    """
+    remotes = sorted((common_dir / "refs" / "remotes").glob("*/HEAD"), key=lambda each: each.parent.name != "origin")
+    for head in remotes:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            remote = head.parent.name
+            target = head.read_text().strip().removeprefix("ref: ")
+            name = target.removeprefix(f"refs/remotes/{remote}/")
+            if name != target:
+                return _there(common_dir, name, remote)
+    return next(filter(None, (_there(common_dir, name, "origin") for name in USUAL)), ())
+
+
+def _there(common_dir: Path, name: str, remote: str) -> tuple[Branch, ...]:
+    tips = (tip_of(common_dir, f"refs/heads/{name}"), tip_of(common_dir, f"refs/remotes/{remote}/{name}"))
+    return tuple(Branch(name, tip) for tip in dict.fromkeys(tips) if tip)
+
+
+class Row(NamedTuple):
+    """A commit with its parents; `at` in epoch seconds."""
+
+    commit: str
+    at: int
+    parents: tuple[str, ...]
+
+
+def landings(rows: Iterable[Row], tip: str, before: str, since: int) -> Mapping[str, int] | None:
+    """When commits landed, in epoch seconds.
+
+    Args:
+        rows: those that `tip` contains and `before` does not, in any order.
+        tip: the last commit of the branch.
+        before: a former tip; "" for none.
+        since: when that one landed.
+
+    Returns:
+        None where the branch did not go through `before`: it was rewritten.
+    """
+    known = {row.commit: row for row in rows}
+    line: list[Row] = []
+    at = tip
+    while at in known:
+        line.append(known[at])
+        at = known[at].parents[0] if known[at].parents else ""
+    if before and at != before:
+        return None
+    found: dict[str, int] = {}
+    for row in reversed(line):
+        since = max(since, row.at)
+        waiting = [row.commit]
+        while waiting:
+            one = waiting.pop()
+            if one in known and one not in found:
+                found[one] = since
+                waiting.extend(known[one].parents)
+    return found
+
+
+class Landed:
+    """When commits landed on one branch, remembered in a file that may be deleted at any time.
+
+    The file is only ever appended to: a line `commit seconds` for each, and a line `= tip` after what one look added.
+
+    Args:
+        git: runs Git.
+        file: where it is remembered.
+    """
+
+    def __init__(self, git: Git, file: Path) -> None:
+        self._git, self._file = git, file
+        self._data = b""
+        self._tip = ""
+
+    def at(self, commit: str, tip: str) -> int | None:
+        """When a commit landed, in epoch milliseconds; None where it did not, or where nobody looked yet."""
+        if not self._current(tip):
+            return None
+        return self._found(commit)
+
+    def look(self, tip: str) -> None:
+        """Find out about every commit up to a tip, however many these are."""
+        self._current(tip, grow=True)
+
+    def _current(self, tip: str, *, grow: bool = False) -> bool:
+        """Bring what is known up to a tip, where that is little work or wanted at all costs."""
+        if not tip or self._tip == tip:
+            return bool(tip)
+        with contextlib.suppress(OSError):
+            self._data = self._file.read_bytes()
+        self._tip = self._last()
+        if self._tip == tip:
+            return True
+        if self._tip and self._read(tip, self._tip):
+            return True
+        return bool(self._tip or grow) and self._read(tip, "")  # anew where the branch was rewritten
+
+    def _last(self) -> str:
+        mark = self._data.rstrip(b"\n").rpartition(b"\n")[2]
+        return mark[2:].decode("ascii", "replace") if mark.startswith(b"= ") and self._data.endswith(b"\n") else ""
+
+    def _read(self, tip: str, before: str) -> bool:
+        span = [tip, *([f"^{before}"] if before else [])]
+        try:
+            told = self._git.run("log", "--pretty=tformat:%H %ct %P", *span, "--", limit=_LIMIT).decode()
+        except GitError:
+            return False
+        rows = (Row(commit, int(at), tuple(parents)) for commit, at, *parents in map(str.split, told.splitlines()))
+        since = (self._found(before) or 0) // 1000 if before else 0
+        found = landings(rows, tip, before, since)
+        if found is None:
+            return False
+        lines = "".join(f"{commit} {at}\n" for commit, at in found.items()).encode() + f"= {tip}\n".encode()
+        self._data = self._data + lines if before else b"\n" + lines
+        self._tip = tip
+        with contextlib.suppress(OSError):  # it is found out again
+            self._write(lines, anew=not before)
+        return True
+
+    def _write(self, lines: bytes, *, anew: bool) -> None:
+        if not anew:
+            with self._file.open("ab") as file:
+                file.write(lines)
+            return
+        aside = self._file.with_name(f"{self._file.name}.{os.getpid()}")
+        aside.write_bytes(b"\n" + lines)
+        aside.replace(self._file)
+
+    def _found(self, commit: str) -> int | None:
+        at = self._data.find(f"\n{commit} ".encode()) if commit else -1
+        if at < 0:
+            return None
+        end = self._data.index(b"\n", at + 1)
+        return int(self._data[at + len(commit) + 2 : end]) * 1000
