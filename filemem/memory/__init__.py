@@ -360,11 +360,14 @@ class Memory:
         from filemem.memory import syncing
 
         named = tuple(hints)
+        if named:
+            with self._lock:  # what a save under way has written is found once that save is done
+                pass
         with self._syncing:
             saver = self._store.saver
             if saver.due() == 0:
                 saver.flush()
-            if named and not full and syncing.only_saves(self._store, named):
+            if named and not full and syncing.nothing_new(self._store, named):
                 self._changed()  # another process may have made them
                 return syncing.Look()
             saver.replay(thorough=full)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
+from filemem.errors import BadInput, NotFound
 from filemem.files import blob_id
 from filemem.memory import graph
 from filemem.memory.store import Past, Store
@@ -217,8 +218,9 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         store.index.fold()
     if moved != STILL:
         store.standings.look()
-    still = head == (store.repo.head() or "")  # a checkout during the look: births may be another branch's
-    store.index.note(head=head if still else "", folders=times, seen=None if found else after, looked=looked)
+    # A commit on top during the look is news for the next one; after a checkout births may be another branch's.
+    right = head == (store.repo.head() or "") or (head and store.history.is_ancestor(head))
+    store.index.note(head=head if right else "", folders=times, seen=None if found else after, looked=looked)
     return Look(len(found))
 
 
@@ -331,20 +333,30 @@ def _folders_of(store: Store, hints: Iterable[str]) -> set[str]:
     return {folder for folder in folders if not folder.startswith("..")}
 
 
-def only_saves(store: Store, hints: Iterable[str]) -> bool:
-    """Whether everything a watcher named was saved by filemem and is found already.
+def nothing_new(store: Store, hints: Iterable[str]) -> bool:
+    """Whether everything a watcher named is found already: saved by filemem, or seen by an earlier look.
 
-    Such saves are folded into the index some at a time: a generation for each would slow down the next save.
+    Saves are folded into the index some at a time: a generation for each would slow down the next save.
     """
     if store.index.crowded:
         return False
     saved = store.index.waiting()
-    for hint in hints:
-        path = posixpath.relpath(hint, store.folder)
-        if path in saved:
-            disk = store.files.read(path) if store.files.exists(path) else None
-            if saved[path] != (None if disk is None else blob_id(disk, store.repo.hash_name)):
-                return False
-        elif not any(one.startswith(f"{path}/") for one in saved):  # a folder made for one of them tells no more
-            return False
-    return True
+    named = {posixpath.relpath(hint, store.folder) for hint in hints}
+    news = {path for path in named if not _is_known(store, path, saved)}
+    entries = {path: entry.blob for path, entry in store.index.manifest().items()} if news else {}
+    return all(_is_known(store, path, entries) for path in news)
+
+
+def _is_known(store: Store, path: str, known: Mapping[str, str | None]) -> bool:
+    """Whether a path is a file as we know it, or a folder with one: what else comes into that is named itself."""
+    if path in known:
+        return known[path] == _blob(store, path)
+    return any(one.startswith(f"{path}/") for one in known) and store.files.exists(path)
+
+
+def _blob(store: Store, path: str) -> str | None:
+    """Blob id of a file as it stands; None where it is gone."""
+    try:
+        return blob_id(store.files.read(path), store.repo.hash_name)
+    except (NotFound, BadInput):  # gone, or no file any more
+        return None

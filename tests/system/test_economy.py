@@ -11,6 +11,7 @@ import pytest
 import filemem
 from filemem.index import MANY_WAITING
 from filemem.memory import Memory
+from filemem.memory.syncing import catch_up, nothing_new
 from tests.support import git, make_repo
 
 
@@ -93,6 +94,36 @@ def test_an_edit_that_a_watcher_names_does_not_wait(repo: Path, memory: Memory) 
     path.write_text(path.read_text().replace("redis", "memcached"))
     assert memory.refresh(hints=[str(path)]).changed == 1
     assert titles(memory, "memcached") >= {"A note"}
+
+
+def test_what_a_look_has_found_already_needs_no_other(repo: Path, memory: Memory) -> None:
+    saved = memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
+    memory.refresh(full=True)
+    store, path = memory._store, repo / saved.path
+    late = [str(path), str(path.parent), str(path.parent.parent)]  # a watcher may be slower than a look
+    assert nothing_new(store, late)
+    stranger = path.with_name("20250101-by-hand.md")
+    stranger.write_text("# Written by hand\n")
+    assert not nothing_new(store, [*late, str(stranger)])
+    stranger.unlink()
+    path.write_text(path.read_text().replace("Use tokens", "Use passkeys"))
+    assert not nothing_new(store, late)
+    shutil.move(path.parent.parent, repo / "away")
+    assert not nothing_new(store, [str(path.parent.parent)]), "a folder that went away took its records along"
+
+
+@pytest.mark.parametrize(("command", "remembered"), [("commit", True), ("checkout", False)])
+def test_commits_made_during_a_look_are_news_for_the_next(
+    repo: Path, memory: Memory, command: str, remembered: bool
+) -> None:
+    before = git(repo, "rev-parse", "HEAD").strip()
+    git(repo, "branch", "other", git(repo, "commit-tree", "-m", "Unrelated", "HEAD^{tree}").strip())
+    act = {"commit": ("commit", "-q", "--allow-empty", "-m", "Meanwhile"), "checkout": ("checkout", "-q", "other")}
+    (repo / "memory" / "new.md").write_text("# Written by hand\n")
+    catch_up(memory._store, full=True, progress=lambda _done, _all: git(repo, *act[command]))
+    assert memory._store.index.head == (before if remembered else "")
+    memory.refresh(full=True)
+    assert memory._store.index.head == git(repo, "rev-parse", "HEAD").strip()
 
 
 def test_a_memory_that_has_rested_answers_as_before(memory: Memory) -> None:
