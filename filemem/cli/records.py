@@ -1,4 +1,4 @@
-"""Commands that write one record: save, update, delete; and get, which shows whole ones."""
+"""Commands that write one record: save, update, forget, restore; and get, which shows whole ones."""
 
 from __future__ import annotations
 
@@ -187,24 +187,51 @@ def update(project: Project, /, as_json: bool, id: str, **fields: Any) -> None: 
         emit(native_calls.update(memory, {"id": named, **given}), as_json, show.message)
 
 
-@click.command()
-@click.argument("id")
-@click.option("--reason", help="Why; it goes into the commit message.")
-@as_json
-@pass_project
-def delete(project: Project, /, as_json: bool, id: str, reason: str | None) -> None:  # noqa: A002
-    """Remove a record by a commit; history keeps it.
+def _forget(project: Project, /, as_json: bool, id: str, reason: str | None) -> None:  # noqa: A002
+    """Remove a record by a commit. Nothing brings it back but filemem restore.
+
+    Neither a merge nor an import revives it: the commit leaves a tombstone, a file named by the hash of the id.
+    Git's history keeps the record. For a secret that is not enough: the answer ends with the commands that take it out
+    of history, which is yours to decide.
 
     \b
     Example:
-      filemem delete k3f9w2ma --reason "saved twice"
+      filemem forget k3f9w2ma --reason "saved twice"
     """
     from filemem.cli import show
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
         given = {"id": project.reference(id, memory.work_tree), **({"reason": reason} if reason else {})}
-        emit(native_calls.delete(memory, given), as_json, show.message)
+        emit(native_calls.forget(memory, given), as_json, show.forgotten)
 
 
-COMMANDS = (save, get, update, delete)
+def _forgetting(name: str, *, hidden: bool = False) -> click.Command:
+    command: Command = pass_project(_forget)
+    command = as_json(click.option("--reason", help="Why; it goes into the commit message.")(command))
+    return click.command(name, hidden=hidden)(click.argument("id")(command))
+
+
+forget = _forgetting("forget")
+delete = _forgetting("delete", hidden=True)  # the tools' name for the same
+
+
+@click.command()
+@click.argument("id")
+@as_json
+@pass_project
+def restore(project: Project, /, as_json: bool, id: str) -> None:  # noqa: A002
+    """Bring a forgotten or deleted record back. As it last was, by a commit.
+
+    \b
+    Example:
+      filemem restore k3f9w2ma
+    """
+    from filemem.cli import show
+    from filemem.dialects import native_calls
+
+    with project.memory() as memory:
+        emit(native_calls.restore(memory, {"id": project.reference(id, memory.work_tree)}), as_json, show.message)
+
+
+COMMANDS = (save, get, update, forget, delete, restore)

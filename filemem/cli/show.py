@@ -30,6 +30,13 @@ def message(answer: Answer) -> str:
     return _lines([answer["message"] + commit, _hint("because", answer.get("pending"))])
 
 
+def forgotten(answer: Answer) -> str:
+    """What was removed, and what it takes to remove it from history too."""
+    steps = answer.get("purge", ())
+    rows = ["  to take it out of history too, for everybody (if it was a secret, revoke it first):"] if steps else []
+    return _lines([message(answer), *rows, *(f"    {step}" for step in steps)])
+
+
 def synced(answer: Answer) -> str:
     """What a sync did, and what it leaves to the user."""
     return _lines([answer["message"], _hint("hint", answer.get("hint"))])

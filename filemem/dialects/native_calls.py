@@ -145,6 +145,17 @@ def delete(memory: Memory, arguments: Arguments) -> Answer:
     return present.saved(memory.delete(arguments["id"], reason=arguments.get("reason", "")))
 
 
+def forget(memory: Memory, arguments: Arguments) -> Answer:
+    """The same as `delete`, and how to take the record out of history too."""
+    answer = delete(memory, arguments)
+    return answer | ({"purge": list(memory.purging(answer["path"]))} if answer.get("commit") else {})
+
+
+def restore(memory: Memory, arguments: Arguments) -> Answer:
+    """Bring a deleted record back."""
+    return present.saved(memory.restore(arguments["id"]))
+
+
 def check(memory: Memory, arguments: Arguments) -> Answer:
     """Report what is wrong with the records."""
     checked, problems = memory.check(*arguments.get("paths", ()))

@@ -331,12 +331,14 @@ class Index:
         folders: Mapping[str, int] | None = None,
         seen: Manifest | None = None,
         looked: tuple[int, int] | None = None,
+        past: str | None = None,
     ) -> None:
         """Remember where HEAD was and what the folders' times were when a look at the store found the index right.
 
         Args:
             seen: as for `apply`; where it renews anything this process must be the writer.
             looked: when every file was looked at, and how long that took; None where only some were.
+            past: as in `Notes`; None for what it was.
         """
         if seen is not None:
             known = self._sealed(self._now().generation)
@@ -344,7 +346,8 @@ class Index:
                 self.apply((), _nothing, head, seen=seen)
         before = self.notes
         at, cost = looked or (before.looked, before.cost)
-        self._remember(Notes(head, dict(before.folders if folders is None else folders), at, cost))
+        past = before.past if past is None else past
+        self._remember(Notes(head, dict(before.folders if folders is None else folders), at, cost, past))
 
     def rest(self) -> None:
         """Let go of memory that the next question can read again from the files."""

@@ -17,12 +17,14 @@ class Notes(NamedTuple):
     Args:
         looked: when every file was looked at last, in nanoseconds since 1970.
         cost: how long that took, in nanoseconds.
+        past: what else decided the answer besides files and HEAD, in the caller's words: as it was then.
     """
 
     head: str = ""
     folders: Mapping[str, int] = {}
     looked: int = 0
     cost: int = 0
+    past: str = ""
 
 
 class Notebook:

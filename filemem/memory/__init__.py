@@ -206,7 +206,7 @@ class Memory:
         return updated
 
     def delete(self, id: str, *, reason: str = "") -> Saved:  # noqa: A002
-        """Remove a record by a commit; history keeps it.
+        """Remove a record by a commit, and see to it that nothing but `restore` brings it back; history keeps it.
 
         Raises:
             NotFound, Conflict: as `filemem.memory.changing.delete` says.
@@ -216,6 +216,28 @@ class Memory:
         deleted = self._read(lambda: changing.delete(self._store, id, reason))
         self._changed()
         return deleted
+
+    def restore(self, id: str) -> Saved:  # noqa: A002
+        """Bring a record back that was deleted.
+
+        Raises:
+            NotFound, Conflict: as `filemem.memory.changing.restore` says.
+        """
+        from filemem.memory import changing
+
+        saved = self._read(lambda: changing.restore(self._store, id))
+        self._changed()
+        return saved
+
+    def purging(self, path: str) -> tuple[str, ...]:
+        """Return the commands that take a record out of Git's history; filemem itself never rewrites it.
+
+        Args:
+            path: of the record, from the top of the work tree, as answers show it.
+        """
+        from filemem.memory import tombstones
+
+        return tombstones.purging(self._store, self._store.asked(path))
 
     def search(
         self,
@@ -407,7 +429,7 @@ class Memory:
     def _catch_up(self, *, full: bool, hints: Iterable[str], verify: bool = False) -> Look:
         from filemem.memory import syncing
 
-        deepened = self._store.deepened and self._store.index.writable
+        deepened, past = self._store.deepened and self._store.index.writable, self._store.past_stamp
         if deepened:
             self._store.index.note(head="")  # so that first commits are asked for anew
             self._store.index.forget_kept()
@@ -415,7 +437,7 @@ class Memory:
             if not (verify and self._store.index.verify()):
                 look = syncing.catch_up(self._store, full=full, hints=hints, progress=self._progress)
                 if deepened and not look.busy:
-                    self._store.note_depth()
+                    self._store.index.note(head=self._store.index.head, past=past)
                 return look
         except IndexDamaged:
             pass

@@ -9,7 +9,7 @@ from filemem import secrets
 from filemem.documents import Birth, doc_of, node_of
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import blob_id
-from filemem.memory import graph, hints, searching, writing
+from filemem.memory import graph, hints, searching, tombstones, writing
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.store import Store
 from filemem.memory.values import Saved
@@ -103,7 +103,7 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
 
 
 def delete(store: Store, reference: str, reason: str) -> Saved:
-    """Remove one record by a commit.
+    """Remove one record by a commit, which leaves its tombstone: nothing brings it back but `restore`.
 
     Raises:
         NotFound: no such record.
@@ -113,12 +113,13 @@ def delete(store: Store, reference: str, reason: str) -> Saved:
     told = writing.line("reason", reason)
     record = store.read(node.path, node.birth.path).record
     shown = record or Record(id=node.id, type=node.type, title=node.title, topic=node.topic)
-    revived = hints.revived(store, node)
+    revived, aware = hints.revived(store, node), not store.deepened
     with store.saver.exclusive():
         subject = f"{_scope(shown)}: delete {shown.title}" + (f" ({told})" if told else "")
         message = _message(shown, "", subject=subject)
-        done = store.saver.remove(node.path, message, policy=_policy(store, node.type))
-        degraded = _told(lambda: store.index.push_removed(node.path))
+        mark = tombstones.path_of(node.id)
+        done = store.saver.remove(node.path, message, policy=_policy(store, node.type), tombstone=mark)
+        degraded = _told(lambda: _taken_out(store, node.path, aware))
     kept = "Git history keeps it" if done.commit or node.birth.commit else "it was never committed, so nothing keeps it"
     return Saved(
         id=node.id,
@@ -129,6 +130,46 @@ def delete(store: Store, reference: str, reason: str) -> Saved:
         pending=done.pending or "",
         degraded=degraded,
     )
+
+
+def restore(store: Store, reference: str) -> Saved:
+    """Bring a forgotten or deleted record back as it last was, and take its tombstone away.
+
+    Raises:
+        NotFound: nothing that was removed goes by that name, or Git does not have it any more.
+        Conflict: another file stands in its place.
+    """
+    found = tombstones.find(store, writing.line("id", reference).strip())
+    record, mark, aware = found.record, tombstones.path_of(found.record.id), not store.deepened
+    marked = tombstones.forgotten(record.id, tombstones.marks(store))
+    message = _message(record, "", subject=f"{_scope(record)}: restore {record.title}")
+    with store.saver.exclusive():
+        if store.files.exists(found.path):  # it came back, and was only hidden
+            done = store.saver.remove(mark, message)
+        else:
+            done = store.saver.put(found.path, found.data, message, policy=COMMIT, tombstone=mark if marked else "")
+        degraded = _index(store, found.path, found.data, done.commit)
+        degraded = degraded or _told(lambda: _note(store, aware))
+    return Saved(
+        id=record.id,
+        type=record.type,
+        path=store.shown(found.path),
+        message=f"Restored {record.id}",
+        commit=done.commit or "",
+        pending=done.pending or "",
+        degraded=degraded,
+    )
+
+
+def _taken_out(store: Store, path: str, aware: bool) -> None:
+    store.index.push_removed(path)
+    _note(store, aware)
+
+
+def _note(store: Store, aware: bool) -> None:
+    """Spare the next look what this call knows: which tombstone came or went."""
+    if aware and store.deepened:
+        store.index.note(head=store.index.head, past=store.past_stamp)
 
 
 def resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:

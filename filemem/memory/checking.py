@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from filemem.documents import Birth, Node, node_of
 from filemem.errors import NotFound
 from filemem.lint import lint
-from filemem.memory import graph, meant
+from filemem.memory import graph, meant, tombstones
 from filemem.memory.store import Store
 from filemem.record import DECISION, Problem, Record, derived_id, reference_index, resolve_reference, short_id
 
@@ -32,8 +32,13 @@ def check(store: Store, paths: Iterable[str]) -> tuple[int, tuple[Problem, ...]]
         problems += parsed.problems
         if parsed.record is not None:
             records[path] = parsed.record
+    known = tombstones.marks(store)
+    hidden = [path for path, record in records.items() if tombstones.forgotten(record.id, known)]
     topics = {posixpath.dirname(path): record.topic for path, record in records.items() if record.topic_stated}
     problems = [_joining(problem, topics) for problem in problems]
+    for path in hidden:
+        text = f"{records.pop(path).id} was forgotten, so it is hidden: remove the file, or filemem restore it"
+        problems.append(Problem(path, 1, "forgotten", "warning", text))
     problems += _together(store, records)
     if unseen := store.unseen():
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))

@@ -22,7 +22,7 @@ from filemem.documents import Birth, Edited, Node, node_of
 from filemem.errors import BadInput, NotFound
 from filemem.files import Files, check_path, is_record
 from filemem.index import Index, embedder
-from filemem.memory import home
+from filemem.memory import home, tombstones
 from filemem.record import Parsed
 from filemem.repo import Repo
 from filemem.repo.journal import SETTLES
@@ -143,17 +143,17 @@ class Store:
 
     @property
     def deepened(self) -> bool:
-        """Whether a fetch made a shallow history longer or shorter since first commits were last asked for."""
-        return _bytes(self.repo.common_dir / "shallow") != _bytes(self._depth)
-
-    def note_depth(self) -> None:
-        """Remember how deep history is. Losing that costs a full look."""
-        with contextlib.suppress(OSError):
-            self._depth.write_bytes(_bytes(self.repo.common_dir / "shallow"))
+        """Whether history became deeper or shallower, or records were forgotten, since that was last looked at."""
+        return self.past_stamp != self.index.notes.past
 
     @property
-    def _depth(self) -> Path:
-        return self.index.root.parent / f"shallow-{self.index.root.name}"  # beside the index, where one can write
+    def past_stamp(self) -> str:
+        """What besides files and HEAD decides the answers: how deep history is, and what is forgotten; "" for neither.
+
+        A fetch can make a shallow history longer, and a merge can bring a tombstone without the file it is about.
+        """
+        found = (_stamp(self.repo.common_dir / "shallow"), _stamp(self.folder / tombstones.FOLDER))
+        return " ".join(found) if any(found) else ""
 
     @property
     def in_step(self) -> bool:
@@ -247,7 +247,9 @@ class Store:
         """Answer `lookup` from the files themselves, as they are now: a save never fails because of the index."""
         listing, _ = self.files.scan({}, hash_name=self.repo.hash_name)
         found = (self.read(path).record for path in listing)
-        self._plain = [node_of(record, Birth(), lambda reference: reference) for record in found if record]
+        known = tombstones.marks(self)
+        shown = (record for record in found if record and not tombstones.forgotten(record.id, known))
+        self._plain = [node_of(record, Birth(), lambda reference: reference) for record in shown]
         try:
             yield
         finally:
@@ -305,11 +307,12 @@ def _index_folder(repo: Repo, config: Config, store: str) -> Path:
     return config.cache / digest / name
 
 
-def _bytes(path: Path) -> bytes:
+def _stamp(path: Path) -> str:
     try:
-        return path.read_bytes()
+        found = path.stat()
     except OSError:
-        return b""
+        return ""
+    return f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"
 
 
 def born(first: history.Birth, path: str) -> Birth:

@@ -16,7 +16,7 @@ from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
 from filemem.errors import BadInput, NotFound
 from filemem.files import blob_id
-from filemem.memory import graph
+from filemem.memory import graph, tombstones
 from filemem.memory.store import Past, Store
 from filemem.record import (
     Record,
@@ -62,6 +62,7 @@ class Batch:
         self.births = births
         self.records: dict[str, Record] = {}
         self.nodes: dict[str, Node] = {}
+        self.hidden: set[str] = set()  # forgotten, however their files came back
         self._read()
         for path in self.changes.keys() - self.nodes.keys():
             # Gone since it was listed, if only for a moment: the next look must find it new.
@@ -82,6 +83,9 @@ class Batch:
         references = References(self.store, self.changes, self.births)
         records: Iterable[Record | None] = map(self._record, paths)
         read = [record for record in records if record is not None]
+        known = tombstones.marks(self.store)
+        self.hidden = {one.path for one in read if tombstones.forgotten(one.id, known)}
+        read = [one for one in read if one.path not in self.hidden]
         references.add(read)
         ids = self._unique_ids(read)
         for record in read:
@@ -208,12 +212,15 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     again = unsettled(store, found, waiting, births, after, gone)
     told = store.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births
-    found += again
+    found += again + _forgotten(store, found, after)
     if found and progress:
         progress(0, len(found))  # reading them takes a part of the time
     if found or not store.index.exists:
         batch = Batch(store, found, births, gone)
-        store.index.apply(batch.changes.values(), batch.load, progress=progress, seen=after)
+        found = [change for path, change in batch.changes.items() if path in before or path not in batch.hidden]
+        after = {path: entry for path, entry in after.items() if path not in batch.hidden}
+        if found or not store.index.exists or store.index.pending():
+            store.index.apply(found, batch.load, progress=progress, seen=after)
     elif store.index.pending():
         store.index.fold()
     if moved != STILL:
@@ -222,6 +229,16 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     right = head == (store.repo.head() or "") or (head and store.history.is_ancestor(head))
     store.index.note(head=head if right else "", folders=times, seen=None if found else after, looked=looked)
     return Look(len(found))
+
+
+def _forgotten(store: Store, found: Collection[changes.Change], after: changes.Manifest) -> list[changes.Change]:
+    """Records to hide whose files stand as they were: their tombstones came without a change of theirs."""
+    known = tombstones.marks(store)
+    if not known or not store.deepened:
+        return []
+    named = {change.path for change in found}
+    hidden = (node.path for node in store.nodes() if tombstones.forgotten(node.id, known))
+    return [changes.Change(changes.MODIFIED, path, after[path]) for path in hidden if path in after and path not in named]
 
 
 STILL, ONWARD, ELSEWHERE = "still", "onward", "elsewhere"  # where HEAD went since the last look

@@ -40,6 +40,8 @@ class Operation(NamedTuple):
         edit: what `amend` changes, in plain JSON values.
         pid: the process.
         started: when that process was started, so that another one with its number is not mistaken for it.
+        tombstone: a file that says that the record is forgotten, from the top of the work tree: a removal writes it,
+            a `put` takes it away.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Operation(NamedTuple):
     edit: Mapping[str, object] | None = None
     pid: int = 0
     started: str = ""
+    tombstone: str = ""
 
 
 @dataclass(slots=True)

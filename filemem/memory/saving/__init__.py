@@ -73,7 +73,14 @@ class Saver:
     # saving
 
     def put(
-        self, path: str, data: bytes, message: Message, *, policy: str | None = None, replace: bool = False
+        self,
+        path: str,
+        data: bytes,
+        message: Message,
+        *,
+        policy: str | None = None,
+        replace: bool = False,
+        tombstone: str = "",
     ) -> Saved:
         """Write a file of the store and commit it.
 
@@ -83,6 +90,7 @@ class Saver:
             message: of the commit.
             policy: `commit`, `batch` or `leave`; what lies under `private/` is never committed.
             replace: whether a file with other content may stand there.
+            tombstone: a file of the store that the same commit takes away.
 
         Raises:
             BadInput: the path cannot be used, or Git does not know who commits.
@@ -96,7 +104,7 @@ class Saver:
             return self._operations.put_file(path, data, replace)
         self._repo.identity()
         with self._locked():
-            saved = self._operations.put(path, data, message, policy, replace)
+            saved = self._operations.put(path, data, message, policy, replace, tombstone)
             if self.due() == 0.0:
                 replay.flush(self._work, self._batched())
             return saved
@@ -133,7 +141,9 @@ class Saver:
         with self._locked():
             return self._operations.amend(path, amendment, message)
 
-    def remove(self, path: str, message: Message, *, policy: str | None = None, force: bool = False) -> Saved:
+    def remove(
+        self, path: str, message: Message, *, policy: str | None = None, force: bool = False, tombstone: str = ""
+    ) -> Saved:
         """Remove a file of the store and commit that.
 
         Args:
@@ -141,6 +151,7 @@ class Saver:
             message: of the commit.
             policy: `leave` removes the file only.
             force: also where it holds edits that are not committed.
+            tombstone: an empty file of the store that the same commit adds.
 
         Raises:
             NotFound: there is no such file.
@@ -151,10 +162,12 @@ class Saver:
         if is_private(path) or (policy or self._policy) == LEAVE:
             self._operations.existing(path)
             self._files.remove(path)
+            if tombstone and not is_private(path):
+                self._files.write(tombstone, b"")
             return Saved(path, "")
         self._repo.identity()
         with self._locked():
-            return self._operations.remove(path, message, force)
+            return self._operations.remove(path, message, force, tombstone)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:

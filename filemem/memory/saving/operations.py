@@ -31,7 +31,9 @@ class Operations:
         self._files.write(path, data)
         return Saved(path, self._repo.blob_id(data))
 
-    def put(self, path: str, data: bytes, message: Message, policy: str, replace: bool) -> Saved:
+    def put(
+        self, path: str, data: bytes, message: Message, policy: str, replace: bool, tombstone: str = ""
+    ) -> Saved:
         work = self._work
         seen = self._check_free(path, data, replace)
         in_repo = work.in_repo(path)
@@ -45,7 +47,8 @@ class Operations:
         reason = work.gate() or (IN_BATCH if policy == BATCH and item is None else "")
         if not reason and item and item.oid == self._repo.blob_id(committed) and seen == data:
             return Saved(path, self._repo.blob_id(data), self._repo.head())
-        operation = work.operation(PUT, path, message, old=item.oid if item else "", seen=seen)
+        old_oid = item.oid if item else ""
+        operation = work.operation(PUT, path, message, old=old_oid, seen=seen, tombstone=tombstone)
         entry = self._repo.journal.open(operation, data)
         if reason:
             # A tracked file stays as it is for now: what is written into it, `git rebase --abort` would take back.
@@ -63,6 +66,8 @@ class Operations:
         """Land and commit one operation; where that fails, take the file back."""
         path = self._work.in_store(change.path)
         with self._all_or_nothing(entry, data, seen), self._work.landed(entry, data, blobs) as landed:
+            landed = landed._replace(also=self._work.marked(entry.operation))
+            self._work.mark(entry.operation)
             try:
                 commit = self._work.commit([entry], [change], message, landed)
             except NotNow as wait:
@@ -89,6 +94,7 @@ class Operations:
                         self._files.remove(path)
                     else:
                         self._files.write(path, seen)
+                    self._work.mark(entry.operation, undo=True)
             self._repo.journal.drop(entry)
             raise
 
@@ -164,7 +170,7 @@ class Operations:
 
     # remove
 
-    def remove(self, path: str, message: Message, force: bool) -> Saved:
+    def remove(self, path: str, message: Message, force: bool, tombstone: str = "") -> Saved:
         work, in_repo = self._work, self._work.in_repo(path)
         reason = work.gate()
         item = self._repo.item(in_repo)
@@ -180,14 +186,17 @@ class Operations:
         on_disk = work.on_disk(path)
         if not force:
             self._check_clean(path, item.oid, self._current(path))
-        operation = work.operation(REMOVE, path, message, old=item.oid, seen=on_disk)
+        operation = work.operation(REMOVE, path, message, old=item.oid, seen=on_disk, tombstone=tombstone)
         entry = self._repo.journal.open(operation, None)
-        with self._all_or_nothing(entry, None, on_disk), work.landed(entry, None) as landed:
+        blobs = (b"",) if tombstone else ()
+        with self._all_or_nothing(entry, None, on_disk), work.landed(entry, None, blobs) as landed:
             if reason:
                 work.wait(entry, reason, landed)
                 return Saved(path, "", None, reason)
             self._files.remove(path)
+            work.mark(operation)
             work.step("removed")
+            landed = landed._replace(also=work.marked(operation))
             try:
                 change = Change(in_repo, None, item.oid, None, before=item.oid)
                 commit = work.commit([entry], [change], message, landed)

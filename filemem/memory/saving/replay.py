@@ -137,7 +137,11 @@ def _finish(work: Work, entry: Entry) -> bool:
             repo.journal.finish(entry, ())
             return True
         message = Message(operation.subject, operation.trailers)
-        work.commit([entry], [change], message, Landed(work.write_blobs(contents)))
+        also = work.marked(operation)
+        if operation.tombstone:
+            work.mark(operation)
+            contents = (*contents, b"")
+        work.commit([entry], [change], message, Landed(work.write_blobs(contents), also=also))
     except NotNow as wait:
         if wait.final:
             repo.journal.drop(entry)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
 from filemem.files import Files
 from filemem.memory.saving.values import Amendment, EditFunction
-from filemem.repo import Change, Entry, Loose, Message, Operation, Repo, together
+from filemem.repo import REMOVE, Change, Entry, Loose, Message, Operation, Repo, together
 
 
 class Edited(NamedTuple):
@@ -28,10 +28,14 @@ class Edited(NamedTuple):
 
 
 class Landed(NamedTuple):
-    """What lies on disk for one operation: its blobs, and the waits for the folders that its names stand in."""
+    """What lies on disk for one operation: its blobs, and the waits for the folders that its names stand in.
+
+    `also` is what its commit does besides.
+    """
 
     blobs: Sequence[Loose] = ()
     barriers: Sequence[Callable[[], None]] = ()
+    also: Sequence[Change] = ()
 
 
 @dataclass(slots=True)
@@ -85,6 +89,7 @@ class Work:
         old: str = "",
         seen: bytes | None = None,
         amendment: Amendment | None = None,
+        tombstone: str = "",
     ) -> Operation:
         """Describe an operation for the journal; `seen` is the file as it is now."""
         return Operation(
@@ -99,6 +104,7 @@ class Work:
             edit=amendment.plain() if amendment else None,
             pid=os.getpid(),
             started=self.repo.lock.myself,
+            tombstone=self.in_repo(tombstone) if tombstone else "",
         )
 
     @contextmanager
@@ -162,7 +168,7 @@ class Work:
 
         try:
             made = self.repo.commit(
-                changes,
+                (*changes, *landed.also),
                 message,
                 at=self.clock(),
                 blobs=landed.blobs,
@@ -188,6 +194,25 @@ class Work:
         together([entry.sync, self.repo.journal.sync_folder, *landed.barriers])
         entry.close()
         self.step("pending")
+
+    # forgetting
+
+    def marked(self, operation: Operation) -> tuple[Change, ...]:
+        """What the commit of an operation does to its tombstone. It is empty, so that two sides never disagree on it."""
+        if not operation.tombstone:
+            return ()
+        before = self.repo.index_entries([operation.tombstone]).get(operation.tombstone)
+        blob = self.repo.blob_id(b"") if operation.kind == REMOVE else None
+        if blob is None and self.repo.item(operation.tombstone) is None:
+            return ()
+        return (Change(operation.tombstone, blob, before=before),)
+
+    def mark(self, operation: Operation, *, undo: bool = False) -> None:
+        """Bring the tombstone's file in line with an operation that is carried out, or taken back."""
+        if operation.tombstone and (operation.kind == REMOVE) != undo:
+            self.files.write(self.in_store(operation.tombstone), b"")
+        elif operation.tombstone:
+            self.files.remove(self.in_store(operation.tombstone))
 
     # amending
 
