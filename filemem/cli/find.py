@@ -52,6 +52,30 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
 
 
 @click.command()
+@click.argument("place", metavar="PATH[:LINE]")
+@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="At most so many.")
+@as_json
+@pass_project
+def why(project: Project, as_json: bool, place: str, limit: int) -> None:
+    """Tell which decisions code rests on. Those that govern the file, those that came with it, the nearest in meaning.
+
+    With LINE, what made this line. PATH is relative to the current folder, as with Git. A decision whose code changed
+    since it was made says so, and so does one that history speaks against.
+
+    \b
+    Examples:
+      filemem why src/cache/lru.py
+      filemem why src/cache/lru.py:40
+    """
+    from filemem.cli import show
+    from filemem.dialects import native_calls
+
+    with project.memory() as memory:
+        named = project.from_top(place, memory.work_tree)
+        emit(native_calls.why(memory, {"path": named, "limit": limit}), as_json, show.why)
+
+
+@click.command()
 @click.argument("topic_or_id")
 @as_of
 @as_json
@@ -115,4 +139,4 @@ def checkpoint(project: Project, as_json: bool, branch: str | None, at: str | No
         emit(native_calls.load_checkpoint(memory, {"branch": branch or "", "at": at}), as_json, show.checkpoint)
 
 
-COMMANDS = (search, history, topics, checkpoint)
+COMMANDS = (search, why, history, topics, checkpoint)

@@ -56,6 +56,8 @@ def check(
     """
     from filemem.cli import formats, show
 
+    if base is not None and not base.strip():
+        raise BadInput("--base is empty", "name the branch that this one left, for example main", field="base")
     if lint and base is not None:
         raise BadInput("--lint judges files by themselves, --base by what Git knows", "leave one of them out")
     answer = _linted(ctx.obj, paths) if lint else _checked(ctx.obj, paths, base)
@@ -82,7 +84,7 @@ def _checked(project: Project, paths: Iterable[str], base: str | None) -> dict[s
 
     with project.memory(look=False) as memory:
         named = [_named(project, path, memory.work_tree) for path in paths]
-        return native_calls.check(memory, {"paths": named, **({} if base is None else {"base": base})})
+        return native_calls.check(memory, {"paths": named, "base": base or ""})
 
 
 def _named(project: Project, path: str, work_tree: Path) -> str:

@@ -66,6 +66,23 @@ def hits(answer: Answer) -> str:
     return _lines([*head, *(_hit(number, hit, shown) for number, hit in enumerate(answer["results"], 1))])
 
 
+def why(answer: Answer) -> str:
+    """The decisions that code rests on, in groups: the surest first."""
+    place = answer["path"] + (f":{answer['line']}" if "line" in answer else "")
+    rows = [_hint("note", answer.get("note"))]
+    if not answer["results"]:
+        return _lines([*rows, f"no decision speaks of {place}"])
+    shown = {hit["id"]: hit for hit in answer["results"]}
+    heads = {"governs": "governs", "touched": "came with", "near": "speaks of what is in"}
+    last = ""
+    for number, hit in enumerate(answer["results"], 1):
+        if hit["kind"] != last:
+            rows.append(click.style(f"{heads[hit['kind']]} {place}:", dim=True))
+            last = hit["kind"]
+        rows.append(_hit(number, hit, shown))
+    return _lines(rows)
+
+
 def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     dead = bool(hit.get("superseded_by"))
     topic = "" if hit["title"].endswith(hit.get("topic", "")) else hit["topic"]  # a heading that serves as topic
@@ -83,12 +100,20 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     if dead:
         rows.append(click.style(f"    superseded by {_successors(hit, shown)}", fg="yellow"))
     rows += [f"    {hit['note']}"] if hit.get("note") else []
+    rows += [f"    {hit['because']}"] if hit.get("because") else []
+    rows += [click.style(f"    {one}", fg="yellow") for one in _doubts(hit)]
     rows += [f"    chain: {hit['chain']}"] if hit.get("chain") else []
     edges = hit.get("related", ())
     rows += [f"    {edge['kind']}: {_title(edge, shown)}" for edge in edges]
     score = f"  score {hit['score']:.2f}" if hit.get("score") else ""
     rows.append(click.style(f"    {_short(hit['id'])}  {_by(hit)}  {hit['path']}{score}", dim=True))
     return "\n".join(rows)
+
+
+def _doubts(hit: Answer) -> list[str]:
+    """What speaks against following a decision as it stands: its code changed, history says that it failed."""
+    files = f": {', '.join(hit['drifted'][:5])}" if hit.get("drifted") and " gone" not in hit["drift"] else ""
+    return [*([f"its code is {hit['drift']}{files}"] if hit.get("drift") else []), *hit.get("evidence", ())]
 
 
 def _title(edge: Answer, shown: Mapping[str, Answer]) -> str:
@@ -151,10 +176,14 @@ def _record(hit: Answer, shown: Mapping[str, Answer]) -> str:
         "metadata",
         "revisions",
         "other_keys",
+        "drift",
+        "drifted",
+        "evidence",
     }
     if hit.get("superseded_by"):
         rows.append(click.style(f"superseded by {_successors(hit, shown)}", fg="yellow"))
     rows += [click.style(hit["note"], fg="yellow")] if hit.get("note") else []
+    rows += [click.style(one, fg="yellow") for one in _doubts(hit)]
     if hit.get("heads") == hit.get("superseded_by"):
         skip.add("heads")
     rows += [f"{key}: {_value(value)}" for key, value in hit.items() if key not in skip and value not in ("", [], None)]

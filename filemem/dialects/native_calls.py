@@ -82,6 +82,13 @@ def _then(memory: Memory, arguments: Arguments) -> tuple[Memory, Answer, Answer]
     return past, given, {"at": present.moment(past.moment)}
 
 
+def why(memory: Memory, arguments: Arguments) -> Answer:
+    """Tell which decisions a file, or a line of it, rests on."""
+    found = memory.why(arguments["path"], limit=arguments.get("limit", LIMIT))
+    answer = present.why(found, _names(memory, [reason.hit for reason in found.reasons]))
+    return {"success": True, **answer}
+
+
 def _shown(memory: Memory, hits: Sequence[Hit], *, found: bool = False) -> list[Answer]:
     """Results of a search; where one leads to records that are not among them, these are named."""
     names = _names(memory, hits)
@@ -158,7 +165,7 @@ def restore(memory: Memory, arguments: Arguments) -> Answer:
 
 def check(memory: Memory, arguments: Arguments) -> Answer:
     """Report what is wrong with the records."""
-    checked, problems = memory.check(*arguments.get("paths", ()))
+    checked, problems = memory.check(*arguments.get("paths", ()), base=arguments.get("base", ""))
     return {"success": True, "checked": checked, "problems": [present.problem(problem) for problem in problems]}
 
 

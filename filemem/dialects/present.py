@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from filemem.record import DECISION, Edge, Outcome, Problem, Record, format_time
 
 if TYPE_CHECKING:
-    from filemem.memory.values import History, Name, Revision, Saved, Step, Topic
+    from filemem.memory.values import History, Name, Revision, Saved, Step, Topic, Why
     from filemem.query import Hit, Provenance
     from filemem.repo.revisions import Moment
 
@@ -110,6 +110,8 @@ def hit(
         "already_rejected": list(value.already_rejected),
         "scores": {name: round(getattr(value.scores, name), 3) for name in _PARTS} if value.scores else {},
         "heads": list(value.heads) if len(value.heads) > 1 or value.superseded_by else [],
+        "drift": _drift(value, whole),
+        "evidence": [str(one) for one in value.evidence],
         "chain": value.chain,
         "more": value.more,
         "note": _note(value, edited),
@@ -120,10 +122,28 @@ def hit(
         "highlight": [list(span) for span in value.snippet.ranges],
     }
     if whole:
+        answer["drifted"] = [*value.drift.changed, *value.drift.missing] if value.drift else []
         more = {"metadata": dict(record.metadata), "other_keys": dict(record.extra)}  # what a file says stands apart
         answer |= {"supersedes": list(record.supersedes or ()), **more}
         answer = {name: part for name, part in answer.items() if name not in ("snippet", "highlight", "scores")}
     return _filled(answer, keep=(*_ALWAYS, *_FOUND) if found else _ALWAYS)
+
+
+def why(value: Why, names: Mapping[str, Name]) -> Answer:
+    """The decisions that code rests on, the surest first."""
+    results = [
+        {**hit(reason.hit, names=names), "kind": reason.kind, "because": reason.because} for reason in value.reasons
+    ]
+    drifted = [[*one.hit.drift.changed, *one.hit.drift.missing] if one.hit.drift else [] for one in value.reasons]
+    results = [{**one, "drifted": files} if files else one for one, files in zip(results, drifted, strict=True)]
+    where = {"path": value.path, **({"line": value.line} if value.line else {})}
+    return {**where, "count": len(results), "results": results, **({"note": value.note} if value.note else {})}
+
+
+def _drift(value: Hit, whole: bool) -> str:
+    """How the code stands: silent where nothing changed, and in a list where nothing is known."""
+    drift = value.drift
+    return str(drift) if drift and (drift.drifted or (whole and drift.reason)) else ""
 
 
 def provenance(value: Hit) -> Answer:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,7 +21,7 @@ from filemem.index import IndexDamaged
 from filemem.memory import searching, writing
 from filemem.memory.restrictions import restrictions_of
 from filemem.memory.store import Store
-from filemem.memory.values import History, Name, Results, Revision, Saved, Similar, Step, Topic
+from filemem.memory.values import History, Name, Results, Revision, Saved, Similar, Step, Topic, Why
 from filemem.query import Hit
 from filemem.record import DECISION, Problem, number
 
@@ -264,6 +265,8 @@ class Memory:
             BadInput: a restriction that cannot be read.
         """
         wanted = restrictions_of(restrictions, self._store.clock())
+        if wanted.path:
+            wanted = wanted._replace(path=self._store.of_code(wanted.path))
         text = writing.text("query", query)
         for name, value, most in (("limit", limit, MOST_HITS), ("offset", offset, 1_000_000)):
             if not isinstance(value, int) or isinstance(value, bool) or not (name == "limit") <= value <= most:
@@ -271,9 +274,16 @@ class Memory:
         if mode not in MODES:
             raise BadInput(f"mode must be one of {', '.join(MODES)}, not {mode!r}", field="mode")
         how: dict[str, Any] = {"limit": limit, "offset": offset, "recency": recency, "mode": mode}
-        found = self._read(lambda: searching.search(self._store, text, wanted, **how))
+        found = self._read(lambda: self._told(searching.search(self._store, text, wanted, **how), bool(wanted.path)))
         trouble = "; ".join(part for part in (found.degraded, self.degraded) if part)
         return Results(found.hits, trouble, found.note)
+
+    def _told(self, found: Results, governing_path: bool) -> Results:
+        """Results with what Git says of the code; asked of Git only where the question was about code."""
+        from filemem.memory import governing
+
+        tell = governing.added if governing_path else governing.hinted
+        return replace(found, hits=tell(self._store, found.hits))
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """Return whole records by id, unique start of a short id, path, file name, number or title.
@@ -284,8 +294,12 @@ class Memory:
         """
         if not ids:
             raise BadInput("no id given", "give id or ids", field="ids")
+        from filemem.memory import governing
+
         store = self._store
-        return self._read(lambda: searching.present(store, [searching.find(store, one) for one in ids]))
+        return self._read(
+            lambda: governing.added(store, searching.present(store, [searching.find(store, one) for one in ids]))
+        )
 
     def history(self, topic_or_id: str) -> History:
         """Tell how a topic was decided, oldest first.
@@ -357,17 +371,39 @@ class Memory:
         with self._lock:
             return bool(hit.provenance.commit) and self._store.edited(path)
 
-    def check(self, *paths: str) -> tuple[int, tuple[Problem, ...]]:
-        """Read every record and say what is wrong.
+    def why(self, path: str, *, limit: int = 10) -> Why:
+        """Tell which decisions a file rests on: those that govern it, those whose commits made it, the nearest.
+
+        Args:
+            path: from the top of the work tree; `PATH:LINE` for a line.
+            limit: 1 to 1,000 decisions.
 
         Raises:
-            NotFound: a path that holds no record.
+            BadInput: the path lies outside the work tree, or has no such line.
+            NotFound: there is no such file, and no decision speaks of it.
+        """
+        from filemem.memory import why
+
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST_HITS:
+            raise BadInput(f"limit must be a whole number up to {MOST_HITS:,}, not {limit!r}", field="limit")
+        return self._read(lambda: why.why(self._store, writing.text("path", path), limit))
+
+    def check(self, *paths: str, base: str = "") -> tuple[int, tuple[Problem, ...]]:
+        """Read every record and say what is wrong.
+
+        Args:
+            paths: report only these files or folders.
+            base: report only what changed since this branch left that revision.
+
+        Raises:
+            BadInput: this branch has no commit in common with `base`.
+            NotFound: a path that holds no record, or no such revision.
         """
         from filemem.memory import checking
 
         with self._lock:
             self._store.refuse_typo()
-            return checking.check(self._store, paths)
+            return checking.check(self._store, paths, base)
 
     def refresh(self, *, full: bool = False, hints: Iterable[str] = ()) -> Look:
         """Finish what waits for the repository, and bring the index in step with the files.

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+from filemem.chain import Graph
 from filemem.documents import Birth, Node, node_of
 from filemem.errors import NotFound
 from filemem.lint import lint
-from filemem.memory import graph, meant, tombstones
+from filemem.memory import graph, meant, reviewing, tombstones
+from filemem.memory.reviewing import Read
 from filemem.memory.store import Store
 from filemem.record import DECISION, Problem, Record, derived_id, reference_index, resolve_reference, short_id
 
-def check(store: Store, paths: Iterable[str]) -> tuple[int, tuple[Problem, ...]]:
+
+def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tuple[Problem, ...]]:
     """Read every record and say what is wrong.
 
     Args:
         store: the parts.
         paths: report only these files or folders (store-relative or below the work tree); all where none is given.
+        base: report only what changed since this branch left that revision; empty for everything.
 
     Returns:
         How many files were read, and the problems by path and line.
 
     Raises:
-        NotFound: a path that holds no record.
+        BadInput: this branch has no commit in common with `base`.
+        NotFound: a path that holds no record, or no such revision.
     """
     manifest, problems = store.files.scan({}, hash_name=store.repo.hash_name)
+    left = reviewing.since(store, base, manifest) if base else None
     records: dict[str, Record] = {}
     for path in manifest:
         parsed = lint(path, store.bytes_of(path))
@@ -39,9 +45,13 @@ def check(store: Store, paths: Iterable[str]) -> tuple[int, tuple[Problem, ...]]
     for path in hidden:
         text = f"{records.pop(path).id} was forgotten, so it is hidden: remove the file, or filemem restore it"
         problems.append(Problem(path, 1, "forgotten", "warning", text))
-    problems += _together(store, records)
+    read, found = _together(store, records, left.records if left else frozenset())
+    problems += found
     if unseen := store.unseen():
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
+    if left:
+        problems = [problem for problem in problems if problem.path in left.records]
+    problems += reviewing.problems(store, read, left)
     wanted = [_relative(store, path, manifest) for path in paths]
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     named = [problem._replace(path=store.shown(problem.path)) for problem in shown]
@@ -64,19 +74,17 @@ def _joining(problem: Problem, topics: Mapping[str, str]) -> Problem:
     return problem._replace(message=f"states no topic; add `topic: {topic}` to join the topic of its folder")
 
 
-def _together(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:
-    """What can be seen only across files: ids used twice, links to nothing, circles, forks."""
+def _together(store: Store, records: Mapping[str, Record], ours: Collection[str]) -> tuple[Read, list[Problem]]:
+    """What can be seen only across files: ids used twice, links to nothing, circles, forks.
+
+    Args:
+        store: the parts.
+        records: by path.
+        ours: paths that a fork is told at, where they take part in it.
+    """
     past = store.past()
     births = past.births
-    owner: dict[str, str] = {}
-    for path, record in sorted(records.items(), key=lambda item: (_age(item[1], births), item[0])):
-        first = owner.setdefault(record.id, path)
-        if first != path:
-            text = (
-                f"the id {record.id} belongs to {store.shown(first)}; "
-                f"this file is known as {derived_id(path)}: give it its own id"
-            )
-            yield Problem(path, 1, "duplicate-id", "error", text)
+    owner, found = _owners(store, records, births)
     unique = {p: r if owner[r.id] == p else r._replace(id=derived_id(p)) for p, r in records.items()}
     index = reference_index(list(unique.values()))
     nodes = {
@@ -85,20 +93,44 @@ def _together(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:
     by_id = {node.id: node for node in nodes.values() if node.type == DECISION}
     gone = _gone(by_id, {node.id for node in nodes.values()})
     resolved = graph.resolve(by_id.values(), removed=_removed(gone, past.removed), unrelated=store.unrelated)
-    for flaw in resolved.problems:
-        yield Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message)
-    for node in by_id.values():
-        for kind, target, _ in node.edges:
-            if target in gone and kind != "synthesizes":
-                yield Problem(node.path, 1, "dangling-edge", "warning", f"{kind}: there is no record {target}")
+    found += [Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message) for flaw in resolved.problems]
+    found += [
+        Problem(node.path, 1, "dangling-edge", "warning", f"{kind}: there is no record {target}")
+        for node in by_id.values()
+        for kind, target, _ in node.edges
+        if target in gone and kind != "synthesizes"
+    ]
+    found += _forks(store, by_id, resolved, ours)
+    return Read(records, by_id, resolved, past), found
+
+
+def _owners(
+    store: Store, records: Mapping[str, Record], births: Mapping[str, Birth]
+) -> tuple[dict[str, str], list[Problem]]:
+    """The file that each id belongs to, and the files that use the id of another."""
+    owner: dict[str, str] = {}
+    found = []
+    for path, record in sorted(records.items(), key=lambda item: (_age(item[1], births), item[0])):
+        first = owner.setdefault(record.id, path)
+        if first != path:
+            text = (
+                f"the id {record.id} belongs to {store.shown(first)}; "
+                f"this file is known as {derived_id(path)}: give it its own id"
+            )
+            found.append(Problem(path, 1, "duplicate-id", "error", text))
+    return owner, found
+
+
+def _forks(store: Store, by_id: Mapping[str, Node], resolved: Graph, ours: Collection[str]) -> Iterable[Problem]:
     topics: dict[str, Node] = {node.key: node for node in by_id.values() if node.key}
     for key, node in sorted(topics.items()):
         heads = resolved.chain(key).heads
         if len(heads) > 1:
-            others = ", ".join(store.shown(by_id[head].path) for head in heads[:-1])
+            here = next((head for head in reversed(heads) if by_id[head].path in ours), heads[-1])
+            others = ", ".join(store.shown(by_id[head].path) for head in heads if head != here)
             verb = "holds" if len(heads) == 2 else "hold"
             text = f"topic {node.topic} is forked: {others} also {verb}; {meant.ending(node.topic, heads)}"
-            yield Problem(by_id[heads[-1]].path, 1, "forked-topic", "warning", text)
+            yield Problem(by_id[here].path, 1, "forked-topic", "warning", text)
 
 
 def _age(record: Record, births: Mapping[str, Birth]) -> tuple[bool, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -155,6 +156,25 @@ class Store:
         found = (_stamp(self.repo.common_dir / "shallow"), _stamp(self.folder / tombstones.FOLDER))
         return " ".join(found) if any(found) else ""
 
+    def kept_claims(self) -> str:
+        """What `keep_claims` was last given, or ""."""
+        try:
+            return self._claims.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
+    def keep_claims(self, text: str) -> None:
+        """Remember what commit messages claim. Losing that costs a walk through history."""
+        with contextlib.suppress(OSError):
+            self._claims.parent.mkdir(parents=True, exist_ok=True)
+            aside = self._claims.with_name(f"{self._claims.name}.{os.getpid()}")
+            aside.write_text(text, encoding="utf-8")
+            aside.replace(self._claims)
+
+    @property
+    def _claims(self) -> Path:
+        return self.index.root.parent / f"claims-{self.index.root.name}"
+
     @property
     def in_step(self) -> bool:
         """Whether the index has everything, as far as HEAD and folder times tell: a few stats, no lock, no process."""
@@ -184,6 +204,20 @@ class Store:
     def asked(self, path: str) -> str:
         """The store path of a path as people see it; one that lies elsewhere stays as it is."""
         return path.removeprefix(f"{self.name}/")
+
+    def of_code(self, path: str) -> str:
+        """A path of the project's code as people and agents give it, from the top of its work tree.
+
+        Raises:
+            BadInput: it lies outside.
+        """
+        top = self.code.work_tree.as_posix()
+        given = path.strip().replace("\\", "/").removeprefix(f"{top}/")
+        plain = posixpath.normpath(given) if given else ""
+        if not plain or plain == ".." or plain.startswith(("/", "../")):
+            hint = "give a path from its top, like src/cache/lru.py"
+            raise BadInput(f"{path[:200]!r} lies outside the work tree {top}", hint, field="path")
+        return plain
 
     def refuse_typo(self) -> None:
         """Refuse to read a store that somebody named and nobody has made: most likely it is another one's misspelling.

@@ -136,6 +136,29 @@ class History(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class Reason(NamedTuple):
+    """A decision that code rests on.
+
+    Args:
+        hit: the decision, with how the code stands that it governs.
+        kind: `governs` (it states the path), `touched` (its commit made the code, or names it), `near` (in meaning).
+        because: the same in words.
+    """
+
+    hit: Hit
+    kind: str
+    because: str
+
+
+class Why(NamedTuple):
+    """The decisions that a file, or a line of it, rests on: the surest first. `note` says what could not be told."""
+
+    path: str
+    line: int | None
+    reasons: tuple[Reason, ...]
+    note: str = ""
+
+
 class Topic(NamedTuple):
     """A topic with what holds today.
 

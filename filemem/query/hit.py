@@ -2,6 +2,8 @@
 
 from typing import NamedTuple, Protocol
 
+from filemem.query.drift import Drift
+from filemem.query.evidence import Evidence
 from filemem.query.excerpt import Ranges
 from filemem.query.score import Scores
 from filemem.record import Edge, Record
@@ -76,6 +78,8 @@ class Hit(NamedTuple):
         already_rejected: alternatives that it rejected and the query names.
         provenance: who wrote it.
         snippet: why it was found.
+        drift: how the code stands that it governs; None where nobody looked or it governs none.
+        evidence: what history says came of it, as far as no outcome answers it.
     """
 
     record: Record
@@ -92,6 +96,8 @@ class Hit(NamedTuple):
     already_rejected: tuple[str, ...] = ()
     provenance: Provenance = Provenance()
     snippet: Snippet = Snippet()
+    drift: Drift | None = None
+    evidence: tuple[Evidence, ...] = ()
 
     @property
     def id(self) -> str:

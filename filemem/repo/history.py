@@ -20,7 +20,7 @@ from filemem.repo.git import Git, GitError
 
 _LIMIT = 120.0  # seconds; a walk of 100,000 commits takes ten
 _REVISION = re.compile(r"[^\W_][\w./@{}^~+=-]*")
-_NAMED = ("Agent", "Reviewed-by", "Co-authored-by")
+_NAMED = ("Agent", "Reviewed-by", "Co-authored-by", "Decision")
 _TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _NAMED)
 _FORMAT = f"format:%x01%H%x00%P%x00%ct%x00%at%x00%an%x00%ae%x00%s%x00{_TRAILERS}%x00"
 _RENAMES = 8  # names of one file that are followed back
@@ -43,6 +43,7 @@ class Commit(NamedTuple):
     reviewers: tuple[str, ...] = ()
     co_authors: tuple[str, ...] = ()
     parents: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
 
 
 class Birth(NamedTuple):
@@ -141,6 +142,20 @@ class History(NamedTuple):
                     births[path] = Birth(path, before, commit, order)
         return Walk(births, removed, frozenset(touched), head, edits)
 
+    def rows(self, *arguments: str, limit: float = _LIMIT) -> Iterator[tuple[Commit, list[Row]]]:
+        """Each commit of a `git log` with the files it shows: status letter, path before and after, blob likewise.
+
+        Args:
+            arguments: what `git log` is asked besides the format.
+            limit: seconds it may take.
+        """
+        return self._run(("log", *_RAW, f"--pretty={_FORMAT}", *arguments), limit)
+
+    def differing(self, base: str) -> frozenset[str]:
+        """The files that are not what they were in another commit, those that are gone or new among them."""
+        answer = self.git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", revision(base), self.tip, "--")
+        return frozenset(answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
+
     def boundary(self) -> frozenset[str]:
         """The commits where a shallow clone ends; empty where history is whole."""
         try:
@@ -180,7 +195,7 @@ class History(NamedTuple):
         cut = self.boundary()
         return {path: tuple(_known(one, cut) for one in told) for path, told in found.items()}
 
-    def _versions(self, names: Iterable[str]) -> Iterator[tuple[Commit, list[_Row]]]:
+    def _versions(self, names: Iterable[str]) -> Iterator[tuple[Commit, list[Row]]]:
         # A merge counts where its version of a file is none of its parents': somebody decided it there.
         how = ("--topo-order", "--diff-merges=combined", "-M", *_RAW, f"--pretty={_FORMAT}")
         return self._run(("log", *how, self.tip, "--", *sorted(names)))
@@ -205,7 +220,7 @@ class History(NamedTuple):
         """
         command = ("diff-tree", "-r", "-M", *_RAW[:-1], revision(one), revision(other), "--", folder)
         fields = iter(self.git.run(*command, limit=_LIMIT).decode("utf-8", "surrogateescape").split("\0"))
-        return tuple(Row(*_row(text, fields)) for text in fields if text.startswith(":"))
+        return tuple(_row(text, fields) for text in fields if text.startswith(":"))
 
     def listing(self, folder: str, rev: str = "") -> dict[str, str]:
         """Blob id by path of every regular file that a commit has below a folder.
@@ -226,22 +241,22 @@ class History(NamedTuple):
             return False
         return True
 
-    def _log(self, folder: str, since: str) -> Iterator[tuple[Commit, list[_Row]]]:
+    def _log(self, folder: str, since: str) -> Iterator[tuple[Commit, list[Row]]]:
         span = f"{revision(since)}..{self.tip}" if since else self.tip
         # Merges are compared with each parent, so that a file resolved in a merge is seen; renames as Git sees them.
         command = ("log", "--reverse", "--topo-order", "-m", "-M", *_RAW, f"--pretty={_FORMAT}", span, "--", folder)
         return self._run(command)
 
-    def _run(self, command: tuple[str, ...]) -> Iterator[tuple[Commit, list[_Row]]]:
+    def _run(self, command: tuple[str, ...], limit: float = _LIMIT) -> Iterator[tuple[Commit, list[Row]]]:
         try:
-            answer = self.git.run(*command, limit=_LIMIT).decode("utf-8", "replace")
+            answer = self.git.run(*command, limit=limit).decode("utf-8", "replace")
         except GitError as error:
             if "unknown revision" in error.stderr or "bad revision" in error.stderr:
                 return  # no commit yet
             raise
         fields = iter(answer.split("\0"))
         commit: Commit | None = None
-        rows: list[_Row] = []
+        rows: list[Row] = []
         # Read strictly by count: whatever a message or a name holds, it cannot pass for the next commit.
         for field in fields:
             text = field.lstrip("\n")
@@ -256,7 +271,6 @@ class History(NamedTuple):
 
 
 _RAW = ("--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature")
-_Row = tuple[str, str, str, str, str]  # status letter, path before, path after, blob before, blob after
 
 
 class Row(NamedTuple):
@@ -277,7 +291,7 @@ class Row(NamedTuple):
 
 def _commit(oid: str, fields: Iterator[str]) -> Commit:
     parents, at, written, author, email, subject = (next(fields, "") for _ in range(6))
-    agents, reviewers, co_authors = (_names(next(fields, "")) for _ in _NAMED)
+    agents, reviewers, co_authors, decisions = (_names(next(fields, "")) for _ in _NAMED)
     return Commit(
         oid,
         int(at) * 1000,
@@ -289,6 +303,7 @@ def _commit(oid: str, fields: Iterator[str]) -> Commit:
         reviewers,
         co_authors,
         tuple(parents.split()),
+        tuple(name for part in decisions for name in part.replace(",", " ").split()),
     )
 
 
@@ -303,18 +318,18 @@ def revision(text: str) -> str:
     return text
 
 
-def _row(text: str, fields: Iterator[str]) -> _Row:
+def _row(text: str, fields: Iterator[str]) -> Row:
     parents = len(text) - len(text.lstrip(":"))
     *_, status = words = text.lstrip(":").split(" ")
     old, new = words[parents + 1], words[2 * parents + 1]
     path = next(fields, "")
     if parents > 1:  # of a merge: one letter for each parent, and no path of old
-        return "A" if set(status) == {"A"} else "D" if set(status) == {"D"} else "M", path, path, old, new
+        return Row("A" if set(status) == {"A"} else "D" if set(status) == {"D"} else "M", path, path, old, new)
     after = next(fields, "") if status[0] in "RC" else path
-    return "A" if status[0] == "C" else status[0], path, after, old, new
+    return Row("A" if status[0] == "C" else status[0], path, after, old, new)
 
 
-def _traced(path: str, rows: Iterable[tuple[Commit, _Row]]) -> list[Revision]:
+def _traced(path: str, rows: Iterable[tuple[Commit, Row]]) -> list[Revision]:
     """The versions of the file that is at `path` after the newest of some rows, back to where it was added."""
     found: list[Revision] = []
     for commit, (status, before, after, _, new) in rows:

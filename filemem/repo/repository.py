@@ -245,6 +245,12 @@ class Repo:
         found = self.objects.read(oid) if re.fullmatch(r"[0-9a-f]{40,64}", oid) else None
         return found.data if found and found.kind == "blob" else None
 
+    def subject(self, commit: str) -> str:
+        """The first line of a commit's message; "" where there is no such commit."""
+        found = self.objects.read(commit)
+        message = found.data.partition(b"\n\n")[2] if found and found.kind == "commit" else b""
+        return message.lstrip(b"\n").partition(b"\n")[0].decode("utf-8", "replace").strip()
+
     def time_of(self, commit: str) -> int:
         """When a commit was made, in epoch milliseconds; 0 where there is no such commit."""
         found = self.objects.read(commit)

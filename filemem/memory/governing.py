@@ -1,0 +1,212 @@
+"""Decisions and code: has what a decision governs changed since, and what does history say came of it?
+
+Rule: all of it is worked out from Git's objects when it is asked for; looking changes nothing. What commit messages
+claim is kept beside the index, so that a search can show it without asking Git.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from filemem.documents import Node
+from filemem.memory.store import Store
+from filemem.query import Hit
+from filemem.query.drift import UNKNOWN, Arrival, Drift, drift, fixed, within
+from filemem.query.evidence import Claim, Evidence, evidence
+from filemem.record import DECISION, Record, short_id
+
+MANY = 200  # paths that Git is asked for by name; for more, all of its line is read once
+DAY = 86_400_000  # milliseconds
+RENAMES = 3  # names of one file that are followed
+_LAYOUT = 1  # of the file that keeps claims
+
+
+def added(store: Store, hits: Iterable[Hit], drifting: Collection[str] | None = None) -> tuple[Hit, ...]:
+    """Hits with how the code stands that they govern, and with what history says came of them.
+
+    Args:
+        store: the parts.
+        hits: the hits.
+        drifting: ids of those whose code is looked at; None for all.
+    """
+    listed = list(hits)
+    nodes = _nodes(store, listed)
+    looked = [hit for hit in listed if hit.id in nodes and (drifting is None or hit.id in drifting)]
+    drifts = drifted(store, [(nodes[hit.id], hit.record.affects) for hit in looked])
+    return tuple(hit._replace(drift=drifts.get(hit.id)) for hit in _spoken_of(store, listed, nodes, claims(store)))
+
+
+def hinted(store: Store, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Hits with what history says came of them, as far as that is known without asking Git."""
+    every = _kept(store).claims if store.history.tip == "HEAD" else ()
+    return tuple(_spoken_of(store, hits, _nodes(store, hits), every)) if every else tuple(hits)
+
+
+def _nodes(store: Store, hits: Iterable[Hit]) -> dict[str, Node]:
+    return {node.id: node for node in store.lookup("id", [hit.id for hit in hits if hit.record.type == DECISION])}
+
+
+def _spoken_of(
+    store: Store, hits: Iterable[Hit], nodes: Mapping[str, Node], every: Sequence[Claim]
+) -> Iterable[Hit]:
+    for hit in hits:
+        found = evidence_of(store, nodes[hit.id], hit.record, every) if hit.id in nodes else ()
+        yield hit._replace(evidence=found)
+
+
+def drifted(store: Store, decisions: Iterable[tuple[Node, Collection[str]]]) -> dict[str, Drift]:
+    """How the governed files of some decisions stand, by id; those that govern nothing are left out.
+
+    Args:
+        store: the parts.
+        decisions: nodes, each with the paths and globs that it affects.
+    """
+    wanted = {node: tuple(affects) for node, affects in decisions if node.type == DECISION and affects}
+    if not wanted:
+        return {}
+    code = Code(store, wanted)
+    return {node.id: code.drift(node, affects) for node, affects in wanted.items()}
+
+
+class Code:
+    """What came to the branch for the files that some decisions govern, read once for all of them."""
+
+    def __init__(self, store: Store, wanted: Mapping[Node, Sequence[str]]) -> None:
+        self._store = store
+        self._together = store.repo is store.code  # else records are committed apart from the code
+        self._history = store.history if self._together else store.code.history
+        governed = {fixed(one) for affects in wanted.values() for one in affects if within(one)}
+        records = {name for node in wanted for name in self._names(node)} if self._together else set()
+        self._narrow = "" not in governed and len(governed) + len(records) <= MANY
+        self._paths = governed | records if self._narrow else set()
+        self._cut = self._history.boundary()
+        self._moved: dict[str, Mapping[str, str]] = {}
+        self._line: tuple[Arrival, ...] = ()
+        self._now: frozenset[str] = frozenset()
+        if governed and store.code.head() is not None:
+            from filemem.repo import arrivals
+
+            self._line = arrivals.arrivals(self._history, sorted(self._paths))
+            self._now = arrivals.present(self._history, sorted(governed) if self._narrow else ("",))
+
+    def drift(self, node: Node, affects: Sequence[str]) -> Drift:
+        """How the files that a decision governs stand."""
+        if not any(map(within, affects)):
+            return drift(affects, (), ())
+        if not node.birth.commit:
+            return Drift(UNKNOWN, reason="the decision is not committed yet")
+        at = self._landed(node)
+        if at is None or not node.birth.author or (at >= 0 and self._line[at].commit in self._cut):
+            return Drift(UNKNOWN, reason="history does not show when the decision came to this branch")
+        since = self._line[at].commit if at >= 0 else ""
+        moved: dict[str, str] = {}
+        for _ in range(RENAMES):
+            later = self._line[at + 1 :]
+            found = drift(
+                affects, later, self._now, names=names(node), since=since, renamed=moved
+            )
+            news = {old: new for old in found.missing if (new := self._renamed(old, later))}
+            if not news:
+                break
+            moved |= news
+            self._widen(news.values())
+        return found
+
+    def _landed(self, node: Node) -> int | None:
+        """The last place in the line that a decision came with or after; -1 for before all; None if that is unknown."""
+        if not self._together:
+            return bisect_right([arrival.at for arrival in self._line], node.birth.at) - 1
+        names, line = self._names(node), enumerate(self._line)
+        return next((n for n, arrival in line if any(r.after and r.path in names for r in arrival.rows)), None)
+
+    def _names(self, node: Node) -> frozenset[str]:
+        return frozenset(self._store.files.named(path) for path in (node.path, node.birth.path) if path)
+
+    def _renamed(self, path: str, later: Sequence[Arrival]) -> str:
+        """The name under which a file went on, or ""."""
+        from filemem.repo import arrivals
+
+        last = next(a for a in reversed(later) if any(row.path == path for row in a.rows))
+        if last.commit not in self._moved:
+            self._moved[last.commit] = arrivals.renamed(self._history, last.commit)
+        return self._moved[last.commit].get(path, "")
+
+    def _widen(self, paths: Iterable[str]) -> None:
+        from filemem.repo import arrivals
+
+        if self._narrow and not self._paths.issuperset(paths):
+            self._paths |= set(paths)
+            self._line = arrivals.arrivals(self._history, sorted(self._paths))
+        self._now |= arrivals.present(self._history, sorted(paths))
+
+
+def names(node: Node) -> frozenset[str]:
+    """What a trailer may call a decision."""
+    name = node.path.rpartition("/")[2]
+    return frozenset((node.id, short_id(node.id), node.path, name, name.removesuffix(".md"))) - {""}
+
+
+def evidence_of(store: Store, node: Node, record: Record, every: Sequence[Claim]) -> tuple[Evidence, ...]:
+    """What is claimed of one decision and not yet answered by an outcome that was committed after it.
+
+    Args:
+        store: the parts.
+        node, record: the decision.
+        every: the claims on this branch.
+    """
+    if not every or record.type != DECISION:
+        return ()
+    birth = node.birth
+    untold = any(claim.title and not claim.reverts for claim in every)
+    carriers = {birth.commit: store.code.subject(birth.commit) if untold else ""} if birth.commit else {}
+    found = evidence(names(node), carriers, every)
+    return tuple(one for one in found if one.outcome != record.outcome and not _answered(store, node, record, one))
+
+
+def _answered(store: Store, node: Node, record: Record, found: Evidence) -> bool:
+    """Whether an outcome was written down after what speaks against a decision: by its date, and by Git."""
+    if not record.outcomes or record.outcomes[-1].at + DAY < found.at:  # a bare date is the beginning of its day
+        return False
+    edits = [edit.commit for edit in node.birth.edits]
+    if store.repo is not store.code:
+        return any(edit.at >= found.at for edit in node.birth.edits)
+    return any(store.history.is_ancestor(found.commit, edit) for edit in edits)
+
+
+class Kept(NamedTuple):
+    """Claims as they are kept: of all commits up to `head`."""
+
+    head: str = ""
+    claims: tuple[Claim, ...] = ()
+
+
+def claims(store: Store) -> tuple[Claim, ...]:
+    """Every claim on the branch that is checked out; only commits that came since the last time are read."""
+    from filemem.repo import arrivals
+
+    if store.history.tip != "HEAD":  # asked of the past, which is not kept
+        return arrivals.claims(store.history if store.repo is store.code else store.code.history)
+    head = store.code.head() or ""
+    kept = _kept(store)
+    if not head or kept.head == head:
+        return kept.claims if head else ()
+    onward = kept.head and store.code.history.is_ancestor(kept.head)
+    found = arrivals.claims(store.code.history, kept.head if onward else "")
+    kept = Kept(head, (*kept.claims, *found) if onward else found)
+    store.keep_claims(json.dumps([_LAYOUT, kept], ensure_ascii=False))
+    return kept.claims
+
+
+def _kept(store: Store) -> Kept:
+    """What was kept last; nothing where that cannot be read. It is derived: whatever is odd is worked out anew."""
+    try:
+        layout, (head, rows) = json.loads(store.kept_claims() or "[0,[0,0]]")
+        if layout != _LAYOUT:
+            return Kept()
+        found = map(Claim._make, rows)
+        return Kept(head, tuple(one._replace(reverts=tuple(one.reverts), decisions=tuple(one.decisions)) for one in found))
+    except (ValueError, TypeError, IndexError, KeyError):
+        return Kept()

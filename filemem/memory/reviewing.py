@@ -1,0 +1,155 @@
+"""What only Git can say against a record: it was changed after it was superseded, its code changed, it was reverted.
+
+All of it is advice but the first, and that is asked only of what a person can still mend: edits of this branch, and edits
+that are not committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from filemem.changes import Manifest
+from filemem.chain import Graph
+from filemem.documents import Node
+from filemem.errors import BadInput, NotFound
+from filemem.memory import governing, moments
+from filemem.memory.store import Past, Store
+from filemem.query.drift import Drift
+from filemem.record import DECISION, Problem, Record, parse
+from filemem.record.revising import revised
+
+_NAMED = 5  # files that a message names
+
+
+class Since(NamedTuple):
+    """What changed since a branch left another.
+
+    Args:
+        commit: where it left, in the history of the records.
+        code: the same in the history of the code.
+        records: store paths of the records that are not what they were, or are new.
+        files: the files of the code that are not.
+    """
+
+    commit: str
+    code: str
+    records: frozenset[str]
+    files: frozenset[str]
+
+
+class Read(NamedTuple):
+    """The records as `check` has read them, and how they hang together.
+
+    Args:
+        records: by store path.
+        nodes: by id; decisions only.
+        resolved: which of them hold.
+        past: what Git says of the files.
+    """
+
+    records: Mapping[str, Record]
+    nodes: Mapping[str, Node]
+    resolved: Graph
+    past: Past
+
+
+def since(store: Store, base: str, manifest: Manifest) -> Since:
+    """Tell what changed since this branch left another.
+
+    Args:
+        store: the parts.
+        base: a revision or a date.
+        manifest: the records as they are now.
+
+    Raises:
+        BadInput: the two have no commit in common.
+        NotFound: there is no such revision; says what was probably meant.
+    """
+    try:
+        moment = moments.find(store, base)
+    except (BadInput, NotFound) as error:
+        error.message = error.message.replace("at", "base", 1) if error.message.startswith("at") else error.message
+        raise
+    head = store.code.head() or ""
+    named = store.code.revisions.named(base) or store.code.revisions.line(head).by(moment.at)
+    code = store.code.revisions.base(named.commit, head) if named else ""
+    if not code:
+        hint = "name the branch that this one left, for example main; a shallow clone may lack it: git fetch --unshallow"
+        raise BadInput(f"base: {base} and HEAD have no commit in common", hint, field="base")
+    commit = code if store.repo is store.code else moment.commit
+    before = {store.files.inside(p): blob for p, blob in store.repo.history.listing(store.files.store, commit).items()}
+    records = frozenset(path for path, entry in manifest.items() if before.get(path) != entry.blob)
+    return Since(commit, code, records, store.code.history.differing(code))
+
+
+def problems(store: Store, read: Read, left: Since | None) -> Iterable[Problem]:
+    """What Git says against the records.
+
+    Args:
+        store: the parts.
+        read: the records.
+        left: only what happened since then; None for everything.
+    """
+    yield from _edited(store, read, left)
+    live = [node for node in read.nodes.values() if read.resolved.is_head(node.id)]
+    affects = {node.id: read.records[node.path].affects for node in live}
+    for one, drift in governing.drifted(store, [(node, affects[node.id]) for node in live]).items():
+        files = (*drift.changed, *drift.missing)
+        if drift.drifted and (left is None or not left.files.isdisjoint(files)):
+            yield Problem(read.nodes[one].path, 1, "drift", "warning", f"the code that it governs is {_told(drift, left)}")
+    claims = governing.claims(store)
+    for node in live:
+        for found in governing.evidence_of(store, node, read.records[node.path], claims):
+            if left is None or not store.code.history.is_ancestor(found.commit, left.code):
+                text = f"{found}; if so: filemem update {node.id} --outcome {found.outcome} --reason ..."
+                yield Problem(node.path, 1, "evidence", "warning", text)
+
+
+def _told(drift: Drift, left: Since | None) -> str:
+    files = [file for file in drift.changed if left is None or file in left.files]
+    more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+    here = "; here: " if left is not None else ": "
+    return f"{drift}{here}{', '.join(files[:_NAMED])}{more}" if files else str(drift)
+
+
+def _edited(store: Store, read: Read, left: Since | None) -> Iterable[Problem]:
+    """What a superseded decision says was changed: on this branch, or in the work tree."""
+    for node in read.nodes.values():
+        successors = read.resolved.superseded_by(node.id)
+        if not successors or not node.birth.commit:
+            continue
+        by = read.nodes[successors[0]]
+        now = read.records[node.path]
+        head = store.repo.show(store.files.named(node.path))
+        before = _at(head, node.path)
+        if before is not None and _said(before) != _said(now):
+            yield _rewritten(node, by, before, now, "")
+        for edit in read.past.edits.get(node.path, ()) if left is not None else ():
+            if left is None or store.repo.history.is_ancestor(edit.commit.id, left.commit):
+                continue
+            if not by.birth.commit or not store.repo.history.is_ancestor(by.birth.commit, edit.commit.id):
+                continue
+            old, new = (_at(store.repo.blob(blob), node.path) for blob in (edit.before, edit.after))
+            if old is not None and new is not None and _said(old) != _said(new):
+                yield _rewritten(node, by, old, new, f" in {edit.commit.id[:10]} by {edit.commit.author}")
+
+
+def _rewritten(node: Node, by: Node, before: Record, after: Record, where: str) -> Problem:
+    what = ", ".join(revised(before, after)[:3])
+    text = (
+        f"changed{where} after {by.title} ({by.id}) superseded it: {what}; "
+        "leave it as it was decided, and say what is new in a decision of its own"
+    )
+    return Problem(node.path, 1, "edited-superseded", "warning", text)
+
+
+def _at(data: bytes | None, path: str) -> Record | None:
+    return parse(data, path).record if data is not None else None
+
+
+def _said(record: Record) -> tuple[object, ...]:
+    """What was decided and why: outcomes, status and tags may still change."""
+    if record.type != DECISION:
+        return ()
+    return record.topic, record.title, record.decision, record.text, record.rejected

@@ -1,0 +1,217 @@
+"""Why is this code as it is? The decisions that govern a file, those whose commits made it, and the nearest in meaning.
+
+Rule: an answer says what it rests on, the surest first: what a decision itself states, what Git shows, what is only
+similar. Only what holds today is told, but for a commit: what made a line may have been replaced since.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from difflib import SequenceMatcher, get_close_matches
+from typing import NamedTuple
+
+from filemem.documents import Node
+from filemem.errors import BadInput, NotFound
+from filemem.memory import governing, searching
+from filemem.memory.store import Store
+from filemem.memory.values import Reason, Why
+from filemem.query import Filter, Hit, affects_match, split_identifiers, touches
+from filemem.query.drift import fixed
+from filemem.record import DECISION, reference_index, resolve_reference
+from filemem.repo.git import GitError
+from filemem.repo.history import Commit
+
+GOVERNS, TOUCHED, NEAR = "governs", "touched", "near"
+ENOUGH = 0.45  # score of a decision that is near enough to be named
+NEARBY = 3  # of those, at most
+GIST = 400  # characters of a file that say what it is about
+IMPORT = 3  # decisions; a commit that brought more moved or imported them, and decided nothing
+AROUND = 3  # lines on either side of one, for the same
+LONGEST = 2_000_000  # bytes of a file whose lines are looked at
+_PLACE = re.compile(r"(?P<path>.+?)(?::(?P<line>\d+)(?::\d+)?|#L(?P<anchor>\d+)(?:-L\d+)?)")
+_NUMBERED = re.compile(r"\b(?:ADR|RFC|FIP|MADR)[- ]?0*(\d{1,5})\b", re.IGNORECASE)
+
+
+class Place(NamedTuple):
+    """A file, and a line of it or None; `text` is what the work tree holds, None where it has no such file."""
+
+    path: str
+    line: int | None
+    text: str | None
+
+
+def why(store: Store, asked: str, limit: int = 10) -> Why:
+    """Tell which decisions a file, or a line of it, rests on.
+
+    Args:
+        store: the parts.
+        asked: path from the top of the work tree, `PATH:LINE` for a line.
+        limit: decisions at most.
+
+    Raises:
+        BadInput: the path lies outside the work tree, or has no such line.
+        NotFound: there is no such file, was none, and no decision speaks of it.
+    """
+    place = _place(store, asked)
+    commits, names, note = _past(store, place)
+    governs = _governing(store, {place.path, *names})
+    reasons = [Reason(hit, GOVERNS, f"affects {', '.join(stated)}") for hit, stated in governs]
+    reasons += _touched(store, place, commits, [reason.hit.id for reason in reasons])
+    if not reasons and place.text is None and not commits and not _is_folder(store, place.path):
+        raise NotFound(f"there is no file {place.path}, and no decision speaks of it", _meant(store, place.path))
+    itself = [node.id for node in store.lookup("path", [store.asked(place.path)])] if place.text is not None else []
+    if itself:
+        note = f"this file is a record itself: filemem history {place.path}"
+    known = [*(reason.hit.id for reason in reasons), *itself]
+    reasons += _near(store, place, known, min(NEARBY, limit - len(reasons)))
+    shown = reasons[:limit]
+    sure = {reason.hit.id for reason in shown if reason.kind != NEAR}
+    told = governing.added(store, [reason.hit for reason in shown], sure)
+    return Why(
+        place.path, place.line, tuple(r._replace(hit=hit) for r, hit in zip(shown, told, strict=True)), note
+    )
+
+
+def governing_first(stated: Iterable[str]) -> tuple[int, int]:
+    """How closely patterns speak of a file: a path before a glob, a long one before a short one."""
+    return max(("*" not in one and "?" not in one, len(fixed(one))) for one in stated)
+
+
+def _place(store: Store, asked: str) -> Place:
+    path, line = store.of_code(asked), None
+    found = _PLACE.fullmatch(asked)
+    if found and not (store.code.work_tree / path).exists():
+        path, line = store.of_code(found["path"]), int(found["line"] or found["anchor"])
+    file = store.code.work_tree / path
+    text = None
+    if file.is_file() and not file.is_symlink() and file.stat().st_size <= LONGEST:
+        text = file.read_bytes().decode("utf-8", "replace")
+    count = len(text.splitlines()) if text is not None else 0
+    if line is not None and text is not None and not 1 <= line <= count:
+        raise BadInput(f"{path} has {count} lines, not {line}", "give a line that is there", field="path")
+    return Place(path, line, text)
+
+
+def _past(store: Store, place: Place) -> tuple[Sequence[Commit], Collection[str], str]:
+    """The commits that made a place what it is, the names its file had, and what is to be said of that."""
+    from filemem.repo import arrivals  # noqa: PLC0415 - a search needs none of it
+
+    committed = store.code.show(place.path) if store.code.head() else None
+    if place.line is None or committed is None:
+        if store.code.head() is None:
+            return (), (), ""
+        commits, names = arrivals.touching(store.code.history, place.path)
+        return commits, names, "" if committed is not None or not commits else "the file is gone"
+    line = place.line if place.text is None else line_in(place.text, committed.decode("utf-8", "replace"), place.line)
+    _, names = arrivals.touching(store.code.history, place.path)
+    if line is None:
+        return (), names, "this line is not committed yet"
+    try:
+        return arrivals.touching(store.code.history, place.path, line)[0], names, ""
+    except GitError as error:
+        if error.code != -1:
+            raise
+        return (), names, "its history is too long to follow this line in time"
+
+
+def line_in(now: str, before: str, line: int) -> int | None:
+    """Where a line of a text stood in an earlier version of it, from 1; None where it was not there."""
+    if now == before:
+        return line
+    matcher = SequenceMatcher(None, before.splitlines(), now.splitlines(), autojunk=False)
+    for old, new, size in matcher.get_matching_blocks():
+        if new < line <= new + size:
+            return old + line - new
+    return None
+
+
+def _governing(store: Store, paths: Collection[str]) -> list[tuple[Hit, list[str]]]:
+    """Live decisions that state one of these paths, each with what it states; the closest first, then the newest."""
+    nodes: dict[str, Node] = {}
+    for path in paths:
+        listed = store.index.newest(Filter(types=(DECISION,), path=path, live=True), 1_000)
+        nodes.update((node.id, node) for node in map(Node.loads, listed))
+    found = []
+    for hit in searching.present(store, nodes.values()):
+        stated = [one for one in hit.record.affects if any(touches(one, path) for path in paths)]
+        if stated:
+            found.append((hit, stated))
+    return sorted(found, key=lambda one: (governing_first(one[1]), one[0].created), reverse=True)
+
+
+def _touched(store: Store, place: Place, commits: Sequence[Commit], known: Collection[str]) -> list[Reason]:
+    """The decisions that came with the commits of a place, or that these name."""
+    if not commits:
+        return []
+    nodes = [node for node in store.nodes() if node.type == DECISION and store.shown(node.path) != place.path]
+    born = Counter(node.birth.commit for node in nodes)
+    order = {commit.id: number for number, commit in enumerate(commits) if born[commit.id] <= IMPORT}
+    what = f"line {place.line}" if place.line else "this file"
+    reasons: dict[str, tuple[int, str]] = {}
+    for node in nodes:
+        if node.birth.commit in order:
+            at = order[node.birth.commit]
+            reasons[node.id] = at, f"came with {node.birth.commit[:10]}, which changed {what}: {commits[at].subject}"
+    for at, commit in enumerate(commits):
+        for one in _named_by(commit, nodes):
+            told = f"named by {commit.id[:10]}, which changed {what}: {commit.subject}"
+            if one not in reasons or reasons[one][0] > at:
+                reasons[one] = at, told
+    by_id = {node.id: node for node in nodes if node.id in reasons and node.id not in known}
+    hits = searching.present(store, sorted(by_id.values(), key=lambda node: reasons[node.id][0]))
+    return [Reason(hit, TOUCHED, reasons[hit.id][1]) for hit in hits]
+
+
+def _named_by(commit: Commit, nodes: Sequence[Node]) -> Iterable[str]:
+    """The decisions that a commit names: in `Decision:` trailers, or as ADR-12 in its subject."""
+    numbers = [found[0] for found in _NUMBERED.finditer(commit.subject)]
+    if not (commit.decisions or numbers):
+        return []
+    from filemem.record import Record  # noqa: PLC0415
+
+    index = reference_index([Record(id=n.id, type=n.type, path=n.path, title=n.title) for n in nodes])
+    found = [resolve_reference(name, index) for name in (*commit.decisions, *numbers)]
+    short = [node.id for node in nodes for name in commit.decisions if governing.names(node) & {name}]
+    return dict.fromkeys([*(one for one in found if one), *short])
+
+
+def _near(store: Store, place: Place, known: Collection[str], limit: int) -> list[Reason]:
+    """Live decisions that speak of what a file is about."""
+    if limit <= 0:
+        return []
+    words = " ".join((split_identifiers(place.path) or place.path, place.path.replace("/", " ")))
+    asked = f"{words} {_gist(place)}"
+    found = searching.search(store, _plain(asked), Filter(types=(DECISION,), live=True), limit=limit + len(known))
+    near = [hit for hit in found.hits if hit.id not in known and hit.score >= ENOUGH and not hit.superseded_by]
+    hits = [hit._replace(already_rejected=()) for hit in near[:limit]]  # nobody asked for what it rejected
+    return [Reason(hit, NEAR, f"near in meaning ({hit.score:.2f})") for hit in hits]
+
+
+def _gist(place: Place) -> str:
+    if not place.text:
+        return ""
+    if place.line is None:
+        return place.text[:GIST]
+    lines = place.text.splitlines()
+    return "\n".join(lines[max(0, place.line - 1 - AROUND) : place.line + AROUND])[:GIST]
+
+
+def _plain(text: str) -> str:
+    """Words alone: code must not be read as phrases, exclusions or restrictions."""
+    return " ".join(re.findall(r"\w+", text))
+
+
+def _is_folder(store: Store, path: str) -> bool:
+    return (store.code.work_tree / path).is_dir()
+
+
+def _meant(store: Store, path: str) -> str:
+    """The hint that names a file like the one that is not there."""
+    from filemem.repo import arrivals  # noqa: PLC0415
+
+    known = arrivals.present(store.code.history, ("",)) if store.code.head() else frozenset[str]()
+    name = path.rpartition("/")[2]
+    near = get_close_matches(path, known, n=2, cutoff=0.7) or [one for one in known if one.endswith(f"/{name}")][:2]
+    return f"did you mean {' or '.join(near)}?" if near else "name a file of the project, from its top"

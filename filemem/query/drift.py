@@ -1,0 +1,164 @@
+"""Has the code that a decision governs changed since the decision landed? Pure: arrivals in, a verdict out.
+
+Rule: what is compared is what Git has, file by file, from the moment the decision came to this branch, or the file did
+where that was later: nothing is stored and nothing is refreshed by looking. A change that was taken back is none. A
+commit that names the decision in a `Decision:` trailer carries it out: what it leaves is what the decision meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from filemem.query.filter import affects_match
+
+FRESH, CHANGED, MISSING, UNKNOWN = "fresh", "changed", "missing", "unknown"
+
+
+class Row(NamedTuple):
+    """A file that an arrival brought, changed or removed: its blobs before and after, "" for none."""
+
+    path: str
+    before: str
+    after: str
+
+
+class Arrival(NamedTuple):
+    """What came to a branch at once: a commit, or a merge with all that it brought.
+
+    Args:
+        commit: its id.
+        at: epoch milliseconds.
+        decisions: what its `Decision:` trailers name.
+        rows: the files.
+    """
+
+    commit: str
+    at: int
+    decisions: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+class Drift(NamedTuple):
+    """How the governed files stand.
+
+    Args:
+        verdict: fresh, changed, missing or unknown.
+        changed: files that are not what they were, under their names of today.
+        missing: files that are gone.
+        files: how many there are, or were.
+        commits: arrivals that made the difference.
+        since: the commit by which the decision landed.
+        reason: why nothing is known.
+    """
+
+    verdict: str
+    changed: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    files: int = 0
+    commits: int = 0
+    since: str = ""
+    reason: str = ""
+
+    @property
+    def drifted(self) -> bool:
+        """Whether anything is not what it was."""
+        return self.verdict in (CHANGED, MISSING)
+
+    def __str__(self) -> str:
+        if self.verdict == UNKNOWN:
+            return f"unknown: {self.reason}"
+        if self.verdict == FRESH:
+            return FRESH
+        touched = len(self.changed) + len(self.missing)
+        told = f"{self.verdict} ({touched} of {_count(self.files, 'file')}, {_count(self.commits, 'commit')})"
+        return f"{told}: {_listed(self.missing)} {_is(self.missing)} gone" if self.missing else told
+
+
+def within(path: str) -> bool:
+    """Whether a stated path or glob can be one of this repository: relative, and not leading out of it."""
+    outside = path.startswith(("/", "~")) or "://" in path or (len(path) > 1 and path[1] == ":")
+    return bool(path.strip()) and not outside and ".." not in path.replace("\\", "/").split("/")
+
+
+def fixed(pattern: str) -> str:
+    """The part of a path or glob before its first wildcard: the file or folder that holds all it can match."""
+    parts = [part for part in pattern.strip().replace("\\", "/").split("/") if part not in ("", ".")]
+    plain = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
+    return "/".join(parts[:plain])
+
+
+def drift(
+    patterns: Sequence[str],
+    later: Iterable[Arrival],
+    now: Collection[str],
+    *,
+    names: Collection[str] = (),
+    since: str = "",
+    renamed: Mapping[str, str] = MappingProxyType({}),
+) -> Drift:
+    """Compare the governed files with what they were.
+
+    Args:
+        patterns: paths and globs that the decision states.
+        later: what came to the branch after the decision, oldest first; at least all that concerns these paths.
+        now: the files that HEAD has, at least those that the patterns can match.
+        names: ids by which a commit may name the decision.
+        since: the commit by which it landed.
+        renamed: file that went away -> the name it went on under.
+    """
+    stated = [pattern for pattern in patterns if within(pattern)]
+    if not stated:
+        return Drift(UNKNOWN, since=since, reason="it names no path of this repository")
+    origin = {new: old for old, new in renamed.items()}
+
+    def governed(path: str) -> bool:
+        return path in origin or any(affects_match(pattern, path) for pattern in stated)
+
+    first: dict[str, str] = {}
+    last: dict[str, str] = {}
+    by_path: dict[str, set[str]] = {}
+    for arrival in later:
+        carries = not set(names).isdisjoint(arrival.decisions)
+        for row in arrival.rows:
+            if not governed(row.path):
+                continue
+            last[row.path] = row.after
+            first.setdefault(row.path, row.before or row.after)
+            if row.before and (row.after or row.path not in renamed):
+                by_path.setdefault(row.path, set()).add(arrival.commit)
+            if carries:
+                first[row.path] = row.after
+                by_path[row.path] = set()
+    for new, old in origin.items():  # a file under a new name is compared with what it was under the old one
+        if new in last and old in first:
+            first[new] = first.pop(old)
+            by_path[new] = by_path.get(new, set()) | by_path.get(old, set())
+            last.pop(old, None)
+    changed = tuple(sorted(path for path in last if last[path] and first.get(path, "") != last[path]))
+    missing = tuple(sorted(path for path in last if first.get(path) and not last[path]))
+    present = {path for path in now if governed(path)}
+    commits = {commit for path in (*changed, *missing) for commit in by_path.get(path, ())}
+    files = len(present | set(missing))
+    if not files:
+        return Drift(UNKNOWN, since=since, reason=f"{_listed(stated)} {_is(stated)} not in Git")
+    gone = any(not any(affects_match(p, path) for path in present) and _lost(p, missing) for p in stated)
+    verdict = MISSING if gone else CHANGED if changed or missing else FRESH
+    return Drift(verdict, changed, missing, files, len(commits), since)
+
+
+def _lost(pattern: str, missing: Iterable[str]) -> bool:
+    return any(affects_match(pattern, path) for path in missing)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _is(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"

@@ -1,0 +1,106 @@
+"""What came to the branch of the project's code, in the order in which it came, and what its commits say.
+
+The line of first parents is what a branch itself went through: a merge counts once, with all that it brought, and a
+squash as the one commit it is. So it does not matter how a pull request was merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from filemem.query.drift import Arrival, Row
+from filemem.query.evidence import Claim, reverted
+from filemem.record import parse_outcome
+from filemem.repo.git import GitError
+from filemem.repo.history import Commit, History
+
+_LIMIT = 120.0  # seconds; a walk of 100,000 commits takes ten
+_LINES = 10.0  # seconds for the past of a few lines, which Git works out patch by patch
+_KEYS = ("Decision", "Outcome")
+_TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _KEYS)
+_CLAIM = f"format:%x01%H%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
+_TELLING = ("^This reverts commit [0-9a-f]{7,}", '^Revert "', "^(Decision|Outcome): ")
+MOST_TOUCHING = 200  # commits of a file that are looked at, the newest
+
+
+def arrivals(history: History, paths: Iterable[str]) -> tuple[Arrival, ...]:
+    """What came to the branch for some files and folders, oldest first; everything where none is given."""
+    rows = history.rows("--first-parent", "-m", "--no-renames", history.tip, "--", *paths)
+    found = [
+        Arrival(
+            made.id,
+            made.at,
+            made.decisions,
+            tuple(Row(path, _blob(old), _blob(new)) for _, _, path, old, new in files),
+        )
+        for made, files in rows
+    ]
+    return tuple(reversed(found))
+
+
+def renamed(history: History, commit: str) -> dict[str, str]:
+    """The files that a commit renamed against its first parent: old name -> new name."""
+    rows = history.rows("--first-parent", "-m", "-M", "--diff-filter=R", "-1", commit, "--")
+    return {before: path for _, files in rows for _, before, path, _, _ in files}
+
+
+def present(history: History, paths: Sequence[str]) -> frozenset[str]:
+    """The regular files that the tip has among some files and below some folders; "" stands for all."""
+    if not paths:
+        return frozenset()
+    where = () if "" in paths else ("--", *paths)
+    answer = history.git.run("ls-tree", "-r", "-z", "--full-tree", history.tip, *where)
+    rows = (row.partition("\t") for row in answer.decode("utf-8", "surrogateescape").split("\0") if row)
+    return frozenset(path for head, _, path in rows if head.startswith("100"))
+
+
+def touching(history: History, path: str, line: int | None = None) -> tuple[tuple[Commit, ...], frozenset[str]]:
+    """The commits that made a file, or a line of it, what the tip has; newest first.
+
+    Args:
+        history: of the code.
+        path: from the top of the work tree.
+        line: its number in the tip's version, from 1.
+
+    Returns:
+        The commits, and the names that the file had.
+    """
+    if line is not None:
+        found = history.rows(f"-L{line},{line}:{path}", "-s", history.tip, limit=_LINES)
+        return tuple(made for made, _ in found), frozenset()
+    rows = list(history.rows("--follow", f"-{MOST_TOUCHING}", history.tip, "--", path))
+    names = frozenset(name for _, files in rows for _, before, after, _, _ in files for name in (before, after))
+    return tuple(made for made, _ in rows), names
+
+
+def claims(history: History, since: str = "") -> tuple[Claim, ...]:
+    """The commits whose messages say something of decisions or take other commits back, oldest first.
+
+    Args:
+        history: of the code.
+        since: only commits after this one.
+    """
+    span = f"{since}..{history.tip}" if since else history.tip
+    wanted = (f"--grep={pattern}" for pattern in _TELLING)
+    command = ("log", "--reverse", "-E", *wanted, f"--pretty={_CLAIM}", "--no-show-signature", "--no-color", span, "--")
+    try:
+        answer = history.git.run(*command, limit=_LIMIT).decode("utf-8", "replace")
+    except GitError as error:
+        if "unknown revision" in error.stderr or "bad revision" in error.stderr:
+            return ()  # no commit yet
+        raise
+    return tuple(_claims(iter(answer.split("\0"))))
+
+
+def _claims(fields: Iterator[str]) -> Iterator[Claim]:
+    for field in fields:
+        if field.lstrip("\n").startswith("\x01"):
+            commit = field.lstrip("\n")[1:]
+            at, author, subject, decisions, outcomes, body = (next(fields, "") for _ in range(6))
+            named = tuple(name for part in decisions.split("\x1f") for name in part.replace(",", " ").split())
+            said = [word for part in outcomes.split("\x1f") if (word := parse_outcome(part.strip()))]
+            yield Claim(commit, int(at) * 1000, author, subject, reverted(body), named, said[-1] if said else "")
+
+
+def _blob(oid: str) -> str:
+    return "" if set(oid) == {"0"} else oid

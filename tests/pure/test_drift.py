@@ -1,0 +1,116 @@
+"""Drift and evidence as values: what arrivals and claims say of a decision."""
+
+from __future__ import annotations
+
+import pytest
+
+from filemem.query.drift import Arrival, Drift, Row, drift, fixed, within
+from filemem.query.evidence import Claim, evidence, reverted
+
+
+def arrivals(*each: str, decisions: tuple[str, ...] = ()) -> list[Arrival]:
+    """Arrivals written as `path:before:after ...`, one text each."""
+    rows = [tuple(Row(*row.split(":")) for row in text.split()) for text in each]
+    return [Arrival(f"c{number}", number, decisions, found) for number, found in enumerate(rows)]
+
+
+def look(*patterns: str, later: list[Arrival], now: str, **more: object) -> Drift:
+    return drift(patterns, later, now.split(), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "later", "now", "told"),
+    [
+        ("a.py", (), "a.py", "fresh"),
+        ("a.py", ("b.py:1:2",), "a.py b.py", "fresh"),
+        ("a.py", ("a.py:1:2",), "a.py", "changed (1 of 1 file, 1 commit)"),
+        (
+            "src",
+            ("src/a:1:2 src/b:1:2", "src/a:2:3", "x:1:2"),
+            "src/a src/b src/c x",
+            "changed (2 of 3 files, 2 commits)",
+        ),
+        ("src/*.py", ("src/a.py:1:2 src/a.ts:1:2",), "src/a.py src/b.py src/a.ts", "changed (1 of 2 files, 1 commit)"),
+        ("a.py", ("a.py:1:2", "a.py:2:1"), "a.py", "fresh"),  # taken back
+        ("a.py", ("a.py:1:",), "", "missing (1 of 1 file, 1 commit): a.py is gone"),
+        ("a.py b.py", ("a.py:1:",), "b.py", "missing (1 of 2 files, 1 commit): a.py is gone"),
+        ("src", ("src/a:1:",), "src/b", "changed (1 of 2 files, 1 commit): src/a is gone"),
+        ("a.py", ("a.py:1:", "a.py::1"), "a.py", "fresh"),  # removed and brought back
+        ("a.py", ("a.py::1",), "a.py", "fresh"),  # came after the decision
+        ("a.py", ("a.py::1", "a.py:1:2"), "a.py", "changed (1 of 1 file, 1 commit)"),
+        ("nowhere.py", (), "a.py", "unknown: nowhere.py is not in Git"),
+        ("../other/x.py", (), "a.py", "unknown: it names no path of this repository"),
+        ("../other/x.py a.py", ("a.py:1:2",), "a.py", "changed (1 of 1 file, 1 commit)"),
+    ],
+)
+def test_verdicts(patterns: str, later: tuple[str, ...], now: str, told: str) -> None:
+    assert str(look(*patterns.split(), later=arrivals(*later), now=now)) == told
+
+
+def test_a_renamed_file_is_compared_with_what_it_was() -> None:
+    moved = {"a.py": "b.py"}
+    same = look("a.py", later=arrivals("a.py:1: b.py::1"), now="b.py", renamed=moved)
+    assert str(same) == "fresh"
+    edited = look("a.py", later=arrivals("a.py:1: b.py::1", "b.py:1:2"), now="b.py", renamed=moved)
+    assert (str(edited), edited.changed) == ("changed (1 of 1 file, 1 commit)", ("b.py",))
+
+
+def test_a_commit_that_names_the_decision_carries_it_out() -> None:
+    done = arrivals("a.py:1:2", decisions=("d1",))
+    assert look("a.py", later=done, now="a.py", names=("d1",)).verdict == "fresh"
+    assert look("a.py", later=done, now="a.py", names=("d2",)).verdict == "changed"
+    after = [*done, Arrival("late", 9, (), (Row("a.py", "2", "3"),))]
+    assert str(look("a.py", later=after, now="a.py", names=("d1",))) == "changed (1 of 1 file, 1 commit)"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "inside", "start"),
+    [
+        ("src/*.py", True, "src"),
+        ("src/**/x.py", True, "src"),
+        ("**/x.py", True, ""),
+        ("./src/a.py", True, "src/a.py"),
+        ("src\\a.py", True, "src/a.py"),
+        ("../a.py", False, "../a.py"),
+        ("/etc/passwd", False, "etc/passwd"),
+        ("C:\\x", False, "C:/x"),
+        ("https://example.org/x", False, "https:/example.org/x"),
+        ("~/x", False, "~/x"),
+    ],
+)
+def test_paths_that_can_be_of_this_repository(pattern: str, inside: bool, start: str) -> None:
+    assert within(pattern) == inside
+    assert fixed(pattern) == start
+
+
+OLD, NEW = "a" * 40, "b" * 40
+
+
+def told(*claims: Claim) -> tuple[str, ...]:
+    return tuple(map(str, evidence({"d1"}, {OLD: "Use LRU (#7)"}, claims)))
+
+
+def test_a_revert_of_the_commit_that_brought_it() -> None:
+    assert reverted(f"Because\n\nThis reverts commit {OLD}.\n") == (OLD,)
+    assert reverted(f"we say `This reverts commit {OLD}`") == ()
+    by_id = Claim(NEW, 5, "Ada", 'Revert "Use LRU"', (OLD,))
+    assert told(by_id) == (f"possibly failed: reverted in {NEW[:10]}",)
+    assert told(by_id._replace(reverts=(OLD[:8],))) == told(by_id)
+    assert told(by_id._replace(reverts=("c" * 40,))) == (), "the id counts, not the subject"
+    by_title = Claim(NEW, 5, "Ada", 'Revert "Use LRU (#7)" (#8)')
+    assert told(by_title) == told(by_id)
+    assert told(by_title._replace(subject='Revert "Use Redis"')) == ()
+
+
+def test_a_revert_that_was_reverted_is_none() -> None:
+    first = Claim(NEW, 5, "Ada", 'Revert "Use LRU"', (OLD,))
+    assert told(first, Claim("c" * 40, 6, "Ada", "Reapply", (NEW,))) == ()
+
+
+def test_trailers_name_decisions() -> None:
+    failed = Claim(NEW, 5, "Ada", "Take it out", (), ("d1",), "failed")
+    assert told(failed) == (f"possibly failed: {NEW[:10]} says so: Take it out",)
+    assert told(failed._replace(decisions=("d2",))) == ()
+    done = Claim("c" * 40, 4, "Ada", "Build the cache", (), ("d1",))
+    assert told(done) == (), "carrying a decision out says nothing of its outcome"
+    assert told(done, Claim(NEW, 5, "Ada", "Undo", ("c" * 40,))) == (f"possibly failed: reverted in {NEW[:10]}",)

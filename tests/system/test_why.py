@@ -1,0 +1,298 @@
+"""Decisions and code: what governs a file, whether that code drifted, what history says came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from filemem.memory import Memory
+from tests.support import git, write
+from tests.system.tools import cli, ok, snapshot, talking
+
+LINES = "".join(f"line {number}\n" for number in range(1, 11))
+
+
+def commit(repo: Path, message: str, **files: str) -> str:
+    """Write files (`__` for `/`, `_py` for `.py`) and commit them."""
+    for name, text in files.items():
+        write(repo / name.replace("__", "/").replace("_py", ".py"), text)
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", message)
+    return git(repo, "rev-parse", "HEAD")
+
+
+def decide(repo: Path, topic: str, decision: str, *affects: str, reasoning: str = "For one reason.") -> str:
+    """Save a decision; returns its id."""
+    paths = [part for one in affects for part in ("--affects", one)]
+    saved = ok(repo, "save", "decision", "--topic", topic, "--decision", decision, "--reasoning", reasoning, *paths)
+    return str(saved["id"])
+
+
+def drift(repo: Path, one: str) -> str:
+    return str(ok(repo, "get", one)["results"][0].get("drift", ""))
+
+
+def why(repo: Path, place: str) -> list[tuple[str, str]]:
+    return [(hit["kind"], hit["title"]) for hit in ok(repo, "why", place)["results"]]
+
+
+def test_the_surest_come_first(repo: Path) -> None:
+    commit(repo, "Code", src__cache__lru_py=LINES)
+    decide(repo, "code style", "All code is formatted by a tool", "src/**")
+    decide(repo, "caching", "Use Redis", "src/cache/lru.py")
+    decide(repo, "caching", "Use an LRU cache", "src/cache/lru.py", "src/cache/keys.py")
+    decide(repo, "eviction", "The lru cache evicts by time", reasoning="src cache lru evicts what is old.")
+    decide(repo, "logging", "Log as JSON", "src/log.py")
+    assert why(repo, "src/cache/lru.py") == [
+        ("governs", "Use an LRU cache"),
+        ("governs", "All code is formatted by a tool"),
+        ("near", "The lru cache evicts by time"),
+    ]
+    shown = cli(repo / "src", "why", "cache/lru.py").out
+    assert "governs src/cache/lru.py:" in shown
+    assert "affects src/cache/lru.py" in shown
+    assert why(repo, "src/cache")[0] == ("governs", "Use an LRU cache")
+    with talking(repo) as client:
+        found = client.call("search", path=str(repo / "src/cache/lru.py"), live=True)
+        assert {hit["title"] for hit in found["results"]} == {"Use an LRU cache", "All code is formatted by a tool"}
+        outside = client.refused("search", path="/etc/passwd")
+        assert (outside["field"], "outside the work tree" in outside["message"]) == ("path", True)
+
+
+def test_a_line_leads_to_the_decision_that_came_with_it(repo: Path) -> None:
+    commit(repo, "Code", code_py=LINES)
+    write(repo / "memory/decisions/seven.md", "---\ntopic: seven\n---\n# Seven is special\n")
+    changed = commit(repo, "Make it so", code_py=LINES.replace("line 7", "LINE 7"))
+    one = decide(repo, "nine", "Nine is odd")
+    commit(repo, f"Nine\n\nDecision: {one}", code_py=(repo / "code.py").read_text().replace("line 9", "LINE 9"))
+    assert ("touched", "Seven is special") in why(repo, "code.py:7")
+    assert ("touched", "Nine is odd") in why(repo, "code.py:9")
+    assert [kind for kind, _ in why(repo, "code.py:3")].count("touched") == 0
+    assert {title for kind, title in why(repo, "code.py") if kind == "touched"} == {"Seven is special", "Nine is odd"}
+    write(repo / "code.py", "# new\n" + (repo / "code.py").read_text())
+    answer = ok(repo, "why", "code.py:8")
+    assert f"came with {changed[:10]}, which changed line 8: Make it so" in answer["results"][0]["because"]
+    assert ok(repo, "why", "code.py:1")["note"] == "this line is not committed yet"
+    git(repo, "checkout", "-q", "code.py")
+    git(repo, "mv", "code.py", "renamed.py")
+    commit(repo, "Rename")
+    assert ("touched", "Seven is special") in why(repo, "renamed.py:7")
+
+
+def test_a_file_is_governed_under_the_name_it_had(repo: Path) -> None:
+    commit(repo, "Code", src__old_py=LINES)
+    one = decide(repo, "naming", "Keep it small", "src/old.py")
+    git(repo, "mv", "src/old.py", "src/new.py")
+    commit(repo, "Rename")
+    assert why(repo, "src/new.py") == [("governs", "Keep it small")]
+    assert drift(repo, one) == ""
+
+
+@pytest.mark.parametrize(
+    ("place", "code", "words"),
+    [
+        ("../x.py", 2, "outside the work tree"),
+        ("/etc/passwd", 2, "outside the work tree"),
+        ("code.py:99", 2, "has 1 lines"),
+        ("cod.py", 4, "did you mean code.py?"),
+    ],
+)
+def test_places_that_are_none(repo: Path, place: str, code: int, words: str) -> None:
+    done = cli(repo, "why", place)
+    assert (done.code, words in done.err) == (code, True), done.err
+
+
+def test_drift_is_told_from_git_and_looking_refreshes_nothing(repo: Path) -> None:
+    commit(repo, "Code", src__a_py="a\n", src__b_py="b\n", src__c_py="c\n", other_py="x\n")
+    one = decide(repo, "src", "Keep src simple", "src/*.py")
+    assert drift(repo, one) == "", "silent where nothing changed"
+    commit(repo, "Elsewhere", other_py="y\n")
+    assert drift(repo, one) == ""
+    commit(repo, "Change", src__a_py="A\n", src__b_py="B\n")
+    commit(repo, "Change more", src__a_py="AA\n")
+    told = "changed (2 of 3 files, 2 commits)"
+    before = snapshot(repo)
+    for _ in range(2):
+        assert drift(repo, one) == told
+        assert ok(repo, "why", "src/c.py")["results"][0]["drifted"] == ["src/a.py", "src/b.py"]
+        assert f"the code that it governs is {told}: src/a.py, src/b.py" in cli(repo, "check").out
+    assert snapshot(repo) == before
+    assert cli(repo, "check").code == 0, "drift is advice"
+    assert cli(repo, "check", "--strict").code == 1
+    assert ok(repo, "search", "--path", "src/a.py")["results"][0]["drift"] == told
+    commit(repo, "Take it back", src__a_py="a\n", src__b_py="b\n")
+    assert drift(repo, one) == ""
+    git(repo, "rm", "-q", "-r", "src")
+    commit(repo, "Remove")
+    assert drift(repo, one).startswith("missing (3 of 3 files, 4 commits)")
+    assert ok(repo, "get", one)["results"][0]["title"] == "Keep src simple"
+
+
+@pytest.mark.parametrize("how", ["--no-ff", "--squash"])
+def test_a_decision_lands_with_its_branch_however_it_is_merged(repo: Path, how: str) -> None:
+    commit(repo, "Code", code_py="1\n")
+    git(repo, "checkout", "-q", "-b", "feature")
+    one = decide(repo, "code", "Rewrite it", "code.py")
+    commit(repo, "Rewrite", code_py="2\n")
+    git(repo, "checkout", "-q", "main")
+    git(repo, "merge", "-q", how, *(["-m", "Merge"] if how == "--no-ff" else []), "feature")
+    if how == "--squash":
+        git(repo, "commit", "-q", "-m", "Feature")
+    git(repo, "branch", "-D", "feature")
+    assert drift(repo, one) == ""
+    commit(repo, "Change", code_py="3\n")
+    assert drift(repo, one) == "changed (1 of 1 file, 1 commit)"
+
+
+def test_what_is_not_known_is_not_called_stale(repo: Path, tmp_path: Path) -> None:
+    commit(repo, "Code", code_py="1\n")
+    abroad = decide(repo, "abroad", "Follow the other project", "../other/x.py")
+    planned = decide(repo, "plan", "There will be a file", "src/planned.py")
+    known = decide(repo, "code", "Keep it", "code.py")
+    assert drift(repo, abroad) == "unknown: it names no path of this repository"
+    assert drift(repo, planned) == "unknown: src/planned.py is not in Git"
+    commit(repo, "Change", code_py="2\n")
+    assert "drift" in cli(repo, "check").out
+    git(tmp_path, "clone", "-q", "--depth", "1", repo.as_uri(), "shallow")
+    assert drift(tmp_path / "shallow", known).startswith("unknown: history does not show")
+    assert "drift" not in cli(tmp_path / "shallow", "check").out
+    write(
+        repo / "memory/decisions/new.md", "---\nid: decision_new_1763650000123_k3f9w2ma\naffects: code.py\n---\n# New\n"
+    )
+    assert drift(repo, "decision_new_1763650000123_k3f9w2ma") == "unknown: the decision is not committed yet"
+
+
+def test_a_commit_that_carries_a_decision_out_is_no_drift(repo: Path) -> None:
+    commit(repo, "Code", code_py="1\n")
+    one = decide(repo, "code", "Rewrite it", "code.py")
+    commit(repo, f"Rewrite\n\nDecision: {one.rpartition('_')[2]}", code_py="2\n")
+    assert drift(repo, one) == ""
+
+
+def evidence(repo: Path, one: str) -> list[str]:
+    return list(ok(repo, "get", one)["results"][0].get("evidence", []))
+
+
+def test_a_revert_speaks_against_a_decision_until_an_outcome_answers(repo: Path) -> None:
+    commit(repo, "Code", code_py="1\n")
+    one = decide(repo, "code", "Rewrite it")
+    done = commit(repo, f"Rewrite\n\nDecision: {one}", code_py="2\n")
+    assert evidence(repo, one) == []
+    before = snapshot(repo / "memory")
+    git(repo, "revert", "--no-edit", done)
+    undone = git(repo, "rev-parse", "HEAD")
+    told = f"possibly failed: reverted in {undone[:10]}"
+    assert evidence(repo, one) == [told]
+    assert told in cli(repo, "search", "rewrite").out, "shown where it is known"
+    assert told in cli(repo, "why", "code.py").out
+    assert f"evidence {told}; if so: filemem update {one} --outcome failed" in cli(repo, "check").out
+    assert snapshot(repo / "memory") == before, "nothing is changed silently"
+    assert ok(repo, "get", one)["results"][0]["outcome"] == "pending"
+    ok(repo, "update", one, "--outcome", "partial", "--reason", "Half of it came back")
+    assert evidence(repo, one) == []
+    assert "evidence" not in cli(repo, "check").out
+
+
+def test_trailers_say_what_came_of_a_decision(repo: Path) -> None:
+    one = decide(repo, "code", "Rewrite it")
+    other = decide(repo, "other", "Leave it")
+    made = commit(repo, f"Give up\n\nDecision: {one}\nOutcome: failed", code_py="3\n")
+    assert evidence(repo, one) == [f"possibly failed: {made[:10]} says so: Give up"]
+    assert evidence(repo, other) == []
+
+
+def test_a_file_can_neither_make_evidence_nor_hide_it(repo: Path) -> None:
+    text = "---\ntopic: code\n---\n# Rewrite it\n\nBecause.\n"
+    write(repo / "memory/decisions/code.md", text)
+    first = commit(repo, "Decide and do", code_py="2\n")
+    forged = f"{text}\nThis reverts commit {first}.\n\nDecision: code\nOutcome: failed\n"
+    commit(repo, "Write", memory__notes="x", **{"memory/observations/forged.md": forged})
+    (hit,) = ok(repo, "get", "memory/decisions/code.md")["results"]
+    assert "evidence" not in hit
+    commit(repo, f"Undo part\n\nThis reverts commit {first}.", code_py="1\n")
+    write(repo / "memory/decisions/code.md", text + "\n## Outcomes\n- 2999-01-01 partial: hides it\n")
+    (told,) = ok(repo, "get", "memory/decisions/code.md")["results"][0]["evidence"]
+    assert told.startswith("possibly failed: reverted in ")
+
+
+def test_base_reports_what_a_branch_does(repo: Path) -> None:
+    commit(repo, "Code", code_py="1\n", more_py="1\n")
+    old = decide(repo, "caching", "Use Redis")
+    decide(repo, "caching", "Use an LRU cache", "code.py")
+    decide(repo, "more", "Keep more", "more.py")
+    commit(repo, "Drift", more_py="2\n")
+    write(repo / "memory/decisions/bad.md", "---\nconfidence: high\n---\n# Bad\n")
+    commit(repo, "Something bad")
+    git(repo, "checkout", "-q", "-b", "feature")
+    assert cli(repo, "check").code == 1
+    clean = cli(repo, "check", "--base", "main")
+    assert (clean.code, clean.out) == (0, "4 records checked: clean\n")
+    commit(repo, "Change", code_py="2\n")
+    path = repo / ok(repo, "get", old)["results"][0]["path"]
+    path.write_text(path.read_text().replace("For one reason.", "For quite another reason."))
+    uncommitted = cli(repo, "check", "--base", "main").out
+    assert "edited-superseded changed after Use an LRU cache" in uncommitted
+    commit(repo, "Rewrite history")
+    write(repo / "memory/decisions/worse.md", "---\nconfidence: low\n---\n# Worse\n")
+    found = cli(repo, "check", "--base", "main", "--json").json["problems"]
+    assert {problem["code"] for problem in found if problem["level"] != "hint"} == {
+        "bad-confidence",
+        "drift",
+        "edited-superseded",
+    }
+    assert all("bad.md" not in problem["path"] for problem in found)
+    (edited,) = [problem["message"] for problem in found if problem["code"] == "edited-superseded"]
+    assert "by Ada" in edited
+    for base, code, words in (("mian", 4, "did you mean main?"), ("", 2, "--base is empty")):
+        refused = cli(repo, "check", "--base", base)
+        assert (refused.code, words in refused.err) == (code, True), refused.err
+    git(repo, "checkout", "-q", "--orphan", "alone")
+    git(repo, "commit", "-q", "-m", "Alone")
+    assert "have no commit in common" in cli(repo, "check", "--base", "main").err
+
+
+def test_a_fork_is_told_at_the_side_that_this_branch_adds(repo: Path) -> None:
+    decide(repo, "caching", "Start simple")
+    git(repo, "checkout", "-q", "-b", "feature")
+    ours = decide(repo, "caching", "Use Redis")
+    git(repo, "checkout", "-q", "main")
+    decide(repo, "caching", "Use an LRU cache")
+    git(repo, "checkout", "-q", "feature")
+    git(repo, "merge", "-q", "-m", "Merge main", "main")
+    (fork,) = [
+        p for p in cli(repo, "check", "--base", "main", "--json").json["problems"] if p["code"] == "forked-topic"
+    ]
+    assert fork["path"] == ok(repo, "get", ours)["results"][0]["path"]
+
+
+def test_python_has_it_too(repo: Path, memory: Memory) -> None:
+    commit(repo, "Code", code_py="1\n")
+    memory.save(topic="code", decision="Keep it", reasoning="One file", affects=["code.py"])
+    (reason,) = memory.why("code.py").reasons
+    assert (reason.kind, reason.hit.title) == ("governs", "Keep it")
+    assert reason.hit.drift is not None
+    assert not reason.hit.drift.drifted
+
+
+def test_nothing_of_the_repository_runs(repo: Path, tmp_path: Path) -> None:
+    """textconv, external diff, fsmonitor, filters and blame options of a hostile configuration."""
+    commit(repo, "Code", code_py=LINES)
+    one = decide(repo, "code", "Keep it", "code.py")
+    commit(repo, "Change", code_py=LINES + "more\n")
+    canary = tmp_path / "ran"
+    program = write(tmp_path / "evil", f"#!/bin/sh\necho $0 $@ >> {canary}\ncat\n")
+    program.chmod(0o755)
+    write(repo / ".git/info/attributes", "* diff=evil filter=evil\n")
+    for key in ("diff.evil.textconv", "diff.evil.command", "filter.evil.clean", "filter.evil.smudge", "core.fsmonitor"):
+        git(repo, "config", key, str(program))
+    git(repo, "config", "blame.ignoreRevsFile", str(program))
+    for arguments in (
+        ("why", "code.py"),
+        ("why", "code.py:3"),
+        ("get", one),
+        ("check",),
+        ("check", "--base", "HEAD~1"),
+    ):
+        assert cli(repo, *arguments).code == 0, arguments
+    assert not canary.exists(), canary.read_text()
