@@ -116,7 +116,7 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
 
 def _where(store: Store, sharing: Sharing) -> Remote:
     """The branch on the other side; a branch that is only a memory goes where its name says, where it follows none."""
-    branch = store.repo.branch()
+    branch = store.repo.branch() or store.repo.rebased()
     if branch is None:
         raise Conflict("HEAD is detached, so there is no branch to share", "git switch to a branch, then try again")
     where = sharing.upstream(branch)
@@ -139,9 +139,10 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: str, tip: str |
     behind = tip is not None and not contains(tip, head)
     commits = sharing.unpublished(head, known, tip or "")
     answer = Synced(where.label, waiting=len(commits))
-    if not behind and not commits:
+    reason = store.repo.state(time.time()) or store.repo.blocked()
+    if not reason and not behind and not commits:
         return _Here("", answer)
-    if reason := _busy(store, sharing):
+    if reason := reason or _edited(store, sharing):
         return _Here("", answer._replace(left=f"only fetched, because {reason}", hint="then sync again"))
     if told := _foreign(store, commits, replaying=behind and bool(commits)):
         pull = f"git -C {store.repo.work_tree} pull --rebase" if behind else f"git -C {store.repo.work_tree} push"
@@ -162,10 +163,8 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: str, tip: str |
     return _Here(brought.tip if waiting else "", answer)
 
 
-def _busy(store: Store, sharing: Sharing) -> str:
-    """What the user is in the middle of, or ""."""
-    if reason := store.repo.state(time.time()) or store.repo.blocked():
-        return reason
+def _edited(store: Store, sharing: Sharing) -> str:
+    """What is staged or edited, in words, or ""."""
     file = sharing.unsettled()
     return f"{_seen(store, file)} has changes that are not committed" if file else ""
 
@@ -198,12 +197,19 @@ def _settling(store: Store, tips: tuple[str, str]) -> Merge:
             if record is not None and any(tombstones.held(store, record.id, tip) for tip in tips):
                 return None  # forgetting wins
             raise Conflict(f"{seen}:1: removed on one side and changed on the other", hint)
+        if base is None and (one := _stated_id(theirs, inside)) and one == _stated_id(ours, inside):
+            return theirs  # the same record, which went there in another commit (a squash) and has grown since
         try:
             return merge(base or b"", theirs, ours, inside)
         except Conflict as error:
             raise Conflict(error.message.replace(inside, seen, 1), hint) from None
 
     return settle
+
+
+def _stated_id(data: bytes, path: str) -> str:
+    record = parse(data, path).record
+    return record.id if record is not None and record.id_stated else ""
 
 
 def attach(

@@ -47,6 +47,7 @@ _OFF = (
     "protocol.allow=never",
     "gc.auto=0",
     "maintenance.auto=false",
+    "advice.graftFileDeprecated=false",
 )
 _ASKED_FOR = ("core.sshCommand", "credential.helper", "protocol.allow")  # what reaching others needs
 _TRANSPORTS = ("file", "git", "http", "https", "ssh")

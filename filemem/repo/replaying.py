@@ -118,7 +118,8 @@ def take_along(git: Git, old: str, new: str) -> None:
     try:
         git.run("read-tree", "-m", "-u", old, new, limit=_LIMIT, config=("submodule.recurse=false",))
     except GitError as error:
-        said = next((row for row in error.stderr.splitlines() if row.strip()), "").removeprefix("error: ")
+        rows = [row.removeprefix("error: ") for row in error.stderr.splitlines() if row.startswith("error: ")]
+        said = rows[0] if rows else error.message
         raise Conflict(f"the work tree cannot take what others saved: {said}", "move that file away") from None
 
 

@@ -188,6 +188,16 @@ class Repo:
                 return None
         return text[5:].removeprefix("refs/heads/") if text.startswith("ref: ") else None
 
+    def rebased(self) -> str | None:
+        """The branch that a rebase in progress is about; None where there is none."""
+        for name in ("rebase-merge/head-name", "rebase-apply/head-name"):
+            try:
+                text = (self.git_dir / name).read_text(errors="surrogateescape").strip()
+            except OSError:
+                continue
+            return text.removeprefix("refs/heads/") if text.startswith("refs/heads/") else None
+        return None
+
     def state(self, now: float) -> str:
         """Why commits must wait now, or ""; `now` in epoch seconds."""
         from filemem.repo import state
@@ -309,6 +319,7 @@ class Repo:
         """What this repository and others have of a branch, and how that is brought together."""
         from filemem.repo.sharing import Sharing
 
+        self._settings_due = 0.0  # addresses may have been changed just now
         return Sharing(self._git, self.settings, self.objects, self._environment, self.identity)
 
     # conversion

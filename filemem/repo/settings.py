@@ -90,7 +90,11 @@ class Settings(NamedTuple):
         """The settings to sign with, programs being the user's; None where commits are not signed."""
         if not (self.flag("commit.gpgsign", user_only=True) and self.flag("commit.gpgsign")):
             return None
-        return tuple(f"{key}={self.text(key, user_only=True) or default}" for key, default in _PROGRAMS.items())
+        found = {key: self.text(key, user_only=True) or default for key, default in _PROGRAMS.items()}
+        # Two names of one setting: given both, Git heeds the last.
+        stated = (self.text(key, user_only=True) for key in ("gpg.openpgp.program", "gpg.program"))
+        found["gpg.program"] = found["gpg.openpgp.program"] = next(filter(None, stated), _PROGRAMS["gpg.program"])
+        return tuple(f"{key}={value}" for key, value in found.items())
 
     def identity(self, role: str, environment: Mapping[str, str]) -> Identity:
         """Who Git would name as `role` ("author" or "committer").
