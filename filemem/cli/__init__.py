@@ -160,9 +160,10 @@ def cli(ctx: click.Context, folder: Path, store: str | None) -> None:
 
 def main() -> None:
     """Run the command line; map failures to exit codes by EXIT_CODES."""
-    from filemem.cli import care, find, gate, records, web
+    from filemem.cli import care, find, gate, records, review, web
 
-    for command in (*records.COMMANDS, *find.COMMANDS, *gate.COMMANDS, *care.COMMANDS, *web.COMMANDS):
+    groups = (records, find, review, gate, care, web)
+    for command in (command for group in groups for command in group.COMMANDS):
         cli.add_command(command)
     try:
         code = cli.main(standalone_mode=False)

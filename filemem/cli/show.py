@@ -227,7 +227,7 @@ def history(answer: Answer) -> str:
     if len(answer["heads"]) > 1:
         rows.append(
             click.style(
-                f"forked: {len(answer['heads'])} decisions hold at once; {ending(answer['topic'], answer['heads'])}",
+                f"forked: {len(answer['heads'])} decisions hold at once; {ending(answer['topic'])}",
                 fg="red",
             )
         )
@@ -269,6 +269,41 @@ def _same(phrase: str, entry: Answer) -> bool:
     """Whether a phrase of an edit says what an entry of the outcome log says; a long one is cut."""
     log = f"outcome {entry['outcome']}" + (f": {entry['reason']}" if entry["reason"] else "")
     return " ".join(log.split()).startswith(phrase.removesuffix("…"))
+
+
+def diff(answer: Answer) -> str:
+    """What a branch does to the memory: one line a record, and what there is to say of it below."""
+    base, head = answer["base"], answer["head"]
+    counts = ", ".join(f"{count} {kind}" for kind, count in answer["counts"].items())
+    parted = f" (parted at {answer['parted'][:10]})" if answer["parted"] != base["commit"] else ""
+    rows = [
+        f"{click.style(head['name'], bold=True)} against {base['name']}{parted}: {counts or 'no record is touched'}"
+    ]
+    return "\n".join([*rows, *(row for effect in answer["effects"] for row in _effect(effect))])
+
+
+_EFFECTS = {
+    "forked": ("!", "red", "hold at once:"),
+    "new": ("+", "green", "supersedes"),
+    "superseded": ("×", "yellow", "by"),
+    "outcome": ("=", "cyan", ""),
+    "revised": ("~", "cyan", ""),
+    "removed": ("-", "red", ""),
+    "revived": ("^", "green", ""),
+    "joined": ("v", "green", "holds:"),
+    "orphaned": ("?", "red", ""),
+}  # kind -> its mark, colour, and the word before others
+
+
+def _effect(effect: Answer) -> list[str]:
+    mark, colour, word = _EFFECTS[effect["kind"]]
+    about = [effect["kind"], *([effect["type"]] if effect["type"] != "decision" else [])]
+    about += [effect["topic"]] if effect.get("topic") and effect["topic"] != effect["title"] else []
+    others = "; ".join(other["title"] for other in effect.get("others", ()))
+    said = [*([f"{word} {others}".strip()] if others else []), *effect.get("details", ())]
+    title = f"{click.style(mark, fg=colour, bold=True)} {effect['title']}  {click.style(' · '.join(about), dim=True)}"
+    path = [click.style(f"    {effect['path']}", dim=True)] if effect.get("path") else []
+    return [title, *(f"    {phrase}" for phrase in said), *path]
 
 
 def topics(answer: Answer) -> str:

@@ -29,11 +29,17 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
         raise _forked(memory, str(arguments.get("topic", "")), error) if error.heads else error from None
 
 
+def resolve(memory: Memory, arguments: Arguments) -> Answer:
+    """End a fork by a decision that merges all that hold on a topic."""
+    given = dict(arguments)
+    return present.saved(memory.resolve(given.pop("topic"), **given))
+
+
 def _forked(memory: Memory, topic: str, error: Conflict) -> Conflict:
     """The refusal of a save on a forked topic, with the decisions that hold and what ends the fork."""
     names = memory.names(error.heads)
     told = "; ".join(meant.called(names[one].title, one) for one in error.heads if one in names)
-    return Conflict(f"{error.message}: {told}", meant.ending(topic, error.heads), error.heads)
+    return Conflict(f"{error.message}: {told}", meant.ending(topic), error.heads)
 
 
 def search(memory: Memory, arguments: Arguments, *, whole: bool = False) -> Answer:
@@ -121,6 +127,11 @@ def history(memory: Memory, arguments: Arguments) -> Answer:
     """Tell how a topic was decided, oldest first."""
     memory, arguments, when = _then(memory, arguments)
     return {"success": True, **when, **present.history(memory.history(arguments["topic"]))}
+
+
+def diff(memory: Memory, arguments: Arguments) -> Answer:
+    """Tell what a branch does to the memory."""
+    return {"success": True, **present.comparison(memory.diff(arguments.get("range", "")))}
 
 
 def topics(memory: Memory, arguments: Arguments) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from filemem.record import DECISION, Edge, Outcome, Problem, Record, format_time
 
 if TYPE_CHECKING:
-    from filemem.memory.values import History, Name, Revision, Saved, Step, Topic, Why
+    from filemem.memory.values import Comparison, History, Name, Revision, Saved, Step, Topic, Why
     from filemem.query import Hit, Provenance
     from filemem.repo.revisions import Moment
 
@@ -218,6 +219,32 @@ def revisions(edits: Iterable[Revision]) -> list[Answer]:
         }
         for edit in edits
     ]
+
+
+def comparison(value: Comparison) -> Answer:
+    """What a branch does to the memory; `counts` by kind, in the order in which they are told."""
+    return {
+        "base": moment(value.base),
+        "head": moment(value.head),
+        "parted": value.parted,
+        "counts": dict(Counter(effect.kind for effect in value.effects)),
+        "effects": [
+            _filled(
+                {
+                    "kind": effect.kind,
+                    "id": effect.id,
+                    "type": effect.type,
+                    "topic": effect.topic,
+                    "title": effect.title,
+                    "path": effect.path,
+                    "details": list(effect.details),
+                    "others": [other._asdict() for other in effect.others],
+                },
+                keep=("kind", "type", "title"),
+            )
+            for effect in value.effects
+        ],
+    }
 
 
 def moment(value: Moment) -> Answer:

@@ -21,7 +21,7 @@ from filemem.index import IndexDamaged
 from filemem.memory import searching, writing
 from filemem.memory.restrictions import restrictions_of
 from filemem.memory.store import Store
-from filemem.memory.values import History, Name, Results, Revision, Saved, Similar, Step, Topic, Why
+from filemem.memory.values import Comparison, History, Name, Results, Revision, Saved, Similar, Step, Topic, Why
 from filemem.query import Hit
 from filemem.record import DECISION, Problem, number
 
@@ -194,6 +194,20 @@ class Memory:
         self._changed()
         return saved
 
+    def resolve(self, topic: str, **fields: Any) -> Saved:
+        """End a fork: save the decision that merges all that hold on a topic.
+
+        Args:
+            topic: the topic.
+            fields: decision, reasoning, and what else `save` takes for a decision.
+
+        Raises:
+            BadInput, NotFound: as `filemem.memory.changing.resolve` says.
+        """
+        from filemem.memory import changing
+
+        return self._read(lambda: changing.resolve(self._store, topic, fields))
+
     def update(self, id: str, **fields: Any) -> Saved:  # noqa: A002  the tools' word
         """Append what came of a decision (outcome, reason), or change status, title, text or tags.
 
@@ -310,6 +324,19 @@ class Memory:
         from filemem.memory import history
 
         return self._read(lambda: history.history(self._store, topic_or_id))
+
+    def diff(self, between: str = "") -> Comparison:
+        """Tell what a branch does to the memory: new, superseded, revised, forked, orphaned records.
+
+        Args:
+            between: `BASE...HEAD`; empty for what is checked out, since it parted from the default branch.
+
+        Raises:
+            BadInput, NotFound, Conflict: as `filemem.memory.comparing.compare` says.
+        """
+        from filemem.memory import comparing
+
+        return self._read(lambda: comparing.compare(self._store, between))
 
     def revisions(self, *ids: str) -> dict[str, tuple[Revision, ...]]:
         """Tell how records of any type were edited in place, oldest first, by the id that was found for each.

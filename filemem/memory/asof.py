@@ -106,6 +106,10 @@ class PastMemory(Memory):
         """Refused."""
         refuse()
 
+    def resolve(self, topic: str, **_: Any) -> NoReturn:  # noqa: ARG002
+        """Refused."""
+        refuse()
+
     def update(self, id: str, **_: Any) -> NoReturn:  # noqa: A002, ARG002
         """Refused."""
         refuse()

@@ -9,7 +9,7 @@ from filemem import secrets
 from filemem.documents import Birth, doc_of, node_of
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import blob_id
-from filemem.memory import graph, hints, searching, tombstones, writing
+from filemem.memory import graph, hints, meant, searching, tombstones, writing
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.store import Store
 from filemem.memory.values import Saved
@@ -70,6 +70,26 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         degraded=degraded,
         created=record.created or 0,
     )
+
+
+def resolve(store: Store, topic: str, fields: Mapping[str, object]) -> Saved:
+    """End a fork by a decision that merges all that hold on a topic.
+
+    Raises:
+        NotFound: no such topic; says what was probably meant.
+        BadInput: it is not forked, or a field is wrong.
+    """
+    key = topic_key(writing.line("topic", topic))
+    found = [node for node in store.lookup("topic", [key]) if node.key] if key else []
+    if not found:
+        raise NotFound(f"no topic {topic!r}", meant.topics(store.nodes(), topic) or "filemem topics lists them")
+    resolved, around, _ = searching.neighbourhood(store, found)
+    heads = [around[head] for head in resolved.chain(key).heads]
+    if len(heads) < 2:
+        holds = f"{meant.called(heads[0].title, heads[0].id)} holds" if heads else "nothing holds on it"
+        raise BadInput(f"topic {topic} is not forked: {holds}", "save a decision on it to go on", field="topic")
+    merged = [head.path if head.id.startswith("file_") else head.id for head in heads]
+    return save(store, {**fields, "type": DECISION, "topic": heads[-1].topic, "synthesizes": merged})
 
 
 def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:

@@ -129,7 +129,7 @@ def _forks(store: Store, by_id: Mapping[str, Node], resolved: Graph, ours: Colle
             here = next((head for head in reversed(heads) if by_id[head].path in ours), heads[-1])
             others = ", ".join(store.shown(by_id[head].path) for head in heads if head != here)
             verb = "holds" if len(heads) == 2 else "hold"
-            text = f"topic {node.topic} is forked: {others} also {verb}; {meant.ending(node.topic, heads)}"
+            text = f"topic {node.topic} is forked: {others} also {verb}; {meant.ending(node.topic)}"
             yield Problem(by_id[here].path, 1, "forked-topic", "warning", text)
 
 

@@ -72,12 +72,10 @@ def called(title: str, record_id: str) -> str:
     return f"{title} ({record_id.rpartition('_')[2]})"
 
 
-def ending(topic: str, heads: Iterable[str]) -> str:
+def ending(topic: str) -> str:
     """What ends a fork."""
-    named = " ".join(f"--synthesizes {one.rpartition('_')[2]}" for one in heads)
-    return (
-        f"save one that supersedes or synthesizes them: filemem save decision --topic {shlex.quote(topic)} {named} ..."
-    )
+    command = f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ..."
+    return f"save one that supersedes or synthesizes them: {command}"
 
 
 def gone(store: Store, wanted: str) -> tuple[str, str] | None:

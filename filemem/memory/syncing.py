@@ -146,7 +146,7 @@ class Batch:
 class References:
     """Resolves references as people write them, against the whole store."""
 
-    def __init__(self, store: Store, changed: Mapping[str, changes.Change], births: Mapping[str, Birth]) -> None:
+    def __init__(self, store: Store, changed: Collection[str], births: Mapping[str, Birth]) -> None:
         self._store = store
         self._births = births
         self._changed = changed

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from filemem.query import Hit
 from filemem.record import Record
 from filemem.repo.people import People
+from filemem.repo.revisions import Moment
 
 
 class Similar(NamedTuple):
@@ -184,3 +185,48 @@ class Name(NamedTuple):
 
     title: str
     path: str
+
+
+class Named(NamedTuple):
+    """A record by id, with its title."""
+
+    id: str
+    title: str
+
+
+class Effect(NamedTuple):
+    """One thing that a branch does to the memory.
+
+    Args:
+        kind: one of KINDS.
+        id, type, topic, title, path: the record; for a topic that is `forked` or `joined` only its name.
+        details: phrases: what was revised, what is left hanging.
+        others: what it replaces (new), what replaced it (superseded), what holds (forked, joined).
+    """
+
+    kind: str
+    id: str
+    type: str
+    topic: str
+    title: str
+    path: str
+    details: tuple[str, ...] = ()
+    others: tuple[Named, ...] = ()
+
+
+KINDS = ("forked", "new", "superseded", "outcome", "revised", "removed", "revived", "joined", "orphaned")  # as shown
+
+
+class Comparison(NamedTuple):
+    """What a branch does to the memory.
+
+    Args:
+        base, head: the two sides.
+        parted: the commit from which on the second is told.
+        effects: in the order of KINDS.
+    """
+
+    base: Moment
+    head: Moment
+    parted: str
+    effects: tuple[Effect, ...]

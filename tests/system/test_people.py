@@ -320,7 +320,7 @@ def test_a_fork_names_its_ends_and_the_command_that_joins_them(repo: Path) -> No
     for name in ("a", "b"):
         write(repo / f"memory/decisions/x y/{name}.md", f"---\ntopic: x y\nsupersedes: []\n---\n# Way {name}\n")
     heads = ok(repo, "topics")["topics"][0]["ids"]
-    command = "filemem save decision --topic 'x y' " + " ".join(f"--synthesizes {one[5:]}" for one in heads)
+    command = "filemem resolve 'x y' --decision ... --reasoning ..."
     save = ("save", "decision", "--topic", "x y", "--decision", "Both", "--reasoning", "r")
     refused = cli(repo, *save)
     assert refused.code == 5

@@ -1,0 +1,53 @@
+"""What one state of a memory makes of another: which decisions stop holding, which forks appear, what is left hanging.
+
+Rule: two graphs in, what differs out. Which records a change touched is the caller's business; this module only says
+what follows from it for decisions, the untouched ones among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from filemem.chain.graph import Graph
+
+GONE = ("supersedes-missing", "superseded-by-missing")  # codes of flaws that a removal leaves behind
+
+
+class Consequences(NamedTuple):
+    """What follows for decisions.
+
+    Args:
+        superseded: what held and holds no longer, with what replaced it.
+        revived: what did not hold and holds now, though it is not new.
+        forked: topics on which more decisions hold than one, and not the same as before, with these.
+        joined: topics on which that is over, with what holds.
+        headless: topics on which something held and nothing does.
+        hanging: decisions that refer to what is not there any more.
+    """
+
+    superseded: Mapping[str, tuple[str, ...]]
+    revived: tuple[str, ...]
+    forked: Mapping[str, tuple[str, ...]]
+    joined: Mapping[str, tuple[str, ...]]
+    headless: tuple[str, ...]
+    hanging: tuple[str, ...]
+
+
+def consequences(before: Graph, after: Graph) -> Consequences:
+    """Say what follows from going from one graph to the other; both know the same part of the memory."""
+    both = [node for node in after.nodes if node in before.nodes]
+    heads = {topic: (before.chain(topic).heads, after.chain(topic).heads) for topic in {*before.chains, *after.chains}}
+    broken = {flaw.node for flaw in before.problems if flaw.code in GONE}
+    return Consequences(
+        superseded={
+            node: successors
+            for node in both
+            if before.is_head(node) and not after.is_head(node) and (successors := after.superseded_by(node))
+        },
+        revived=tuple(node for node in both if after.is_head(node) and not before.is_head(node)),
+        forked={topic: new for topic, (old, new) in heads.items() if len(new) > 1 and set(new) != set(old)},
+        joined={topic: new for topic, (old, new) in heads.items() if len(old) > 1 and len(new) == 1},
+        headless=tuple(sorted(t for t, (old, new) in heads.items() if old and not new and after.chain(t).order)),
+        hanging=tuple(sorted({flaw.node for flaw in after.problems if flaw.code in GONE and flaw.node not in broken})),
+    )

@@ -1,0 +1,276 @@
+"""What a branch does to the memory, and how the forks that it brings are ended."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filemem.cli.markdown import comparison, escaped
+from filemem.errors import BadInput
+from filemem.memory import Memory
+from tests.support import git, make_repo, write
+from tests.system.tools import cli, ok
+
+DECISION = ("save", "decision", "--reasoning", "One process", "--topic")
+
+
+def decide(repo: Path, topic: str, decision: str, *more: str) -> dict[str, Any]:
+    return ok(repo, *DECISION, topic, "--decision", decision, *more)  # type: ignore[no-any-return]
+
+
+def effects(repo: Path, *arguments: str) -> list[tuple[str, str, list[str], list[str]]]:
+    """Kind, title, details and titles of others, of each effect."""
+    return [
+        (one["kind"], one["title"], one.get("details", []), [other["title"] for other in one.get("others", ())])
+        for one in ok(repo, "diff", *arguments)["effects"]
+    ]
+
+
+@pytest.fixture
+def feature(repo: Path) -> Path:
+    """Two topics on main, and a branch `feature` checked out."""
+    decide(repo, "caching", "Use Redis")
+    decide(repo, "queues", "Use NATS")
+    git(repo, "switch", "-q", "-c", "feature")
+    return repo
+
+
+def test_nothing_is_touched(feature: Path) -> None:
+    write(feature / "code.py", "print('changed')\n")
+    write(feature / "memory/README.md", "# Not a record\n")
+    git(feature, "add", "-A")
+    git(feature, "commit", "-q", "-m", "Code")
+    assert effects(feature) == []
+    assert "no record is touched" in cli(feature, "diff").out
+    assert "No record is touched." in cli(feature, "diff", "--format", "markdown").out
+
+
+def test_new_superseded_outcomes_revised_removed(feature: Path) -> None:
+    new = decide(feature, "caching", "Use an LRU cache")
+    nats = ok(feature, "search", "--topic", "queues")["results"][0]
+    ok(feature, "update", nats["id"], "--outcome", "failed", "--reason", "loses messages")
+    path = feature / nats["path"]
+    path.write_text(path.read_text().replace("One process", "Several processes"))
+    git(feature, "commit", "-q", "-a", "-m", "Reword")
+    ok(feature, "save", "observation", "--text", "NATS loses messages when it restarts")
+    told = [
+        ("new", "Use an LRU cache", [], ["Use Redis"]),
+        ("new", "NATS loses messages when it restarts", [], []),
+        ("superseded", "Use Redis", [], ["Use an LRU cache"]),
+        ("outcome", "Use NATS", ["outcome failed: loses messages"], []),
+        ("revised", "Use NATS", ["reasoning reworded"], []),
+    ]
+    assert effects(feature) == told
+    answer = ok(feature, "diff")
+    assert answer["counts"] == {"new": 2, "superseded": 1, "outcome": 1, "revised": 1}
+    assert (answer["base"]["name"], answer["head"]["name"]) == ("main", "feature")
+    assert answer["parted"] == git(feature, "rev-parse", "main")
+    assert answer["effects"][0]["id"] == new["id"]
+    out = cli(feature, "diff").out
+    assert out.startswith("feature against main: 2 new, 1 superseded, 1 outcome, 1 revised\n")
+    assert "    supersedes Use Redis\n" in out
+    write(feature / "memory/decisions/more.md", "# Not committed\n")
+    assert effects(feature) == told, "only commits are compared"
+    git(feature, "switch", "-q", "main")
+    assert effects(feature, "main...feature") == told, "whatever is checked out"
+    assert effects(feature, "...feature") == told
+    back = effects(feature, "feature..main")
+    assert [(kind, title) for kind, title, *_ in back] == [
+        ("outcome", "Use NATS"),
+        ("revised", "Use NATS"),
+        ("removed", "Use an LRU cache"),
+        ("removed", "NATS loses messages when it restarts"),
+        ("revived", "Use Redis"),
+    ]
+
+
+def test_renames_and_rebases_are_no_changes_of_what_is_said(feature: Path) -> None:
+    decide(feature, "caching", "Use an LRU cache")
+    before = effects(feature)
+    git(feature, "switch", "-q", "main")
+    write(feature / "code.py", "print('main went on')\n")
+    git(feature, "commit", "-q", "-a", "-m", "Code")
+    git(feature, "switch", "-q", "feature")
+    git(feature, "rebase", "-q", "main")
+    assert effects(feature) == before
+    git(feature, "mv", "memory/decisions/queues", "memory/decisions/lines")
+    git(feature, "commit", "-q", "-m", "Move")
+    (moved,) = [one for one in effects(feature) if one[0] == "revised"]
+    assert moved[1] == "Use NATS"
+    assert moved[2][0].startswith("renamed from decisions/queues/")
+    assert not [one for one in effects(feature) if one[0] == "removed"]
+
+
+def test_what_a_removal_leaves_behind(feature: Path) -> None:
+    redis = ok(feature, "search", "--topic", "caching")["results"][0]
+    decide(feature, "sessions", "Keep sessions in the cache", "--builds-on", redis["id"])
+    git(feature, "switch", "-q", "main")
+    git(feature, "merge", "-q", "feature")
+    git(feature, "switch", "-q", "feature")
+    ok(feature, "delete", redis["id"])
+    assert effects(feature) == [
+        ("removed", "Use Redis", [], []),
+        ("orphaned", "Keep sessions in the cache", ["builds_on Use Redis, which is removed"], []),
+    ]
+    lru = decide(feature, "caching", "Use an LRU cache")
+    ok(feature, "update", lru["id"], "--status", "deprecated")
+    nats = ok(feature, "search", "--topic", "queues")["results"][0]
+    ok(feature, "update", nats["id"], "--status", "deprecated")
+    told = effects(feature)
+    assert ("orphaned", "Use NATS", ["nothing holds on this topic any more"], []) in told
+    assert ("revised", "Use NATS", ["status accepted -> deprecated"], []) in told
+
+
+def test_a_fork_that_only_the_merge_will_show(feature: Path) -> None:
+    """Both sides decide one topic; Git sees no conflict, the memory diff does, before and after the merge."""
+    decide(feature, "caching", "Use an LRU cache")
+    git(feature, "switch", "-q", "main")
+    decide(feature, "caching", "Use Memcached")
+    decide(feature, "queues", "Use Kafka")
+    git(feature, "switch", "-q", "feature")
+    forked = [one for one in effects(feature) if one[0] == "forked"]
+    both = ["Use an LRU cache", "Use Memcached"]
+    assert forked == [("forked", "caching", ["when merged: the other side has decided it too"], both)]
+    assert cli(feature, "diff").out.splitlines()[1].startswith("! caching")
+    git(feature, "merge", "-q", "--no-edit", "main")
+    forked = [one for one in effects(feature) if one[0] == "forked"]
+    assert [(kind, title, sorted(others)) for kind, title, _, others in forked] == [("forked", "caching", sorted(both))]
+    ok(feature, "resolve", "caching", "--decision", "Both, in two levels", "--reasoning", "Each was right")
+    told = effects(feature)
+    assert not [one for one in told if one[0] in ("forked", "joined")]
+    assert ("superseded", "Use Memcached", [], ["Both, in two levels"]) in told
+    git(feature, "switch", "-q", "main")
+    git(feature, "merge", "-q", "--no-edit", "HEAD@{0}", ok=False)
+    assert ("joined", "caching", [], ["Both, in two levels"]) in effects(feature, "feature~1..feature")
+
+
+@pytest.mark.parametrize("how", ["merge", "squash", "rebase"])
+def test_a_fork_after_a_real_merge_is_contested_until_it_is_resolved(feature: Path, how: str) -> None:
+    ours = decide(feature, "caching", "Use an LRU cache")
+    git(feature, "switch", "-q", "main")
+    theirs = decide(feature, "caching", "Use Memcached")
+    if how == "merge":
+        git(feature, "merge", "-q", "--no-edit", "feature")
+    elif how == "squash":
+        git(feature, "merge", "-q", "--squash", "feature")
+        git(feature, "commit", "-q", "-m", "Caching (#2)")
+    else:
+        git(feature, "switch", "-q", "feature")
+        git(feature, "rebase", "-q", "main")
+        git(feature, "switch", "-q", "main")
+        git(feature, "merge", "-q", "--ff-only", "feature")
+    heads = {ours["id"], theirs["id"]}
+    hits = ok(feature, "search", "cache", "--topic", "caching")["results"]
+    contested = [hit for hit in hits if "contested: 2 decisions" in hit.get("note", "")]
+    assert {hit["id"] for hit in contested if hit["holds"]} == heads
+    assert set(ok(feature, "history", "caching")["heads"]) == heads
+    checked = cli(feature, "check")
+    assert (checked.code, "forked-topic" in checked.out) == (1, True)
+    assert "filemem resolve caching" in checked.out
+    assert cli(feature, *DECISION, "caching", "--decision", "A third").code == 5
+    ended = ok(feature, "resolve", "Caching", "--decision", "Both, in two levels", "--reasoning", "Each was right")
+    assert set(ended["superseded"]) == heads
+    assert ok(feature, "history", "caching")["heads"] == [ended["id"]]
+    assert cli(feature, "check").code == 0
+    header = (feature / ended["path"]).read_text()
+    assert "topic: caching\n" in header, "as it was written before"
+    assert "synthesizes:" in header
+
+
+def test_save_ends_a_fork_too_and_what_is_no_fork_is_not_resolved(feature: Path) -> None:
+    fields = ("--decision", "x", "--reasoning", "r")
+    done = cli(feature, "resolve", "caching", *fields)
+    assert (done.code, "topic caching is not forked: Use Redis (" in done.err) == (2, True)
+    done = cli(feature, "resolve", "cachin", *fields)
+    assert (done.code, "did you mean caching?" in done.err) == (4, True)
+    ours = decide(feature, "caching", "Use an LRU cache")
+    git(feature, "switch", "-q", "main")
+    theirs = decide(feature, "caching", "Use Memcached")
+    git(feature, "merge", "-q", "--no-edit", "feature")
+    end = decide(feature, "caching", "LRU", "--supersedes", ours["id"], "--supersedes", theirs["id"])
+    assert ok(feature, "history", "caching")["heads"] == [end["id"]]
+
+
+def test_ranges_that_cannot_be_compared(feature: Path) -> None:
+    git(feature, "switch", "-q", "main")
+    done = cli(feature, "diff")
+    assert (done.code, "main is the default branch itself" in done.err) == (2, True)
+    done = cli(feature, "diff", "mian...HEAD")
+    assert (done.code, "did you mean main?" in done.err) == (4, True)
+    git(feature, "switch", "-q", "--orphan", "apart")
+    write(feature / "memory/decisions/apart.md", "# Another beginning\n")
+    git(feature, "add", "-A")
+    git(feature, "commit", "-q", "-m", "Apart")
+    done = cli(feature, "diff")
+    assert (done.code, "main and apart have no history in common" in done.err) == (5, True)
+    assert "filemem diff main..apart" in done.err
+    kinds = [kind for kind, *_ in effects(feature, "main..apart")]
+    assert sorted(kinds) == ["new", "removed", "removed"]
+    git(feature, "branch", "-D", "-q", "main")
+    git(feature, "branch", "-m", "somewhere")
+    done = cli(feature, "diff")
+    assert (done.code, "no default branch to compare with" in done.err) == (2, True)
+
+
+def test_on_the_default_branch_it_is_compared_with_the_remotes(tmp_path: Path) -> None:
+    origin = make_repo(tmp_path / "origin")
+    git(tmp_path, "clone", "-q", str(origin), "clone")
+    clone = tmp_path / "clone"
+    for name, value in (("user.name", "Ada"), ("user.email", "ada@example.com")):
+        git(clone, "config", name, value)
+    decide(clone, "caching", "Use Redis")
+    answer = ok(clone, "diff")
+    assert (answer["base"]["name"], answer["head"]["name"], answer["counts"]) == ("origin/main", "main", {"new": 1})
+    assert len(effects(clone, "2031-01-01..HEAD")) == 0
+    with Memory.open(clone) as memory:
+        assert [one.kind for one in memory.diff().effects] == ["new"]
+        with pytest.raises(BadInput):
+            memory.resolve("caching", decision="x", reasoning="y")
+
+
+HOSTILE = (
+    "**bold** <img src=x onerror=alert(1)> [a](javascript:1) @everyone #12 GH-7 https://evil.example www.evil.example "
+    "`code` | table ~~gone~~ &lt; $x$ a_b_c"
+)
+
+
+def test_hostile_titles_are_only_titles_in_a_comment(feature: Path) -> None:
+    write(feature / "memory/decisions/bad.md", f"---\ntopic: '1. @here'\n---\n# {HOSTILE}\n\nText.\n")
+    git(feature, "add", "-A")
+    git(feature, "commit", "-q", "-m", "Bad")
+    out = cli(feature, "diff", "--format", "markdown").out
+    (row,) = [line for line in out.splitlines() if line.startswith("- ")]
+    assert row == f"- **{escaped(HOSTILE)}** ({escaped('1. @here')})"
+    for raw in (
+        "**bold**",
+        "](",
+        "@everyone",
+        "@here",
+        "#12",
+        "GH-7",
+        "://",
+        "www.",
+        "`code`",
+        "~~",
+    ):
+        assert raw not in row, raw
+    assert not re.search(r"(?<!\\)[<>`|$]", row)
+    assert escaped("# heading\n- item") == r"\# heading \- item"
+    assert escaped("1. one") == r"1\. one"
+    assert escaped("plain words, 日本語") == "plain words, 日本語"
+    assert len(escaped("x" * 500)) == 200
+
+
+def test_a_comment_has_a_heading_for_each_kind_and_counts_what_is_too_much(feature: Path) -> None:
+    decide(feature, "caching", "Use an LRU cache", "--status", "proposed")
+    out = cli(feature, "diff", "--format", "markdown").out
+    assert out == (
+        "### Memory: what feature changes against main\n\n"
+        "**New** (1)\n- **Use an LRU cache** (caching): supersedes Use Redis; proposed\n"
+    )
+    effect = {"kind": "new", "type": "observation", "title": "T"}
+    answer = {"base": {"name": "main"}, "head": {"name": "x"}, "effects": [effect] * 32}
+    assert comparison(answer).endswith("- **T** (observation)\n- and 2 more")
