@@ -25,6 +25,8 @@ DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
     {"decision": "commit", "checkpoint": "commit", "observation": "batch"}
 )
 _BRANCH = re.compile(r"[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*")
+_LONGEST_USER = 200
+_UNDERSTOOD = ("MAMA_AUTH_TOKEN", "MAMA_SERVER_PORT", "POWERMEM_DIR", "SLACK_BOT_TOKEN")
 MAX_FILE = 64 * 1024  # bytes; a settings file larger than this is not one
 
 
@@ -101,6 +103,54 @@ def own_store(work_tree: Path) -> str:
     return _apply(Config(), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED).store
 
 
+def powermem_file(path: Path) -> tuple[str, tuple[str, ...]]:
+    """Read a settings file of powermem that the user named.
+
+    Returns:
+        The `user_id` that it states, or "", and its other keys, none of which is needed here.
+
+    Raises:
+        BadInput: it cannot be read, or is not such a file.
+    """
+    try:
+        with path.open("rb") as file:
+            value = json.loads(file.read(MAX_FILE))
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}", "name powermem's settings file", field="config") from None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise BadInput(f"{path} is not a JSON object", "powermem's settings file is one", field="config")
+    user = value.pop("user_id", None) or ""
+    if not isinstance(user, str) or not user.isprintable() or len(user) > _LONGEST_USER:
+        raise BadInput(f"{path}: user_id must be one line of text", field="config")
+    return user, tuple(sorted(str(key) for key in value))
+
+
+def environment_file(path: Path) -> tuple[str, ...]:
+    """Take the variables of a file that the user named, where the environment itself does not set them.
+
+    Only those that mean something here are taken, so that the file of another program cannot change how this one runs.
+
+    Returns:
+        A sentence for each variable that is not needed.
+
+    Raises:
+        BadInput: it cannot be read.
+    """
+    from dotenv import dotenv_values  # noqa: PLC0415 - for who names such a file only
+
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            found = dotenv_values(stream=file, interpolate=False)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: {error}", "name a file of lines NAME=value", field="env") from None
+    for name, value in found.items():
+        if value is not None and (name.startswith("FILEMEM_") or name in _UNDERSTOOD):
+            os.environ.setdefault(name, value)
+    return tuple(f"{name}: not needed, {why}" for name, why in _unneeded({k: v or "" for k, v in found.items()}))
+
+
 def powermem_user(environment: Mapping[str, str] | None = None) -> str:
     """The user that powermem's own settings file names, for those who come from it; empty where there is none."""
     environment = os.environ if environment is None else environment
@@ -112,7 +162,7 @@ def powermem_user(environment: Mapping[str, str] | None = None) -> str:
     except (OSError, ValueError, RecursionError):
         return ""
     found = value.get("user_id") if isinstance(value, dict) else None
-    return found if isinstance(found, str) and found.isprintable() and len(found) <= 200 else ""
+    return found if isinstance(found, str) and found.isprintable() and len(found) <= _LONGEST_USER else ""
 
 
 class Web(NamedTuple):

@@ -63,6 +63,7 @@ TERM_FIELDS = (
     "branch",
     "user",
     "run",
+    "metadata",  # see filemem.query.metadata
     "ref",  # ids that the record's edges point to
     "live",  # yes, no
     "open",  # what a later look must settle: "reference" (points to nothing yet), "id" (another file has it)
@@ -79,6 +80,10 @@ class Edited(NamedTuple):
 
 
 EDITS_KEPT = 5  # of a record, the newest
+
+
+STATED = ("user_id", "agent_id", "run_id", "scope", "memory_type")
+"""Keys of a record that are asked for as if they were metadata."""
 
 
 class Birth(NamedTuple):
@@ -266,10 +271,17 @@ def _terms(record: Record, node: Node) -> dict[str, tuple[str, ...]]:
         "branch": (record.branch,) if record.branch else (),
         "user": (record.user_id,) if record.user_id else (),
         "run": (record.run_id,) if record.run_id else (),
+        "metadata": _metadata(record),
         "ref": tuple(dict.fromkeys(targets)),
         "live": ("yes" if node.live else "no",),
         "open": node.open,
     }
+
+
+def _metadata(record: Record) -> tuple[str, ...]:
+    """The metadata, and what callers file with it although the format has keys of their own for it."""
+    stated = {name: value for name in STATED if (value := getattr(record, name))}
+    return query.metadata_terms({**record.metadata, **stated}) if record.metadata or stated else ()
 
 
 def _body(record: Record) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -106,9 +107,18 @@ def watch(project: Project) -> None:
 @many("--name", "names", help="With --http: a further host name by which clients call this machine.")
 @click.option("--profile", default="native", show_default=True, help="Whose tools are listed: docs/migrating.md.")
 @click.option("--prefix", default="", help="Put this before every tool name, for example mama_.")
+@click.option("--config", type=click.Path(path_type=Path), help="A settings file of powermem; its user_id is taken.")
+@click.option("--env", type=click.Path(path_type=Path), help="A file of variables; what FILEMEM_... it sets is taken.")
 @pass_project
 def serve(
-    project: Project, address: str | None, token: str | None, names: tuple[str, ...], profile: str, prefix: str
+    project: Project,
+    address: str | None,
+    token: str | None,
+    names: tuple[str, ...],
+    profile: str,
+    prefix: str,
+    config: Path | None,
+    env: Path | None,
 ) -> None:
     """Serve this project's memory over MCP: stdio by default.
 
@@ -124,15 +134,29 @@ def serve(
     from filemem import VERSION, dialects, server
 
     advertised = dialects.profile(profile, prefix)
+    user = _named_files(config, env)
     if address is None:
-        server.serve_stdio(advertised, Serving(project).open, version=VERSION, on_crash=report)
+        server.serve_stdio(advertised, Serving(project, user).open, version=VERSION, on_crash=report)
         return
     host, _, port = address.rpartition(":")
     if not port.isdigit() or not host:
         raise BadInput(f"--http takes HOST:PORT, not {address!r}", "for example 127.0.0.1:3847")
     from filemem.cli import web
 
-    web.serve(project, advertised, web.Served(host.strip("[]"), int(port), token or "", names))
+    web.serve(project, advertised, web.Served(host.strip("[]"), int(port), token or "", names), user)
+
+
+def _named_files(config: Path | None, env: Path | None) -> str:
+    """Read the files that powermem's server takes; return whose memories are meant, and say what is not needed."""
+    from filemem import config as settings
+
+    told = list(settings.environment_file(env)) if env else []
+    user = ""
+    if config:
+        user, others = settings.powermem_file(config)
+        told += [f"{config.name}: {', '.join(others)} not needed here: docs/migrating.md says why"] if others else []
+    click.echo("".join(f"filemem: {line}\n" for line in told), err=True, nl=False)
+    return user
 
 
 def report(tool: str, error: BaseException) -> None:
@@ -146,10 +170,16 @@ def report(tool: str, error: BaseException) -> None:
 
 
 class Serving:
-    """Opens the memory at the first call, with a watcher beside it that keeps its index in step."""
+    """Opens the memory at the first call, with a watcher beside it that keeps its index in step.
 
-    def __init__(self, project: Project) -> None:
+    Args:
+        project: where.
+        user: whose memories are meant where a call does not say; empty for who is configured.
+    """
+
+    def __init__(self, project: Project, user: str = "") -> None:
         self.project = project
+        self.user = user
 
     def open(self, tell: Callable[[int, int], object], patience: float) -> Memory:
         """Open the memory and start watching; closing the memory ends both.
@@ -162,6 +192,7 @@ class Serving:
         from filemem.watch import Watcher
 
         memory = Memory.open(self.project.folder, store=self.project.store, serving=True, progress=tell)
+        memory.stated_user = self.user
         watcher = Watcher(memory)
         watcher.start()
         watcher.looked.wait(patience)

@@ -32,8 +32,8 @@ class Served(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-def serve(project: Project, offer: Advertised, served: Served) -> None:
-    """Serve the application until the process is told to end.
+def serve(project: Project, offer: Advertised, served: Served, user: str = "") -> None:
+    """Serve the application until the process is told to end; `user` as for `Serving`.
 
     Raises:
         BadInput, Locked: as `filemem.server.serve_http` says.
@@ -63,7 +63,7 @@ def serve(project: Project, offer: Advertised, served: Served) -> None:
     site = Site(_log(project), Slack(stated.slack_token, stated.slack_url), tell)
     server.serve_http(
         offer,
-        Serving(project).open,
+        Serving(project, user).open,
         version=VERSION,
         host=served.host,
         port=served.port,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from filemem.dialects import present
-from filemem.dialects.reading import Answer, Arguments, Reader, asides, content, everything, reason, similarity
+from filemem.dialects.reading import Answer, Arguments, Reader, asides, content, everything, reason, similarities
 from filemem.dialects.reading import search as find
 from filemem.errors import Conflict
 from filemem.memory.writing import outcome_word
@@ -57,7 +58,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     query = arguments.get("query", "")
     only = {} if kind == "all" else {"type": kind}
     found = find(memory, query, lambda hit: reader.may_see(hit.record), arguments.get("limit", 10), **only)
-    results = [shown(hit, SECONDS) for hit in found]
+    results = listed(found.hits, SECONDS)
     return {"success": True, "count": len(results), "results": results, **asides(found)}
 
 
@@ -91,18 +92,24 @@ def checkpoint(hit: Hit, unit: int) -> Answer:
     }
 
 
-def shown(hit: Hit, unit: int) -> Answer:
+def listed(hits: Sequence[Hit], unit: int) -> list[Answer]:
+    """The results of a search; `unit` as for `shown`."""
+    return [shown(hit, unit, near) for hit, near in zip(hits, similarities(hits), strict=True)]
+
+
+def shown(hit: Hit, unit: int, near: float = 0.0) -> Answer:
     """One result; what another dialect wrote is told in the same keys, as far as they fit.
 
     Args:
         hit: the hit.
         unit: milliseconds in the unit of time of the surface.
+        near: how similar it is to what was searched for.
     """
     record = hit.record
     answer: Answer = {"id": record.id, **_PARTS.get(record.type, _note)(hit)}
     answer |= {"created_at": hit.created // unit, "_type": record.type}
     if hit.scores or hit.score:
-        answer["similarity"] = similarity(hit)
+        answer["similarity"] = near
     if hit.superseded_by:
         answer["superseded_by"] = list(hit.superseded_by)
     if hit.related:

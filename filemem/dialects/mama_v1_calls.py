@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects.mama_calls import CONFIDENCE, decide
-from filemem.dialects.reading import Answer, Arguments, asides, in_words, reason, similarity
+from filemem.dialects.reading import Answer, Arguments, asides, in_words, reason, similarities
 from filemem.errors import BadInput, Conflict
 from filemem.memory.writing import line, outcome_word
 from filemem.record import DECISION, Record, format_time
@@ -28,9 +28,10 @@ def save_decision(memory: Memory, arguments: Arguments) -> Answer:
     fields["limitation"] = arguments.get("limitation") or None
     fields["decided_by"] = _DECIDERS.get(arguments.get("type", ""))
     fields["allow_secret"] = arguments.get("allow_secret")
-    saved, note = decide(memory, fields)
     if outcome != "pending":
-        memory.update(saved.id, outcome=outcome, reason=why or None)
+        fields |= {"outcome": outcome, "reason": why or None}
+    with in_words(reason="failure_reason"):
+        saved, note = decide(memory, fields)
     message = f"Decision saved: {fields['topic']}{note}"
     return {"success": True, "decision_id": saved.id, "topic": fields["topic"], "message": message}
 
@@ -56,7 +57,10 @@ def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:
     decay, limit = arguments.get("recencyDecay", 0.5), arguments.get("limit", 10)
     found = memory.search(arguments["userQuestion"], type=DECISION, limit=max(limit, _CANDIDATES), recency=False)
     now = memory.now()
-    rated = [_suggested(hit, max(0.0, (now - hit.created) / DAY), weight, scale, decay) for hit in found.hits]
+    rated = [
+        _suggested(hit, near, max(0.0, (now - hit.created) / DAY), weight, scale, decay)
+        for hit, near in zip(found.hits, similarities(found.hits), strict=True)
+    ]
     rated.sort(key=lambda one: -one["final_score"])  # stable: among equals the known order stays
     answer: Answer = {"success": True, "suggestions": rated[:limit], **asides(found)}
     return answer if rated else answer | {"message": "nothing like it was decided yet"}
@@ -131,8 +135,7 @@ def _decided(record: Record, created: int, *, replaced: bool) -> Answer:
     return answer | {name: value for name, value in more.items() if value}
 
 
-def _suggested(hit: Hit, age: float, weight: float, scale: float, decay: float) -> Answer:
-    near = similarity(hit)
+def _suggested(hit: Hit, near: float, age: float, weight: float, scale: float, decay: float) -> Answer:
     final = (1 - weight) * near + weight * freshness(age, scale, decay)
     answer: Answer = {
         "decision_id": hit.id,

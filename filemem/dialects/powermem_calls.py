@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects.metadata import Condition, conditions, holds
-from filemem.dialects.reading import Answer, Arguments, Reader, asides, everything, find, in_words, similarity
+from filemem.dialects.reading import Answer, Arguments, Reader, asides, everything, find, in_words, similarities
 from filemem.dialects.reading import search as look
+from filemem.documents import STATED
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.memory.writing import heading
 from filemem.record import DECISION, OBSERVATION, Record, format_time, number
@@ -21,13 +22,12 @@ if TYPE_CHECKING:
 USER = "mcp_user"  # whose memories are added where nobody says
 KIND = "memory"
 _OWNERS = ("user_id", "agent_id", "run_id")
-_STATED = (*_OWNERS, "scope", "memory_type")  # what `filters` may name besides metadata
 
 
 def add_memory(memory: Memory, arguments: Arguments) -> Answer:
     """Remember a text; messages are joined, each with its role where there are several."""
     filters = dict(arguments.get("filters") or {})
-    fields = {name: arguments.get(name) or filters.pop(name, None) for name in _STATED}
+    fields = {name: arguments.get(name) or filters.pop(name, None) for name in STATED}
     fields["user_id"] = fields["user_id"] or memory.user_id or USER
     metadata = {**filters, **(arguments.get("metadata") or {})}
     with in_words(text="messages"):
@@ -50,8 +50,8 @@ def search_memories(memory: Memory, arguments: Arguments) -> Answer:
     least = arguments.get("threshold") or 0.0
     passes, limit = _passing(memory, arguments), arguments.get("limit", 10)
     found = look(memory, arguments["query"], passes, limit, recency=False, **_narrowed(arguments))
-    near = [hit for hit in found if similarity(hit) >= least]
-    results = [{**_shown(hit), "score": similarity(hit)} for hit in near]
+    rated = zip(found.hits, similarities(found.hits), strict=True)
+    results = [{**_shown(hit), "score": near} for hit, near in rated if near >= least]
     return {"success": True, "count": len(results), "results": results, **asides(found)}
 
 
@@ -122,7 +122,7 @@ def summary(memory: Memory, _: Arguments) -> Answer:
     """What the resource powermem://memory tells: how much is stored, whose, of what kind."""
     reader = Reader.of(memory)
     records = [hit.record for hit in look(memory, "", lambda hit: reader.may_see(hit.record), 1_000_000)]
-    counts = {name: Counter(value for one in records if (value := getattr(one, name))) for name in _STATED}
+    counts = {name: Counter(value for one in records if (value := getattr(one, name))) for name in STATED}
     newest = max((one.created or 0 for one in records), default=0)
     return {
         "total": len(records),
@@ -174,12 +174,29 @@ def _passing(memory: Memory, arguments: Arguments) -> Callable[[Hit], bool]:
 
 def _narrowed(arguments: Arguments) -> dict[str, Any]:
     """What of a call's owners the index itself can tell."""
-    return {name.removesuffix("_id"): arguments[name] for name in _OWNERS if arguments.get(name)}
+    owners = {name.removesuffix("_id"): arguments[name] for name in _OWNERS if arguments.get(name)}
+    told = filter(None, map(_told, conditions(arguments.get("filters") or {})))
+    metadata: dict[str, Any] = {}
+    for key, values in told:
+        metadata.setdefault(key, values)  # of several tests on one key the first narrows
+    return owners | ({"metadata": metadata} if metadata else {})
+
+
+def _told(condition: Condition) -> tuple[str, Any] | None:
+    """What of a condition the index can tell: a key and its values, or that the key is there; None for the rest."""
+    key, test, wanted = condition
+    if key == "created_at" or test in ("ne", "nin"):  # what is no metadata, and what holds where there is nothing
+        return None
+    if test not in ("eq", "in"):
+        return key, ...
+    values = wanted if test == "in" and isinstance(wanted, list) else [wanted]
+    plain = bool(values) and all(isinstance(value, str | int | float) for value in values)
+    return (key, values) if plain else None
 
 
 def _value(hit: Hit, key: str) -> object:
     """What a filter's key means: a stated key, a time, else a key of the metadata, dotted where nested."""
-    if key in _STATED:
+    if key in STATED:
         return getattr(hit.record, key) or None
     if key == "created_at" and key not in hit.record.metadata:
         return format_time(hit.created)
@@ -210,7 +227,7 @@ def _shown(hit: Hit) -> Answer:
     answer: Answer = {
         "id": number(record.id),
         "memory": everything(record),
-        **{name: getattr(record, name) or None for name in _STATED},
+        **{name: getattr(record, name) or None for name in STATED},
         "metadata": dict(record.metadata),
         "created_at": format_time(hit.created) if hit.created else None,
         "record": record.id,

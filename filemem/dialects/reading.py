@@ -4,14 +4,15 @@ and the plain text of any record, whichever dialect wrote it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.errors import BadInput, NotFound
 from filemem.memory.values import Results
 from filemem.memory.writing import heading
-from filemem.query import fold
+from filemem.query import fold, likely, relevance
 from filemem.record import CHECKPOINT, DECISION, OBSERVATION, Record
 
 if TYPE_CHECKING:
@@ -129,12 +130,15 @@ def everything(record: Record) -> str:
 
 
 def similarity(hit: Hit) -> float:
-    """How near a hit is, on the scale of the systems these tools come from, where 0.7 means clearly about the same.
+    """How likely a hit is about what was asked, 0..1: what other systems call similarity, and set thresholds on."""
+    if hit.scores is None:  # brought in for what was found: it stands for that
+        return round(likely(hit.score), 4)
+    return round(relevance(hit.scores), 4)
 
-    Their figures are cosines of large models, which crowd near 1; the square root brings our scores, of which half a
-    point means as much, to where their users set thresholds. Order and ends of the scale stay.
-    """
-    return round(float(hit.score**0.5), 4)
+
+def similarities(hits: Sequence[Hit]) -> list[float]:
+    """The similarity of each hit, but never less than that of what stands below it: they fall along the list."""
+    return list(accumulate(map(similarity, reversed(hits)), max))[::-1]
 
 
 def reason(record: Record) -> str:

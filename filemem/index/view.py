@@ -258,6 +258,7 @@ class View:
             values: tuple[str, ...] = getattr(wanted, name)
             if values:
                 limits.append(keyword.must(words.one_of(term_field(key), values)))
+        limits += [keyword.must(words.one_of(term_field("metadata"), group)) for group in wanted.metadata]
         if wanted.since is not None or wanted.until is not None:
             limits.append(keyword.must(words.between(wanted.since, wanted.until)))
         if wanted.path:

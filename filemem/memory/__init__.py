@@ -49,6 +49,7 @@ class Memory:
         self._closing: list[Callable[[], None]] = []
         self._watching: list[Callable[[], None]] = []
         self._numbers: dict[int, str] = {}  # what numbers stood for when last asked for
+        self.stated_user = ""  # what `user_id` is whatever is configured
         self.trouble: str | None = None  # why the last look at the files failed, if it did
 
     @classmethod
@@ -124,7 +125,7 @@ class Memory:
         """Whose memories are saved where a save does not say, as the user has configured it; may be empty."""
         from filemem.config import powermem_user
 
-        return powermem_user()
+        return self.stated_user or powermem_user()
 
     def new_session(self, prefix: str) -> str:
         """Make up a name for a session, such as `mcp-1763650000123-k3f9w2`."""
@@ -272,7 +273,7 @@ class Memory:
             offset: hits to pass over.
             mode: hybrid, keyword or vector.
             recency: whether age counts.
-            restrictions: type, topic, tag, outcome, status, agent, branch, user, run (one or several words), since,
+            restrictions: type, topic, tag, outcome, status, agent, branch, user, run (one or several words), metadata (a mapping), since,
                 until (a date or an age such as 2w), path, live.
 
         Raises:

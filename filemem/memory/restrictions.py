@@ -7,7 +7,7 @@ from typing import Any
 
 from filemem.errors import BadInput
 from filemem.memory import writing
-from filemem.query import Filter, fold, parse_moment
+from filemem.query import Filter, fold, metadata_wanted, parse_moment
 from filemem.record import OUTCOMES, STATUSES, TYPES, topic_key
 
 
@@ -43,6 +43,8 @@ def restrictions_of(restrictions: Mapping[str, Any], now: int) -> Filter:
             if values[name] is None:
                 hint = "a date such as 2025-11-20, a time, or an age such as 3d, 2w, 6m"
                 raise BadInput(f"{name}: cannot read {value!r}", hint, field=name)
+        elif name == "metadata":
+            values[name] = _metadata(value)
         elif name == "path":
             values[name] = writing.line(name, value)
         elif name == "live":
@@ -50,6 +52,20 @@ def restrictions_of(restrictions: Mapping[str, Any], now: int) -> Filter:
                 raise BadInput(f"live must be true or false, not {value!r}", field=name)
             values[name] = value
         else:
-            known = ", ".join((*words, "since", "until", "path", "live"))
+            known = ", ".join((*words, "since", "until", "metadata", "path", "live"))
             raise BadInput(f"search has no restriction {name!r}", f"it takes {known}", field=name)
     return Filter(**values)
+
+
+def _metadata(value: object) -> tuple[tuple[str, ...], ...]:
+    """Read `{key: value, key: [one, or another], key: ...}`, the last for a key that is there whatever its value."""
+    if not isinstance(value, Mapping):
+        raise BadInput(f"metadata must be a mapping, not {value!r}", "{key: value}", field="metadata")
+    groups = []
+    for key, wanted in value.items():
+        options = () if wanted is ... else wanted if isinstance(wanted, list | tuple) else (wanted,)
+        group = metadata_wanted(str(key), *options)
+        if group is None or (wanted is not ... and not options):
+            raise BadInput(f"metadata.{key} must be text, a number or a truth value, or a list of them", field="metadata")
+        groups.append(group)
+    return tuple(groups)

@@ -258,7 +258,7 @@ def _passes(node: Node | None, wanted: Filter) -> bool:
         "outcome": (node.outcome,),
         "live": ("yes" if node.live else "no",),
     }
-    asks_more = any((wanted.tags, wanted.agents, wanted.path, wanted.branches, wanted.users, wanted.runs))
+    asks_more = any((wanted.tags, wanted.agents, wanted.path, wanted.branches, wanted.users, wanted.runs, wanted.metadata))
     return not asks_more and query.matches(wanted, terms, node.created)
 
 

@@ -20,6 +20,7 @@ from filemem.record import (
     STATUSES,
     TYPES,
     VISIBILITIES,
+    Outcome,
     Record,
     new_id,
 )
@@ -133,6 +134,7 @@ FIELDS: dict[str, dict[str, Check]] = {
         "confidence": _fraction,
         "status": _one_of(STATUSES),
         "outcome": _outcome,
+        "reason": line,  # of the outcome
         "limitation": line,
         "decided_by": _one_of(DECIDERS),
         "supersedes": lines,
@@ -215,6 +217,8 @@ def check(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
     if lacking := missing(kind, checked):
         told = " and ".join((", ".join(lacking[:-1]), lacking[-1])) if len(lacking) > 1 else lacking[0]
         raise BadInput(f"{article(kind)} needs {told}", f"give {', '.join(_REQUIRED[kind])}", field=lacking[0])
+    if "reason" in checked and "outcome" not in checked:
+        raise BadInput("a reason needs the outcome it explains", "give outcome as well", field="outcome")
     return kind, checked
 
 
@@ -255,12 +259,15 @@ def compose(kind: str, fields: Mapping[str, Any], now: int, entropy: bytes) -> R
         now: epoch milliseconds.
         entropy: at least five random bytes for the id.
     """
-    values = {name: value for name, value in fields.items() if name not in ("allow_secret", "reasoning", "summary")}
+    aside = ("allow_secret", "reasoning", "summary", "reason")
+    values = {name: value for name, value in fields.items() if name not in aside}
     if kind == DECISION:
         values["title"] = heading(fields["decision"])
         values["text"] = fields["reasoning"]
         values["topic_stated"] = True
         values.setdefault("supersedes", ())
+        if values.get("outcome", OUTCOMES[0]) != OUTCOMES[0]:
+            values["outcomes"] = (Outcome(now, values["outcome"], fields.get("reason", "")),)
     elif kind == CHECKPOINT:
         values["title"] = heading(fields["summary"])
         values["text"] = "" if fields["summary"] == values["title"] else fields["summary"]

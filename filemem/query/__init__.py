@@ -5,6 +5,8 @@ from filemem.query.filter import FIELDS, NOTHING, Filter, affects_match, fold, m
 from filemem.query.hit import Hit, Provenance, Snippet
 from filemem.query.identifiers import split_identifiers
 from filemem.query.likeness import NEARLY, Similar, similar
+from filemem.query.metadata import terms as metadata_terms
+from filemem.query.metadata import wanted as metadata_wanted
 from filemem.query.order import Placed, arrange, contested, summary
 from filemem.query.score import (
     HYBRID,
@@ -15,8 +17,10 @@ from filemem.query.score import (
     Scored,
     Scores,
     Weights,
+    likely,
     promising,
     recency_of,
+    relevance,
     score,
 )
 from filemem.query.spelling import may_be_misspelt, one_slip
@@ -45,10 +49,13 @@ __all__ = [
     "arrange",
     "contested",
     "fold",
+    "likely",
     "loosened",
     "matches",
     "may_be_misspelt",
     "merge",
+    "metadata_terms",
+    "metadata_wanted",
     "one_slip",
     "parse",
     "parse_moment",
@@ -56,6 +63,7 @@ __all__ = [
     "promising",
     "recency_of",
     "rejected_before",
+    "relevance",
     "score",
     "similar",
     "snippet",

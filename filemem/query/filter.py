@@ -33,6 +33,7 @@ class Filter(NamedTuple):
         tags, agents: as `fold` leaves them.
         branches, users, runs: names, exact.
         since, until: epoch milliseconds, both inclusive.
+        metadata: groups of terms of `filemem.query.metadata`; of each group a record must have one.
         path: a path or glob that the record's `affects` must touch.
         live: only records that nothing supersedes.
     """
@@ -48,6 +49,7 @@ class Filter(NamedTuple):
     runs: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None
+    metadata: tuple[tuple[str, ...], ...] = ()
     path: str = ""
     live: bool = False
 
@@ -64,6 +66,7 @@ def merge(a: Filter, b: Filter) -> Filter:
         **values,
         since=max((t for t in (a.since, b.since) if t is not None), default=None),
         until=min((t for t in (a.until, b.until) if t is not None), default=None),
+        metadata=(*a.metadata, *b.metadata),
         path=b.path or a.path,
         live=a.live or b.live,
     )
@@ -87,6 +90,8 @@ def matches(wanted: Filter, terms: Mapping[str, tuple[str, ...]], created: int) 
         values: tuple[str, ...] = getattr(wanted, name)
         if values and not set(values).intersection(terms.get(key, ())):
             return False
+    if any(not set(group).intersection(terms.get("metadata", ())) for group in wanted.metadata):
+        return False
     return not wanted.path or any(touches(found, wanted.path) for found in terms.get("affects", ()))
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from filemem.dialects.mama_calls import checkpoint, decide, shown
+from filemem.dialects.mama_calls import checkpoint, decide, listed, shown
 from filemem.dialects.reading import Reader, asides, everything
 from filemem.dialects.reading import search as find
 from filemem.memory.writing import outcome_word
@@ -50,7 +50,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     query, limit = arguments["q"], min(arguments.get("limit", LIMIT), MOST)
     reader = Reader.of(memory)
     found = find(memory, query, lambda hit: reader.may_see(hit.record), limit, type=DECISION)
-    results = [shown(hit, MILLISECONDS) for hit in found]
+    results = listed(found.hits, MILLISECONDS)
     return {"query": query, "results": results, "count": len(results), **asides(found)}
 
 

@@ -12,6 +12,7 @@ from filemem.dialects.mama_v1_calls import freshness
 from filemem.memory import Memory
 from filemem.record import parse_time
 from tests.dialects.support import good, refused
+from tests.support import git
 
 DAY = 86_400_000
 
@@ -117,3 +118,12 @@ def test_outcome_and_decider_are_kept_in_our_words(memory: Memory, given: str, k
     saved = decide(memory, "t", "D", outcome=given, type="user_decision")
     record = memory.get(saved["decision_id"])[0].record
     assert (record.outcome, record.decided_by, record.confidence) == (kept, "user", 0.5)
+
+
+@pytest.mark.requirement("v1-save-outcome")
+def test_a_save_with_an_outcome_is_one_commit(memory: Memory) -> None:
+    before = git(memory.work_tree, "rev-list", "--count", "HEAD")
+    saved = decide(memory, "t", "D", outcome="failure", failure_reason="Too slow under load")
+    assert int(git(memory.work_tree, "rev-list", "--count", "HEAD")) == int(before) + 1
+    [outcome] = memory.get(saved["decision_id"])[0].record.outcomes
+    assert (outcome.outcome, outcome.reason) == ("failed", "Too slow under load")

@@ -221,3 +221,41 @@ def test_an_absent_user_is_no_check_outside_adding(memory: Memory) -> None:
     hidden = refused(memory, "powermem", "get_memory", memory_id=added["id"], user_id="eve")
     missing = refused(memory, "powermem", "get_memory", memory_id=7, user_id="eve")
     assert hidden["error"].replace(str(added["id"]), "7") == missing["error"]
+
+
+@pytest.mark.requirement("pm-threshold")
+def test_a_similarity_says_how_likely_a_memory_is_meant(memory: Memory) -> None:
+    for text in ("User prefers coffee in the morning", "The API allows 100 requests a minute", "We deploy on Fridays"):
+        good(memory, "powermem", "add_memory", messages=text)
+
+    def scores(query: str, **more: Any) -> list[float]:
+        found = good(memory, "powermem", "search_memories", query=query, **more)["results"]
+        return [one["score"] for one in found]
+
+    same = scores("User prefers coffee in the morning")
+    assert same[0] > 0.99
+    assert same == sorted(same, reverse=True)
+    assert scores("user preferences")[0] > 0.7
+    assert len(scores("user preferences", threshold=0.7)) == 1
+    assert max(scores("how do penguins swim"), default=0.0) < 0.2
+    assert scores("how do penguins swim", threshold=0.5) == []
+
+
+@pytest.mark.requirement("pm-filters-equality", "pm-filters-dotted")
+def test_a_filter_on_metadata_is_one_question_to_the_index(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at in range(60):
+        rare = {"metadata": {"kind": {"of": "rare"}, "rank": at}} if at == 7 else {"metadata": {"rank": at}}
+        good(memory, "powermem", "add_memory", messages=f"Memory number {at}", **rare)
+    asked: list[dict[str, Any]] = []
+    search = memory.search
+
+    def noting(*args: Any, **how: Any) -> Any:
+        asked.append(how)
+        return search(*args, **how)
+
+    monkeypatch.setattr(memory, "search", noting)
+    for filters in ({"kind.of": "rare"}, {"rank": 7}, {"kind.of": {"in": ["rare", "rarer"]}}, {"metadata.rank": 7.0}):
+        [found] = good(memory, "powermem", "list_memories", filters=filters)["results"]
+        assert found["memory"] == "Memory number 7"
+        [how] = [asked.pop() for _ in range(len(asked))]
+        assert len(search("", **how).hits) == 1

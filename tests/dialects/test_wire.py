@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,22 @@ HELLO = {
 }
 
 
-def served(repo: Path, profile: str, *lines: Mapping[str, object], **environment: str) -> list[str]:
+def served(
+    repo: Path, profile: str, *lines: Mapping[str, object], options: Sequence[str] = (), **environment: str
+) -> list[str]:
     """The lines that a server answers to these, which must be all there are."""
-    command = [sys.executable, "-m", "filemem", "-C", str(repo), "serve", "--profile", profile]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
-    ) as server:
+    command = [sys.executable, "-m", "filemem", "-C", str(repo), "serve", "--profile", profile, *options]
+    with (
+        (repo.parent / "told").open("w") as errors,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, **environment},
+        ) as server,
+    ):
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.write("".join(json.dumps(line) + "\n" for line in lines))
@@ -68,6 +78,52 @@ def test_the_front_and_the_sdk_offer_the_same(name: str) -> None:
     assert isinstance(front, dict)
     result: Any = front["result"]
     assert {name: part for name, part in capabilities.items() if part is not None} == result["capabilities"]
+
+
+def added(repo: Path, *options: str, **environment: str) -> Any:
+    """A memory that was added without saying whose it is."""
+    call = {"name": "add_memory", "arguments": {"messages": "User prefers coffee in the morning"}}
+    lines: list[dict[str, object]] = [HELLO, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}]
+    answer = json.loads(served(repo, "powermem", *lines, options=options, **environment)[1])["result"]
+    return json.loads(answer["content"][0]["text"])["results"][0]
+
+
+@pytest.mark.requirement("pm-config-file", "pm-env-file", "pm-config-order")
+def test_the_files_that_the_user_names_are_read_in_the_order_of_the_page(repo: Path) -> None:
+    config, env, home = repo.parent / "config.json", repo.parent / "named.env", repo.parent / "powermem"
+    home.mkdir()
+    (home / "config.json").write_text('{"user_id": "of the folder"}')
+    env.write_text(f"# a comment\nexport POWERMEM_DIR='{home}'\nLLM_API_KEY=sk-secret\nPATH=/nowhere\n")
+    config.write_text('{"user_id": "of the file", "llm": {"provider": "qwen", "config": {"api_key": "sk-secret"}}}')
+    assert added(repo)["user_id"] == "mcp_user"
+    assert added(repo, "--env", str(env))["user_id"] == "of the folder"
+    assert added(repo, "--env", str(env), "--config", str(config))["user_id"] == "of the file"
+    told = (repo.parent / "told").read_text()
+    assert "LLM_API_KEY: not needed" in told
+    assert "config.json: llm not needed" in told
+    assert "sk-secret" not in told
+
+
+@pytest.mark.requirement("pm-config-file", "pm-env-file")
+@pytest.mark.parametrize(
+    ("option", "text", "said"),
+    [
+        ("--config", None, "No such file"),
+        ("--config", "[]", "is not a JSON object"),
+        ("--config", '{"user_id": 7}', "user_id must be one line of text"),
+        ("--env", None, "No such file"),
+        ("--env", b"\xff", "NAME=value"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_said_at_the_start(repo: Path, option: str, text: Any, said: str) -> None:
+    file = repo.parent / "named"
+    if text is not None:
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    line = [sys.executable, "-m", "filemem", "-C", str(repo), "serve", option, str(file)]
+    done = subprocess.run(line, check=False, input="", capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.requirement("pm-client-config")
