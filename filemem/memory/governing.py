@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from filemem.documents import Node
@@ -202,8 +203,13 @@ def claims(store: Store) -> tuple[Claim, ...]:
 
 def _kept(store: Store) -> Kept:
     """What was kept last; nothing where that cannot be read. It is derived: whatever is odd is worked out anew."""
+    return _loaded(store.kept_claims())
+
+
+@lru_cache(maxsize=4)
+def _loaded(text: str) -> Kept:
     try:
-        layout, (head, rows) = json.loads(store.kept_claims() or "[0,[0,0]]")
+        layout, (head, rows) = json.loads(text or "[0,[0,0]]")
         if layout != _LAYOUT:
             return Kept()
         found = map(Claim._make, rows)

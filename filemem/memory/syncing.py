@@ -16,7 +16,7 @@ from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
 from filemem.errors import BadInput, NotFound
 from filemem.files import blob_id
-from filemem.memory import graph, tombstones
+from filemem.memory import governing, graph, tombstones
 from filemem.memory.store import Past, Store
 from filemem.record import (
     Record,
@@ -225,6 +225,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         store.index.fold()
     if moved != STILL:
         store.standings.look()
+    governing.claims(store)  # so that a search can show them without asking Git
     # A commit on top during the look is news for the next one; after a checkout births may be another branch's.
     right = head == (store.repo.head() or "") or (head and store.history.is_ancestor(head))
     store.index.note(head=head if right else "", folders=times, seen=None if found else after, looked=looked)

@@ -183,8 +183,8 @@ def test_a_revert_speaks_against_a_decision_until_an_outcome_answers(repo: Path)
     git(repo, "revert", "--no-edit", done)
     undone = git(repo, "rev-parse", "HEAD")
     told = f"possibly failed: reverted in {undone[:10]}"
+    assert told in cli(repo, "search", "rewrite").out
     assert evidence(repo, one) == [told]
-    assert told in cli(repo, "search", "rewrite").out, "shown where it is known"
     assert told in cli(repo, "why", "code.py").out
     assert f"evidence {told}; if so: filemem update {one} --outcome failed" in cli(repo, "check").out
     assert snapshot(repo / "memory") == before, "nothing is changed silently"
