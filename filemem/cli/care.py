@@ -241,4 +241,19 @@ def status(project: Project, as_json: bool) -> None:
         emit(native_calls.status(memory, {}), as_json, show.status)
 
 
-COMMANDS = (init, sync, index, watch, serve, status)
+@click.command(hidden=True)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def textconv(file: Path) -> None:
+    """Print a version of a record in words, for git diff: see filemem init --diff-driver.
+
+    \b
+    Example:
+      filemem textconv memory/decisions/caching/20251120-use-an-lru-cache-k3f9w2ma.md
+    """
+    from filemem.cli import driving
+    from filemem.cli.show import plain
+
+    click.echo(plain(driving.shown(file, Path.cwd())), nl=False)
+
+
+COMMANDS = (init, sync, index, watch, serve, status, textconv)

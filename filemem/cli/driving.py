@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from filemem import config
 from filemem.cli.plan import Step, read
+from filemem.errors import FilememError
+from filemem.files import is_record
 from filemem.memory import home
+from filemem.record import parse, plainly, short_id, topic_folders
 from filemem.repo import Repo
 
 NAME = "filemem"
@@ -24,3 +28,29 @@ def steps(work_tree: Path, store: str, *, dry_run: bool) -> list[Step]:
         repo.sharing.configure(f"diff.{NAME}.textconv", "filemem textconv")
         repo.close()
     return [attributes, Step(".git/config", "change", None, f"diff.{NAME}.textconv = filemem textconv")]
+
+
+def shown(file: Path, top: Path) -> str:
+    """A file as `git diff` shall show it: a record in words, anything else as it is.
+
+    Args:
+        file: the version that Git hands over, under a name that ends like the record's own.
+        top: of the work tree.
+    """
+    data = file.read_bytes()
+    record = parse(data, file.name).record if is_record(file.name) else None
+    if record is None or (not record.topic_stated and not record.id_stated):
+        return data.decode(errors="replace")
+    return plainly(record, _titles(top, record.topic, record.supersedes or ()))
+
+
+def _titles(top: Path, topic: str, ids: tuple[str, ...]) -> dict[str, str]:
+    """Titles of earlier decisions on a topic, as far as their files stand in its folder."""
+    try:
+        store = top / config.load(top).store
+    except FilememError:
+        return {}
+    folder = store / "decisions" / topic_folders(topic)
+    found = {one: next(folder.glob(f"*-{short_id(one)}.md"), None) for one in ids if short_id(one).isalnum()}
+    read = {one: parse(file.read_bytes(), file.name).record for one, file in found.items() if file is not None}
+    return {one: record.title for one, record in read.items() if record is not None}

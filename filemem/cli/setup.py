@@ -24,12 +24,13 @@ SERVER = {"command": "filemem", "args": ["serve"]}
 README = """\
 # Memory
 
-What this project decided, and why: one Markdown file per decision, checkpoint or observation, written by people and
-by coding agents through filemem. Read them in any editor, change them like any other
-file, review them in pull requests. No tool is needed to read them, and nothing else holds the truth.
+What this project decided, and why: one Markdown file per decision, checkpoint or observation.
+They are written by people, and by coding agents through filemem.
+Read them in any editor, change them like any other file, review them in pull requests.
+No tool is needed to read them, and nothing else holds the truth.
 
-- `decisions/<topic>/`: the decisions on a topic; a newer one names the older in `supersedes`. Write `topic: ...` in the
-  header of one that you add by hand: that is what joins it to the others, not the folder
+- `decisions/<topic>/`: the decisions on a topic; a newer one names the older in `supersedes`.
+  Write `topic: ...` in the header of one that you add by hand: that is what joins it to the others, not the folder.
 - `checkpoints/<year>/<month>/`: where the work stood at the end of a session
 - `observations/<year>/<month>/<day>/`: things learned on the way
 

@@ -525,6 +525,8 @@ class Memory:
 
     def _refuse_blind(self, fields: Mapping[str, Any]) -> None:
         """Refuse a decision that could fork its topic unseen: what holds may lie outside the sparse checkout."""
+        if why := self._store.unfilled():
+            raise BrokenStore(f"nothing was saved: {why.partition(': ')[0]} that is not here", why.partition(": ")[2])
         if fields.get("supersedes") is None and writing.type_of(fields) == DECISION and (why := self._store.unseen()):
             raise BrokenStore(
                 f"nothing was saved: {why.partition(': ')[0]}, so what this decision replaces cannot be told",

@@ -237,7 +237,15 @@ class Store:
         """Why records cannot be read although there may be some, or ""."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             return f"{self.name} is not a folder (links are not followed), so no record is read"
-        return self.unseen()
+        return self.unfilled() or self.unseen()
+
+    def unfilled(self) -> str:
+        """What fills the store where it is a submodule that is not checked out, or ""."""
+        if not self.folder.is_dir() or any(self.folder.iterdir()):
+            return ""
+        item = self.repo.item(self.files.store)
+        submodule = item is not None and item.mode == b"160000"
+        return f"{self.name} is a submodule: git submodule update --init {self.name}" if submodule else ""
 
     def unseen(self) -> str:
         """How many records a sparse checkout keeps from being read, and what brings them, or ""."""

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from filemem.record.merging import merge
     from filemem.record.references import ReferenceIndex, answering, reference_index, resolve_reference
     from filemem.record.rendering import normal, render
+    from filemem.record.wording import plainly
 else:
     _LATER = {
         "ReferenceIndex": "references",
@@ -53,6 +54,7 @@ else:
         "answering": "references",
         "merge": "merging",
         "normal": "rendering",
+        "plainly": "wording",
         "reference_index": "references",
         "render": "rendering",
         "resolve_reference": "references",
@@ -99,6 +101,7 @@ __all__ = [
     "parse",
     "parse_outcome",
     "parse_time",
+    "plainly",
     "prose",
     "record_path",
     "reference_index",

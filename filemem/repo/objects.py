@@ -20,6 +20,7 @@ from filemem.repo.git import Git, GitError, Helper
 
 _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
 _REMEMBERED = 64  # trees
+_PROMISED = "lazy fetching disabled"  # a partial clone lacks the object, and reading fetches nothing
 _LEVEL = 1  # of zlib: what Git uses for loose objects too
 
 
@@ -111,7 +112,13 @@ class Objects:
                 return self._ask(name)
             except GitError:  # the reader was killed, or died of a repository changed under it: once more
                 self._stop()
+            try:
                 return self._ask(name)
+            except GitError as error:
+                self._stop()
+                if _PROMISED in error.stderr:
+                    return None
+                raise
 
     @property
     def width(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from filemem.memory import Memory
 from tests.support import git, make_repo, sound, write
-from tests.system.tools import cli, ok, talking
+from tests.system.tools import FILEMEM, cli, ok, talking
 
 DECISION = ("save", "decision", "--topic", "caching", "--reasoning", "r", "--decision")
 
@@ -228,3 +229,37 @@ def test_two_that_begin_the_same_branch_apart_still_come_together(hub: Path) -> 
     ok(ada, "sync")
     assert ok(ada, "status")["records"]["decision"] == 2
     assert git(ada / "memory", "rev-parse", "HEAD") == git(bob / "memory", "rev-parse", "HEAD")
+
+
+# reading in review
+
+
+def test_git_diff_shows_records_in_words(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(FILEMEM).parent}{os.pathsep}{os.environ['PATH']}")
+    first = ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "Fast. Known.")
+    ok(repo, "init", "--diff-driver")
+    assert (repo / "memory/.gitattributes").read_text() == "*.md diff=filemem\n"
+    assert git(repo, "config", "--local", "diff.filemem.textconv") == "filemem textconv"
+    second = ok(repo, *DECISION, "Use an LRU cache", "--affects", "src/**")
+    told = git(repo, "show", "--textconv", "--format=", "HEAD").splitlines()
+    for line in (
+        "+decision on caching: Use an LRU cache",
+        "+affects: src/**",
+        f"+Use Redis ({first['id'].rpartition('_')[2]}): status accepted -> superseded by Use an LRU cache",
+    ):
+        assert line in told
+    ok(repo, "update", first["id"], "--text", "Fast. Unknown to us. Costly.", "--outcome", "failed", "--reason", "slow")
+    told = git(repo, "diff", "HEAD~1", "--", "memory").splitlines()
+    assert [line for line in told if line[:1] in "+-" and line[:3] not in ("+++", "---")] == [
+        "-Known.",
+        "+Unknown to us.",
+        "+Costly.",
+        "+",
+        told[-1],
+    ]
+    assert told[-1].endswith("failed: slow")
+    ok(repo, "update", second["id"], "--status", "deprecated")
+    assert {"-status: accepted", "+status: deprecated"} <= set(git(repo, "diff", "HEAD~1").splitlines())
+    assert "+# Memory" in git(repo, "diff", "--no-index", "/dev/null", "memory/README.md", ok=False)
+    steps = {step["path"]: step["action"] for step in ok(repo, "init", "--diff-driver")["steps"]}
+    assert steps["memory/.gitattributes"] == "keep"
