@@ -10,7 +10,9 @@ the commands of `cli` do.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +38,8 @@ Progress = Callable[[int, int], object]  # records done, records in all
 MOST_HITS = 1_000
 _Answer = TypeVar("_Answer")
 MODES = ("hybrid", "keyword", "vector")
+SHORT, LONG = 1.0, 10.0  # seconds that a question, and a save, wait until the index has heard of a checkout
+PAUSE = 0.05  # seconds between two looks at what another process does
 
 
 class Memory:
@@ -50,6 +54,7 @@ class Memory:
         self._watching: list[Callable[[], None]] = []
         self._numbers: dict[int, str] = {}  # what numbers stood for when last asked for
         self.stated_user = ""  # what `user_id` is whatever is configured
+        self._behind = False  # whether the index had not heard of HEAD when the last question was asked
         self.trouble: str | None = None  # why the last look at the files failed, if it did
 
     @classmethod
@@ -189,7 +194,11 @@ class Memory:
         from filemem.memory import changing
 
         self._refuse_blind(fields)
-        saved = self._ask(lambda: changing.save(self._store, fields))
+        with self._lock:
+            # What a decision replaces must be what holds here: without a look in time, the files themselves tell.
+            sure = writing.type_of(fields) != DECISION or self._follow(LONG)
+            with nullcontext() if sure else self._store.without_index():
+                saved = self._ask(lambda: changing.save(self._store, fields))
         if self._numbers:  # somebody asks by number
             self._numbers[number(saved.id)] = saved.id
         self._changed()
@@ -536,7 +545,8 @@ class Memory:
     @property
     def degraded(self) -> str:
         """Why answers may lack something, or ""."""
-        return "; ".join(part for part in (self.trouble or "", self._store.obstacle()) if part)
+        behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
+        return "; ".join(part for part in (self.trouble or "", behind, self._store.obstacle()) if part)
 
     @property
     def unbegun(self) -> str:
@@ -546,7 +556,34 @@ class Memory:
     def _read(self, question: Callable[[], _Answer]) -> _Answer:
         """Answer what makes sense only where there is a store."""
         self._store.refuse_typo()
+        self._behind = self._store.index.exists and not self._follow(SHORT)
         return self._ask(question)
+
+    def _follow(self, patience: float) -> bool:
+        """Let the index hear of a HEAD that others have moved; say whether it has.
+
+        Args:
+            patience: seconds to wait for a look that is under way, here or in another process.
+        """
+        from filemem.memory import following
+
+        stop = time.monotonic() + patience
+        busy = False
+        while not following.knows(self._store, place := following.here(self._store)):
+            left = stop - time.monotonic()
+            if (busy and left <= 0) or not self._syncing.acquire(timeout=max(0.0, left)):
+                return False
+            try:
+                busy = self._catch_up(full=False, hints=()).busy
+            except (BrokenStore, Locked):  # told by `trouble` and `status`; the last look still answers
+                return False
+            finally:
+                self._syncing.release()
+            if busy:
+                time.sleep(PAUSE)
+            else:
+                self._store.followed = place._replace(waiting=self._store.index.waiting())
+        return True
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:
         """Answer from the index; where that is damaged, build it anew and answer then."""

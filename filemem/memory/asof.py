@@ -102,6 +102,10 @@ class PastMemory(Memory):
         self._past.index = _index(self._present, self._past)
         return syncing.Look()
 
+    def _follow(self, _patience: float) -> bool:
+        """A past does not move."""
+        return True
+
     def save(self, **_: Any) -> NoReturn:
         """Refused."""
         refuse()

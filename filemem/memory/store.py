@@ -21,7 +21,7 @@ from filemem import record
 from filemem.config import Config
 from filemem.documents import Birth, Edited, Node, node_of
 from filemem.errors import BadInput, NotFound
-from filemem.files import Files, check_path, is_record
+from filemem.files import Files, blob_id, check_path, is_record
 from filemem.index import Index, embedder
 from filemem.memory import home, tombstones
 from filemem.record import Parsed
@@ -29,6 +29,7 @@ from filemem.repo import Repo
 from filemem.repo.journal import SETTLES
 
 if TYPE_CHECKING:
+    from filemem.memory.following import Place
     from filemem.memory.saving import Saver
     from filemem.memory.standing import Standing, Standings
     from filemem.repo import history
@@ -59,6 +60,7 @@ class Store:
     opened: Path = Path()  # the folder that the caller is in
     stated: bool = False  # whether somebody named the store folder, on the command line or in settings
     pasts: dict[str, Store] = field(default_factory=dict)  # what it was at commits that were asked about, last used last
+    followed: Place | None = None  # where HEAD was when it was last found that the index had heard of it
     _plain: list[Node] | None = None
     _saver: Saver | None = field(default=None, init=False)
     _making: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -275,6 +277,13 @@ class Store:
             return self.repo.edited(self.files.named(path), self.bytes_of(path))
         except NotFound:
             return False
+
+    def blob(self, path: str) -> str | None:
+        """Blob id of a file as it stands; None where it is gone, or is no file any more."""
+        try:
+            return blob_id(self.files.read(path), self.repo.hash_name)
+        except (NotFound, BadInput):
+            return None
 
     def read(self, path: str, first_path: str = "") -> Parsed:
         """Read one record; a file that is gone or cannot be opened gives a problem, not an error."""

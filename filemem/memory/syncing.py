@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
-from filemem.errors import BadInput, NotFound
 from filemem.files import blob_id
 from filemem.memory import governing, graph, tombstones
 from filemem.memory.store import Past, Store
@@ -368,13 +367,5 @@ def nothing_new(store: Store, hints: Iterable[str]) -> bool:
 def _is_known(store: Store, path: str, known: Mapping[str, str | None]) -> bool:
     """Whether a path is a file as we know it, or a folder with one: what else comes into that is named itself."""
     if path in known:
-        return known[path] == _blob(store, path)
+        return known[path] == store.blob(path)
     return any(one.startswith(f"{path}/") for one in known) and store.files.exists(path)
-
-
-def _blob(store: Store, path: str) -> str | None:
-    """Blob id of a file as it stands; None where it is gone."""
-    try:
-        return blob_id(store.files.read(path), store.repo.hash_name)
-    except (NotFound, BadInput):  # gone, or no file any more
-        return None

@@ -7,12 +7,14 @@ For one minute such a path is committed again. A record that left HEAD in any ot
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from filemem.memory.saving.work import Work
-from filemem.repo import Change, Entry, Message, NotNow
+from filemem.repo import Change, Entry, Message, NotNow, Repo
 from filemem.repo.journal import KEEP, SETTLES
 
 RACE = 2.0  # seconds after our commit in which an index without our path may have been written by one who knew it not
+STILL = 0.1  # seconds between seeing an index without our path and believing it
 MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a dropped path counts as a race; in which objects are looked after
 
 
@@ -47,13 +49,34 @@ def recheck(work: Work) -> list[str]:
         elif current in ("", entry.operation.old) and _raced(work, entry):
             _commit_again(work, entry, current)
             repaired.append(f"committed {path} again: another commit had dropped it")
-    index = repo.index_entries(list(whole))
-    for path, entry in whole.items():
-        wanted, now = entry.marks["blob"], index.get(path, "")
-        if now != wanted and now in ("", entry.operation.old) and _moved_at(entry) + RACE > repo.index_written():
-            repo.repair_index({path: ("100644", wanted) if wanted else None})
+    lost = _lost(repo, whole)
+    if lost:
+        # A checkout takes the file, then the entry, then moves HEAD: what it took must have time to show as taken.
+        time.sleep(STILL)
+        standing = {path: entry for path, entry in lost.items() if _stands(work, entry) and _holds(repo, path, entry)}
+        for path, entry in _lost(repo, standing).items():
+            blob = entry.marks["blob"]
+            repo.repair_index({path: ("100644", blob) if blob else None})
             repaired.append(f"put {path} back into the index")
     return repaired
+
+
+def _lost(repo: Repo, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Those whose change the index lacks, and may lack because it was read before we made it and written after."""
+    index = repo.index_entries(list(entries))
+    return {
+        path: entry
+        for path, entry in entries.items()
+        if index.get(path, "") != entry.marks["blob"]
+        and index.get(path, "") in ("", entry.operation.old)
+        and _moved_at(entry) + RACE > repo.index_written()
+    }
+
+
+def _holds(repo: Repo, path: str, entry: Entry) -> bool:
+    """Whether HEAD holds what the entry brought."""
+    item = repo.item(path)
+    return (item.oid if item else "") == entry.marks["blob"]
 
 
 def _raced(work: Work, entry: Entry) -> bool:
