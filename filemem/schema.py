@@ -24,6 +24,7 @@ _LONGEST = 80  # characters of a wrong value that a message shows
 _MANY = 200  # errors of one value that are told
 
 _PLURALS = {"a whole number": "whole numbers", "a number": "numbers", "an object": "objects"}
+_PATTERNS = {r"\S": "is not blank"}
 _TYPES: Mapping[str, str] = {
     "string": "text",
     "integer": "a whole number",
@@ -193,7 +194,8 @@ def _string(name: str, schema: Mapping[str, Any]) -> str:
         phrase = f"text of at {f'least {low}' if low else f'most {high}'} characters"
     if "format" in schema:
         phrase += f" in the form of a {schema['format']}"
-    return f"{phrase} that matches {schema['pattern']}" if "pattern" in schema else phrase
+    pattern = schema.get("pattern")
+    return f"{phrase} that {_PATTERNS.get(pattern, f'matches {pattern}')}" if pattern else phrase
 
 
 def _array(name: str, schema: Mapping[str, Any]) -> str:

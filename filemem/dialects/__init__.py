@@ -141,6 +141,7 @@ class Dialect(NamedTuple):
         hidden: tools that can be called and are never listed: old names, names that hosts refuse.
         resources: what can be read by its address.
         prompts: what a user can choose to ask.
+        server: the name that the handshake says.
         others: profiles whose tools can be called too, where none of this dialect has the name.
     """
 
@@ -151,6 +152,7 @@ class Dialect(NamedTuple):
     hidden: tuple[Tool, ...] = ()
     resources: tuple[Resource, ...] = ()
     prompts: tuple[Prompt, ...] = ()
+    server: str = "filemem"
     others: tuple[str, ...] = ()
 
 

@@ -70,7 +70,8 @@ def _find(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
         return dialect, tools[name]
     if found := elsewhere(dialect, name):
         return found
-    raise NotFound(f"no tool named {_shown(name)}", suggest(name, tools))
+    listed = [tool.name for tool in dialect.tools if tool not in dialect.hidden]
+    raise NotFound(f"no tool named {_shown(name)}", suggest(name, listed))
 
 
 def _check(tool: Tool, arguments: Mapping[str, object]) -> None:

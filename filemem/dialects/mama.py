@@ -104,4 +104,5 @@ DIALECT = Dialect(
     hidden=(SAVE_CHECKPOINT, *REMOVED),
     instructions=INSTRUCTIONS,
     failure=failure,
+    server="mama-server",
 )

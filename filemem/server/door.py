@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 BODY_SECONDS = 20.0  # a request body must have arrived by then
 MCP = "/mcp"
 _JSON = "application/json"
+_STRANGER = (
+    "a token is required: Authorization: Bearer TOKEN, with the one that the server printed at its start or was given"
+)
 _OWN = {MCP: ("POST", "GET", "DELETE"), "/health": ("GET", "HEAD")}
 
 Answer = TypeVar("Answer")
@@ -165,7 +168,7 @@ class Door:
         # Without a token nothing of a site can be written at all.
         needed = (self._strict and self._token) or self._site.writes(scope["method"], scope["path"])
         if needed and not self._knows_token(scope, headers):
-            return self._no(scope, 401, "a bearer token is required", {"WWW-Authenticate": "Bearer"})
+            return self._no(scope, 401, _STRANGER, {"WWW-Authenticate": "Bearer"})
         return None
 
     def _knows_token(self, scope: Scope, headers: _Headers) -> bool:

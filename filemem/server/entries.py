@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from filemem.dialects import Dialect, Prompt, Resource, Tool
 
 Entry = dict[str, object]
+NAME = "filemem"
 
 
 def capabilities(dialect: Dialect) -> Entry:
@@ -23,6 +24,12 @@ def capabilities(dialect: Dialect) -> Entry:
     if completes(dialect):
         able["completions"] = {}
     return able
+
+
+def server(dialect: Dialect, version: str) -> Entry:
+    """Who answers: under the name that the dialect's users know, with ours as the title."""
+    named: Entry = {"name": dialect.server, "version": version}
+    return named if dialect.server == NAME else {**named, "title": NAME}
 
 
 def completes(dialect: Dialect) -> bool:

@@ -13,8 +13,6 @@ from filemem.dialects import Advertised
 from filemem.server import entries
 from filemem.server.jsonrpc import Message, is_text
 
-NAME = "filemem"
-
 # As in mcp_types.version; a test compares them.
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
@@ -72,7 +70,7 @@ class Front:
         result: dict[str, object] = {
             "protocolVersion": wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
             "capabilities": entries.capabilities(self.offer.dialect),
-            "serverInfo": {"name": NAME, "version": self.version},
+            "serverInfo": entries.server(self.offer.dialect, self.version),
         }
         if self.offer.dialect.instructions:
             result["instructions"] = self.offer.dialect.instructions

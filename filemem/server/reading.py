@@ -19,6 +19,7 @@ from filemem.server.calls import Calls
 from filemem.server.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, dump
 
 LISTED = 100  # resources of one template that are listed; all can be completed and read
+_SHOWN = 200  # characters of an address in a message
 _MISSING = -32002  # "resource not found" of the handshake protocols; later ones say invalid params
 
 _Context = ServerRequestContext[Any, Any]
@@ -76,7 +77,7 @@ class Reading:
             return one, await self._calls.read(one.tool, arguments)
         except FilememError as error:
             absent = isinstance(error, NotFound | BadInput)
-            raise MCPError(missing if absent else INTERNAL_ERROR, _sentence(error), {"uri": uri}) from None
+            raise MCPError(missing if absent else INTERNAL_ERROR, _sentence(error), {"uri": uri[:_SHOWN]}) from None
 
     def _named(self, uri: str, missing: int) -> tuple[Resource, Mapping[str, object]]:
         for one in self._dialect.resources:
@@ -87,7 +88,7 @@ class Reading:
             if one.variable and value and uri == before + value + after:
                 return one, {one.variable: unquote(value)}
         known = ", ".join(one.uri for one in self._dialect.resources)
-        raise MCPError(missing, f"no resource {uri[:200]}; there are {known}", {"uri": uri})
+        raise MCPError(missing, f"no resource {uri[:_SHOWN]}; there are {known}", {"uri": uri[:_SHOWN]})
 
     async def get_prompt(self, _: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """Word a prompt."""
@@ -115,7 +116,7 @@ class Reading:
             told = f"prompt {ref.name[:64]!r}"
         else:
             known = {one.variable: one.complete for one in self._dialect.resources if one.uri == ref.uri}
-            told = f"resource template {ref.uri[:200]}"
+            told = f"resource template {ref.uri[:_SHOWN]}"
         if name not in known:
             raise MCPError(INVALID_PARAMS, f"there is no {told} with an argument {name[:64]!r}")
         return known[name]

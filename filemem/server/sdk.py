@@ -27,7 +27,6 @@ from mcp.shared.message import SessionMessage
 from filemem.dialects import Advertised, Dialect
 from filemem.server import entries
 from filemem.server.calls import Answer, Calls
-from filemem.server.front import NAME
 from filemem.server.jsonrpc import Message, Refusal
 from filemem.server.notices import Notices
 from filemem.server.reading import Reading, refuse_cursor
@@ -56,8 +55,9 @@ class FilememServer(Server[Any]):
         self.notices = Notices(lambda uri: reading.text(uri) if uri else reading.listing(), grows=grows)
         calls.changed = self.notices.stir
         super().__init__(
-            NAME,
+            dialect.server,
             version=version,
+            title=None if dialect.server == entries.NAME else entries.NAME,
             instructions=dialect.instructions or None,
             lifespan=self._lifespan,
             on_list_tools=self._list_tools,

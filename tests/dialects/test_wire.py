@@ -69,8 +69,9 @@ def test_a_bare_initialize_line_is_answered(repo: Path) -> None:
     assert set(answer["result"]["capabilities"]) == {"tools", "resources"}
 
 
-@pytest.mark.parametrize("name", ["native", "powermem"])
-def test_the_front_and_the_sdk_offer_the_same(name: str) -> None:
+@pytest.mark.requirement("mama-server-name")
+@pytest.mark.parametrize(("name", "said"), [("native", "filemem"), ("powermem", "filemem"), ("mama", "mama-server")])
+def test_the_front_and_the_sdk_offer_the_same_under_the_same_name(name: str, said: str) -> None:
     offer = profile(name)
     server = sdk.build(offer, Calls(offer.dialect, open_notebook), "1")
     capabilities = server.get_capabilities().model_dump(by_alias=True, exclude_unset=True)
@@ -78,6 +79,8 @@ def test_the_front_and_the_sdk_offer_the_same(name: str) -> None:
     assert isinstance(front, dict)
     result: Any = front["result"]
     assert {name: part for name, part in capabilities.items() if part is not None} == result["capabilities"]
+    assert server.server_info.model_dump(by_alias=True, exclude_none=True) == result["serverInfo"]
+    assert result["serverInfo"]["name"] == said
 
 
 def added(repo: Path, *options: str, **environment: str) -> Any:

@@ -9,7 +9,7 @@ from tests.requirements.manifest import TESTS, entries, marked, shown
 
 UPDATE = "python -m tests.requirements.manifest --write brings the lists in line"
 # Tests of the machinery of dialects, which no document promises anything about.
-ITS_OWN = {"test_a_profile_is_light", "test_the_front_and_the_sdk_offer_the_same", "test_a_conversation"}
+ITS_OWN = {"test_a_profile_is_light", "test_a_conversation"}
 
 
 def test_every_entry_is_whole() -> None:
