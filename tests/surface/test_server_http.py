@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from mcp import Client
+from uvicorn.server import ServerState
 
 from filemem.errors import BadInput, Locked
 from filemem.server.door import Door
-from filemem.server.http import Access, Address, is_loopback, listen
+from filemem.server.http import Access, Address, Prompt, is_loopback, listen
 from tests.surface.server_tools import TOOLS, VERSION
 
 SCRIPT = str(Path(__file__).with_name("server_tools.py"))
@@ -83,6 +85,30 @@ def test_the_official_client_over_http(port: int, mode: str) -> None:
             assert (await client.call_tool("odd", {"kind": "half"})).structured_content == {"said": "?"}
 
     asyncio.run(talk())
+
+
+def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:
+    async def connect() -> int:
+        config = uvicorn.Config(lambda *_: None, http=Prompt, log_config=None)
+        config.load()
+        made: list[Prompt] = []
+
+        def protocol() -> Prompt:
+            made.append(Prompt(config, ServerState(), {}))
+            return made[-1]
+
+        listening = listen(Address(port=0))
+        server = await asyncio.get_running_loop().create_server(protocol, sock=listening)
+        _, writer = await asyncio.open_connection(*listening.getsockname())
+        await asyncio.sleep(0)
+        while not made or made[0].transport is None:
+            await asyncio.sleep(0.01)
+        found = made[0].transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        writer.close()
+        server.close()
+        return int(found)
+
+    assert asyncio.run(connect()) != 0
 
 
 def test_health_answers_without_a_memory(port: int) -> None:
