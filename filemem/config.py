@@ -151,6 +151,16 @@ def environment_file(path: Path) -> tuple[str, ...]:
     return tuple(f"{name}: not needed, {why}" for name, why in _unneeded({k: v or "" for k, v in found.items()}))
 
 
+def own_branch(data: bytes) -> str:
+    """The branch that a repository's settings file names for its records; "" where it names none, or cannot be read."""
+    import tomllib  # noqa: PLC0415 - as in `_read`
+
+    try:
+        return branch_name(tomllib.loads(data.decode()).get("branch"))
+    except (ValueError, RecursionError, BadInput):
+        return ""
+
+
 def powermem_user(environment: Mapping[str, str] | None = None) -> str:
     """The user that powermem's own settings file names, for those who come from it; empty where there is none."""
     environment = os.environ if environment is None else environment

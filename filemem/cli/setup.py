@@ -16,7 +16,7 @@ from filemem.cli import driving, owning
 from filemem.cli.plan import Step, read
 from filemem.errors import BadInput, NotFound
 from filemem.memory import home
-from filemem.repo import create
+from filemem.repo import Repo, create
 
 BEGIN, END = "<!-- filemem:begin -->", "<!-- filemem:end -->"
 SERVER = {"command": "filemem", "args": ["serve"]}
@@ -84,7 +84,7 @@ def run(
         if not dry_run:
             create(work_tree)
     name = config.store_path(store) if store else config.load(work_tree).store
-    branch = config.branch_name(own_branch) if own_branch else config.load(work_tree).branch
+    branch = config.branch_name(own_branch) if own_branch else _branch(work_tree)
     steps += [_settings(work_tree, name, branch), _mcp(work_tree), _agents(work_tree, name)]
     if branch:
         files = {"README.md": _readme_text().encode(), config.REPOSITORY_FILE: owning.SETTINGS.encode()}
@@ -128,6 +128,16 @@ def _unreachable() -> str:
     return (
         f"no command filemem on the PATH{where}: an agent finds it after `pipx install` or `uv tool install` of filemem"
     )
+
+
+def _branch(work_tree: Path) -> str:
+    if not (work_tree / ".git").exists():
+        return ""
+    code = Repo.discover(work_tree)
+    try:
+        return home.branch_of(code, config.load(work_tree))
+    finally:
+        code.close()
 
 
 def _readme_text(store: str = home.TOP) -> str:

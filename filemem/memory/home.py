@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from filemem import config as settings
 from filemem.config import Config
-from filemem.errors import BrokenStore, NotFound
+from filemem.errors import BrokenStore, FilememError, NotFound
 from filemem.repo import Repo
 
 TOP = "."  # the store that is all of its work tree
@@ -52,13 +52,25 @@ def find(folder: Path, stated: str | None) -> Home:
         BrokenStore: the store has a work tree of its own, and it is not here.
     """
     code = project(folder) if stated is None else Repo.discover(folder)
+    try:
+        return _home(code, stated)
+    except FilememError:
+        code.close()
+        raise
+
+
+def _home(code: Repo, stated: str | None) -> Home:
     config = settings.load(code.work_tree)
     name = settings.store_path(stated) if stated else config.store
     named = bool(stated) or config.store != Config().store
-    place = attached(code, name, "" if stated else config.branch)
+    place = attached(code, name, "" if stated else branch_of(code, config))
+    if place is None and stated is None and not os.path.lexists(code.work_tree / name):
+        place = next((other for other, _ in code.linked() if settings.own_store(other) == TOP), None)
     if place is None:
         return Home(config, code, code, name, name, named)
     repo = Repo.discover(place)
+    if place.is_relative_to(code.work_tree) and not code.holds(repo):
+        raise BrokenStore(f"{name}/.git leads to another repository, {repo.git_dir}", "work in that one, or remove it")
     store, shown = settings.own_store(place), os.path.relpath(place, code.work_tree)
     return Home(config, code, repo, store, shown if store == TOP else f"{shown}/{store}", named)
 
@@ -85,6 +97,17 @@ def attached(code: Repo, name: str, branch: str) -> Path | None:
         f"the memory of this project is the branch {branch}, and its work tree {name}/ is not attached here",
         "`filemem init` attaches it",
     )
+
+
+def branch_of(code: Repo, config: Config) -> str:
+    """The branch that holds a project's records alone, or "".
+
+    Settings say so, those of the default branch too: a branch that is older than they are must not look as if nothing
+    had ever been saved.
+    """
+    if config.branch or os.path.lexists(code.work_tree / config.store):
+        return config.branch
+    return settings.own_branch(code.show(settings.REPOSITORY_FILE, "origin/HEAD") or b"")
 
 
 def project(folder: Path) -> Repo:

@@ -91,8 +91,8 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
         received = 0
         merged: dict[str, None] = {}
         for _ in range(TRIES):
-            known, head = sharing.tracked(where), store.repo.head()
-            tip = exchange.fetch(where, [one for one in (head, known) if one])
+            known, head = sharing.published(where), store.repo.head()
+            tip = exchange.fetch(where, [one for one in (head, sharing.tracked(where)) if one])
             with saver.exclusive():
                 here = _bring(store, sharing, where, known, tip)
             if tip:
@@ -130,28 +130,27 @@ def _where(store: Store, sharing: Sharing) -> Remote:
     raise NotFound(f"the branch {branch} follows none on another side", f"git push -u {name} {branch}")
 
 
-def _bring(store: Store, sharing: Sharing, where: Remote, known: str, tip: str | None) -> _Here:
+def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], tip: str | None) -> _Here:
     """Bring what was fetched into the branch, under the save lock; nothing is changed where something is in the way."""
+    sharing.resume(store.repo.head())
     head, contains = store.repo.head(), store.repo.history.is_ancestor
     if head is None:
         left = "nothing is committed here yet" if tip else ""
         return _Here("", Synced(where.label, left=left, hint="git pull" if tip else ""))
     behind = tip is not None and not contains(tip, head)
-    commits = sharing.unpublished(head, known, tip or "")
+    commits = sharing.unpublished(head, *known, tip or "")
     answer = Synced(where.label, waiting=len(commits))
     reason = store.repo.state(time.time()) or store.repo.blocked()
     if not reason and not behind and not commits:
         return _Here("", answer)
-    if reason := reason or _edited(store, sharing):
-        return _Here("", answer._replace(left=f"only fetched, because {reason}", hint="then sync again"))
+    if reason := reason or _in_the_way(store, sharing):
+        hint = f"sync again when that is over; or git -C {store.repo.work_tree} pull --rebase"
+        return _Here("", answer._replace(left=f"only fetched, because {reason}", hint=hint))
     if told := _foreign(store, commits, replaying=behind and bool(commits)):
         pull = f"git -C {store.repo.work_tree} pull --rebase" if behind else f"git -C {store.repo.work_tree} push"
         return _Here("", answer._replace(left=f"left to you, because {told}", hint=pull))
     if not behind or tip is None:
         return _Here(head, answer)
-    if programs := sharing.own_programs:
-        left = f"only fetched, because a checkout would run {programs[0]}, which the repository itself names"
-        return _Here("", answer._replace(left=left, hint=f"git -C {store.repo.work_tree} pull --rebase"))
     settle = _settling(store, (tip, head))
     brought = sharing.replay(commits, tip, head, store.clock(), settle)
     received = sharing.count(tip, head)
@@ -163,8 +162,10 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: str, tip: str |
     return _Here(brought.tip if waiting else "", answer)
 
 
-def _edited(store: Store, sharing: Sharing) -> str:
-    """What is staged or edited, in words, or ""."""
+def _in_the_way(store: Store, sharing: Sharing) -> str:
+    """What is staged or edited, in words, or ""; where asking would run a stranger's program, that."""
+    if programs := sharing.own_programs:
+        return f"Git would run {programs[0]}, which only the repository's own configuration names"
     file = sharing.unsettled()
     return f"{_seen(store, file)} has changes that are not committed" if file else ""
 

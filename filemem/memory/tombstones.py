@@ -108,8 +108,9 @@ def purging(store: Store, path: str) -> tuple[str, ...]:
     log = store.repo.history.log(store.files.named(path))
     paths = sorted({revision.path for revision in log} | {store.files.named(path)})
     remove = f"git rm -q --cached --ignore-unmatch -- {' '.join(map(shlex.quote, paths))}"
+    span = f"refs/heads/{store.repo.branch()}" if store.files.store == "." else "--all"
     rewrite = (
-        f"FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --index-filter {shlex.quote(remove)} -- --all",
+        f"FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --index-filter {shlex.quote(remove)} -- {span}",
         "git for-each-ref --format='delete %(refname)' refs/original | git update-ref --stdin",
     )
     sharing = store.repo.sharing

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filemem.errors import BrokenStore
+from filemem.errors import BrokenStore, NotFound
 from filemem.repo.branches import tip_of
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError, check_version, clean, locate, trusted
@@ -229,17 +229,27 @@ class Repo:
             self._left_out[folder] = seen, sparse.left_out(self._git, self.settings, folder)
         return self._left_out[folder][1]
 
-    def work_tree_of(self, branch: str) -> Path | None:
-        """The linked work tree that a branch is checked out in; None where there is none."""
+    def linked(self) -> Iterator[tuple[Path, str]]:
+        """The linked work trees of this repository that are there, each with the branch it has ("" where detached)."""
         for entry in sorted((self.common_dir / "worktrees").glob("*/HEAD")):
             try:
-                at = entry.read_text().strip() == f"ref: refs/heads/{branch}"
+                head = entry.read_text().strip()
                 found = Path((entry.parent / "gitdir").read_text().strip()).parent
-            except OSError:
+                ours = (found / ".git").is_file() and find(found).common_dir == self.common_dir
+            except (OSError, UnicodeDecodeError, BrokenStore, NotFound):
                 continue
-            if at and (found / ".git").is_file():
-                return found
-        return None
+            if ours:
+                prefix = "ref: refs/heads/"
+                yield found, head.removeprefix(prefix) if head.startswith(prefix) else ""
+
+    def work_tree_of(self, branch: str) -> Path | None:
+        """The linked work tree that a branch is checked out in; None where there is none."""
+        return next((place for place, has in self.linked() if has == branch), None)
+
+    def holds(self, inner: Repo) -> bool:
+        """Whether a repository inside our work tree is ours to write to: its Git directory lies there or in our own."""
+        places = (inner.work_tree, self.common_dir)
+        return any(inner.git_dir.resolve().is_relative_to(place.resolve()) for place in places)
 
     # reading
 

@@ -81,6 +81,16 @@ class Sharing:
         found = self._objects.read(where.tracking)
         return found.oid if found else ""
 
+    def published(self, where: Remote) -> tuple[str, ...]:
+        """Every commit that the branch on the other side is known to have been at, so that what was once there and was
+        taken away, as a purge does, is not taken for something new of ours."""
+        try:
+            listed = self._git.run("log", "--walk-reflogs", "--format=%H", where.tracking, "--").decode().split()
+        except GitError:
+            listed = []
+        known = dict.fromkeys((self.tracked(where), *listed))
+        return tuple(one for one in known if one and self._objects.read(one) is not None)
+
     def track(self, where: Remote, commit: str) -> None:
         """Remember where the branch on the other side is."""
         self._git.run("update-ref", "-m", replaying.REFLOG, where.tracking, commit)
@@ -147,11 +157,28 @@ class Sharing:
             Conflict: a file is in the way; nothing is changed.
         """
         # Index and files come first: a crash between then shows what others saved as staged, not as staged removals.
-        replaying.take_along(self._git, old, new)
-        if replaying.move(self._git, new, old):
-            return True
-        replaying.take_along(self._git, new, old)
-        return False
+        note = self.folder / "moving"
+        note.write_text(f"{old} {new}")
+        try:
+            replaying.take_along(self._git, old, new)
+            if replaying.move(self._git, new, old):
+                return True
+            replaying.take_along(self._git, new, old)
+            return False
+        finally:
+            note.unlink(missing_ok=True)
+
+    def resume(self, head: str | None) -> None:
+        """End an `advance` that died between index and HEAD: the index holds just what HEAD was to become."""
+        note = self.folder / "moving"
+        try:
+            old, new = note.read_text().split()
+        except (OSError, ValueError):
+            return
+        tree = self._objects.read(f"{new}^{{tree}}")
+        if head == old and tree is not None and self._git.run("write-tree").decode().strip() == tree.oid:
+            replaying.move(self._git, new, old)
+        note.unlink(missing_ok=True)
 
     def _sign(self, stamp: Stamp, tree: str, parent: str, message: bytes, author: Mapping[str, str]) -> str:
         from filemem.repo.commit import signed
@@ -210,8 +237,8 @@ class Sharing:
         top = self._git.places.work_tree
         self._overlook(place.relative_to(top).as_posix())
         try:
-            self._git.run("worktree", "prune")
-            self._git.run("worktree", "add", "--no-checkout", "--quiet", str(place), branch)
+            # By force: a work tree that stood here once, and was removed by hand, is still known.
+            self._git.run("worktree", "add", "--force", "--no-checkout", "--quiet", str(place), branch)
         except GitError as error:
             raise BrokenStore(f"git worktree add: {error.message}", error.hint) from None
         from filemem.repo.discovery import find

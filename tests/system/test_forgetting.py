@@ -136,6 +136,7 @@ def test_the_same_for_what_was_shared(tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "hub.git", "fresh")
     assert cli(tmp_path / "fresh", "check").code == 0
     assert tombstone(tmp_path / "fresh", saved["id"]).exists()
+    git(repo, "fetch", "-q")
     ok(repo, "save", "checkpoint", "--summary", "still at work in the old clone")
     done = ok(repo, "sync")
     assert (done["sent"], done["left"]) == (1, ""), "only what was not shared before is put on top"

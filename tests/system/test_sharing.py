@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -229,6 +230,50 @@ def test_two_that_begin_the_same_branch_apart_still_come_together(hub: Path) -> 
     ok(ada, "sync")
     assert ok(ada, "status")["records"]["decision"] == 2
     assert git(ada / "memory", "rev-parse", "HEAD") == git(bob / "memory", "rev-parse", "HEAD")
+
+
+def test_a_branch_older_than_the_memory_does_not_look_as_if_nothing_was_saved(hub: Path) -> None:
+    ada = clone(hub, "ada")
+    git(ada, "push", "-q", "origin", "main:old")
+    ok(ada, "init", "--own-branch")
+    git(ada, "add", ".")
+    git(ada, "commit", "-q", "-m", "init")
+    git(ada, "push", "-q")
+    saved = ok(ada, *DECISION, "Use Redis")
+    ok(ada, "sync")
+    git(ada, "checkout", "-q", "--track", "origin/old")
+    assert ok(ada, "search", "redis")["results"][0]["id"] == saved["id"]
+    git(ada, "worktree", "add", "-q", "../second", "old~0")
+    assert ok(ada.parent / "second", "search", "redis")["count"] == 1
+    bob = clone(hub, "bob", "-b", "old")
+    refused = cli(bob, "search", "redis")
+    assert (refused.code, "not attached here" in refused.err) == (7, True)
+    assert cli(bob, *DECISION, "x").code == 7
+    ok(bob, "init")
+    assert ok(bob, "search", "redis")["count"] == 1
+    (bob / "memory/.git").unlink()
+    for path in (bob / "memory").rglob("*.md"):
+        path.unlink()
+    shutil.rmtree(bob / "memory")
+    assert "not attached" in cli(bob, "search", "redis").err
+    ok(bob, "init")
+    assert ok(bob, "search", "redis")["count"] == 1, "attached again where it was removed by hand"
+
+
+def test_a_store_that_leads_to_another_repository_is_refused(repo: Path, tmp_path: Path) -> None:
+    other = make_repo(tmp_path / "other")
+    head = git(other, "rev-parse", "HEAD")
+    write(repo / "memory/.git", f"gitdir: {other / '.git'}\n")
+    refused = cli(repo, *DECISION, "x")
+    assert (refused.code, "leads to another repository" in refused.err) == (7, True)
+    (repo / "memory/.git").unlink()
+    (repo / "memory").rmdir()
+    write(repo / ".filemem.toml", 'branch = "main"\n')
+    fake = repo / ".git/worktrees/fake"
+    write(fake / "HEAD", "ref: refs/heads/main\n")
+    write(fake / "gitdir", f"{other / '.git'}\n")
+    assert "not attached" in cli(repo, *DECISION, "x").err
+    assert git(other, "rev-parse", "HEAD") == head
 
 
 # reading in review

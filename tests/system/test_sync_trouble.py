@@ -313,10 +313,12 @@ def test_nothing_that_the_repository_names_runs(pair: tuple[Path, Path], tmp_pat
     assert (done["received"], done["sent"]) == (1, 1)
     assert git(bob, "for-each-ref", "refs/heads", "--format=%(refname)") == branches
     assert not canary.exists(), canary.read_text()
-    git(bob, "config", "filter.evil.smudge", str(program))
-    write(bob / ".git/info/attributes", "* filter=evil\n")
     ok(bob, "save", "checkpoint", "--summary", "y")
-    cli(bob, "sync")
+    for key in ("smudge", "clean", "process"):
+        git(bob, "config", f"filter.evil.{key}", str(program))
+    write(bob / ".git/info/attributes", "* filter=evil\n")
+    (bob / "code.py").touch()
+    assert "filter.evil" in cli(bob, "sync").out
     assert not canary.exists(), canary.read_text()
 
 
@@ -390,3 +392,22 @@ def test_a_signed_commit_is_signed_again(pair: tuple[Path, Path], tmp_path: Path
     raw = git(bob, "cat-file", "commit", "HEAD")
     assert "gpgsig -----BEGIN PGP SIGNATURE" in raw
     assert "author bob <bob@example.com>" in raw
+
+
+def test_a_sync_that_died_between_index_and_head_is_ended(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, bob = pair
+
+    def dies(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    with Memory.open(bob) as memory, monkeypatch.context() as patch:
+        patch.setattr("filemem.repo.replaying.move", dies)
+        patch.setattr("filemem.repo.sharing.Path.unlink", lambda *_, **__: None)
+        with pytest.raises(KeyboardInterrupt):
+            memory.sync()
+    assert git(bob, "diff", "--cached", "--name-only") != ""
+    assert ok(bob, "sync")["sent"] == 1
+    assert git(bob, "status", "--porcelain") == ""
+    assert not (bob / ".git/filemem/sync/moving").exists()
