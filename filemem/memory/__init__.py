@@ -260,9 +260,9 @@ class Memory:
         Args:
             path: of the record, from the top of the work tree, as answers show it.
         """
-        from filemem.memory import tombstones
+        from filemem.memory import removed
 
-        return tombstones.purging(self._store, self._store.asked(path))
+        return removed.purging(self._store, self._store.asked(path))
 
     def search(
         self,

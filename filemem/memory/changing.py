@@ -9,7 +9,7 @@ from filemem import secrets
 from filemem.documents import Birth, doc_of, node_of
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import blob_id
-from filemem.memory import graph, hints, meant, searching, tombstones, writing
+from filemem.memory import graph, hints, removed, meant, searching, tombstones, writing
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.store import Store
 from filemem.memory.values import Saved
@@ -159,7 +159,7 @@ def restore(store: Store, reference: str) -> Saved:
         NotFound: nothing that was removed goes by that name, or Git does not have it any more.
         Conflict: another file stands in its place.
     """
-    found = tombstones.find(store, writing.line("id", reference).strip())
+    found = removed.find(store, writing.line("id", reference).strip())
     record, mark, aware = found.record, tombstones.path_of(found.record.id), not store.deepened
     marked = tombstones.forgotten(record.id, tombstones.marks(store))
     message = _message(record, "", subject=f"{_scope(record)}: restore {record.title}")
