@@ -31,7 +31,7 @@ from filemem.server.front import HANDSHAKE_VERSIONS
 from filemem.server.jsonrpc import MAX_LINE, parse
 
 HEAD_SECONDS = 10.0  # the head of a request must have arrived by then, counted from its start
-SESSIONS = 256  # clients with a session at once; others are served without notices or wait
+SESSIONS = 256  # clients with a session at once; one more is told to come later
 IDLE = 1_800.0  # seconds after which a session that nobody uses ends; the client is told to begin anew
 _SESSION = "mcp-session-id"
 SHORTEST = 16  # characters of a token that guards an address other machines reach

