@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from bench import indexing, saving, searching, starting
+from bench import indexing, past, saving, searching, starting
 from bench.measure import Surroundings, clean_surroundings
 from bench.stores import Stores
 from bench.table import TARGETS, Line, as_object, as_text, in_order
@@ -45,6 +45,7 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
         Group(frozenset({"memory"}), partial(starting.measure_memory, stores, largest)),
         Group(frozenset({"save", "flat", "found", "found-other", "tail-save"}), partial(saving.measure, stores, sizes)),
         Group(frozenset({"growth"}), partial(saving.measure_growth, stores, largest)),
+        Group(frozenset({"history", "as-of", "as-of-again", "diff"}), partial(past.measure, surroundings, largest)),
         *(
             Group(frozenset({"reindex", "catch-up"}), partial(indexing.measure, stores, size))
             for size in [largest, *more]

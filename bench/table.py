@@ -74,6 +74,10 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "spawn": Target("MCP spawn -> tools listed, p50", "one tool on the same SDK", "x", 1.2, 0.1),
         "memory": Target("resident memory of an idle server", "one tool on the same SDK", "MB more", 80, 40),
         "growth": Target("growth of .git per 1,000 saves", "", "MB", 10, 4),
+        "history": Target("history of a topic", "git log -- its folder", "x", 2),
+        "as-of": Target("first search at a commit, most blobs known", "cat-file --batch and parsing", "x", 3),
+        "as-of-again": Target("search at the same commit again", "live search", "x", 1.2),
+        "diff": Target("memory diff of a branch", "git diff --raw, reading and parsing", "x", 3),
         "tail-save": Target("save, p95", "its own p50", "x", 3, 2),
         "tail-search": Target("warm search, p95", "its own p50", "x", 3, 2),
     }

@@ -76,10 +76,13 @@ class AsOf(Store):
         return False
 
     def read_ahead(self, paths: Collection[str]) -> None:
-        """Read many records at once; `()` lets go of them."""
+        """Read records at once that will be asked for; `()` lets go of them."""
         wanted = [self.blobs[path] for path in paths if path in self.blobs]
-        many = MANY < len(wanted) <= syncing.KEEP
-        self._read_ahead = self.repo.revisions.blobs(wanted) if many else {}
+        if len(wanted) <= MANY:
+            found = self.repo.objects.read_all(wanted)
+            self._read_ahead = {one.oid: one.data for one in found if one.kind == "blob"}
+        elif len(wanted) <= syncing.KEEP:
+            self._read_ahead = self.repo.revisions.blobs(wanted)
 
     def close(self) -> None:
         """Release the index; the rest belongs to the present."""
@@ -152,10 +155,9 @@ def open_at(store: Store, text: object) -> PastMemory:
         BrokenStore: the index folder cannot be written.
     """
     moment = moments.find(store, text)
-    tree = store.repo.revisions.tree(moment.commit, store.files.store)
     opened = store.pasts.pop(moment.commit, None)
     if not isinstance(opened, AsOf) or not opened.index.sound:
-        opened = _open(store, moment, tree)
+        opened = _open(store, moment, store.repo.revisions.tree(moment.commit, store.files.store))
     store.pasts[moment.commit] = opened
     while len(store.pasts) > KEPT:
         store.pasts.pop(next(iter(store.pasts))).close()

@@ -6,6 +6,7 @@ nothing. The index only says which records belong together; where a commit diffe
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from filemem.documents import Birth, Node, node_of
 from filemem.errors import BadInput, Conflict
 from filemem.files import is_record
 from filemem.memory import graph, moments, syncing, writing
+from filemem.memory.states import State, States, rows_of
 from filemem.memory.store import Store
 from filemem.memory.values import KINDS, Comparison, Effect, Named
 from filemem.record import DECISION, Record
@@ -42,8 +44,8 @@ def compare(store: Store, text: str) -> Comparison:
         Conflict: the two have no history in common.
     """
     base, head, parted = _range(store, writing.line("range", text).strip())
-    rows = _rows(store, parted, head.commit)
-    states = _States(store, parted, head, base, rows)
+    rows = rows_of(store, parted, head.commit)
+    states = States(store, parted, head, base, rows)
     before, after = states.before, states.after
     follows = consequences(before.graph, after.graph)
     effects = [*_touched(before, after, rows), *_follow(before, after, follows), *_hanging(before, after, follows)]
@@ -86,132 +88,7 @@ def _default(store: Store, head: Moment) -> Moment:
     return Moment(f"origin/{found.name}", tips[0], store.repo.time_of(tips[0]))
 
 
-def _rows(store: Store, one: str, other: str) -> tuple[Row, ...]:
-    """How the record files of two commits differ, by store path."""
-    inside = store.files.inside
-    found = store.repo.history.between(one, other, store.files.store) if one != other else ()
-    kept = (row for row in found if is_record(row.path.rpartition("/")[2]) or is_record(row.before.rpartition("/")[2]))
-    return tuple(row._replace(before=inside(row.before), path=inside(row.path)) for row in kept)
-
-
-class _File(NamedTuple):
-    """A file that a commit has and the index has otherwise: its blob, and its path in the index, if it has one."""
-
-    blob: str
-    here: str
-
-
-class _States:
-    """The memory at the commit where a branch parted, at its end, and as it would be merged.
-
-    Args:
-        store: the parts.
-        parted, head: the two commits.
-        base: what the branch is compared with, for forks that appear only with the merge.
-        rows: how `head` differs from `parted`.
-    """
-
-    def __init__(self, store: Store, parted: str, head: Moment, base: Moment, rows: Sequence[Row]) -> None:
-        here = store.repo.head() or ""
-        onwards = {row.path: _File(row.new, row.path) for row in rows if row.status != "D"}
-        old = {
-            row.before: _File(row.old, row.path if row.status == "R" else row.before)
-            for row in rows
-            if row.status != "A"
-        }
-        self.theirs = _rows(store, parted, base.commit) if base.commit != parted else ()
-        if head.commit == here:
-            ends, starts = onwards, old
-            not_now = {row.path for row in rows if row.status != "D"}
-            not_then = set(not_now)
-        else:
-            ends, not_now = _from(_rows(store, here, head.commit))
-            starts, not_then = _from(_rows(store, here, parted))
-            ends, starts = {**onwards, **ends}, {**old, **starts}
-            not_now |= onwards.keys()
-            not_then |= old.keys()
-        touched = {path for row in rows for path in (row.before, row.path)}
-        theirs = {r.path: _File(r.new, r.before) for r in self.theirs if r.status != "D" and r.before not in touched}
-        wanted = {file.blob for files in (ends, starts, theirs) for file in files.values()}
-        self._store, self._blobs = store, store.repo.revisions.blobs(wanted) if wanted else {}
-        paths = {file.here for files in (ends, starts, theirs) for file in files.values()}
-        self._births = {node.path: node.birth for node in store.lookup("path", list(paths)) if node.birth.commit}
-        start = Moment("", parted, store.repo.time_of(parted))
-        self.before = self._state(starts, not_then, start)
-        self.after = self._state(ends, not_now, head)
-        gone = {row.before for row in self.theirs if row.before not in touched}
-        self.merged = self._state(theirs, gone, base, self.after) if self.theirs else None
-        changed = [*self.before.files.values(), *self.after.files.values()]
-        self.before.around(changed)
-        self.after.around(changed)
-        if self.merged:
-            self.merged.around([*changed, *self.merged.files.values()])
-
-    def _state(self, files: Mapping[str, _File], hidden: set[str], at: Moment, on: _State | None = None) -> _State:
-        read: dict[str, Record] = {}
-        births: dict[str, Birth] = {}
-        for path, file in files.items():
-            data = self._blobs.get(file.blob)
-            births[path] = self._births.get(file.here) or Birth(at.commit, at=at.at, path=path)
-            found = record.parse(data, path, births[path].path).record if data is not None else None
-            if found is not None:
-                read[path] = found
-        hidden = {*hidden, *(on.hidden if on else ())}
-        known = {**(on.records if on else {}), **read}
-        references = syncing.References(self._store, {*hidden, *files}, births)
-        references.add(known.values())
-        nodes = {path: node_of(one, births[path], references.resolve) for path, one in read.items()}
-        return _State(self._store, {**(on.files if on else {}), **nodes}, known, hidden | files.keys())
-
-
-def _from(rows: Iterable[Row]) -> tuple[dict[str, _File], set[str]]:
-    """What a commit has otherwise than the one that is checked out, and what of that one it hides."""
-    listed = list(rows)
-    files = {row.path: _File(row.new, row.before if row.status != "A" else "") for row in listed if row.status != "D"}
-    return files, {row.before for row in listed if row.status != "A"}
-
-
-class _State:
-    """The memory at one commit, as far as a comparison needs it.
-
-    Args:
-        store: the parts.
-        files: the nodes of files in which the commit differs from the index, by path.
-        records: the same files, read.
-        hidden: paths for which the index is not to be asked.
-    """
-
-    def __init__(
-        self, store: Store, files: Mapping[str, Node], records: Mapping[str, Record], hidden: Iterable[str]
-    ) -> None:
-        self.files, self.records, self.hidden = files, records, frozenset(hidden)
-        self._store = store
-        self.nodes: dict[str, Node] = {}
-        self.graph: Graph = graph.resolve(())
-
-    def lookup(self, wanted: Mapping[str, Collection[str]]) -> list[Node]:
-        """The nodes that the commit has with one of the exact terms."""
-        known = self._store.lookup_any(wanted)
-        kept = [node for node in known if node.path not in self.hidden and node.birth.commit]
-        return [*kept, *(node for node in self.files.values() if node.has_any(wanted))]
-
-    def around(self, changed: Iterable[Node]) -> None:
-        """Work out the chains that some records, of this commit or of another, belong to."""
-        nodes = [node for node in changed if node.type == DECISION]
-        ids = {node.id for node in nodes}
-        linked = {target for node in nodes for target in graph.supersession(node)}
-        start = self.lookup({"topic": {n.key for n in nodes if n.key}, "id": ids | linked, "ref": ids})
-        self.nodes = {node.id: node for node in self.files.values()}
-        self.nodes |= graph.gather(self.lookup, start).nodes
-        found = [node for node in self.nodes.values() if node.type == DECISION]
-        self.graph = graph.resolve(found, unrelated=self._store.unrelated)
-
-    def named(self, ids: Iterable[str]) -> tuple[Named, ...]:
-        """Titles of records by id; one that is not here is named by its id."""
-        return tuple(Named(one, self.nodes[one].title if one in self.nodes else one) for one in ids)
-
-
-def _touched(before: _State, after: _State, rows: Iterable[Row]) -> Iterator[Effect]:
+def _touched(before: State, after: State, rows: Iterable[Row]) -> Iterator[Effect]:
     """What a branch did to the records that it touched: new, revised, removed; by id, wherever their files went."""
     was = {one.id: one for row in rows if (one := before.records.get(row.before)) and row.status != "A"}
     now = {one.id: one for row in rows if (one := after.records.get(row.path)) and row.status != "D"}
@@ -237,7 +114,7 @@ def _revisions(was: Record, now: Record) -> Iterator[Effect]:
         yield _effect("revised", now, others)
 
 
-def _follow(before: _State, after: _State, follows: Consequences) -> Iterator[Effect]:
+def _follow(before: State, after: State, follows: Consequences) -> Iterator[Effect]:
     """What follows for decisions, touched or not."""
     for one, successors in follows.superseded.items():
         yield _of(after.nodes[one], "superseded", (), after.named(successors))
@@ -252,7 +129,7 @@ def _follow(before: _State, after: _State, follows: Consequences) -> Iterator[Ef
         yield _of(after.nodes[last], "orphaned", ("nothing holds on this topic any more",))
 
 
-def _later_forks(states: _States, follows: Consequences) -> list[Effect]:
+def _later_forks(states: States, follows: Consequences) -> list[Effect]:
     """Topics that both sides decided: they fork when the branch is merged."""
     if states.merged is None:
         return []
@@ -265,13 +142,13 @@ def _later_forks(states: _States, follows: Consequences) -> list[Effect]:
     ]
 
 
-def _ours(states: _States, heads: Iterable[str]) -> bool:
+def _ours(states: States, heads: Iterable[str]) -> bool:
     """Whether the branch itself brought one of these heads; else the fork is the other side's alone."""
     known = states.before.graph.nodes
     return any(one not in known or not states.before.graph.is_head(one) for one in heads if one in states.after.nodes)
 
 
-def _hanging(before: _State, after: _State, follows: Consequences) -> Iterator[Effect]:
+def _hanging(before: State, after: State, follows: Consequences) -> Iterator[Effect]:
     """Decisions that refer to what is not there any more."""
     removed = {node.id: node for node in before.files.values()}
     removed = {one: node for one, node in removed.items() if one not in {n.id for n in after.files.values()}}
@@ -296,6 +173,6 @@ def _of(node: Node, kind: str, details: tuple[str, ...] = (), others: tuple[Name
     return Effect(kind, node.id, node.type, topic, node.title, node.path, details, others)
 
 
-def _on_topic(state: _State, kind: str, key: str, heads: Sequence[str], *details: str) -> Effect:
+def _on_topic(state: State, kind: str, key: str, heads: Sequence[str], *details: str) -> Effect:
     last = state.nodes[heads[-1]]
     return Effect(kind, "", DECISION, last.topic, last.topic or key, "", details, state.named(heads))

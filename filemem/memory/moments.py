@@ -34,7 +34,7 @@ def find(store: Store, text: object) -> Moment:
     name = writing.line("at", text).strip()
     if not name:
         raise BadInput("at is empty", f"give {FORMS}", field="at")
-    if store.repo.head() is None:
+    if not store.repo.tip() and store.repo.head() is None:
         raise NotFound("nothing is committed yet, so there is no past to ask", "leave `at` out")
     if found := store.code.revisions.named(name):
         return _in_memory(store, found)

@@ -177,6 +177,7 @@ def _hits(
     listed, placed = list(nodes), list(places)
     branch = store.branch if any(node.birth.commit for node in listed) else ""
     standing = store.standing(listed)
+    store.read_ahead([node.path for node in listed])
     incoming = _incoming(pointing, {node.id for node in listed})
     hits = []
     for node, place, worth in zip(listed, placed, _worth(placed), strict=True):

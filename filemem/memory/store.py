@@ -293,6 +293,9 @@ class Store:
             return Parsed(None)
         return record.parse(data, path, first_path)
 
+    def read_ahead(self, paths: Collection[str]) -> None:
+        """Be told which records are going to be read: files are at hand anyway."""
+
     @contextlib.contextmanager
     def without_index(self) -> Iterator[None]:
         """Answer `lookup` from the files themselves, as they are now: a save never fails because of the index."""
