@@ -151,6 +151,11 @@ class Index:
         """Return how many saves wait to be folded in."""
         return len(self._now().items)
 
+    @property
+    def unreadable(self) -> bool:
+        """Whether a save waits whose entry cannot be read: only a look at all files finds what it said."""
+        return any(not item.path for item in self._now().items)
+
     def waiting(self) -> dict[str, str | None]:
         """Return what waits to be folded in: path -> blob id, None for what was removed."""
         last = latest(self._now().items)

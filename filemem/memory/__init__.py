@@ -574,7 +574,7 @@ class Memory:
             if (busy and left <= 0) or not self._syncing.acquire(timeout=max(0.0, left)):
                 return False
             try:
-                busy = self._catch_up(full=False, hints=()).busy
+                busy = self._catch_up(full=self._store.index.unreadable, hints=()).busy
             except (BrokenStore, Locked):  # told by `trouble` and `status`; the last look still answers
                 return False
             finally:

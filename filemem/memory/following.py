@@ -33,7 +33,9 @@ def knows(store: Store, place: Place) -> bool:
     """Whether HEAD is where the last look left it, or only filemem has committed since, and what waits is here too."""
     if store.followed == place:
         return True
-    if not _is_ours(store, place.tip) or any(store.blob(path) != blob for path, blob in place.waiting.items()):
+    if store.index.unreadable or not _is_ours(store, place.tip):
+        return False
+    if any(store.blob(path) != blob for path, blob in place.waiting.items()):
         return False
     store.followed = place
     return True

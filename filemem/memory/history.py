@@ -42,9 +42,9 @@ def history(store: Store, topic_or_id: str) -> History:
         start = [_decision(store, topic_or_id)]
         key = start[0].key
     resolved, around, _ = searching.neighbourhood(store, start)
-    members = list(resolved.chain(key).order) if key else linked(resolved, start[0].id)
+    members = list(resolved.chain(key).order) if key else linked(resolved, [start[0].id])
     heads = {head: None for member in members for head in resolved.heads_of(member)}
-    beyond = {other for member in members for other in linked(resolved, member)}
+    beyond = linked(resolved, members)
     told = [around[one] for one in sorted({*members, *beyond}, key=lambda one: resolved.nodes[one].age)]
     named = people(store.repo.git_dir, {node.birth.commit for node in told if node.birth.author})
     pasts = past_of(store, told)
@@ -117,9 +117,10 @@ def _decision(store: Store, reference: str) -> Node:
     return node
 
 
-def linked(resolved: Graph, start: str) -> list[str]:
-    """The decisions that stated edges join to one without a topic, oldest first."""
-    seen, waiting = {start}, [start]
+def linked(resolved: Graph, start: Iterable[str]) -> list[str]:
+    """The decisions that edges join to some, those included, oldest first."""
+    waiting = list(start)
+    seen = set(waiting)
     while waiting:
         node = waiting.pop()
         new = {*resolved.predecessors(node), *resolved.superseded_by(node)} - seen

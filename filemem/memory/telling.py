@@ -186,7 +186,7 @@ def _groups(resolved: Graph, loose: Iterable[Node]) -> Iterable[list[Node]]:
     left = {node.id: node for node in loose}
     while left:
         first = next(iter(left))
-        yield [left.pop(one) for one in linked(resolved, first) if one in left]
+        yield [left.pop(one) for one in linked(resolved, [first]) if one in left]
 
 
 def _heads(resolved: Graph, group: Iterable[Node]) -> tuple[str, ...]:

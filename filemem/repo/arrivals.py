@@ -13,6 +13,7 @@ from filemem.query.evidence import Claim, reverted
 from filemem.record import parse_outcome
 from filemem.repo.git import GitError
 from filemem.repo.history import Commit, History
+from filemem.repo.stamps import millis
 
 _LIMIT = 120.0  # seconds; a walk of 100,000 commits takes ten
 _LINES = 10.0  # seconds for the past of a few lines, which Git works out patch by patch
@@ -99,7 +100,7 @@ def _claims(fields: Iterator[str]) -> Iterator[Claim]:
             at, author, subject, decisions, outcomes, body = (next(fields, "") for _ in range(6))
             named = tuple(name for part in decisions.split("\x1f") for name in part.replace(",", " ").split())
             said = [word for part in outcomes.split("\x1f") if (word := parse_outcome(part.strip()))]
-            yield Claim(commit, int(at) * 1000, author, subject, reverted(body), named, said[-1] if said else "")
+            yield Claim(commit, millis(at), author, subject, reverted(body), named, said[-1] if said else "")
 
 
 def _blob(oid: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.repo.git import Git, GitError
+from filemem.repo.stamps import millis
 
 USUAL = ("main", "master", "trunk")
 _OID = re.compile(r"[0-9a-f]{40,64}")
@@ -149,7 +150,8 @@ class Landed:
             told = self._git.run("log", "--pretty=tformat:%H %ct %P", *span, "--", limit=_LIMIT).decode()
         except GitError:
             return False
-        rows = (Row(commit, int(at), tuple(parents)) for commit, at, *parents in map(str.split, told.splitlines()))
+        cells = (line.split(" ") for line in told.splitlines())
+        rows = (Row(commit, millis(at) // 1000, tuple(filter(None, parents))) for commit, at, *parents in cells)
         since = (self._found(before) or 0) // 1000 if before else 0
         found = landings(rows, tip, before, since)
         if found is None:

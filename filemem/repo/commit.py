@@ -74,10 +74,11 @@ class Change(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A commit that is in place. `objects` are all that it added: (id, packed bytes)."""
+    """A commit that is in place. `objects` are all that it added: (id, packed bytes); `here`: HEAD is still on it."""
 
     commit: str
     objects: tuple[tuple[str, bytes], ...]
+    here: bool = True
 
 
 class Plan(NamedTuple):
@@ -113,6 +114,7 @@ class Committer:
     objects: Objects
     refs: Refs
     head: Callable[[], Object | None]  # the commit HEAD names; None before the first one
+    branch: Callable[[], str | None]  # the whole name of the branch that HEAD names; None where it names a commit
     branch_folders: Callable[[], list[Path]]  # folders whose listing changes when HEAD moves
 
     def commit(self, plan: Plan) -> Made:
@@ -128,15 +130,16 @@ class Committer:
         index = IndexUpdate(self.objects.git, {change.path: change.entry for change in touched}, self.objects.hash_name)
         plan.step("index-started")
         try:
-            return self._attempts(plan, index)
+            return self._attempts(plan, index, touched)
         except (FilememError, OSError):
             self._put_back(index, touched)
             raise
         finally:
             index.abandon()
 
-    def _attempts(self, plan: Plan, index: IndexUpdate) -> Made:
+    def _attempts(self, plan: Plan, index: IndexUpdate, touched: Sequence[Change]) -> Made:
         for _ in range(_TRIES):
+            branch = self.branch()
             try:
                 head, made = self._build(plan)
             except _AlreadyThereError as found:
@@ -149,10 +152,13 @@ class Committer:
                 raise NotNow(reason)
             plan.note("commit", made[-1].oid)
             plan.note("ref", _now())
-            if self._move(made, head):
+            if branch is not None and self._move(branch, made, head):
                 plan.step("ref")
                 self._settle(plan, made)
-                return Made(made[-1].oid, tuple((o.oid, o.packed) for o in (*plan.blobs, *made)))
+                here = self.branch() == branch
+                if not here:  # HEAD went elsewhere meanwhile, where our entry is a stranger
+                    self._put_back(index, touched)
+                return Made(made[-1].oid, tuple((o.oid, o.packed) for o in (*plan.blobs, *made)), here)
             time.sleep(random.uniform(0, 0.01))  # noqa: S311 - spreads competitors, nothing secret
         raise BrokenStore("HEAD does not hold still", "another program commits without a pause; try again later")
 
@@ -214,14 +220,14 @@ class Committer:
         message = plan.message.encode("utf-8", "replace")
         return self.objects.existing(signed(self.objects.git, plan.signing or (), tree, parents, message, extra))
 
-    def _move(self, made: Sequence[Loose], head: str | None) -> bool:
+    def _move(self, branch: str, made: Sequence[Loose], head: str | None) -> bool:
         try:
-            return self.refs.move(made[-1].oid, head)
+            return self.refs.move(branch, made[-1].oid, head)
         except GitError:
             # A gc may have taken the objects that nothing pointed to yet: then, and only then, write them again.
             if not self._heal(made):
                 raise
-            return self.refs.move(made[-1].oid, head)
+            return self.refs.move(branch, made[-1].oid, head)
 
     def _settle(self, plan: Plan, made: Sequence[Loose]) -> None:
         try:

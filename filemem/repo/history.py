@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from filemem.errors import BadInput
 from filemem.repo.git import Git, GitError
+from filemem.repo.stamps import millis
 
 _LIMIT = 120.0  # seconds; a walk of 100,000 commits takes ten
 _REVISION = re.compile(r"[^\W_][\w./@{}^~+=-]*")
@@ -166,7 +167,7 @@ class History(NamedTuple):
     def last_change(self, path: str, since: str) -> int | None:
         """When the last commit after another that changed a path was begun, in seconds since the epoch."""
         answer = self.git.run("log", "-1", "--pretty=format:%ct", f"{since}..{self.tip}", "--", path)
-        return int(answer) if answer.strip() else None
+        return millis(answer) // 1000 if answer.strip() else None
 
     def log(self, path: str) -> tuple[Revision, ...]:
         """The versions of one file, newest first, through renames; `path` from the top of the work tree."""
@@ -294,12 +295,12 @@ def _commit(oid: str, fields: Iterator[str]) -> Commit:
     agents, reviewers, co_authors, decisions = (_names(next(fields, "")) for _ in _NAMED)
     return Commit(
         oid,
-        int(at) * 1000,
+        millis(at),
         author or email or "unknown",  # an empty one is kept for shallow history
         email,
         subject,
         " ".join(agents),
-        int(written or at) * 1000,
+        millis(written) or millis(at),
         reviewers,
         co_authors,
         tuple(parents.split()),

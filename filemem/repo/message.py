@@ -54,7 +54,7 @@ class Stamp(NamedTuple):
     @property
     def time(self) -> str:
         """Seconds and local offset, as Git writes them."""
-        seconds = self.at // 1000
+        seconds = max(0, self.at // 1000)  # Git knows no time before 1970
         offset = time.localtime(seconds).tm_gmtoff // 60
         return f"{seconds} {'-' if offset < 0 else '+'}{abs(offset) // 60:02d}{abs(offset) % 60:02d}"
 

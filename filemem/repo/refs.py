@@ -47,8 +47,14 @@ class Refs:
             command = ("update-ref", "-m", REFLOG, "--stdin")
             self._helper, self._started = Helper(self._git.start(*command), "update-ref"), time.monotonic()
 
-    def move(self, new: str, old: str | None) -> bool:
-        """Point HEAD (the branch it names) to `new` if it is at `old`; None stands for "no commit yet".
+    def move(self, branch: str, new: str, old: str | None) -> bool:
+        """Point a branch to `new` if it is at `old`; None stands for "no commit yet".
+
+        It is named and not left to HEAD, which may have been detached since anybody looked: nothing would hold the
+        commit then.
+
+        Args:
+            branch: the whole name, as HEAD states it.
 
         Returns:
             Whether it was; False means that somebody else moved it.
@@ -57,7 +63,9 @@ class Refs:
             NotNow: another Git command holds a lock on it.
             GitError: Git refuses for another reason.
         """
-        request = f"start\nupdate HEAD {new} {old or '0' * len(new)}\nprepare\ncommit\n".encode()
+        request = f"start\nupdate {branch} {new} {old or '0' * len(new)}\nprepare\ncommit\n".encode(
+            "utf-8", "surrogateescape"
+        )
         stop = time.monotonic() + PATIENCE
         while True:
             self.warm()

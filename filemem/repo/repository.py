@@ -19,6 +19,7 @@ from filemem.repo.branches import tip_of
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError, check_version, clean, locate, trusted
 from filemem.repo.journal import KEEP, Entry, Journal
+from filemem.repo.stamps import millis
 
 if TYPE_CHECKING:
     from filemem.repo.commit import Change, Committer, Made, Step
@@ -177,6 +178,11 @@ class Repo:
 
     def branch(self) -> str | None:
         """The current branch; None where HEAD is detached."""
+        ref = self.head_ref()
+        return None if ref is None else ref.removeprefix("refs/heads/")
+
+    def head_ref(self) -> str | None:
+        """The whole name of the ref that HEAD names; None where it is detached."""
         try:
             text = (self.git_dir / "HEAD").read_text(errors="surrogateescape").strip()
         except OSError as error:
@@ -186,7 +192,7 @@ class Repo:
                 text = "ref: " + self._git.run("symbolic-ref", "-q", "HEAD").decode().strip()
             except GitError:
                 return None
-        return text[5:].removeprefix("refs/heads/") if text.startswith("ref: ") else None
+        return text[5:] if text.startswith("ref: ") else None
 
     def rebased(self) -> str | None:
         """The branch that a rebase in progress is about; None where there is none."""
@@ -274,8 +280,8 @@ class Repo:
     def time_of(self, commit: str) -> int:
         """When a commit was made, in epoch milliseconds; 0 where there is no such commit."""
         found = self.objects.read(commit)
-        stated = re.search(rb"^committer .* (\d+) [+-]\d{4}$", found.data, re.MULTILINE) if found else None
-        return int(stated[1]) * 1000 if stated else 0
+        stated = re.search(rb"^committer .* ([0-9]+) [+-][0-9]{4}$", found.data, re.MULTILINE) if found else None
+        return millis(stated[1]) if stated else 0
 
     def item(self, path: str) -> Item | None:
         """Mode and blob id of a path in HEAD."""
@@ -492,7 +498,7 @@ class Repo:
     def _committer(self) -> Committer:
         from filemem.repo.commit import Committer
 
-        return Committer(self.objects, self._refs, self._head, self._branch_folders)
+        return Committer(self.objects, self._refs, self._head, self.head_ref, self._branch_folders)
 
     def _head(self) -> Object | None:
         found = self.objects.read("HEAD")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BadInput
 from filemem.repo.git import Git, GitError
+from filemem.repo.stamps import millis
 
 if TYPE_CHECKING:
     from filemem.repo.objects import Objects
@@ -70,7 +71,7 @@ class Revisions:
             self._refuse_ambiguous(name)
             return None
         made = _MADE.search(found.data)
-        return Moment(name, found.oid, int(made[1]) * 1000 if made else 0)
+        return Moment(name, found.oid, millis(made[1]) if made else 0)
 
     def names(self) -> list[str]:
         """The branches and tags, as people write them."""
@@ -142,5 +143,5 @@ class Revisions:
         for row in reversed(told.splitlines()):
             commit, _, made = row.partition(" ")
             commits.append(commit)
-            at.append(max(int(made) * 1000, at[-1] if at else 0))
+            at.append(max(millis(made), at[-1] if at else 0))
         return Line(commits, at)

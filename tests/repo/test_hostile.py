@@ -190,7 +190,7 @@ def test_a_git_that_is_too_old_is_refused(repo: Path, tmp_path: Path, monkeypatc
     saver.close()
 
 
-@pytest.mark.parametrize("rev", ["-x", "--output=x", "HEAD:x", "a..b", "", "a b", "a\nb", ":/x", "^HEAD", "@{-1}"])
+@pytest.mark.parametrize("rev", ["-x", "--output=x", "HEAD:x", "a..b", " ", "a b", "a\nb", ":/x", "^HEAD", "@{-1}"])
 def test_what_is_no_plain_revision_is_refused(repo: Path, saver: Saver, rev: str) -> None:
     asks: tuple[Callable[[], object], ...] = (
         lambda: saver._repo.show("code.py", rev),

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from filemem.errors import Conflict
 from filemem.memory import Memory
-from filemem.repo import Repo
+from filemem.repo import Entry, Repo
+from filemem.repo.journal import Journal, Operation
+from filemem.repo.refs import Refs
 from tests.support import git, make_repo
 
 
@@ -101,3 +104,93 @@ def test_a_checkout_amid_the_aftercare_leaves_no_entry_behind(
     memory.refresh()
     assert git(repo, "branch", "--show-current").strip() == "main", "the switch took place"
     assert git(repo, "status", "--porcelain") == ""
+
+
+def test_a_damaged_entry_of_a_save_hides_nothing(repo: Path, memory: Memory) -> None:
+    saved = memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
+    (entry,) = (repo / ".git").glob("filemem/index/*/fresh/*.json")
+    data = bytearray(entry.read_bytes())
+    data[len(data) // 2] ^= 1
+    entry.write_bytes(data)
+    with Memory.open(repo, serving=True) as other:
+        memory.close()
+        assert titles(other, topic="auth") == {"Use tokens"}
+        assert other.save(topic="auth", decision="Use both", reasoning="for a while").superseded == (saved.id,)
+
+
+def test_a_commit_lands_on_its_branch_though_head_is_detached_meanwhile(
+    repo: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Refs.move
+
+    def after_detaching(self: Refs, branch: str, new: str, old: str | None) -> bool:
+        git(repo, "checkout", "-q", "--detach")
+        return real(self, branch, new, old)
+
+    monkeypatch.setattr(Refs, "move", after_detaching)
+    saved = memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
+    assert git(repo, "rev-parse", "main") == saved.commit
+    assert "A " not in git(repo, "status", "--porcelain"), "no entry is left where HEAD is now"
+    git(repo, "checkout", "-q", "main")
+    assert git(repo, "status", "--porcelain") == ""
+    assert titles(memory, topic="auth") == {"Use tokens"}
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_reset_that_had_read_head_before_the_save_does_not_lose_it(repo: Path, memory: Memory, hard: bool) -> None:
+    before = git(repo, "rev-parse", "HEAD")
+    saved = memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
+    # What `git reset` does when it read HEAD before our commit: it moves it back without comparing.
+    git(repo, "update-ref", "-m", "reset: moving to HEAD", "HEAD", before)
+    git(repo, "read-tree", before)
+    if hard:
+        (repo / saved.path).unlink()
+    memory.refresh()
+    assert git(repo, "ls-tree", "-r", "--name-only", "HEAD", saved.path) == saved.path
+
+
+def test_an_edit_made_while_an_update_is_written_is_kept(
+    repo: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
+    path, real = repo / saved.path, Journal.open
+
+    def while_edited(self: Journal, operation: Operation, data: bytes | None) -> Entry:
+        path.write_text(path.read_text() + "\nA person's line.\n")
+        return real(self, operation, data)
+
+    monkeypatch.setattr(Journal, "open", while_edited)
+    with pytest.raises(Conflict, match="being edited"):
+        memory.update(saved.id, outcome="success", reason="fast")
+    assert path.read_text().endswith("A person's line.\n")
+    monkeypatch.undo()
+    memory.update(saved.id, outcome="success", reason="fast")
+    assert "success: fast" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "committer Eve <eve@example.com> 1700000000 +0000\nencoding UTF-16",
+        "committer Eve <eve@example.com> -5 +0000",
+        "committer Eve <eve@example.com> 99999999999999999999 +0000",
+        "committer Eve <eve@example.com> 300000000000 +0000",
+        "committer Eve <eve@example.com> soon +0000",
+        "committer Eve <eve@example.com>",
+    ],
+)
+def test_an_odd_commit_hides_nothing(repo: Path, memory: Memory, header: str) -> None:
+    hand = repo / "memory" / "by-hand.md"
+    hand.write_text("# Written by hand\n")
+    git(repo, "add", "-A")
+    author = header.partition("\n")[0].replace("committer", "author", 1)
+    odd = f"tree {git(repo, 'write-tree')}\nparent {git(repo, 'rev-parse', 'HEAD')}\n{author}\n{header}\n\nOdd\n"
+    made = git(repo, "hash-object", "-t", "commit", "-w", "--stdin", "--literally", input=odd.encode())
+    git(repo, "update-ref", "HEAD", made)
+    memory.refresh(full=True)
+    assert titles(memory) == {"Use Postgres", "Written by hand"}
+    assert memory.save(topic="db", decision="Use SQLite", reasoning="smaller").superseded
+    assert len(memory.history("db").chain) == 2
+    assert memory.revisions("Written by hand")
+    assert not [problem for problem in memory.check()[1] if problem.level == "error"]
+    memory.status()

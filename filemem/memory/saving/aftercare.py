@@ -46,9 +46,9 @@ def recheck(work: Work) -> list[str]:
             continue
         if current == wanted:
             whole[path] = entry
-        elif current in ("", entry.operation.old) and _raced(work, entry):
+        elif current in ("", entry.operation.old) and (_raced(work, entry) or repo.undone(entry.marks.get("commit", ""))):
             _commit_again(work, entry, current)
-            repaired.append(f"committed {path} again: another commit had dropped it")
+            repaired.append(f"committed {path} again: what raced with it had dropped it")
     lost = _lost(repo, whole)
     if lost:
         # A checkout takes the file, then the entry, then moves HEAD: what it took must have time to show as taken.

@@ -72,7 +72,8 @@ class Operations:
                 commit = self._work.commit([entry], [change], message, landed)
             except NotNow as wait:
                 return self._postpone(entry, data, wait, landed)
-        if self._work.on_disk(path) is None:  # a `git clean` saw it untracked, just before it was in the index
+        # A `git clean` may have seen it untracked, just before it was in the index.
+        if self._work.on_disk(path) is None and self._repo.item(change.path) is not None:
             self._files.write(path, data)
         return Saved(path, self._repo.blob_id(data), commit)
 
@@ -139,8 +140,6 @@ class Operations:
         operation = self._work.operation(
             AMEND, path, message, old=edited.change.old or "", seen=working, amendment=amendment
         )
-        if self._files.read(path) != working:
-            raise Conflict(f"{path} is being edited right now", "save your edits, then try again")
         entry = self._repo.journal.open(operation, edited.file)
         return self._finish(entry, edited.file, edited.change, edited.blobs, message, working)
 

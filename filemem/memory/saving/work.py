@@ -141,6 +141,7 @@ class Work:
                 each.publish()
             self.step("blob")
             if staged is not None:
+                self._refuse_edited(entry, data)
                 staged.publish()
                 entry.mark("file", "written")
                 self.step("record")
@@ -150,6 +151,13 @@ class Work:
                 raise BrokenStore(f"{entry.operation.path}: {error.strerror}", "check the disk") from None
             raise
         return Landed(loose, [staged.sync_folders] if staged else [])
+
+    def _refuse_edited(self, entry: Entry, data: bytes | None) -> None:
+        """Refuse to replace a file that was written since the operation read it: a person is at it."""
+        path = self.in_store(entry.operation.path)
+        disk = self.on_disk(path)
+        if disk != data and ("" if disk is None else self.repo.blob_id(disk)) != entry.operation.seen:
+            raise Conflict(f"{path} is being edited right now", "save your edits, then try again")
 
     def write_blobs(self, contents: Sequence[bytes]) -> list[Loose]:
         """Write blobs durably."""
@@ -180,6 +188,9 @@ class Work:
             for entry, change in zip(entries, changes, strict=True):
                 entry.mark("blob", change.blob or "")
                 self.repo.journal.finish(entry, made.objects)
+                path = self.in_store(change.path)
+                if not made.here and change.before is None and self.on_disk(path) == entry.data is not None:
+                    self.files.remove(path)  # as if HEAD had moved after the save: the branch has it
         except OSError as error:
             raise BrokenStore(f"{changes[0].path}: {error.strerror}", "check the disk") from None
         finally:
