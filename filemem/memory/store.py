@@ -239,7 +239,13 @@ class Store:
         """Why records cannot be read although there may be some, or ""."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             return f"{self.name} is not a folder (links are not followed), so no record is read"
-        return self.unfilled() or self.unseen()
+        return self.unfilled() or self.unseen() or self.gone()
+
+    def gone(self) -> str:
+        """What brings the store back where it was removed from the work tree, or ""."""
+        if self.folder.exists() or self.repo.item(self.files.store) is None:
+            return ""
+        return f"{self.name} is gone from the work tree, though HEAD has it: git restore {self.name}"
 
     def unfilled(self) -> str:
         """What fills the store where it is a submodule that is not checked out, or ""."""

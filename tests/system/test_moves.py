@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -194,3 +195,9 @@ def test_an_odd_commit_hides_nothing(repo: Path, memory: Memory, header: str) ->
     assert memory.revisions("Written by hand")
     assert not [problem for problem in memory.check()[1] if problem.level == "error"]
     memory.status()
+
+
+def test_a_store_that_was_removed_does_not_look_like_an_empty_one(repo: Path, memory: Memory) -> None:
+    shutil.rmtree(repo / "memory")
+    memory.refresh(full=True)
+    assert "git restore memory" in memory.search("postgres").degraded
