@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from filemem import config as settings
 from filemem.config import Config
-from filemem.errors import BrokenStore, FilememError, NotFound
+from filemem.errors import BadInput, BrokenStore, FilememError, NotFound
+from filemem.files import check_path
 from filemem.repo import Repo
 
 TOP = "."  # the store that is all of its work tree
@@ -61,7 +62,7 @@ def find(folder: Path, stated: str | None) -> Home:
 
 def _home(code: Repo, stated: str | None) -> Home:
     config = settings.load(code.work_tree)
-    name = settings.store_path(stated) if stated else config.store
+    name = _checked(settings.store_path(stated) if stated else config.store)
     named = bool(stated) or config.store != Config().store
     place = attached(code, name, "" if stated else branch_of(code, config))
     if place is None and stated is None and not os.path.lexists(code.work_tree / name):
@@ -71,8 +72,18 @@ def _home(code: Repo, stated: str | None) -> Home:
     repo = Repo.discover(place)
     if place.is_relative_to(code.work_tree) and not code.holds(repo):
         raise BrokenStore(f"{name}/.git leads to another repository, {repo.git_dir}", "work in that one, or remove it")
-    store, shown = settings.own_store(place), os.path.relpath(place, code.work_tree)
+    store, shown = _checked(settings.own_store(place)), os.path.relpath(place, code.work_tree)
     return Home(config, code, repo, store, shown if store == TOP else f"{shown}/{store}", named)
+
+
+def _checked(name: str) -> str:
+    """The name of a store folder that every file system may have."""
+    try:
+        if name != TOP:
+            check_path(name)
+    except BadInput as error:
+        raise BadInput(f"store: {error.message}", "name a folder inside the work tree", field="store") from None
+    return name
 
 
 def attached(code: Repo, name: str, branch: str) -> Path | None:

@@ -82,11 +82,6 @@ class Store:
         """
         config, code, repo, name, shown, stated = home.find(folder, store)
         repo.run_hooks = config.run_hooks
-        try:
-            if name != home.TOP:
-                check_path(name)
-        except BadInput as error:
-            raise BadInput(f"store: {error.message}", "name a folder inside the work tree", field="store") from None
         files = Files(repo.work_tree, name, spool=repo.private / "spool")
         index = Index(_index_folder(repo, config, name), embedder(config.model, download=config.download))
         return cls(config, repo, files, index, code, shown, serving, opened=folder.resolve(), stated=stated)
