@@ -46,7 +46,7 @@ Decisions and their reasons live in `{{store}}/`, served by the `filemem` MCP se
 - When you decide something that others must know, `save` it: topic, decision, reasoning, what you rejected.
 - When you learn what came of a decision, `update` its outcome with the reason.
 - At the end of a session `save` a checkpoint (summary, next_steps); at the start `load_checkpoint`.
-- Never save secrets.
+- Never save secrets.{{sync}}
 {END}
 """
 
@@ -85,7 +85,7 @@ def run(
             create(work_tree)
     name = config.store_path(store) if store else config.load(work_tree).store
     branch = config.branch_name(own_branch) if own_branch else _branch(work_tree)
-    steps += [_settings(work_tree, name, branch), _mcp(work_tree), _agents(work_tree, name)]
+    steps += [_settings(work_tree, name, branch), _mcp(work_tree), _agents(work_tree, name, branch)]
     if branch:
         files = {"README.md": _readme_text().encode(), config.REPOSITORY_FILE: owning.SETTINGS.encode()}
         begin = files if own_branch else None
@@ -182,9 +182,10 @@ def _mcp(work_tree: Path) -> Step:
     return Step(path, "change", new, "an entry for filemem; the others stay") if old else Step(path, "create", new)
 
 
-def _agents(work_tree: Path, store: str) -> Step:
+def _agents(work_tree: Path, store: str, branch: str) -> Step:
     path = "AGENTS.md"
-    old, block = read(work_tree, path), BLOCK.format(store=store)
+    sync = "\n- The memory has a branch of its own: `filemem sync` shares what was saved." if branch else ""
+    old, block = read(work_tree, path), BLOCK.format(store=store, sync=sync)
     if old is None:
         return Step(path, "create", block)
     begin, end = old.find(BEGIN), old.find(END)

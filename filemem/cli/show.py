@@ -371,6 +371,8 @@ def status(answer: Answer) -> str:
     waiting = answer["pending"]
     rows += [f"not committed yet: {op['kind']} of {op['path']}, {op['age']} ago: {op['reason']}" for op in waiting]
     rows += ["  what waits is committed by the first command, or by a server, once that is over"] if waiting else []
+    if answer.get("unshared"):
+        rows.append(f"not shared yet: {_count(answer['unshared'], 'commit')} (filemem sync)")
     rows += [_hint("note", answer.get("note")), _hint("degraded", answer.get("degraded"))]
     return _lines(rows)
 

@@ -10,7 +10,7 @@ from typing import Any
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
-from filemem.memory import graph, searching
+from filemem.memory import graph, home, searching
 from filemem.memory.history import linked
 from filemem.memory.store import Store
 from filemem.memory.values import Name, Results, Topic
@@ -153,6 +153,7 @@ def status(store: Store) -> dict[str, Any]:
             "model": store.index.model,
             "folder": str(store.index.root),
         },
+        "unshared": _unshared(store),
         "pending": [
             {
                 "kind": WORDS.get(op.kind, op.kind),
@@ -163,6 +164,15 @@ def status(store: Store) -> dict[str, Any]:
             for op in store.saver.pending()
         ],
     }
+
+
+def _unshared(store: Store) -> int:
+    """How many commits of a branch that is only a memory are not on the other side yet, as far as is known here."""
+    if store.files.store != home.TOP or (head := store.repo.head()) is None:
+        return 0
+    sharing, branch = store.repo.sharing, store.repo.branch() or ""
+    where = sharing.upstream(branch) or sharing.usual(branch)
+    return len(sharing.unpublished(head, sharing.tracked(where))) if where else 0
 
 
 def _age(seconds: float) -> str:

@@ -170,10 +170,14 @@ def test_own_branch_from_init_to_a_second_clone(hub: Path) -> None:
     git(ada, "checkout", "-q", "-b", "side")
     assert ok(ada, "search", "redis")["count"] >= 1, "every branch sees it"
 
+    assert "not shared yet: 3 commits (filemem sync)" in cli(ada, "status").out
+    assert "`filemem sync` shares" in (ada / "AGENTS.md").read_text()
+
     bob = clone(hub, "bob")
     early = cli(bob, "init")
     assert (early.code, "neither here nor on origin" in early.err) == (4, True)
     assert ok(ada, "sync")["sent"] == 3
+    assert ok(ada, "status")["unshared"] == 0
     for command in (("search", "redis"), ("status",), DECISION[:2], ("check",), ("sync",), ("history", "caching")):
         extra = ("--topic", "t", "--decision", "d", "--reasoning", "r") if command[0] == "save" else ()
         refused = cli(bob, *command, *extra)
