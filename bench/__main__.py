@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from bench import indexing, past, saving, searching, starting
+from bench import governing, indexing, past, saving, searching, starting
 from bench.measure import Surroundings, clean_surroundings
 from bench.stores import Stores
 from bench.table import TARGETS, Line, as_object, as_text, in_order
@@ -42,6 +42,8 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
         Group(frozenset({"search", "tail-search"}), partial(searching.measure, stores, sizes + more)),
         Group(frozenset({"keyword"}), partial(starting.measure_one_shot, stores, sizes, "keyword")),
         Group(frozenset({"hybrid"}), partial(starting.measure_one_shot, stores, sizes, "hybrid")),
+        Group(frozenset({"lint"}), partial(governing.measure_lint, stores, largest)),
+        Group(frozenset({"provenance"}), partial(governing.measure_provenance, stores, largest)),
         Group(frozenset({"memory"}), partial(starting.measure_memory, stores, largest)),
         Group(frozenset({"save", "flat", "found", "found-other", "tail-save"}), partial(saving.measure, stores, sizes)),
         Group(frozenset({"growth"}), partial(saving.measure_growth, stores, largest)),

@@ -24,7 +24,7 @@ MEMORY_ROUNDS = 1
 
 def measure_help(surroundings: Surroundings) -> Iterator[Line]:
     """Measure what `--help` costs, in processor time."""
-    yield _commands(surroundings, "help", 0, partial(surroundings.cpu, "filemem", "--help"))
+    yield commands(surroundings, "help", 0, partial(surroundings.cpu, "filemem", "--help"))
 
 
 def measure_one_shot(stores: Stores, sizes: list[int], mode: str) -> Iterator[Line]:
@@ -40,14 +40,14 @@ def measure_one_shot(stores: Stores, sizes: list[int], mode: str) -> Iterator[Li
         questions = iter(repository.queries(ROUNDS + 1))
         repository.filemem("search", *next(questions))
         ours = partial(_search, repository, mode, questions)
-        yield _commands(repository.surroundings, mode, size, ours)
+        yield commands(repository.surroundings, mode, size, ours)
 
 
 def _search(repository: Repository, mode: str, questions: Iterator[list[str]]) -> float:
     return repository.surroundings.cpu("filemem", "search", "--mode", mode, *next(questions))
 
 
-def _commands(surroundings: Surroundings, row: str, size: int, ours: Callable[[], float]) -> Line:
+def commands(surroundings: Surroundings, row: str, size: int, ours: Callable[[], float]) -> Line:
     surroundings.cpu("filemem", "--help")  # compiles what was not compiled yet
     samples = in_turns({"bare": partial(surroundings.cpu, *BARE), "ours": ours}, ROUNDS)
     mine, bare = samples["ours"].p50, samples["bare"].p50

@@ -71,6 +71,8 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "help": Target("--help, processor time", "bare interpreter", "x", 6),
         "keyword": Target("one-shot keyword search, processor time", "bare interpreter", "x", 10),
         "hybrid": Target("one-shot hybrid search, processor time", "bare interpreter", "x", 20, 12),
+        "lint": Target("check --lint of 5 files, processor time", "bare interpreter", "x", 10),
+        "provenance": Target("what Git tells of 10 hits, warm", "the same search without it", "ms more", 5),
         "spawn": Target("MCP spawn -> tools listed, p50", "one tool on the same SDK", "x", 1.2, 0.1),
         "memory": Target("resident memory of an idle server", "one tool on the same SDK", "MB more", 80, 40),
         "growth": Target("growth of .git per 1,000 saves", "", "MB", 10, 4),

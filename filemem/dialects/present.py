@@ -298,7 +298,10 @@ def within(answer: Answer, budget: int) -> Answer:
 
 
 _WHOLE = frozenset(
-    ("id", "type", "path", "created", "superseded_by", "successors", "heads", "chain", "by", "note", "score", "scores")
+    (
+        *("id", "type", "path", "created", "superseded_by", "successors", "heads", "chain", "by", "note"),
+        *("drift", "evidence", "score", "scores"),
+    )
 )
 _EXTRAS = ("scores", "highlight", "files_read", "files_modified", "facts", "concepts", "session", "source")
 
