@@ -7,7 +7,6 @@ claim is kept beside the index, so that a search can show it without asking Git.
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from typing import NamedTuple
 from filemem.documents import Node
 from filemem.memory.store import Store
 from filemem.query import Hit
-from filemem.query.drift import UNKNOWN, Arrival, Drift, drift, fixed, within
+from filemem.query.drift import UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, within
 from filemem.query.evidence import Claim, Evidence, evidence
 from filemem.record import DECISION, Record, short_id
 
@@ -73,7 +72,10 @@ def drifted(store: Store, decisions: Iterable[tuple[Node, Collection[str]]]) -> 
 
 
 class Code:
-    """What came to the branch for the files that some decisions govern, read once for all of them."""
+    """What came to the branch for the files that some decisions govern, read once for all of them.
+
+    For a few decisions only their paths are asked for, and only what came after the oldest of them; for many, all is read.
+    """
 
     def __init__(self, store: Store, wanted: Mapping[Node, Sequence[str]]) -> None:
         self._store = store
@@ -83,15 +85,16 @@ class Code:
         records = {name for node in wanted for name in self._names(node)} if self._together else set()
         self._narrow = "" not in governed and len(governed) + len(records) <= MANY
         self._paths = governed | records if self._narrow else set()
+        oldest = min((node.birth for node in wanted if node.birth.commit), key=lambda birth: birth.at, default=None)
+        self._after = oldest.commit if oldest and self._narrow and self._together else ""
         self._cut = self._history.boundary()
         self._moved: dict[str, Mapping[str, str]] = {}
-        self._line: tuple[Arrival, ...] = ()
-        self._now: frozenset[str] = frozenset()
+        self._line, self._now = Line(()), Names(())
         if governed and store.code.head() is not None:
             from filemem.repo import arrivals
 
-            self._line = arrivals.arrivals(self._history, sorted(self._paths))
-            self._now = arrivals.present(self._history, sorted(governed) if self._narrow else ("",))
+            self._read()
+            self._now = Names(arrivals.present(self._history, sorted(governed) if self._narrow else ("",)))
 
     def drift(self, node: Node, affects: Sequence[str]) -> Drift:
         """How the files that a decision governs stand."""
@@ -100,15 +103,14 @@ class Code:
         if not node.birth.commit:
             return Drift(UNKNOWN, reason="the decision is not committed yet")
         at = self._landed(node)
-        if at is None or not node.birth.author or (at >= 0 and self._line[at].commit in self._cut):
+        if at is None or not node.birth.author or (at >= 0 and self._line.arrivals[at].commit in self._cut):
             return Drift(UNKNOWN, reason="history does not show when the decision came to this branch")
-        since = self._line[at].commit if at >= 0 else ""
+        since = self._line.arrivals[at].commit if at >= 0 else node.birth.commit
         moved: dict[str, str] = {}
         for _ in range(RENAMES):
-            later = self._line[at + 1 :]
-            found = drift(
-                affects, later, self._now, names=names(node), since=since, renamed=moved
-            )
+            later = self._line.later(at, affects, moved.values())
+            now = self._now.matching(affects) | set(moved.values())
+            found = drift(affects, later, now, names=names(node), since=since, renamed=moved)
             news = {old: new for old in found.missing if (new := self._renamed(old, later))}
             if not news:
                 break
@@ -116,12 +118,17 @@ class Code:
             self._widen(news.values())
         return found
 
+    def _read(self) -> None:
+        from filemem.repo import arrivals
+
+        self._line = Line(arrivals.arrivals(self._history, sorted(self._paths), after=self._after))
+
     def _landed(self, node: Node) -> int | None:
         """The last place in the line that a decision came with or after; -1 for before all; None if that is unknown."""
         if not self._together:
-            return bisect_right([arrival.at for arrival in self._line], node.birth.at) - 1
-        names, line = self._names(node), enumerate(self._line)
-        return next((n for n, arrival in line if any(r.after and r.path in names for r in arrival.rows)), None)
+            return self._line.by(node.birth.at)
+        found = self._line.first(self._names(node))
+        return -1 if found is None and self._after else found
 
     def _names(self, node: Node) -> frozenset[str]:
         return frozenset(self._store.files.named(path) for path in (node.path, node.birth.path) if path)
@@ -136,12 +143,9 @@ class Code:
         return self._moved[last.commit].get(path, "")
 
     def _widen(self, paths: Iterable[str]) -> None:
-        from filemem.repo import arrivals
-
         if self._narrow and not self._paths.issuperset(paths):
             self._paths |= set(paths)
-            self._line = arrivals.arrivals(self._history, sorted(self._paths))
-        self._now |= arrivals.present(self._history, sorted(paths))
+            self._read()
 
 
 def names(node: Node) -> frozenset[str]:

@@ -7,6 +7,7 @@ commit that names the decision in a `Decision:` trailer carries it out: what it 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -38,6 +39,55 @@ class Arrival(NamedTuple):
     at: int
     decisions: tuple[str, ...]
     rows: tuple[Row, ...]
+
+
+class Names:
+    """Paths that can be asked for by what a decision states: a path, a folder, a glob."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths = sorted(paths)
+        self._found: dict[str, frozenset[str]] = {}
+
+    def matching(self, patterns: Iterable[str]) -> set[str]:
+        """The paths that any of the patterns covers."""
+        return {path for pattern in patterns if within(pattern) for path in self._matching(pattern)}
+
+    def _matching(self, pattern: str) -> frozenset[str]:
+        if pattern not in self._found:
+            start = fixed(pattern)
+            end = bisect_left(self._paths, f"{start}0") if start else len(self._paths)  # "0" comes after "/"
+            near = self._paths[bisect_left(self._paths, start) : end]
+            self._found[pattern] = frozenset(path for path in near if affects_match(pattern, path))
+        return self._found[pattern]
+
+
+class Line:
+    """What came to a branch, oldest first, found by path."""
+
+    def __init__(self, arrivals: Sequence[Arrival]) -> None:
+        self.arrivals = arrivals
+        self._rows: dict[str, list[tuple[int, Row]]] = {}
+        for number, arrival in enumerate(arrivals):
+            for row in arrival.rows:
+                self._rows.setdefault(row.path, []).append((number, row))
+        self._names = Names(self._rows)
+
+    def by(self, when: int) -> int:
+        """The place of the last arrival by a moment, in epoch milliseconds; -1 for before all."""
+        return bisect_right([arrival.at for arrival in self.arrivals], when) - 1
+
+    def first(self, paths: Iterable[str]) -> int | None:
+        """The place of the first arrival that brought one of these files; None where none did."""
+        return min((n for path in paths for n, row in self._rows.get(path, ()) if row.after), default=None)
+
+    def later(self, at: int, patterns: Iterable[str], more: Iterable[str]) -> list[Arrival]:
+        """The arrivals after a place, each with those rows only that patterns cover or that are named besides."""
+        rows: dict[int, list[Row]] = {}
+        for path in self._names.matching(patterns) | set(more):
+            for number, row in self._rows.get(path, ()):
+                if number > at:
+                    rows.setdefault(number, []).append(row)
+        return [self.arrivals[number]._replace(rows=tuple(rows[number])) for number in sorted(rows)]
 
 
 class Drift(NamedTuple):

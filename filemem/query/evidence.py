@@ -7,7 +7,7 @@ take it away; what answers it is an outcome that a later commit records.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 # What `git revert` writes below the subject, and what the button of a forge leaves of it in the subject.
@@ -69,22 +69,22 @@ def evidence(names: Collection[str], carriers: Mapping[str, str], claims: Sequen
     """
     naming = [claim for claim in claims if not set(names).isdisjoint(claim.decisions)]
     carried = {**carriers, **{one.commit: one.subject for one in naming if not one.outcome}}
-    taken_back = {claim.commit for claim in claims if any(_takes_back(other, claim) for other in claims)}
     found = [
         Evidence("failed", claim.commit, claim.at, claim.author, f"reverted in {claim.commit[:10]}")
         for claim in claims
-        if claim.commit not in taken_back and _reverts_any(claim, carried)
+        if _reverts_any(claim, carried) and not _taken_back(claim, claims)
     ]
     found += [
         Evidence(claim.outcome, claim.commit, claim.at, claim.author, f"{claim.commit[:10]} says so: {claim.subject}")
         for claim in naming
-        if claim.outcome and claim.commit not in taken_back
+        if claim.outcome and not _taken_back(claim, claims)
     ]
     return tuple(sorted(found, key=lambda one: (one.at, one.commit)))
 
 
-def _takes_back(other: Claim, claim: Claim) -> bool:
-    return other.at >= claim.at and other is not claim and _reverts_any(other, {claim.commit: claim.subject})
+def _taken_back(claim: Claim, claims: Iterable[Claim]) -> bool:
+    own = {claim.commit: claim.subject}
+    return any(other is not claim and other.at >= claim.at and _reverts_any(other, own) for other in claims)
 
 
 def _reverts_any(claim: Claim, commits: Mapping[str, str]) -> bool:

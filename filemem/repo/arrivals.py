@@ -21,12 +21,20 @@ _KEYS = ("Decision", "Outcome")
 _TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _KEYS)
 _CLAIM = f"format:%x01%H%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
 _TELLING = ("^This reverts commit [0-9a-f]{7,}", '^Revert "', "^(Decision|Outcome): ")
+RENAMES = 4  # names of one file that are followed
 MOST_TOUCHING = 200  # commits of a file that are looked at, the newest
 
 
-def arrivals(history: History, paths: Iterable[str]) -> tuple[Arrival, ...]:
-    """What came to the branch for some files and folders, oldest first; everything where none is given."""
-    rows = history.rows("--first-parent", "-m", "--no-renames", history.tip, "--", *paths)
+def arrivals(history: History, paths: Iterable[str], *, after: str = "") -> tuple[Arrival, ...]:
+    """What came to the branch for some files and folders, oldest first.
+
+    Args:
+        history: of the code.
+        paths: from the top of the work tree; everything where none is given.
+        after: only what came after this commit.
+    """
+    span = (history.tip, f"^{after}") if after else (history.tip,)
+    rows = history.rows("--first-parent", "-m", "--no-renames", *span, "--", *paths)
     found = [
         Arrival(
             made.id,
@@ -69,9 +77,20 @@ def touching(history: History, path: str, line: int | None = None) -> tuple[tupl
     if line is not None:
         found = history.rows(f"-L{line},{line}:{path}", "-s", history.tip, limit=_LINES)
         return tuple(made for made, _ in found), frozenset()
-    rows = list(history.rows("--follow", f"-{MOST_TOUCHING}", history.tip, "--", path))
-    names = frozenset(name for _, files in rows for _, before, after, _, _ in files for name in (before, after))
-    return tuple(made for made, _ in rows), names
+    commits: dict[str, Commit] = {}
+    names, before = {path}, path
+    for _ in range(RENAMES):  # not by --follow, which compares every commit with its parent even where a graph tells
+        rows = list(history.rows("--no-renames", f"-{MOST_TOUCHING}", history.tip, "--", before))
+        commits.update((made.id, made) for made, _ in rows)
+        born = rows[-1] if rows and len(rows) < MOST_TOUCHING else None
+        if born is None or born[1][-1].status != "A":
+            break
+        sources = {new: old for old, new in renamed(history, born[0].id).items()}
+        if before not in sources:
+            break
+        before = sources[before]
+        names.add(before)
+    return tuple(commits.values()), frozenset(names)
 
 
 def claims(history: History, since: str = "") -> tuple[Claim, ...]:
