@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -296,3 +297,24 @@ def test_nothing_of_the_repository_runs(repo: Path, tmp_path: Path) -> None:
     ):
         assert cli(repo, *arguments).code == 0, arguments
     assert not canary.exists(), canary.read_text()
+
+
+def test_records_on_a_branch_of_their_own_govern_the_code_beside_them(repo: Path) -> None:
+    """Then the code is compared with what it was when the decision was committed on the memory's branch."""
+    later: dict[str, Any] = {"GIT_COMMITTER_DATE": "2099-01-01T00:00:00Z", "GIT_AUTHOR_DATE": "2099-01-01T00:00:00Z"}
+    ok(repo, "init", "--own-branch")
+    commit(repo, "Code", code_py="1\n")
+    one = decide(repo, "code", "Keep it", "code.py")
+    assert drift(repo, one) == ""
+    assert why(repo, "code.py")[0] == ("governs", "Keep it")
+    write(repo / "code.py", "2\n")
+    git(repo, "commit", "-q", "-a", "-m", f"Change\n\nDecision: {one}\nOutcome: failed", **later)
+    assert evidence(repo, one)[0].endswith("says so: Change")
+    write(repo / "code.py", "3\n")
+    git(repo, "commit", "-q", "-a", "-m", "Change", **later)
+    assert drift(repo, one) == "changed (1 of 1 file, 1 commit)"
+    git(repo, "checkout", "-q", "-b", "feature")
+    write(repo / "code.py", "4\n")
+    git(repo, "commit", "-q", "-a", "-m", "Change more", **later)
+    found = cli(repo, "check", "--base", "main", "--json").json["problems"]
+    assert [problem["code"] for problem in found if problem["level"] != "hint"] == ["drift"]
