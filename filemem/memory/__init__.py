@@ -39,6 +39,7 @@ MOST_HITS = 1_000
 _Answer = TypeVar("_Answer")
 MODES = ("hybrid", "keyword", "vector")
 SHORT, LONG = 1.0, 10.0  # seconds that a question, and a save, wait until the index has heard of a checkout
+REPAIR = 5.0  # seconds that a question waits for another process to notice that the index is damaged
 PAUSE = 0.05  # seconds between two looks at what another process does
 
 
@@ -196,7 +197,7 @@ class Memory:
         self._refuse_blind(fields)
         with self._lock:
             # What a decision replaces must be what holds here: without a look in time, the files themselves tell.
-            sure = writing.type_of(fields) != DECISION or self._follow(LONG)
+            sure = writing.type_of(fields) != DECISION or self._ask(lambda: self._follow(LONG))
             with nullcontext() if sure else self._store.without_index():
                 saved = self._ask(lambda: changing.save(self._store, fields))
         if self._numbers:  # somebody asks by number
@@ -556,7 +557,10 @@ class Memory:
     def _read(self, question: Callable[[], _Answer]) -> _Answer:
         """Answer what makes sense only where there is a store."""
         self._store.refuse_typo()
-        self._behind = self._store.index.exists and not self._follow(SHORT)
+        try:
+            self._behind = self._store.index.exists and not self._follow(SHORT)
+        except IndexDamaged:  # the question finds that too, and repairs it
+            self._behind = False
         return self._ask(question)
 
     def _follow(self, patience: float) -> bool:
@@ -595,10 +599,21 @@ class Memory:
                     raise NotFound(error.message, why) from None
                 raise
             except IndexDamaged:
-                try:
-                    self.rebuild()
-                except BrokenStore as error:
-                    self.trouble = error.message
-                    with self._store.without_index():
-                        return question()
+                return self._ask_anew(question)
+
+    def _ask_anew(self, question: Callable[[], _Answer]) -> _Answer:
+        """Build a damaged index anew, or wait for the process that may, and answer then."""
+        stop = time.monotonic() + REPAIR
+        while True:
+            try:
+                busy = self.rebuild().busy
+            except BrokenStore as error:
+                self.trouble = error.message
+                with self._store.without_index():
+                    return question()
+            try:
                 return question()
+            except IndexDamaged:
+                if not busy or time.monotonic() > stop:
+                    raise
+            time.sleep(PAUSE)

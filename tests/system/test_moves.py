@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -201,3 +202,22 @@ def test_a_store_that_was_removed_does_not_look_like_an_empty_one(repo: Path, me
     shutil.rmtree(repo / "memory")
     memory.refresh(full=True)
     assert "git restore memory" in memory.search("postgres").degraded
+
+
+def test_a_question_waits_for_another_process_to_repair_the_index(repo: Path, memory: Memory) -> None:
+    for file in (repo / ".git" / "filemem" / "index").glob("*/g*/words/*.term"):
+        file.write_bytes(bytes(len(file.read_bytes())))
+    with Memory.open(repo, serving=True) as reader:
+        look = Timer(0.2, lambda: memory.refresh(full=True))
+        look.start()
+        assert titles(reader) == {"Use Postgres"}
+        look.join()
+
+
+def test_a_decision_is_saved_over_a_damaged_index_and_replaces_what_holds(repo: Path, memory: Memory) -> None:
+    before = memory.search().hits[0].id
+    memory.close()
+    for file in (repo / ".git" / "filemem" / "index").glob("*/g*/words/*.term"):
+        file.write_bytes(bytes(len(file.read_bytes())))
+    with Memory.open(repo, serving=True) as again:
+        assert again.save(topic="db", decision="Use SQLite", reasoning="smaller").superseded == (before,)
