@@ -38,7 +38,7 @@ class Notices:
     get both on the stream of `subscriptions/listen`.
 
     Args:
-        read: gives the text behind an address; "" stands for the list of resources.
+        read: gives the text behind an address, "" where there is none yet; the address "" is the list of resources.
         grows: whether the list of resources ever changes.
     """
 
@@ -147,8 +147,8 @@ class Notices:
         for uri in self._wanted():
             try:
                 digest = _digest(await self._read(uri))
-            except MCPError as error:  # gone, which is a change too; or the memory cannot be asked just now
-                digest = _digest(error.error.message)
+            except MCPError:  # the memory cannot be asked just now
+                continue
             if digest == self._known.get(uri):
                 continue
             self._known[uri] = digest

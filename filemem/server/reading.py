@@ -58,26 +58,29 @@ class Reading:
         self, context: _Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         """Read what an address names."""
-        uri = str(params.uri)
-        one, text = await self._read(uri, missing=missing_code(context))
+        uri, missing = str(params.uri), missing_code(context)
+        one, arguments = self._named(uri, missing)
+        try:
+            text = await self._calls.read(one.tool, arguments)
+        except FilememError as error:
+            absent = isinstance(error, NotFound | BadInput)
+            raise MCPError(missing if absent else INTERNAL_ERROR, _sentence(error), {"uri": uri[:_SHOWN]}) from None
         content = types.TextResourceContents(uri=uri, mime_type=one.mime, text=text)
         return types.ReadResourceResult(contents=[content])
 
     async def text(self, uri: str) -> str:
-        """The text behind an address.
+        """The text behind an address; "" where nothing has it yet.
 
         Raises:
-            MCPError: nothing has this address, or the memory cannot be asked.
+            MCPError: nothing can ever have it, or the memory cannot be asked.
         """
-        return (await self._read(uri))[1]
-
-    async def _read(self, uri: str, missing: int = INVALID_PARAMS) -> tuple[Resource, str]:
-        one, arguments = self._named(uri, missing)
+        one, arguments = self._named(uri, INVALID_PARAMS)
         try:
-            return one, await self._calls.read(one.tool, arguments)
+            return await self._calls.read(one.tool, arguments)
+        except NotFound:
+            return ""
         except FilememError as error:
-            absent = isinstance(error, NotFound | BadInput)
-            raise MCPError(missing if absent else INTERNAL_ERROR, _sentence(error), {"uri": uri[:_SHOWN]}) from None
+            raise MCPError(INTERNAL_ERROR, _sentence(error)) from None
 
     def _named(self, uri: str, missing: int) -> tuple[Resource, Mapping[str, object]]:
         for one in self._dialect.resources:

@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from tests.support import make_repo
 from tests.system.tools import serving_http
 
-LATEST, CACHING = "filemem://checkpoint/latest", "filemem://topic/caching"
+LATEST, CACHING, LOGGING = "filemem://checkpoint/latest", "filemem://topic/caching", "filemem://topic/logging"
 TEMPLATES = {"filemem://topic/{topic}", "filemem://decision/{id}"}
 WAIT = 20.0  # seconds for a notice
 
@@ -133,14 +133,15 @@ async def prompts(client: Client) -> None:
 async def hears(client: Client, modern: bool, repo: Path, heard: Heard) -> None:
     """A save, an editor and a new topic are told to who follows, and nobody else."""
     if modern:
-        async with client.listen(resource_subscriptions=[CACHING], resources_list_changed=True) as stream:
-            await changes(client, repo, lambda: _until_heard(stream))
+        async with client.listen(resource_subscriptions=[CACHING, LOGGING], resources_list_changed=True) as stream:
+            await changes(client, repo, lambda count: _until_heard(stream, count))
         return
     await client.subscribe_resource(CACHING)
+    await client.subscribe_resource(LOGGING)  # which is not there yet
     heard.clear()
 
-    async def told() -> set[str]:
-        await soon(lambda: heard)
+    async def told(count: int) -> set[str]:
+        await soon(lambda: len(heard) >= count)
         await asyncio.sleep(0.5)
         found = {uri or "list" for _, uri in heard}
         heard.clear()
@@ -153,26 +154,24 @@ async def hears(client: Client, modern: bool, repo: Path, heard: Heard) -> None:
     assert heard == []
 
 
-async def _until_heard(stream: Any) -> set[str]:
-    found: set[str] = set()
+async def _until_heard(stream: Any, count: int) -> set[str]:
     async with asyncio.timeout(WAIT):
-        found.add(_named(await anext(stream)))
-    return found
+        return {_named(await anext(stream)) for _ in range(count)}
 
 
 def _named(event: object) -> str:
     return event.uri if isinstance(event, ResourceUpdated) else "list" if event == ResourcesListChanged() else "odd"
 
 
-async def changes(client: Client, repo: Path, told: Callable[[], Awaitable[set[str]]]) -> None:
+async def changes(client: Client, repo: Path, told: Callable[[int], Awaitable[set[str]]]) -> None:
     await save(client, topic="caching", decision="Use an LRU cache", reasoning="One process")
-    assert await told() == {CACHING}
+    assert await told(1) == {CACHING}
     await save(client, summary="Not followed")
     path = next((repo / "memory/decisions/caching").glob("*lru*.md"))
     path.write_text(path.read_text().replace("One process", "One process only"))
-    assert await told() == {CACHING}
+    assert await told(1) == {CACHING}
     await save(client, topic="logging", decision="Log to stderr", reasoning="Nobody rotates files")
-    assert await told() == {"list"}
+    assert await told(2) == {"list", LOGGING}
 
 
 @pytest.mark.filterwarnings("ignore:resources/")  # the client says that later protocols have another way
@@ -236,7 +235,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("resources/read", {"uri": "filemem://decision/%00"}),
     ("resources/read", {"uri": "filemem://topic/" + "x" * 100_000}),
     ("resources/subscribe", {"uri": None}),
-    ("resources/subscribe", {"uri": "filemem://topic/none"}),
+    ("resources/subscribe", {"uri": "filemem://nothing/none"}),
     ("prompts/get", {}),
     ("prompts/get", {"name": "resume", "arguments": {"branch": 5}}),
     ("prompts/get", {"name": "record-decision", "arguments": {"topic": "a\0b"}}),
