@@ -40,6 +40,7 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
         Group(frozenset({"help"}), partial(starting.measure_help, surroundings)),
         Group(frozenset({"spawn"}), partial(starting.measure_spawn, stores, min(sizes))),
         Group(frozenset({"search", "tail-search"}), partial(searching.measure, stores, sizes + more)),
+        Group(frozenset({"http"}), partial(searching.measure_http, stores, largest)),
         Group(frozenset({"keyword"}), partial(starting.measure_one_shot, stores, sizes, "keyword")),
         Group(frozenset({"hybrid"}), partial(starting.measure_one_shot, stores, sizes, "hybrid")),
         Group(frozenset({"lint"}), partial(governing.measure_lint, stores, largest)),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
 
 from bench.measure import Samples, Surroundings, in_turns, timed
-from bench.stdio import Server
+from bench.stdio import PATIENCE, Server
 from bench.stores import STORE, Repository, Stores
 from bench.table import Line
 
@@ -20,6 +24,49 @@ def measure(stores: Stores, sizes: list[int]) -> Iterator[Line]:
         tool, ours, theirs = _one_size(stores.get(size))
         yield Line("search", size, ours.p50 / theirs.p50, str(ours), f"{tool}, same words, same files: {theirs}")
         yield Line("tail-search", size, ours.p95 / ours.p50, str(ours))
+
+
+def measure_http(stores: Stores, size: int) -> Iterator[Line]:
+    """Measure the same questions in turns: a search by a request to /mcp, and one over standard input and output."""
+    repository = stores.get(size)
+    questions = repository.queries(ROUNDS + WARM)
+    over_http, over_stdio = iter(questions), iter(questions)
+    with Server(repository.surroundings, "filemem", "serve") as server, _serving(repository.surroundings) as connection:
+        server.greet()
+        methods = {
+            "ours": lambda: timed(lambda: _post(connection, next(over_http))),
+            "theirs": lambda: _ask(server, next(over_stdio)),
+        }
+        in_turns(methods, WARM)
+        samples = in_turns(methods, ROUNDS)
+    ours, theirs = samples["ours"], samples["theirs"]
+    yield Line("http", size, ours.p50 / theirs.p50, str(ours), str(theirs))
+
+
+@contextmanager
+def _serving(surroundings: Surroundings) -> Iterator[HTTPConnection]:
+    """A connection to a server over HTTP."""
+    line = ["filemem", "serve", "--http", "127.0.0.1:0"]
+    process = subprocess.Popen(
+        line, cwd=surroundings.folder, env=surroundings.environment, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    try:
+        port = int(process.stderr.readline().rpartition(":")[2].partition("/")[0])
+        yield HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stderr.close()
+
+
+def _post(connection: HTTPConnection, words: list[str]) -> None:
+    params = {"name": "search", "arguments": {"query": " ".join(words)}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    connection.request("POST", "/mcp", body, {"Content-Type": "application/json", "Accept": "application/json"})
+    answer = json.loads(connection.getresponse().read())
+    if answer["result"].get("isError"):
+        raise RuntimeError(f"search failed: {answer}")
 
 
 def _one_size(repository: Repository) -> tuple[str, Samples, Samples]:

@@ -66,6 +66,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "found": Target("saved -> found by the same server", "the save itself", "ms more", 10, 3),
         "found-other": Target("saved -> found by another server", "the save itself", "ms more", 10, 3),
         "search": Target("warm hybrid search over MCP, p50", "", "x", 0.1, 0.03),
+        "http": Target("warm hybrid search over HTTP, p50", "the same over standard input and output", "x", 2, 1.25),
         "reindex": Target("full reindex, records per second", "reading and parsing the YAML", "x", 0.06, 0.15, True),
         "catch-up": Target("catch-up after a checkout, all known", "full reindex", "x", 0.3, 0.1),
         "help": Target("--help, processor time", "bare interpreter", "x", 6),
