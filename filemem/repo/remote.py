@@ -144,7 +144,7 @@ class Exchange(NamedTuple):
         if not url.isprintable() or url.startswith("-"):
             raise BrokenStore(f"no address of a repository: {url[:200]!r}", "git remote set-url corrects it")
         local = url.removeprefix("file://")
-        if re.match(r"[A-Za-z][\w+.-]*::?[^/\\]|[A-Za-z][\w+.-]+://", local):
+        if "://" in local or ":" in local.partition("/")[0]:  # Git's own rule: `host:path` is another machine
             return
         place = Path(self.git.places.work_tree, local).resolve()
         inside = (self.git.places.work_tree, self.git.places.common_dir)

@@ -20,6 +20,7 @@ STEPS = (
     *("index-started", "objects", "index", "ref", "folders", "verified", "done"),
 )
 ACKNOWLEDGED = "acknowledged"
+TOMBSTONE = ".forgotten/0000"
 
 
 def run(repo: Path, operation: str, *, at: str = "", after: float = 0.0, everything: bool = False) -> list[str]:
@@ -27,7 +28,7 @@ def run(repo: Path, operation: str, *, at: str = "", after: float = 0.0, everyth
 
     Args:
         repo: the repository.
-        operation: `put`, `amend` or `remove` of PATH.
+        operation: `put`, `amend`, `remove`, `forget` or `restore` of PATH; the last two with TOMBSTONE.
         at: the step to die at; or
         after: seconds after the save has begun.
         everything: kill its Git processes too.
@@ -72,8 +73,11 @@ def _operate(repo: Path, operation: str, into: int, last: str, everything: bool)
             saver.put(PATH, RECORD, message("decision(cache): Use a cache"))
         elif operation == "amend":
             saver.amend(PATH, message("decision(cache): failed"), outcome=OUTCOME)
+        elif operation == "restore":
+            saver.put(PATH, RECORD, message("decision(cache): restore"), tombstone=TOMBSTONE)
         else:
-            saver.remove(PATH, message("decision(cache): delete"))
+            mark = TOMBSTONE if operation == "forget" else ""
+            saver.remove(PATH, message("decision(cache): delete"), tombstone=mark)
         step(ACKNOWLEDGED)
         saver.close()
         code = 0

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from filemem.errors import BrokenStore
-from tests.repo.crash import ACKNOWLEDGED, OUTCOME, PATH, RECORD, STEPS, run
+from tests.repo.crash import ACKNOWLEDGED, OUTCOME, PATH, RECORD, STEPS, TOMBSTONE, run
 from tests.support import git, head_file, make_repo, make_saver, message, sound, write
 
 
@@ -23,6 +23,8 @@ def prepare(folder: Path, operation: str) -> Path:
     if operation != "put":
         saver = make_saver(repo)
         saver.put(PATH, RECORD, message())
+        if operation == "restore":
+            saver.remove(PATH, message(), tombstone=TOMBSTONE)
         saver.close()
     write(repo / "staged.py", "staged\n")
     git(repo, "add", "staged.py")
@@ -60,7 +62,11 @@ def check(repo: Path, operation: str, said: list[str]) -> None:
         "put": committed is not None,
         "amend": OUTCOME.reason in (committed or ""),
         "remove": committed is None,
+        "forget": committed is None,
+        "restore": committed is not None,
     }[operation]
+    marked = head_file(repo, f"memory/{TOMBSTONE}") is not None
+    assert marked == (repo / "memory" / TOMBSTONE).exists() == (operation in ("forget", "restore") and not committed)
     if acknowledged or "journal" in said[:-1]:
         assert done, f"{operation}: not there although {said[-1]} was reached"
     assert sorted(git(repo, "status", "--porcelain").splitlines()) == [" M code.py", "A  staged.py"]
@@ -71,6 +77,14 @@ def check(repo: Path, operation: str, said: list[str]) -> None:
         if p.suffix == ".lock" or p.name.startswith(("tmp_obj", ".filemem", "."))
     ]
     assert left == []
+
+
+@pytest.mark.parametrize("operation", ["forget", "restore"])
+@pytest.mark.parametrize("step", ["journal", "blob", "record", "removed", "objects", "index", "ref", "done"])
+def test_forgetting_and_restoring_are_all_or_nothing(tmp_path: Path, operation: str, step: str) -> None:
+    """The same, where a commit touches the record and its tombstone: never one without the other."""
+    repo = prepare(tmp_path, operation)
+    check(repo, operation, run(repo, operation, at=step))
 
 
 @pytest.mark.parametrize("operation", ["put", "amend", "remove"])
@@ -87,7 +101,7 @@ def test_killed_at_a_step(tmp_path: Path, operation: str, step: str) -> None:
 def random_kills(folder: Path, seed: int, trials: int) -> None:
     chance = random.Random(seed)
     for trial in range(trials):
-        operation = chance.choice(["put", "put", "amend", "remove"])
+        operation = chance.choice(["put", "put", "amend", "remove", "forget", "restore"])
         repo = prepare(folder / str(trial), operation)
         said = run(repo, operation, after=chance.uniform(0, 0.06), everything=chance.random() < 0.7)
         try:

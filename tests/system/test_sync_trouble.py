@@ -327,11 +327,12 @@ def test_the_users_own_ssh_command_is_used(hub: Path, tmp_path: Path, monkeypatc
     log = tmp_path / "ssh.log"
     ssh = write(tmp_path / "ssh.sh", f'#!/bin/sh\necho "$@" >> {log}\nshift $(($# - 1))\neval "$1"\n')
     ssh.chmod(0o755)
-    git(ada, "remote", "set-url", "origin", f"ssh://example.com{hub}")
-    ok(ada, *DECISION, "Use Redis")
     monkeypatch.setenv("GIT_SSH_COMMAND", str(ssh))
-    assert ok(ada, "sync")["sent"] == 1
-    assert "example.com" in log.read_text()
+    for url in (f"ssh://example.com{hub}", f"git@example.com:{hub}"):
+        git(ada, "remote", "set-url", "origin", url)
+        ok(ada, "save", "checkpoint", "--summary", url)
+        assert ok(ada, "sync")["sent"] == 1
+    assert "git@example.com" in log.read_text()
 
 
 def test_a_remote_that_never_answers_is_given_up(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:

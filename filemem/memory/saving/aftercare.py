@@ -118,6 +118,7 @@ def _commit_again(work: Work, entry: Entry, current: str) -> None:
         work.repo.restore({blob: entry.objects()[blob]})
     with work.landed(again, None) as landed:
         change = Change(operation.path, blob or None, current, before=current or None)
+        landed = landed._replace(also=work.marked(operation))
         try:
             work.commit([again], [change], Message(operation.subject, operation.trailers), landed)
         except NotNow as wait:
