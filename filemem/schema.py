@@ -204,6 +204,8 @@ def _array(name: str, schema: Mapping[str, Any]) -> str:
     phrase = _TYPES[name]
     if low and high is not None:
         phrase = f"a list of {low} to {high} items"
+    elif low == 1:
+        phrase = "a list that is not empty"
     elif low or high is not None:
         phrase = f"a list of at {f'least {low}' if low else f'most {high}'} items"
     if not isinstance(items, Mapping) or not items:

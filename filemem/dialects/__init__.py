@@ -204,7 +204,8 @@ def profile(name: str, prefix: str = "") -> Advertised:
     for tool in dialect.tools:
         told = told.replace(f"`{tool.name}`", f"`{prefix}{tool.name}`")
     own = tuple(_prefixed(tool, prefix) for tool in dialect.tools)
-    return Advertised(known._replace(tools=own + known.tools, instructions=told), tools)
+    hidden = dialect.tools + dialect.hidden
+    return Advertised(known._replace(tools=own + known.tools, hidden=hidden, instructions=told), tools)
 
 
 def _prefixed(tool: Tool, prefix: str) -> Tool:

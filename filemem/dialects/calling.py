@@ -1,6 +1,7 @@
 """Calling a tool: arguments are checked here, once for every transport, and failures leave in the dialect's words.
 
-A tool sees only arguments that satisfy its own schema. What is no FilememError is a defect and passes through.
+A tool sees only arguments that satisfy its own schema, and none that is null: programs send that for what they leave
+open. What is no FilememError is a defect and passes through.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ def perform(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str,
 
 
 def _performed(tool: Tool, memory: Memory, arguments: Mapping[str, object]) -> Payload:
-    _check(tool, arguments)
-    return tool.call(memory, _whole(arguments))
+    given = {name: value for name, value in arguments.items() if value is not None}
+    _check(tool, given)
+    return tool.call(memory, _whole(given))
 
 
 def _whole(arguments: Mapping[str, object]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What MAMA's five older tools do. Their words for outcomes differ from ours: two small tables translate."""
+"""What MAMA's five older tools do. Their words for outcomes differ from ours: small tables translate."""
 
 from __future__ import annotations
 
@@ -8,30 +8,35 @@ from filemem.dialects.mama_calls import CONFIDENCE, decide
 from filemem.dialects.reading import Answer, Arguments, asides, in_words, reason, similarities
 from filemem.errors import BadInput, Conflict
 from filemem.memory.writing import line, outcome_word
-from filemem.record import DECISION, Record, format_time
+from filemem.record import DECISION, OUTCOMES, Record, format_time
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.query import Hit
 
 DAY = 86_400_000
-SUPERSEDED = "superseded"  # theirs is stored, ours derived
+SUPERSEDED, WITHDRAWN = "superseded", "deprecated"  # theirs is an outcome; ours is derived, or said by the status
 _CANDIDATES = 50  # as many as are ranked by age
+_THEIRS = {"failed": "failure"}
 _DECIDERS = {"user_decision": "user", "assistant_insight": "assistant"}
 
 
 def save_decision(memory: Memory, arguments: Arguments) -> Answer:
     """Save a decision; where it failed already, with the reason."""
     outcome, why = _outcome(arguments), line("failure_reason", arguments.get("failure_reason", ""))
+    replaced = outcome == SUPERSEDED
     fields: dict[str, Any] = {name: arguments[name] for name in ("topic", "decision", "reasoning")}
     fields["confidence"] = arguments.get("confidence", CONFIDENCE)
     fields["limitation"] = arguments.get("limitation") or None
     fields["decided_by"] = _DECIDERS.get(arguments.get("type", ""))
     fields["allow_secret"] = arguments.get("allow_secret")
-    if outcome != "pending":
+    if replaced:
+        fields["status"] = WITHDRAWN
+    elif outcome != "pending":
         fields |= {"outcome": outcome, "reason": why or None}
     with in_words(reason="failure_reason"):
         saved, note = decide(memory, fields)
+    note += f"; superseded: kept as {WITHDRAWN}, it does not hold" if replaced else ""
     message = f"Decision saved: {fields['topic']}{note}"
     return {"success": True, "decision_id": saved.id, "topic": fields["topic"], "message": message}
 
@@ -43,7 +48,7 @@ def recall_decision(memory: Memory, arguments: Arguments) -> Answer:
     history = [
         {
             "decision_id": step.record.id,
-            **_decided(step.record, step.record.created or step.at, replaced=bool(step.superseded_by)),
+            **_decided(step.record, step.record.created or step.at, bool(step.superseded_by)),
             **({"supersedes": list(step.supersedes)} if step.supersedes else {}),
         }
         for step in steps
@@ -76,8 +81,7 @@ def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
     limit, offset = arguments.get("limit", 10), arguments.get("offset", 0)
     found = memory.search("", type=DECISION, limit=limit, offset=offset)
     decisions = [
-        {"decision_id": hit.id, **_decided(hit.record, hit.created, replaced=bool(hit.superseded_by))}
-        for hit in found.hits
+        {"decision_id": hit.id, **_decided(hit.record, hit.created, bool(hit.superseded_by))} for hit in found.hits
     ]
     rows = [
         f"{place}. **{one['topic']}**: {_one_line(one['decision'])} ({one['outcome']}, {one['timestamp'][:10]})"
@@ -89,14 +93,15 @@ def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
 def update_outcome(memory: Memory, arguments: Arguments) -> Answer:
     """Record what came of a decision, named by topic or by id."""
     outcome, why = _outcome(arguments), arguments.get("failure_reason") or None
-    if str(arguments["outcome"]).strip().casefold() == SUPERSEDED:
+    if outcome == SUPERSEDED:
         raise BadInput("outcome: superseded is not recorded", "save the decision that replaces it", field="outcome")
     named = arguments.get("decisionId") or arguments.get("decision_id") or _head(memory, arguments.get("topic", ""))
     told = why or arguments.get("limitation") or None
     with in_words(reason="failure_reason"):
         saved = memory.update(named, outcome=outcome, reason=told)
-    message = f"Updated {saved.id} -> {_theirs(outcome)}"
-    return {"success": True, "message": message, "decision_id": saved.id, "outcome": _theirs(outcome)}
+    theirs = _THEIRS.get(outcome, outcome)
+    message = f"Updated {saved.id} -> {theirs}"
+    return {"success": True, "message": message, "decision_id": saved.id, "outcome": theirs}
 
 
 def _head(memory: Memory, topic: str) -> str:
@@ -111,24 +116,31 @@ def _head(memory: Memory, topic: str) -> str:
 
 
 def _outcome(arguments: Arguments) -> str:
-    """The outcome in our words; a reason for a failure says that it failed."""
+    """The outcome in our words, or SUPERSEDED; a reason for a failure says that it failed."""
     stated = arguments.get("outcome") or ("failed" if arguments.get("failure_reason") else "pending")
-    return "pending" if str(stated).strip().casefold() == SUPERSEDED else outcome_word(stated)
-
-
-def _theirs(outcome: str, *, replaced: bool = False) -> str:
-    if outcome == "pending" and replaced:
+    if stated.strip().casefold() == SUPERSEDED:
         return SUPERSEDED
-    return "failure" if outcome == "failed" else outcome
+    try:
+        return outcome_word(stated)
+    except BadInput:
+        words = ", ".join((*(_THEIRS.get(word, word) for word in OUTCOMES), SUPERSEDED))
+        raise BadInput(f"outcome must be one of {words}, not {stated[:64]!r}", field="outcome") from None
 
 
-def _decided(record: Record, created: int, *, replaced: bool) -> Answer:
+def _shown(record: Record, replaced: bool) -> str:
+    """The outcome in their words; that of a decision which does not hold is that it was superseded."""
+    if record.outcome == "pending" and (replaced or record.status == WITHDRAWN):
+        return SUPERSEDED
+    return _THEIRS.get(record.outcome, record.outcome)
+
+
+def _decided(record: Record, created: int, replaced: bool) -> Answer:
     answer: Answer = {
         "topic": record.topic,
         "decision": record.decision,
         "reasoning": record.text,
         "confidence": record.confidence,
-        "outcome": _theirs(record.outcome, replaced=replaced),
+        "outcome": _shown(record, replaced),
         "timestamp": format_time(created) if created else "",
     }
     more = {"failure_reason": reason(record) if record.outcome == "failed" else "", "limitation": record.limitation}
@@ -144,7 +156,7 @@ def _suggested(hit: Hit, near: float, age: float, weight: float, scale: float, d
         "similarity": near,
         "recency_days": round(age, 3),
         "final_score": round(final, 4),
-        "outcome": _theirs(hit.record.outcome, replaced=bool(hit.superseded_by)),
+        "outcome": _shown(hit.record, bool(hit.superseded_by)),
     }
     return answer
 

@@ -44,7 +44,7 @@ TOOLS = (
         description="Remember a text, a message, or a list of messages.",
         input_schema=arguments(
             "messages",
-            messages={"anyOf": [SAID, MAPPING, {"type": "array", "minItems": 1, "items": {"anyOf": [SAID, MAPPING]}}]},
+            messages={"anyOf": [SAID, MAPPING, {"type": "array", "minItems": 1, "items": {"anyOf": [TEXT, MAPPING]}}]},
             **_OWNERS,
             metadata=MAPPING,
             scope=about(TEXT, "user, agent, session"),

@@ -133,11 +133,17 @@ def summary(memory: Memory, _: Arguments) -> Answer:
 
 
 def _text(messages: Any) -> str:
-    """The text of messages in any of the forms that chat programs use."""
+    """The text of messages in any of the forms that chat programs use.
+
+    Those without text (a call of a tool, an empty system message, an image) are passed over where others have some.
+    """
     if isinstance(messages, str):
         return messages
     listed = [messages] if isinstance(messages, Mapping) else list(messages)
-    said = [(_role(one), _content(one)) for one in listed]
+    said = [(_role(one), content) for one in listed if (content := _content(one)).strip()]
+    if not said:
+        shown = json.dumps(listed[0], ensure_ascii=False, default=str)[:80]
+        raise BadInput(f"messages: no content in {shown}", "a message is {role, content}", field="messages")
     if len(said) == 1:
         return said[0][1]
     return "\n".join(f"{role}: {text}" if role else text for role, text in said)
@@ -149,14 +155,12 @@ def _role(message: Any) -> str:
 
 
 def _content(message: Any) -> str:
+    """The text of one message, or ""."""
     content = message.get("content") if isinstance(message, Mapping) else message
     if isinstance(content, list):
         parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
         content = "\n".join(part for part in parts if isinstance(part, str))
-    if not isinstance(content, str) or not content.strip():
-        shown = json.dumps(message, ensure_ascii=False, default=str)[:80]
-        raise BadInput(f"messages: no content in {shown}", "a message is {role, content}", field="messages")
-    return content
+    return content if isinstance(content, str) else ""
 
 
 def _passing(memory: Memory, arguments: Arguments) -> Callable[[Hit], bool]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from filemem.dialects import DIALECTS, Tool, profile
 from filemem.dialects.calling import call
 from filemem.memory import Memory
-from tests.dialects.support import good, opened
+from tests.dialects.support import good, opened, refused
 from tests.support import git, make_repo
 from tests.system.tools import snapshot
 
@@ -44,7 +44,7 @@ NEVER = ("Traceback", "pydantic", "jsonschema", "ValidationError", "filemem/", "
 WRONG: Mapping[str, tuple[Any, ...]] = {
     "string": (5, True, {"a": 1}),
     "integer": ("many", 1.5, [1]),
-    "number": ("many", [1], None),
+    "number": ("many", [1], {}),
     "boolean": ("yes please", 3),
     "array": (5, {"a": 1}),
     "object": (5, [1]),
@@ -194,6 +194,28 @@ def test_what_only_the_tool_can_refuse(
     assert reply.is_error, reply.payload
     checked(reply.payload, dialect, put(word, ids))
     assert state(place) == before
+
+
+@pytest.mark.requirement("bad-input")
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if name not in ("all", "openclaw")])
+def test_null_counts_as_absent(memory: Memory, dialect: str) -> None:
+    ids = {
+        "<decision>": memory.save(topic="kettle", decision="Descale it", reasoning="Lime").id,
+        "<number>": good(memory, "powermem", "add_memory", messages="The kettle is loud")["results"][0]["id"],
+    }
+    for tool in profile(dialect).tools:
+        given = put(dict(valid(dialect, tool)), ids)
+        nulls = dict.fromkeys(tool.input_schema["properties"].keys() - given.keys())  # type: ignore[attr-defined]
+        told = str(call(profile(dialect).dialect, memory, tool.name, {**given, **nulls}).payload)
+        assert "not null" not in told, tool.name
+
+
+def test_messages_say_what_is_meant_in_words(memory: Memory) -> None:
+    told = refused(memory, "mama", "update", id=5, outcome="success")
+    assert "id must be text that is not blank, not 5" in told
+    told = refused(memory, "powermem", "add_memory", messages=5)["error"]
+    assert "\\" not in told
+    assert "text that is not blank or an object or a list that is not empty" in told
 
 
 @pytest.mark.requirement("bad-input")

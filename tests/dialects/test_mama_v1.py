@@ -120,6 +120,17 @@ def test_outcome_and_decider_are_kept_in_our_words(memory: Memory, given: str, k
     assert (record.outcome, record.decided_by, record.confidence) == (kept, "user", 0.5)
 
 
+@pytest.mark.requirement("v1-save-outcome", "v1-outcome-words")
+def test_a_decision_saved_as_superseded_is_shown_so_and_does_not_hold(memory: Memory) -> None:
+    saved = decide(memory, "t", "D", outcome="Superseded")
+    assert "deprecated" in saved["message"]
+    [step] = good(memory, "mama-v1", "recall_decision", topic="t")["history"]
+    assert step["outcome"] == "superseded"
+    assert memory.search("", live=True).hits == ()
+    told = refused(memory, "mama-v1", "update_outcome", topic="t", outcome="meh")["message"]
+    assert "pending, success, partial, failure, superseded" in told
+
+
 @pytest.mark.requirement("v1-save-outcome")
 def test_a_save_with_an_outcome_is_one_commit(memory: Memory) -> None:
     before = git(memory.work_tree, "rev-list", "--count", "HEAD")

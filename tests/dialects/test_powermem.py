@@ -259,3 +259,26 @@ def test_a_filter_on_metadata_is_one_question_to_the_index(memory: Memory, monke
         assert found["memory"] == "Memory number 7"
         [how] = [asked.pop() for _ in range(len(asked))]
         assert len(search("", **how).hits) == 1
+
+
+@pytest.mark.parametrize(
+    ("messages", "kept"),
+    [
+        (
+            [
+                {"role": "system", "content": ""},
+                {"role": "user", "content": "Which dog?"},
+                {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+                {"role": "tool", "content": "A beagle"},
+            ],
+            "user: Which dog?\ntool: A beagle",
+        ),
+        (["", "A beagle"], "A beagle"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}, {"role": "user", "content": "This"}], "This"),
+    ],
+)
+def test_messages_without_text_are_passed_over(memory: Memory, messages: Any, kept: str) -> None:
+    [added] = good(memory, "powermem", "add_memory", messages=messages)["results"]
+    assert added["memory"] == kept
+    told = refused(memory, "powermem", "add_memory", messages=[{"role": "system", "content": " "}])
+    assert "no content" in told["error"]

@@ -56,6 +56,16 @@ def test_every_name_of_every_profile_is_callable(memory: Memory, name: str) -> N
 
 
 @pytest.mark.requirement("profiles")
+@pytest.mark.parametrize("name", [name for name in DIALECTS if name != "all"])
+def test_a_name_that_no_tool_has_is_answered_with_those_that_are_listed(memory: Memory, name: str) -> None:
+    offer = profile(name)
+    told = str(call(offer.dialect, memory, "qqqq", {}).payload)
+    listed = ", ".join(sorted(tool.name for tool in offer.tools))
+    assert f"choose one of {listed}" in told
+    assert f"did you mean '{offer.tools[0].name}'?" in str(call(offer.dialect, memory, offer.tools[0].name + "x", {}))
+
+
+@pytest.mark.requirement("profiles")
 def test_all_lists_each_name_once_and_the_first_profile_counts() -> None:
     listed = {tool.name: tool for tool in profile("all").tools}
     assert listed["save"] == profile("native").tools[0]
