@@ -3,8 +3,8 @@
 The engine has no files, no network, no `require` and no `process`; what it may ask for is a line to the parent, who
 decides. The limits here are the second wall: the first is that the parent ends this process when its time is over.
 
-It reads one line {"code", "functions"} and then a line for each answer; it writes {"call": [name, arguments]}, {"log":
-text} and, last, {"value": JSON text} or {"error": text}.
+It reads one line {"code", "functions"} and then a line for each answer; it writes {"call": [name, JSON text of the
+arguments]}, {"log": text} and, last, {"value": JSON text} or {"error": text}. What a script made is never read here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from typing import Any
 
@@ -19,10 +20,16 @@ HEAP, STACK = 64 << 20, 512 << 10  # bytes that a script may use
 SPACE = 512 << 20  # bytes of this process
 ANSWER = 1_000_000  # characters of the result
 LOGS, LINE = 200, 2_000  # lines of the log, and characters of each
+STATEMENTS = 100  # ends of statements, from the last one back, after which the last expression is looked for
+
+_AWAIT, _RETURN = re.compile(r"\bawait\b"), re.compile(r"\breturn\b")
+_END = re.compile(r"[;\n}]")  # what may end a statement
+_BLOCK = re.compile(r"\{|(?:async\s+)?function\b|class\b")  # a statement, though it can be read as an expression
+_GOES_ON = re.compile(rf"[(\[`+\-/]|{_BLOCK.pattern}")  # so may what stands before it, unless a semicolon ends that
 
 PRELUDE = """
 (names, host, say, settled) => {
-  const {stringify, parse} = JSON, promise = Promise, evaluate = eval;
+  const {stringify, parse} = JSON, {defineProperty} = Object, promise = Promise, evaluate = eval;
   const told = error => {
     if (error === null) return "null was thrown, as the engine does when memory runs out";
     try { return error instanceof Error ? `${error.name}: ${error.message}` : String(error); }
@@ -34,9 +41,11 @@ PRELUDE = """
     catch { return told(value); }
   };
   const perform = (name, given) => {
-    const reply = parse(host(stringify([name, given])));
+    const text = host(name, stringify(given) ?? ""), reply = parse(text);
     if (reply.error !== undefined) throw new Error(reply.error);
-    return reply.value;
+    // There at once, and a promise all the same, for those who write `.then`.
+    const then = (kept, broken) => new promise(done => done(parse(text).value)).then(kept, broken);
+    return defineProperty(reply.value, "then", {value: then});
   };
   for (const name of parse(names)) globalThis[name] = (...given) => perform(name, given);
   const log = (...parts) => { say(parts.map(shown).join(" ")); };
@@ -82,10 +91,10 @@ def run(engine: Any, code: str, functions: list[str]) -> dict[str, Any]:
     """Run a script, and everything it leaves to be done; what it came to."""
     context = _context(engine)
     outcome: dict[str, Any] = {"error": "nothing came of it: a promise that nobody keeps"}
-    lines = 0
+    lines, runnable = 0, ""
 
-    def host(request: str) -> str:  # an exception in here would end the engine, so there is none
-        tell({"call": json.loads(request)})
+    def host(name: str, arguments: object) -> str:  # an exception in here would end the engine, so there is none
+        tell({"call": [name, arguments if isinstance(arguments, str) else ""]})
         reply = sys.stdin.readline()
         if not reply:
             os._exit(1)
@@ -110,13 +119,15 @@ def run(engine: Any, code: str, functions: list[str]) -> dict[str, Any]:
         execute = prepare(json.dumps(functions), *(context.get(name) for name in ("__host", "__say", "__settled")))
         for name in ("__host", "__say", "__settled"):
             context.eval(f"delete globalThis.{name}")
-        # The documents show two styles: a function's body with await and return, and a script whose last
-        # expression is the value.
-        execute(code if _is_script(engine, code) else f"(async () => {{{code}\n}})()")
+        runnable = _runnable(engine, code)
+        execute(runnable)
         while context.execute_pending_job():
             pass
     except Exception as error:  # noqa: BLE001  whatever the engine raises is the script's
-        outcome = {"error": str(error).split("\n", 1)[0] or type(error).__name__}
+        said = str(error).split("\n", 1)[0] or type(error).__name__
+        outcome = {"error": "memory ran out" if said == "null" else said}
+    if outcome.get("value") == "null" and runnable == _body(code) and not _RETURN.search(code):
+        outcome["note"] = "no value: write return before what the code is to answer"
     return {**outcome, "memory": context.memory()["memory_used_size"]}
 
 
@@ -131,6 +142,35 @@ def _context(engine: Any) -> Any:
     context.set_memory_limit(HEAP)
     context.set_max_stack_size(STACK)
     return context
+
+
+def _runnable(engine: Any, code: str) -> str:
+    """Make a script of what was sent.
+
+    The documents show two styles: a function's body with await and return, and a script whose last expression is the
+    value. Only a function's body may await, so there the last expression is returned, where one can be told.
+    """
+    if _AWAIT.search(code):
+        trimmed = code.rstrip().rstrip("; \n\t\r")
+        ends = [found.end() for found in _END.finditer(trimmed)][-STATEMENTS:]
+        for at in (*reversed(ends), 0):
+            body, last = trimmed[:at], trimmed[at:].strip()
+            if last and _separate(engine, body, last):
+                return _body(f"{body}\nreturn (\n{last}\n)")
+    return code if _is_script(engine, code) else _body(code)
+
+
+def _separate(engine: Any, body: str, last: str) -> bool:
+    """Whether `last` is an expression and a statement of its own after `body`."""
+    ended = body.rstrip()[-1:] in ("", ";")
+    if (_BLOCK if ended else _GOES_ON).match(last) or not _is_script(engine, _body(f"return (\n{last}\n)")):
+        return False
+    in_comment = body and _is_script(engine, _body(f"{body} )"))
+    return not in_comment and _is_script(engine, _body(body))
+
+
+def _body(code: str) -> str:
+    return f"(async () => {{{code}\n}})()"
 
 
 def _is_script(engine: Any, code: str) -> bool:

@@ -11,13 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from filemem import secrets
 from filemem.dialects import profile
-from filemem.dialects.calling import call
+from filemem.dialects.calling import perform
 from filemem.errors import BadInput, FilememError
 from filemem.web import opening
 from filemem.web.entry import Answer, Arguments, Ask, Context, Refused
+from filemem.web.public import PublicMemory
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -43,17 +45,17 @@ def _first(name: str) -> Callable[..., Arguments]:
     return arguments
 
 
-_FUNCTIONS: Mapping[str, tuple[str, Callable[..., Arguments]]] = {
-    "Read": ("", _first("path")),
-    "search": ("search", _first("query")),
-    "get": ("get", _first("id")),
-    "timeline": ("timeline", _first("anchor")),
-    "history": ("timeline", _first("topic")),
-    "load_checkpoint": ("load_checkpoint", _first("branch")),
-    "mama_search": ("search", _first("query")),
-    "mama_load_checkpoint": ("load_checkpoint", _first("branch")),
+_FUNCTIONS: Mapping[str, tuple[str, str, Callable[..., Arguments]]] = {
+    "Read": ("", "", _first("path")),
+    "search": ("native", "search", _first("query")),
+    "get": ("native", "get", _first("id")),
+    "timeline": ("native", "timeline", _first("anchor")),
+    "history": ("native", "timeline", _first("topic")),
+    "load_checkpoint": ("native", "load_checkpoint", _first("branch")),
+    "mama_search": ("mama", "search", _first("query")),
+    "mama_load_checkpoint": ("mama", "load_checkpoint", _first("branch")),
 }
-"""What a script may call: our tool behind it, and how its arguments are read. Only what reads stands here."""
+"""What a script may call: profile and tool behind it, and how its arguments are read. Only what reads stands here."""
 
 
 @dataclass
@@ -65,6 +67,7 @@ class _Run:
     memory: int = 0
     value: Any = None
     error: str = ""
+    note: str = ""
 
 
 async def act(context: Context, arguments: Arguments) -> Answer:
@@ -91,7 +94,7 @@ async def act(context: Context, arguments: Arguments) -> Answer:
         "value": run.value,
         "logs": run.logs,
         "metrics": {"durationMs": duration, "hostCallCount": run.calls, "memoryUsedBytes": run.memory},
-        **({"error": run.error} if run.error else {}),
+        **{name: told for name, told in (("error", run.error), ("note", run.note)) if told},
     }
 
 
@@ -140,9 +143,12 @@ async def _talk(run: _Run, ask: Ask, into: asyncio.StreamWriter, out: asyncio.St
                 return
             await _send(into, await _perform(ask, *told["call"]))
         else:
-            run.memory = told.get("memory", 0)
+            run.memory, run.note = told.get("memory", 0), told.get("note", "")
             run.error = told.get("error", "")
-            run.value = None if run.error else json.loads(told["value"])
+            try:
+                run.value = None if run.error else _read(told["value"])
+            except ValueError as error:
+                run.error = f"the result {error}"
             return
 
 
@@ -152,27 +158,53 @@ async def _send(into: asyncio.StreamWriter, value: object) -> None:
         await into.drain()
 
 
-async def _perform(ask: Ask, name: str, given: list[Any]) -> Mapping[str, object]:
-    """Do what a function of the script is for; a failure becomes an Error in the script."""
-    if name not in _FUNCTIONS:
-        return {"error": f"no function {name}"}
-    tool, arguments = _FUNCTIONS[name]
+def _read(text: str) -> Any:
+    """The value that a script made JSON of. It may have changed how that is done, so it can be any value.
+
+    Raises:
+        ValueError: it cannot be read; the message goes on from what it is.
+    """
     try:
-        return await asyncio.wrap_future(ask(lambda memory: _answer(memory, tool, arguments(*given))))
+        value = json.loads(text)
+        json.dumps(value)
+    except ValueError:
+        raise ValueError("is no JSON") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    return value
+
+
+async def _perform(ask: Ask, name: str, given: str) -> Mapping[str, object]:
+    """Do what a function of the script is for; a failure becomes an Error in the script.
+
+    Args:
+        ask: reaches the memory.
+        name: one of the functions.
+        given: its arguments, JSON of a list as long as the script left JavaScript's own objects alone.
+    """
+    dialect, tool, arguments = _FUNCTIONS[name]
+    try:
+        values = _read(given)
+    except ValueError as error:
+        return {"error": f"{name}: what it was given {error}"}
+    if not isinstance(values, list):
+        return {"error": f"{name}: its arguments came as something else; is there a toJSON on a prototype?"}
+    try:
+        return {
+            "value": await asyncio.wrap_future(ask(lambda memory: _answer(memory, dialect, tool, arguments(*values))))
+        }
     except FilememError as error:
         return {"error": error.message}
 
 
-def _answer(memory: Memory, tool: str, arguments: Arguments) -> Mapping[str, object]:
-    if not tool:
-        path = arguments.get("path", arguments.get("file_path", ""))
-        if not isinstance(path, str):
-            raise BadInput("path must be text", field="path")
-        where, data = opening.read(memory, path, READ)
-        return {"value": {"content": data.decode("utf-8", "replace"), "path": where}}
-    reply = call(profile("native").dialect, memory, tool, arguments)
-    if not reply.is_error:
-        return {"value": reply.payload}
-    assert isinstance(reply.payload, Mapping)  # noqa: S101
-    told: Any = reply.payload["error"]
-    return {"error": told["message"]}
+def _answer(memory: Memory, dialect: str, tool: str, arguments: Arguments) -> object:
+    if tool:
+        return perform(profile(dialect).dialect, cast("Memory", PublicMemory(memory)), tool, arguments)
+    path = arguments.get("path", arguments.get("file_path", ""))
+    if not isinstance(path, str):
+        raise BadInput("path must be text", field="path")
+    where, data = opening.read(memory, path, READ)
+    text = data.decode("utf-8", "replace")
+    if found := secrets.find(text):
+        raise BadInput(f"{where} is not read: line {found[0].line} looks like a secret ({found[0].kind})", field="path")
+    return {"content": text, "path": where}

@@ -210,6 +210,7 @@ def test_null_counts_as_absent(memory: Memory, dialect: str) -> None:
         assert "not null" not in told, tool.name
 
 
+@pytest.mark.requirement("bad-input")
 def test_messages_say_what_is_meant_in_words(memory: Memory) -> None:
     told = refused(memory, "mama", "update", id=5, outcome="success")
     assert "id must be text that is not blank, not 5" in told

@@ -261,6 +261,7 @@ def test_a_filter_on_metadata_is_one_question_to_the_index(memory: Memory, monke
         assert len(search("", **how).hits) == 1
 
 
+@pytest.mark.requirement("pm-add-list")
 @pytest.mark.parametrize(
     ("messages", "kept"),
     [

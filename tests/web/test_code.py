@@ -49,10 +49,26 @@ def decided(server: Server) -> str:
         ("return 3 // three", 3),
         ("JSON.parse('[1]')", [1]),
         ("'\\ud800'.length", 1),
+        ("const r = await Read('code.py'); r.content", "print('hello')\n"),
+        ("const r = await Read('code.py')\nr.path // the path; no more\n", "code.py"),
+        ("(await Read('code.py')).path;", "code.py"),
+        ("await Promise.all([search('a'), search('b')]).then(r => r.length)", 2),
+        ("Read('code.py').then(x => x.content)", "print('hello')\n"),
+        ("const f = async x => { await 1; return x; }; f(4)", 4),
+        ("let n = 0; for (const x of await [1, 2]) { n += x; }\nn", 3),
+        ("const a = await 'x; y'; a.length // done; b", 4),
+        ("const a = [3]; await 1; const b = a\n[0]", None),
+        ("const s = await `a;\nb`; ({s})", {"s": "a;\nb"}),
+        ("if (await 0) 1\nelse if (await 1) return 2; 3", 2),
     ],
 )
 def test_both_styles_of_the_documents(server: Server, code: str, value: Any) -> None:
     assert run(server, code)["result"] == value
+
+
+def test_a_body_without_a_value_says_what_to_write(server: Server) -> None:
+    assert "return" in run(server, "if (await 1) { 2 }")["note"]
+    assert "note" not in run(server, "await 1; return null")
 
 
 @pytest.mark.requirement("mama-http-code")
@@ -138,11 +154,65 @@ def test_read_stays_inside(server: Server) -> None:
     assert run(server, "try { Read(7) } catch (error) { 'refused' }")["result"] == "refused"
 
 
+@pytest.mark.requirement("mama-http-code-tools")
+def test_nothing_private_is_seen(server: Server) -> None:
+    private = server.post(
+        "/api/save", title="Pangolin wages", text="Pangolins are paid late", visibility="private", agent="alice"
+    ).body
+    found = server.get("/api/timeline", anchor=private["id"], agent="alice").body
+    assert "Pangolin" in str(found)
+    path = "memory/private/decisions/pay/20250101-pay-pangolins-aaaaaaaa.md"
+    decided = "decision_pay_1735689600000_aaaaaaaa"
+    write(server.folder / path, f"---\nid: {decided}\ntopic: pay\n---\n# Pangolins get more\n")
+    title, mine = "Pangolin wages", private.get("record", "Pangolin wages")
+    for code in (
+        "search('pangolin wages')",
+        "search({agent: 'alice'})",
+        "search({query: 'pangolin', type: 'observation', limit: 1})",
+        "mama_search('pangolin wages')",
+        "timeline({query: 'pangolin wages'})",
+        "timeline({})",
+        "timeline(new Date().toISOString())",
+        *(f"{ask}('{name}')" for ask in ("get", "timeline", "history") for name in (title, mine, decided, "pay")),
+        "load_checkpoint()",
+    ):
+        told = run(server, f"try {{ JSON.stringify({code}) }} catch (error) {{ error.message }}")["result"]
+        assert "paid late" not in told, code
+        assert "get more" not in told, code
+        assert "Pangolin" not in told.replace(f"'{title}'", ""), code
+
+
+@pytest.mark.requirement("mama-http-code-tools")
+def test_files_that_hold_secrets_are_not_read(server: Server) -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA1c7+9z5Pad7OejecsQ0bu3aumskcfcNWHPlxPM\n" * 4
+    write(server.folder / "key.txt", key + "-----END RSA PRIVATE KEY-----\n")
+    git(server.folder, "add", "key.txt")
+    body = run(server, "Read('key.txt')")
+    assert not body["success"]
+    assert "looks like a secret" in body["error"]
+    assert "MIIE" not in str(body)
+
+
+@pytest.mark.parametrize("json", ["'delete'", "null", "({})", "['search']", "undefined", "5", "'['", "[[1]]"])
+@pytest.mark.parametrize("whose", ["Array", "Object"])
+def test_what_a_script_does_to_json_is_its_own(server: Server, json: str, whose: str) -> None:
+    body = run(server, f"{whose}.prototype.toJSON = function () {{ return {json} }}; search('x', {{}}); 1")
+    assert body["success"] or body["error"]
+
+
+def test_what_is_nested_too_deeply_is_told(server: Server) -> None:
+    deep = "let a = []; for (let i = 0; i < 3000; i++) a = [a]; "
+    for code in (deep + "a", deep + "search({query: a})"):
+        body = run(server, code)
+        assert not body["success"]
+        assert "nested" in body["error"] or "stack" in body["error"]
+
+
 BOMBS = [
     ("an endless loop", "while (true) {}", "ended after 1000 ms"),
     ("a regex bomb", "/^(a+)+$/.test('a'.repeat(40) + '!')", "ended after 1000 ms"),
     ("endless promises", "while (true) await 0", "ended after 1000 ms"),
-    ("a chain of promises", "const f = () => Promise.resolve().then(f); await f()", "memory"),
+    ("a chain of promises", "const f = () => Promise.resolve().then(f); await f()", ""),
     ("a memory bomb", "const a = []; while (true) a.push(new Array(100000).fill(1))", "memory"),
     ("a text bomb", "let s = 'x'; while (true) s += s", ""),
     ("a callback flood", "while (true) { try { load_checkpoint() } catch {} }", "more than 100 calls"),
