@@ -16,7 +16,7 @@ from filemem.documents import EDITS_KEPT, Birth, Node
 from filemem.errors import BadInput, NotFound
 from filemem.files import MAX_SIZE, is_record
 from filemem.index import Index, IndexDamaged
-from filemem.memory import Memory, finding, moments, syncing
+from filemem.memory import Memory, finding, moments, syncing, tombstones
 from filemem.memory.saving import Saver
 from filemem.memory.standing import Standing
 from filemem.memory.store import Store, born, edit_of
@@ -35,6 +35,7 @@ class AsOf(Store):
     moment: Moment = Moment("", "", 0)
     tree: str = ""
     blobs: Mapping[str, str] = field(default_factory=dict)
+    marks: frozenset[str] = frozenset()  # of what was forgotten then
     _read_ahead: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
@@ -46,6 +47,11 @@ class AsOf(Store):
     def history(self) -> history.History:
         """What Git remembers, seen from that commit."""
         return self.repo.history_at(self.moment.commit)
+
+    @property
+    def tombstones(self) -> frozenset[str]:
+        """What was forgotten then; what was forgotten since was known."""
+        return self.marks
 
     @property
     def branch(self) -> str:
@@ -167,9 +173,11 @@ def open_at(store: Store, text: object) -> PastMemory:
 def _open(store: Store, moment: Moment, tree: str) -> AsOf:
     listing = store.repo.history.listing(store.files.store, moment.commit) if tree else {}
     blobs = {store.files.inside(path): blob for path, blob in listing.items() if is_record(path.rpartition("/")[2])}
+    inside = map(store.files.inside, listing)
+    marks = frozenset(path.partition("/")[2] for path in inside if path.startswith(f"{tombstones.FOLDER}/"))
     shared = {each.name: getattr(store, each.name) for each in fields(Store) if each.init}
     own: dict[str, Any] = {"serving": False, "pasts": {}, "_plain": None, "_related": {}}
-    past = AsOf(**{**shared, **own}, moment=moment, tree=tree, blobs=blobs)
+    past = AsOf(**{**shared, **own}, moment=moment, tree=tree, blobs=blobs, marks=marks)
     past.clock = lambda: past.moment.at  # ages count from then
     past.index = _index(store, past)
     return past

@@ -161,7 +161,7 @@ def restore(store: Store, reference: str) -> Saved:
     """
     found = removed.find(store, writing.line("id", reference).strip())
     record, mark, aware = found.record, tombstones.path_of(found.record.id), not store.deepened
-    marked = tombstones.forgotten(record.id, tombstones.marks(store))
+    marked = tombstones.forgotten(record.id, store.tombstones)
     message = _message(record, "", subject=f"{_scope(record)}: restore {record.title}")
     with store.saver.exclusive():
         if store.files.exists(found.path):  # it came back, and was only hidden

@@ -38,7 +38,7 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
         problems += parsed.problems
         if parsed.record is not None:
             records[path] = parsed.record
-    known = tombstones.marks(store)
+    known = store.tombstones
     hidden = [path for path, record in records.items() if tombstones.forgotten(record.id, known)]
     topics = {posixpath.dirname(path): record.topic for path, record in records.items() if record.topic_stated}
     problems = [_joining(problem, topics) for problem in problems]

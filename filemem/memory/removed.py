@@ -46,7 +46,7 @@ def find(store: Store, wanted: str) -> Gone:
 
 def _gone(store: Store) -> Iterator[Gone]:
     """Every record that history shows to have been removed, and those that stand but are hidden."""
-    walk, known = store.history.walk(store.files.store), tombstones.marks(store)
+    walk, known = store.history.walk(store.files.store), store.tombstones
     for path, last in walk.removed.items():
         data = store.repo.blob(last.blob)
         if path.endswith(".md") and data is not None:

@@ -149,6 +149,12 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     if told := _foreign(store, commits, replaying=behind and bool(commits)):
         pull = f"git -C {store.repo.work_tree} pull --rebase" if behind else f"git -C {store.repo.work_tree} push"
         return _Here("", answer._replace(left=f"left to you, because {told}", hint=pull))
+    if tip is None and known:
+        left, hint = "left to you, because it is not there any more: merged, or removed", "git push -u makes it anew"
+        return _Here("", answer._replace(left=left, hint=hint))
+    if commits and (other := sharing.pushes_to(store.repo.branch() or "")):
+        left = f"left to you, because this branch is pushed to {other}"
+        return _Here("", answer._replace(left=left, hint=f"git -C {store.repo.work_tree} push"))
     if not behind or tip is None:
         return _Here(head, answer)
     settle = _settling(store, (tip, head))

@@ -145,6 +145,11 @@ class Store:
         return self.past_stamp != self.index.notes.past
 
     @property
+    def tombstones(self) -> frozenset[str]:
+        """What is forgotten, as `filemem.memory.tombstones` names it."""
+        return tombstones.marks(self.folder)
+
+    @property
     def past_stamp(self) -> str:
         """What besides files and HEAD decides the answers: how deep history is, and what is forgotten; "" for neither.
 
@@ -302,7 +307,7 @@ class Store:
         """Answer `lookup` from the files themselves, as they are now: a save never fails because of the index."""
         listing, _ = self.files.scan({}, hash_name=self.repo.hash_name)
         found = (self.read(path).record for path in listing)
-        known = tombstones.marks(self)
+        known = self.tombstones
         shown = (record for record in found if record and not tombstones.forgotten(record.id, known))
         self._plain = [node_of(record, Birth(), lambda reference: reference) for record in shown]
         try:

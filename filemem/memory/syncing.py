@@ -82,7 +82,7 @@ class Batch:
         references = References(self.store, self.changes, self.births)
         records: Iterable[Record | None] = map(self._record, paths)
         read = [record for record in records if record is not None]
-        known = tombstones.marks(self.store)
+        known = self.store.tombstones
         self.hidden = {one.path for one in read if tombstones.forgotten(one.id, known)}
         read = [one for one in read if one.path not in self.hidden]
         references.add(read)
@@ -233,7 +233,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
 
 def _forgotten(store: Store, found: Collection[changes.Change], after: changes.Manifest) -> list[changes.Change]:
     """Records to hide whose files stand as they were: their tombstones came without a change of theirs."""
-    known = tombstones.marks(store)
+    known = store.tombstones
     if not known or not store.deepened:
         return []
     named = {change.path for change in found}

@@ -6,6 +6,7 @@ A record whose id is among them is hidden, however its file came back; `restore`
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ def held(store: Store, record_id: str, commit: str) -> bool:
     return store.repo.show(store.files.named(path_of(record_id)), commit) is not None
 
 
-def marks(store: Store) -> frozenset[str]:
-    """The names of all tombstones in the work tree."""
+def marks(folder: Path) -> frozenset[str]:
+    """The names of all tombstones in a store's folder."""
     try:
-        return frozenset(os.listdir(store.folder / FOLDER))
+        return frozenset(os.listdir(folder / FOLDER))
     except OSError:
         return frozenset()
 

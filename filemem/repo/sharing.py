@@ -72,6 +72,12 @@ class Sharing:
         """Our folder for this, in the Git directory that all work trees share."""
         return self._git.places.shared / FOLDER
 
+    def pushes_to(self, branch: str) -> str:
+        """The remote that the user pushes a branch to where that is another than it follows, or ""."""
+        stated = self._settings.text_of("branch", branch, "pushremote") or self._settings.text("remote.pushdefault")
+        followed = self._settings.text_of("branch", branch, "remote")
+        return stated if stated and followed and stated != followed else ""
+
     def exchange(self, tell: Tell | None) -> Exchange:
         """What talks to the other side; one at a time."""
         return Exchange(self._git, self._settings, self._environment, self.folder / "git", tell)

@@ -33,6 +33,8 @@ def test_forget_and_restore(repo: Path) -> None:
     assert [hit["id"] for hit in ok(repo, "search")["results"]] == [old["id"]]
     assert ok(repo, "search")["results"][0]["superseded_by"] == []
     assert cli(repo, "check").code == 0
+    assert ok(repo, "search", "--at", "HEAD~1")["results"][0]["id"] == new["id"], "it was known then"
+    assert [hit["id"] for hit in ok(repo, "search", "--at", "HEAD")["results"]] == [old["id"]]
     gone = cli(repo, "get", new["id"])
     assert (gone.code, "deleted in" in gone.err) == (4, True)
 

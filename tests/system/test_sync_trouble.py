@@ -232,6 +232,27 @@ def test_where_there_is_no_other_side(hub: Path, repo: Path) -> None:
     assert cli(ada, "sync").code == 4, "a branch of this repository is no other side"
 
 
+def test_a_branch_that_was_merged_and_removed_is_not_made_anew(hub: Path) -> None:
+    ada = clone(hub, "ada")
+    git(ada, "checkout", "-q", "-b", "feature")
+    git(ada, "push", "-q", "-u", "origin", "feature")
+    git(hub, "branch", "-q", "-D", "feature")
+    ok(ada, *DECISION, "x")
+    told = cli(ada, "sync")
+    assert (told.code, "not there any more" in told.out) == (1, True)
+    assert git(hub, "branch", "--list", "feature") == ""
+
+
+def test_who_pushes_to_a_fork_pushes_alone(pair: tuple[Path, Path]) -> None:
+    _, bob = pair
+    git(bob, "remote", "add", "mine", "../elsewhere.git")
+    git(bob, "config", "remote.pushDefault", "mine")
+    before = state(bob)
+    told = cli(bob, "sync")
+    assert (told.code, "is pushed to mine" in told.out) == (1, True)
+    assert state(bob) == before
+
+
 def test_offline_is_normal(hub: Path) -> None:
     ada = clone(hub, "ada")
     hidden = hub.rename(hub.parent / "away.git")
