@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from filemem.dialects import Advertised
@@ -31,7 +31,7 @@ from filemem.server.front import HANDSHAKE_VERSIONS
 from filemem.server.jsonrpc import MAX_LINE, parse
 
 HEAD_SECONDS = 10.0  # the head of a request must have arrived by then, counted from its start
-SESSIONS = 256  # clients with a session at once; one more is told to come later
+SESSIONS = 256  # clients with a session at once; more are served without notices and progress
 IDLE = 1_800.0  # seconds after which a session that nobody uses ends; the client is told to begin anew
 _SESSION = "mcp-session-id"
 SHORTEST = 16  # characters of a token that guards an address other machines reach
@@ -183,8 +183,23 @@ class Endpoint:
             body = await request.body()  # the door has it all
             message = parse(body)
             begins = isinstance(message, dict) and message["method"] == "initialize"
-            chosen, receive = self._streams if begins else self._plain, replay(body, receive)
+            if begins and await self._begun(scope, replay(body, receive), send):
+                return
+            chosen, receive = self._plain, replay(body, receive)
         await chosen.handle_request(scope, receive, send)
+
+    async def _begun(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Begin a session; say whether there was room for one."""
+        room = True
+
+        async def unless_full(message: Message) -> None:
+            nonlocal room
+            room = room and message.get("status") != 503
+            if room:
+                await send(message)
+
+        await self._streams.handle_request(scope, receive, unless_full)
+        return room
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:

@@ -11,8 +11,10 @@ import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
+import anyio
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
@@ -26,6 +28,8 @@ MOST = 200  # addresses that are followed at once
 STREAMS = 64  # subscriptions/listen at once
 PAUSE = 0.1  # seconds between a change and the look at what it changed, so that a burst costs one look
 SHARE = 5  # a look pauses this many times what it took: calls come first
+
+STALLED = 2.0  # seconds after which a client that does not read is passed over
 
 _Context = ServerRequestContext[Any, Any]
 _LISTING = ""  # stands for the list of resources among addresses
@@ -155,15 +159,25 @@ class Notices:
             await (self._tell(uri) if uri != _LISTING else self._tell_list())
 
     async def _tell(self, uri: str) -> None:
-        for subscribed in tuple(self._subscribed.values()):
-            if uri in subscribed:
-                await subscribed[uri].session.send_resource_updated(uri)
+        followers = [uris[uri] for uris in self._subscribed.values() if uri in uris]
+        await _send([partial(one.session.send_resource_updated, uri) for one in followers])
         await self._bus.publish(ResourceUpdated(uri))
 
     async def _tell_list(self) -> None:
-        for context in tuple(self._met.values()):
-            await context.session.send_resource_list_changed()
+        await _send([one.session.send_resource_list_changed for one in self._met.values()])
         await self._bus.publish(ResourcesListChanged())
+
+
+async def _send(notices: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    """Send to all at once; a client that does not read in time misses the notice, the others do not wait for it."""
+
+    async def send(notice: Callable[[], Awaitable[None]]) -> None:
+        with anyio.move_on_after(STALLED):
+            await notice()
+
+    async with anyio.create_task_group() as tasks:
+        for notice in notices:
+            tasks.start_soon(send, notice)
 
 
 def _connection(context: _Context) -> Connection:

@@ -71,11 +71,12 @@ class FilememServer(Server[Any]):
         self._running = False
 
     def get_capabilities(
-        self, notification_options: NotificationOptions | None = None, *others: Any, **more: Any
+        self, _: NotificationOptions | None = None, *others: Any, **more: Any
     ) -> types.ServerCapabilities:
         """What the server can do; the list of resources changes where the dialect says so."""
         resources: Any = self._able.get("resources", {})
-        options = notification_options or NotificationOptions(resources_changed=resources.get("listChanged", False))
+        # The transports ask with options of their own, by which nothing ever changes.
+        options = NotificationOptions(resources_changed=resources.get("listChanged", False))
         return super().get_capabilities(options, *others, **more)
 
     async def _list_tools(self, _: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:

@@ -83,6 +83,9 @@ async def refusal(asked: Awaitable[Any]) -> MCPError:
 
 async def reads(client: Client, modern: bool) -> None:
     """What is there by address, and what is not."""
+    able = client.server_capabilities
+    assert able.resources == types.ResourcesCapability(subscribe=True, list_changed=True)
+    assert (able.prompts is None, able.completions is None, able.logging is None) == (False, False, True)
     assert [str(one.uri) for one in (await client.list_resources()).resources] == [LATEST]
     assert {one.uri_template for one in (await client.list_resource_templates()).resource_templates} == TEMPLATES
     assert (await text(client, LATEST))["checkpoint"] is None
