@@ -71,7 +71,7 @@ class FilememServer(Server[Any]):
         self._running = False
 
     def get_capabilities(
-        self, _: NotificationOptions | None = None, *others: Any, **more: Any
+        self, notification_options: NotificationOptions | None = None, *others: Any, **more: Any
     ) -> types.ServerCapabilities:
         """What the server can do; the list of resources changes where the dialect says so."""
         resources: Any = self._able.get("resources", {})
