@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from filemem import record
@@ -20,9 +19,11 @@ from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
 from filemem.record import DECISION, Record, topic_key
 from filemem.record.revising import revised
+from filemem.repo.history import Commit
 from filemem.repo.history import Revision as Version
 from filemem.repo.people import People, people
 
+NOBODY = Commit("", 0, "", "", "")  # of a record that is not committed
 ANEW = 60_000  # milliseconds between writing a commit and making it that show it was made again
 
 
@@ -46,8 +47,9 @@ def history(store: Store, topic_or_id: str) -> History:
     heads = {head: None for member in members for head in resolved.heads_of(member)}
     beyond = linked(resolved, members)
     told = [around[one] for one in sorted({*members, *beyond}, key=lambda one: resolved.nodes[one].age)]
-    named = people(store.repo.git_dir, {node.birth.commit for node in told if node.birth.author})
     pasts = past_of(store, told)
+    firsts = {past.first.id for past in pasts.values() if past.first and past.first.author}
+    named = people(store.repo.git_dir, firsts)
     steps = (_step(store, node, resolved, key, named, pasts[node.path]) for node in told)
     topic = next((around[m].topic for m in reversed(members) if around[m].stated), start[0].topic)
     chain = tuple(step for step in steps if step is not None)
@@ -62,10 +64,10 @@ def revisions(store: Store, references: Iterable[str]) -> dict[str, tuple[Revisi
 
 
 class Past(NamedTuple):
-    """What became of one file: its edits, oldest first, and when the commit that brought it was written, if earlier."""
+    """What became of one file: its first commit, however often it was away since, and its edits, oldest first."""
 
+    first: Commit | None = None
     revisions: tuple[Revision, ...] = ()
-    written: int = 0
 
 
 def past_of(store: Store, nodes: Iterable[Node]) -> dict[str, Past]:
@@ -78,30 +80,36 @@ def past_of(store: Store, nodes: Iterable[Node]) -> dict[str, Past]:
     listed = list(nodes)
     named = store.files.named
     firsts = {named(node.path): named(node.birth.path) for node in listed if node.birth.commit}
-    logs = store.history.logs(firsts) if firsts else {}
+    logs = store.history.logs(firsts, beyond=True) if firsts else {}
     return {node.path: _past(store, node, logs.get(named(node.path), ())) for node in listed}
 
 
 def _past(store: Store, node: Node, log: Sequence[Version]) -> Past:
-    versions = [version for version in reversed(log) if version.blob]
-    read = [_read(store, version, node.birth.path) for version in versions]
     told = [
-        Revision(c.id, c.author, c.agent, c.at, c.subject, _changes(before, after))
-        for (before, after), (_, version) in zip(pairwise(read), pairwise(versions), strict=True)
+        Revision(c.id, c.author, c.agent, c.at, c.subject, _told(store, version, node.birth.path))
+        for version in reversed(log[:-1])
         if (c := version.commit)
     ]
     if node.birth.commit and store.edited(node.path):
         now = store.read(node.path, node.birth.path).record
-        told.append(Revision("", "", "", 0, "", _changes(read[-1] if read else None, now)))
-    first = versions[0].commit if versions else None
-    return Past(tuple(told), first.written if first and first.written and first.at - first.written > ANEW else 0)
+        was = _read(store, log[0].blob, log[0].path, node.birth.path) if log else None
+        told.append(Revision("", "", "", 0, "", _changes(was, now)))
+    return Past(log[-1].commit if log else None, tuple(told))
 
 
-def _read(store: Store, version: Version, first_path: str) -> Record | None:
-    data = store.repo.blob(version.blob)
-    if data is None:
-        return None
-    return record.parse(data, store.files.inside(version.path), first_path).record
+def _told(store: Store, version: Version, first_path: str) -> tuple[str, ...]:
+    """What a commit did to a file."""
+    if not version.blob:
+        return ("removed",)
+    if not version.old:
+        return ("brought back",)
+    was = _read(store, version.old, version.before, first_path)
+    return _changes(was, _read(store, version.blob, version.path, first_path))
+
+
+def _read(store: Store, blob: str, path: str, first_path: str) -> Record | None:
+    data = store.repo.blob(blob)
+    return None if data is None else record.parse(data, store.files.inside(path), first_path).record
 
 
 def _changes(before: Record | None, after: Record | None) -> tuple[str, ...]:
@@ -135,24 +143,25 @@ def _step(
     found = store.read(node.path, node.birth.path).record
     if found is None:
         return None
-    birth = node.birth
+    birth, first = node.birth, past.first or NOBODY
     shallow = bool(birth.commit) and not birth.author
+    anew = first.written and first.at - first.written > ANEW
     return Step(
         record=found,
         path=store.shown(node.path),
-        commit="" if shallow else birth.commit,
-        author=birth.author,
-        agent=birth.agent,
-        at=(found.created or 0) if shallow else node.created or birth.at,
+        commit="" if shallow else first.id,
+        author=first.author,
+        agent=first.agent,
+        at=(found.created or 0) if shallow else node.created or first.at,
         supersedes=resolved.predecessors(node.id),
         superseded_by=resolved.superseded_by(node.id),
         implied=node.id in resolved.chain(node.key).implied,
         foreign=node.key != key,
-        people=named.get(birth.commit, People()),
+        people=named.get(first.id, People()),
         revisions=past.revisions,
         edited=any(not revision.commit for revision in past.revisions),
         shallow=shallow,
-        written=0 if shallow else past.written,
+        written=first.written if anew and not shallow else 0,
     )
 
 

@@ -64,11 +64,17 @@ class Birth(NamedTuple):
 
 
 class Revision(NamedTuple):
-    """One commit's version of a file: where it stood then, and its blob ("" where the commit removed it)."""
+    """One commit's version of a file: where it stood then, and its blob ("" where the commit removed it).
+
+    `before` and `old` are path and blob of the version that the commit changed, of a merge its first parent's; both are
+    empty where the commit added the file.
+    """
 
     commit: Commit
     path: str
     blob: str
+    before: str = ""
+    old: str = ""
 
 
 class Edit(NamedTuple):
@@ -173,13 +179,14 @@ class History(NamedTuple):
         """The versions of one file, newest first, through renames; `path` from the top of the work tree."""
         return self.logs({path: ""})[path]
 
-    def logs(self, births: Mapping[str, str]) -> dict[str, tuple[Revision, ...]]:
+    def logs(self, births: Mapping[str, str], *, beyond: bool = False) -> dict[str, tuple[Revision, ...]]:
         """The versions of some files, each newest first and through renames, from one `git log` for all of them.
 
         Args:
             births: paths from the top of the work tree, each with its first path; "" where that is not known. A file
                 whose oldest version stands elsewhere costs another log, since Git sees renames only between paths that
                 it is asked about.
+            beyond: where a commit brings a file back as it was when it was removed, go on before that.
 
         Returns:
             By path; nothing for one that has no commit.
@@ -187,8 +194,8 @@ class History(NamedTuple):
         names = {*births, *filter(None, births.values())}
         for _ in range(_RENAMES):
             rows = [(commit, row) for commit, rows in self._versions(names) for row in rows]
-            found = {path: _traced(path, rows) for path in births}
-            ends = {p: told[-1] for p, told in found.items() if told and told[-1].path != births[p]}
+            found = {path: _traced(path, rows, beyond) for path in births}
+            ends = {p: told[-1] for p, told in found.items() if told and (beyond or told[-1].path != births[p])}
             sources = self._sources(ends.values()) - names if ends else set()
             if not sources:
                 break
@@ -330,16 +337,21 @@ def _row(text: str, fields: Iterator[str]) -> Row:
     return Row("A" if status[0] == "C" else status[0], path, after, old, new)
 
 
-def _traced(path: str, rows: Iterable[tuple[Commit, Row]]) -> list[Revision]:
+def _traced(path: str, rows: Iterable[tuple[Commit, Row]], beyond: bool) -> list[Revision]:
     """The versions of the file that is at `path` after the newest of some rows, back to where it was added."""
     found: list[Revision] = []
-    for commit, (status, before, after, _, new) in rows:
-        if after != path:
+    back = ""  # the blob that a commit brought back, as long as it is not known from where
+    for commit, (status, before, after, old, new) in rows:
+        if after != path or (back and (status, old) != ("D", back)):
             continue
-        found.append(Revision(commit, after, "" if status == "D" else new))
         if status == "A":
-            break
-        path = before
+            found.append(Revision(commit, after, new))
+            if not beyond:
+                break
+            back = new
+        else:
+            found.append(Revision(commit, after, "" if status == "D" else new, before, old))
+            path, back = before, ""
     return found
 
 

@@ -113,3 +113,16 @@ def test_a_history_that_one_clone_shows_otherwise_says_so(repo: Path) -> None:
     assert told["notes"] == [
         "this clone has replacement refs: they are passed over, commits are told as they were made"
     ]
+
+
+def test_a_file_that_was_away_and_came_back_keeps_its_past(repo: Path) -> None:
+    """Removed, restored as it was by somebody else, edited: the decision is still its author's."""
+    saved = ok(repo, *DECISION, "Use Redis")
+    edit(repo, saved["path"], "One process", "Several processes", "Say how many")
+    git(repo, "rm", "-q", saved["path"])
+    git(repo, "commit", "-q", "-m", "Clean up", GIT_AUTHOR_NAME="Grace")
+    git(repo, "checkout", "-q", "HEAD~1", "--", saved["path"])
+    git(repo, "commit", "-q", "-m", "That was needed", GIT_AUTHOR_NAME="Grace")
+    (step,) = ok(repo, "history", "caching")["chain"]
+    assert (step["author"], step["commit"]) == ("Ada", saved["commit"])
+    assert changes(repo) == [["reasoning reworded"], ["removed"], ["brought back"]]
