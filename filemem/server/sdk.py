@@ -75,8 +75,9 @@ class FilememServer(Server[Any]):
     ) -> types.ServerCapabilities:
         """What the server can do; the list of resources changes where the dialect says so."""
         resources: Any = self._able.get("resources", {})
+        options = notification_options or NotificationOptions()
         # The transports ask with options of their own, by which nothing ever changes.
-        options = NotificationOptions(resources_changed=resources.get("listChanged", False))
+        options.resources_changed = options.resources_changed or resources.get("listChanged", False)
         return super().get_capabilities(options, *others, **more)
 
     async def _list_tools(self, _: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
