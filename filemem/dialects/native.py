@@ -16,8 +16,9 @@ from filemem.dialects.shapes import FLAG, READS, TEXT, TEXTS, WORDS, WRITES, abo
 
 INSTRUCTIONS = """\
 This is the memory of one project: decisions with reasons, checkpoints and observations, as Markdown in its repository.
-- `search` before you choose an approach or change what looks odd. The answer names the decision that holds today, what
-  it replaced, what came of it, what was rejected. Follow it, or supersede it openly with `save`.
+- `search` before you choose an approach or change what looks odd; with a path it tells what governs a file. The answer
+  names the decision that holds today, what it replaced, what came of it, what was rejected. Follow it, or supersede it
+  openly with `save`.
 - `save` a decision when others must know it: topic, decision in a sentence, reasoning, what was rejected, affected
   paths. A second decision on a topic supersedes the first: reuse the topic names that `search` shows.
 - `update` a decision when you learn what came of it, with the reason.

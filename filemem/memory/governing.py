@@ -14,13 +14,16 @@ from typing import NamedTuple
 from filemem.documents import Node
 from filemem.memory.store import Store
 from filemem.query import Hit
-from filemem.query.drift import UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, within
+from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, within
 from filemem.query.evidence import Claim, Evidence, evidence
 from filemem.record import DECISION, Record, short_id
 
 MANY = 200  # paths that Git is asked for by name; for more, all of its line is read once
 DAY = 86_400_000  # milliseconds
 RENAMES = 3  # names of one file that are followed
+FEW = 20  # decisions whose files are compared one by one, before history is walked
+SOON, LONG = 5.0, 120.0  # seconds that a walk may take: to answer a question, and to check everything
+_UNSEEN = "history does not show when the decision came to this branch"
 _LAYOUT = 1  # of the file that keeps claims
 
 
@@ -89,11 +92,12 @@ class Code:
         self._after = oldest.commit if oldest and self._narrow and self._together else ""
         self._cut = self._history.boundary()
         self._moved: dict[str, Mapping[str, str]] = {}
-        self._line, self._now = Line(()), Names(())
+        self._few = self._narrow and self._together and len(wanted) <= FEW
+        self._came: Line | None = None
+        self._now = Names(())
         if governed and store.code.head() is not None:
             from filemem.repo import arrivals
 
-            self._read()
             self._now = Names(arrivals.present(self._history, sorted(governed) if self._narrow else ("",)))
 
     def drift(self, node: Node, affects: Sequence[str]) -> Drift:
@@ -102,10 +106,21 @@ class Code:
             return drift(affects, (), ())
         if not node.birth.commit:
             return Drift(UNKNOWN, reason="the decision is not committed yet")
-        at = self._landed(node)
-        if at is None or not node.birth.author or (at >= 0 and self._line.arrivals[at].commit in self._cut):
-            return Drift(UNKNOWN, reason="history does not show when the decision came to this branch")
-        since = self._line.arrivals[at].commit if at >= 0 else node.birth.commit
+        if not node.birth.author:
+            return Drift(UNKNOWN, reason=_UNSEEN)
+        if self._few and self._now.matching(affects) and not self._differing(node, affects):
+            return Drift(FRESH, files=len(self._now.matching(affects)), since=node.birth.commit)
+        try:
+            return self._walked(node, affects)
+        except TimeoutError:
+            return self._at_a_glance(node, affects)
+
+    def _walked(self, node: Node, affects: Sequence[str]) -> Drift:
+        """The same from all that came since the decision landed. Raises TimeoutError."""
+        line, at = self._line, self._landed(node)
+        if at is None or (at >= 0 and line.arrivals[at].commit in self._cut):
+            return Drift(UNKNOWN, reason=_UNSEEN)
+        since = line.arrivals[at].commit if at >= 0 else node.birth.commit
         moved: dict[str, str] = {}
         for _ in range(RENAMES):
             later = self._line.later(at, affects, moved.values())
@@ -118,10 +133,32 @@ class Code:
             self._widen(news.values())
         return found
 
-    def _read(self) -> None:
-        from filemem.repo import arrivals
+    @property
+    def _line(self) -> Line:
+        """What came, read at first need. Raises TimeoutError where history is too long to answer a question soon."""
+        if self._came is None:
+            from filemem.repo import arrivals
 
-        self._line = Line(arrivals.arrivals(self._history, sorted(self._paths), after=self._after))
+            limit = SOON if self._few else LONG
+            found = arrivals.arrivals(self._history, sorted(self._paths), after=self._after, limit=limit)
+            if found is None:
+                raise TimeoutError
+            self._came = Line(found)
+        return self._came
+
+    def _differing(self, node: Node, affects: Sequence[str], kinds: str = "AMDT") -> set[str]:
+        """The governed files that are not what they were at the decision's first commit."""
+        paths = sorted({fixed(one) for one in affects if within(one)})
+        found = self._history.differing(node.birth.commit, paths, kinds=kinds)
+        return Names(found).matching(affects)
+
+    def _at_a_glance(self, node: Node, affects: Sequence[str]) -> Drift:
+        """The same without the commits: two states of the files compared."""
+        differing = self._differing(node, affects, "MDT")
+        now = self._now.matching(affects)
+        changed, missing = sorted(differing & now), sorted(differing - now)
+        verdict = CHANGED if changed or missing else FRESH
+        return Drift(verdict, tuple(changed), tuple(missing), len(now | differing), 0, node.birth.commit)
 
     def _landed(self, node: Node) -> int | None:
         """The last place in the line that a decision came with or after; -1 for before all; None if that is unknown."""
@@ -145,7 +182,7 @@ class Code:
     def _widen(self, paths: Iterable[str]) -> None:
         if self._narrow and not self._paths.issuperset(paths):
             self._paths |= set(paths)
-            self._read()
+            self._came = None
 
 
 def names(node: Node) -> frozenset[str]:

@@ -98,7 +98,7 @@ class Drift(NamedTuple):
         changed: files that are not what they were, under their names of today.
         missing: files that are gone.
         files: how many there are, or were.
-        commits: arrivals that made the difference.
+        commits: arrivals that made the difference; 0 where history was too long to count them.
         since: the commit by which the decision landed.
         reason: why nothing is known.
     """
@@ -122,7 +122,8 @@ class Drift(NamedTuple):
         if self.verdict == FRESH:
             return FRESH
         touched = len(self.changed) + len(self.missing)
-        told = f"{self.verdict} ({touched} of {_count(self.files, 'file')}, {_count(self.commits, 'commit')})"
+        commits = f", {_count(self.commits, 'commit')}" if self.commits else ""
+        told = f"{self.verdict} ({touched} of {_count(self.files, 'file')}{commits})"
         return f"{told}: {_listed(self.missing)} {_is(self.missing)} gone" if self.missing else told
 
 

@@ -25,25 +25,36 @@ RENAMES = 4  # names of one file that are followed
 MOST_TOUCHING = 200  # commits of a file that are looked at, the newest
 
 
-def arrivals(history: History, paths: Iterable[str], *, after: str = "") -> tuple[Arrival, ...]:
+def arrivals(
+    history: History, paths: Iterable[str], *, after: str = "", limit: float = _LIMIT
+) -> tuple[Arrival, ...] | None:
     """What came to the branch for some files and folders, oldest first.
 
     Args:
         history: of the code.
         paths: from the top of the work tree; everything where none is given.
         after: only what came after this commit.
+        limit: seconds it may take.
+
+    Returns:
+        The arrivals; None where there was not time enough.
     """
     span = (history.tip, f"^{after}") if after else (history.tip,)
-    rows = history.rows("--first-parent", "-m", "--no-renames", *span, "--", *paths)
-    found = [
-        Arrival(
-            made.id,
-            made.at,
-            made.decisions,
-            tuple(Row(path, _blob(old), _blob(new)) for _, _, path, old, new in files),
-        )
-        for made, files in rows
-    ]
+    rows = history.rows("--first-parent", "-m", "--no-renames", *span, "--", *paths, limit=limit)
+    try:
+        found = [
+            Arrival(
+                made.id,
+                made.at,
+                made.decisions,
+                tuple(Row(path, _blob(old), _blob(new)) for _, _, path, old, new in files),
+            )
+            for made, files in rows
+        ]
+    except GitError as error:
+        if error.code != -1:
+            raise
+        return None
     return tuple(reversed(found))
 
 

@@ -158,9 +158,16 @@ class History(NamedTuple):
         """
         return self._run(("log", *_RAW, f"--pretty={_FORMAT}", *arguments), limit)
 
-    def differing(self, base: str) -> frozenset[str]:
-        """The files that are not what they were in another commit, those that are gone or new among them."""
-        answer = self.git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", revision(base), self.tip, "--")
+    def differing(self, base: str, paths: Iterable[str] = (), *, kinds: str = "AMDT") -> frozenset[str]:
+        """The files that are not what they were in another commit.
+
+        Args:
+            base: the other commit.
+            paths: files and folders; all where none is given.
+            kinds: what counts, of A(dded), D(eleted), M(odified), T (another kind).
+        """
+        how = ("-r", "-z", "--name-only", "--no-renames", f"--diff-filter={kinds}")
+        answer = self.git.run("diff-tree", *how, revision(base), self.tip, "--", *paths)
         return frozenset(answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
 
     def boundary(self) -> frozenset[str]:

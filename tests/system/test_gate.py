@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -124,3 +125,19 @@ def test_a_conflict_in_one_record_leaves_the_others_unharmed(repo: Path) -> None
     assert "memory/decisions/torn.md:3: conflict " in done.out
     assert ok(repo, "search", "LRU cache")["results"][0]["title"] == "Use an LRU cache"
     assert "conflict" in codes(repo, "--lint", "memory/decisions/torn.md")
+
+
+def test_the_action_says_what_the_command_line_takes() -> None:
+    """Each step of the action is a script that a shell can read, and its commands and options are ours."""
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    scripts = [step["run"] for step in action["runs"]["steps"]]
+    for script in scripts:
+        done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+    told = "\n".join(scripts) + (ROOT / "docs/ci.md").read_text()
+    for command, option in (("diff", "--format"), ("check", "--format"), ("check", "--base"), ("check", "--lint")):
+        assert option in cli(ROOT, command, "--help").out
+        assert f"{command} " in told
+        assert option in told
+    used = {name for step in action["runs"]["steps"] for name in re.findall(r"inputs\.(\w+)", str(step))}
+    assert used == set(action["inputs"])

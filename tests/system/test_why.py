@@ -318,3 +318,14 @@ def test_records_on_a_branch_of_their_own_govern_the_code_beside_them(repo: Path
     git(repo, "commit", "-q", "-a", "-m", "Change more", **later)
     found = cli(repo, "check", "--base", "main", "--json").json["problems"]
     assert [problem["code"] for problem in found if problem["level"] != "hint"] == ["drift"]
+
+
+def test_a_history_too_long_to_walk_is_told_without_its_commits(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(repo, "Code", code_py="1\n", other_py="1\n")
+    one = decide(repo, "code", "Keep both", "code.py", "other.py")
+    commit(repo, "Change", code_py="2\n")
+    monkeypatch.setattr("filemem.memory.governing.SOON", 1e-6)
+    assert drift(repo, one) == "changed (1 of 2 files)"
+    git(repo, "rm", "-q", "other.py")
+    commit(repo, "Remove")
+    assert drift(repo, one).startswith("changed (2 of 2 files): other.py is gone")
