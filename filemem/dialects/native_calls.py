@@ -53,7 +53,7 @@ def search(memory: Memory, arguments: Arguments, *, whole: bool = False) -> Answ
     memory, given, when = _then(memory, arguments)
     text, limit, mode = given.pop("query", ""), given.pop("limit", LIMIT), given.pop("mode", "hybrid")
     found = memory.search(text, limit=limit, mode=mode, offset=given.pop("offset", 0), **given)
-    note = found.note or ("" if found.hits else memory.unbegun)
+    note = ("" if found.hits else memory.unbegun) or found.note
     answer: Answer = {
         "success": True,
         **when,

@@ -23,6 +23,7 @@ Arguments = Mapping[str, Any]
 Answer = dict[str, Any]
 
 NOBODY, NOWHERE = "legacy", "default"  # an agent and a department that do not say who they are
+_WITHHELD = "what was found does not pass the filters, or is not meant for who asks"
 _SPARE, _MOST = 10, 1_000  # hits asked for beyond those wanted at first, and at most, in one search
 
 
@@ -63,12 +64,15 @@ def search(memory: Memory, query: str, passes: Callable[[Hit], bool], wanted: in
     """
     kept: dict[str, Hit] = {}
     at, size = 0, min(wanted + _SPARE, _MOST)
+    first: Results | None = None
     while True:
         found = memory.search(query, limit=size, offset=at, **how)
+        first = first or found
         kept |= {hit.id: hit for hit in found.hits if hit.id not in kept and passes(hit)}
         at += size
         if len(kept) >= wanted or len(found.hits) < size:
-            return Results(tuple(kept.values())[:wanted], found.degraded, found.note)
+            note = first.note if kept or not first.hits else _WITHHELD
+            return Results(tuple(kept.values())[:wanted], found.degraded, note)
         size = min(size * 4, _MOST)
 
 

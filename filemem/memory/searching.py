@@ -49,7 +49,8 @@ def search(
     if not (terms.words or terms.phrases):
         nodes = [Node.loads(one) for one in store.index.newest(wanted, limit, offset, dead=demoted, alive=revived)]
         hits = present(store, nodes, terms)
-        return Results(hits, note="; ".join(_doubts(store, hits, wanted, "newest")))
+        matched = store.index.count(wanted) if offset and not hits else 0
+        return Results(hits, note="; ".join(_doubts(store, hits, terms, wanted, matched, offset)))
     looked_at = max(RANKED, 3 * (limit + offset))
 
     def ask(asked: Terms) -> Found:
@@ -70,22 +71,19 @@ def search(
     placed, nodes_by_id, pointing = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
     shown = placed[offset : offset + limit]
     hits = _hits(store, [nodes_by_id[place.id] for place in shown], shown, pointing, terms)
-    told += _doubts(store, hits, wanted, mode)
+    told += ["nothing is close to this: these are the nearest"] if hits and mode == "hybrid" and hits[0].score < CLOSE else []
+    told += _doubts(store, hits, terms, wanted, len(placed), offset)
     return Results(hits, degraded=found.degraded or "", note="; ".join(([note] if note and hits else []) + told))
 
 
-def _doubts(store: Store, hits: Sequence[Hit], wanted: Filter, mode: str) -> list[str]:
-    """What a reader should know of an answer that is empty or far off."""
-    if hits and mode == "hybrid" and hits[0].score < CLOSE:
-        return ["nothing is close to this: these are the nearest"]
-    if hits or not wanted.topics:
+def _doubts(store: Store, hits: Sequence[Hit], terms: Terms, wanted: Filter, matched: int, offset: int) -> list[str]:
+    """Why an answer is empty; arguments as for `doubts.why_empty`."""
+    if hits:
         return []
-    known = [topic for topic, _ in store.index.terms("topic")]
-    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
+    from filemem.memory import doubts  # noqa: PLC0415 - for an empty answer only
 
-    missing = [topic for topic in wanted.topics if topic not in known]
-    near = {topic: get_close_matches(topic, known, n=2) for topic in missing}
-    return [f"no topic {one!r}" + (f": did you mean {' or '.join(near[one])}?" if near[one] else "") for one in near]
+    why = doubts.why_empty(store, terms, wanted, matched, offset)
+    return [why] if why else []
 
 
 def _placed(

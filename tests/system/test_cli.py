@@ -61,7 +61,10 @@ def test_a_first_session_as_the_readme_tells_it(repo: Path) -> None:
     told = process(repo, "history", "caching")
     assert re.search(r"○ .*Use an LRU cache  failed\n(.*\n)*● .*Use Redis", told.out)
     assert "evicts too early" in told.out
-    assert process(repo, "search", "--path", "src/cache/lru.py", "--live").out == "nothing found\n"
+    assert process(repo, "search", "--path", "src/cache/lru.py", "--live").out.splitlines() == [
+        "  note: no record passes all these restrictions at once",
+        "nothing found",
+    ]
     assert "caching  Use Redis  (2 decisions)" in process(repo, "topics").out
     checked = process(repo, "check")
     assert (checked.code, checked.out + checked.err) == (0, "2 records checked: clean\n")

@@ -1,0 +1,75 @@
+"""Why an answer is empty: which restriction nothing passes, or that nothing is like what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from filemem.query import FIELDS, NOTHING, Filter, Terms
+from filemem.record import format_time
+
+if TYPE_CHECKING:
+    from filemem.memory.store import Store
+
+_LIKE = 0.6  # how near a name must be that is offered for another, on difflib's scale
+
+
+def why_empty(store: Store, terms: Terms, wanted: Filter, matched: int, offset: int) -> str:
+    """Say in one sentence why a search shows nothing.
+
+    Args:
+        store: the parts.
+        terms: what was looked for; without words it was the newest.
+        wanted: the restrictions.
+        matched: how many records match all the same.
+        offset: how many hits were passed over.
+
+    Returns:
+        The sentence; "" where nothing was ever saved, which is said elsewhere.
+    """
+    if matched:
+        counted = "only 1 record matches" if matched == 1 else f"only {matched:,} records match"
+        return f"{counted}, and offset {offset:,} passes over {'it' if matched == 1 else 'them all'}"
+    if not store.index.count():
+        return "" if store.absent else "nothing is saved yet"
+    reasons = list(_unpassed(store, wanted))
+    if reasons:
+        return "; ".join(reasons)
+    if not store.index.count(wanted):
+        return "no record passes all these restrictions at once"
+    among = " among those that pass the restrictions" if wanted != Filter() else ""
+    if terms.words or terms.phrases:
+        return f"no record{among} shares a word with the query, or comes near to what it means"
+    return "no record passes these restrictions"
+
+
+def _unpassed(store: Store, wanted: Filter) -> Iterator[str]:
+    """The restrictions that no record passes, each by itself."""
+    for field, name in FIELDS.items():
+        values: tuple[str, ...] = getattr(wanted, field)
+        if values == NOTHING:
+            yield f"no record passes both restrictions of {name}"
+        elif values and not store.index.count(Filter()._replace(**{field: values})):  # type: ignore[arg-type]
+            yield from (_unknown(store, name, value) for value in values)
+    for part, told in _others(wanted).items():
+        if not store.index.count(part):
+            yield told
+
+
+def _unknown(store: Store, name: str, value: str) -> str:
+    near = get_close_matches(value, [known for known, _ in store.index.terms(name)], n=2, cutoff=_LIKE)
+    meant = f": did you mean {' or '.join(near)}?" if near else ""
+    return f"no topic {value!r}{meant}" if name == "topic" else f"no record has {name} {value!r}{meant}"
+
+
+def _others(wanted: Filter) -> Mapping[Filter, str]:
+    """The restrictions that are no words, each by itself, and what is to be said where nothing passes one."""
+    parts = {
+        Filter(since=wanted.since): f"no record is from {format_time(wanted.since or 0)} or later",
+        Filter(until=wanted.until): f"no record is from {format_time(wanted.until or 0)} or earlier",
+        Filter(path=wanted.path): f"no decision governs {wanted.path!r}",
+        Filter(live=wanted.live): "no decision holds today",
+        Filter(metadata=wanted.metadata): "no record has this metadata",
+    }
+    return {part: told for part, told in parts.items() if part != Filter()}

@@ -1,0 +1,72 @@
+"""An empty answer says why it is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filemem.memory import Memory
+from tests.support import make_repo
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    """A memory of two decisions, one superseded, and an observation."""
+    with Memory.open(make_repo(tmp_path_factory.mktemp("empty") / "repo")) as memory:
+        for decision in ("Use Redis for the cache", "Use an LRU cache"):
+            memory.save(topic="caching", decision=decision, reasoning="Speed", affects=["src/cache.py"])
+        memory.save(title="Tests are slow", text="On two cores", tags=["performance"], agent="claude")
+        memory.refresh(full=True)
+        yield memory
+
+
+@pytest.mark.parametrize("query", ["topic:", "is:", "tag:", "OR", "'; drop table'", "zzzqqq", '"zzz qqq"'])
+def test_words_that_nothing_holds(memory: Memory, query: str) -> None:
+    found = memory.search(query)
+    assert found.hits or "no record" in found.note
+    assert found.note
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"tag": "performnce"}, "no record has tag 'performnce': did you mean performance?"),
+        ({"agent": "bob"}, "no record has agent 'bob'"),
+        ({"type": "checkpoint"}, "no record has type 'checkpoint'"),
+        ({"since": "2099-01-01"}, "no record is from 2099-01-01T00:00:00.000Z or later"),
+        ({"until": "1999-12-31"}, "no record is from 1999-12-31T23:59:59.999Z or earlier"),
+        ({"path": "docs/none.md"}, "no decision governs 'docs/none.md'"),
+        ({"outcome": "failed"}, "no record has outcome 'failed'"),
+        ({"branch": "elsewhere"}, "no record has branch 'elsewhere'"),
+        ({"topic": "cachng"}, "no topic 'cachng': did you mean caching?"),
+        ({"metadata": {"k": "v"}}, "no record has this metadata"),
+        ({"tag": "performance", "topic": "caching"}, "no record passes all these restrictions at once"),
+        ({"offset": 50}, "only 3 records match, and offset 50 passes over them all"),
+        ({"tag": "performance", "offset": 1}, "only 1 record matches, and offset 1 passes over it"),
+    ],
+)
+@pytest.mark.parametrize("query", ["", "cache"])
+def test_restrictions_that_nothing_passes(memory: Memory, query: str, asked: dict[str, Any], told: str) -> None:
+    found = memory.search(query, **asked)
+    assert not found.hits
+    if query and "offset" in asked:
+        assert "match" in found.note or "no record" in found.note
+    else:
+        assert told in found.note
+
+
+def test_a_filled_answer_says_nothing_of_the_kind(memory: Memory) -> None:
+    assert memory.search("cache").note == ""
+    assert memory.search("", topic="caching").note == ""
+
+
+def test_where_nothing_is_saved(tmp_path: Path) -> None:
+    with Memory.open(make_repo(tmp_path / "repo")) as memory:
+        assert "just save" in memory.unbegun
+        assert memory.search("cache").note == ""
+        saved = memory.save(topic="t", decision="D", reasoning="R")
+        memory.delete(saved.id)
+        assert memory.search("cache").note == "nothing is saved yet"
