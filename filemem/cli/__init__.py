@@ -54,7 +54,10 @@ class Project:
 
     def reference(self, text: str, work_tree: Path) -> str:
         """What names a record: an id as it is, a file that exists here as records name it."""
-        return self.from_top(text, work_tree) if text.endswith(".md") and (self.folder / text).is_file() else text
+        if not text.endswith(".md") or not (self.folder / text).is_file():
+            return text
+        # Not `from_top`: a memory that is attached in another work tree of the project stands outside this one.
+        return Path(os.path.relpath(self.folder.resolve() / text, work_tree)).as_posix()
 
     @contextmanager
     def memory(self, *, look: bool = True) -> Iterator[Memory]:

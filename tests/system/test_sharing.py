@@ -11,7 +11,7 @@ import pytest
 
 from filemem.memory import Memory
 from tests.support import git, make_repo, sound, write
-from tests.system.tools import FILEMEM, cli, ok, talking
+from tests.system.tools import FILEMEM, cli, ok, talking, until
 
 DECISION = ("save", "decision", "--topic", "caching", "--reasoning", "r", "--decision")
 
@@ -185,7 +185,7 @@ def test_own_branch_from_init_to_a_second_clone(hub: Path) -> None:
     with talking(bob) as client:
         assert "not attached" in client.refused("search", query="redis")["message"]
         assert ok(bob, "init")["steps"][0]["note"] == "a work tree of the branch filemem, from origin/filemem"
-        assert client.call("search", query="redis")["count"] >= 1
+        until(lambda: client.call("search", query="redis")["count"])  # the server opens it, and looks at it beside
     assert git(bob, "status", "--porcelain") == ""
     ok(bob, "update", saved["id"], "--outcome", "success", "--reason", "fast")
     ok(bob, "sync")
@@ -204,6 +204,9 @@ def test_a_second_work_tree_of_the_code_uses_the_memory_of_the_first(hub: Path) 
     second = ada.parent / "second"
     found = ok(second, "search", "redis")["results"][0]
     assert (found["id"], found["path"]) == (saved["id"], f"../ada/{saved['path']}")
+    assert ok(second, "get", found["path"])["results"][0]["id"] == saved["id"]
+    write(second / "src/x.py", "")
+    assert ok(second / "src", "get", f"../{found['path']}")["results"][0]["id"] == saved["id"]
     assert ok(second, "save", "checkpoint", "--summary", "x")["commit"]
     assert "attached at" in ok(second, "init")["steps"][0]["note"]
     moved = ada.rename(ada.parent / "moved")
