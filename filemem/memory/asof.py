@@ -1,7 +1,7 @@
 """The memory as it was at a commit: the same facade over a store whose files are Git objects.
 
-Rule: nothing of the work tree is read or touched. The index of a past state is the present one, brought there by the same
-algorithm as any checkout (`syncing`), so that what both hold is neither read nor embedded again.
+Rule: nothing of the work tree is read or touched. The index of a past state is the present one, brought there by the
+same algorithm as any checkout (`syncing`), so that what both hold is neither read nor embedded again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from filemem.documents import EDITS_KEPT, Birth, Node
 from filemem.errors import BadInput, NotFound
 from filemem.files import MAX_SIZE, is_record
 from filemem.index import Index, IndexDamaged
-from filemem.memory import Memory, finding, moments, syncing, tombstones
+from filemem.memory import Memory, moments, syncing, tombstones
 from filemem.memory.saving import Saver
 from filemem.memory.standing import Standing
 from filemem.memory.store import Store, born, edit_of
@@ -25,6 +25,7 @@ from filemem.repo.revisions import Moment
 
 MANY = 64  # files from which on they are read, or their first commits looked for, all at once
 KEPT = 3  # past memories that a process has open
+NOWHEN = Moment("", "", 0)
 _Answer = TypeVar("_Answer")
 
 
@@ -32,7 +33,7 @@ _Answer = TypeVar("_Answer")
 class AsOf(Store):
     """A store as a commit has it: `blobs` by path stand for the files."""
 
-    moment: Moment = Moment("", "", 0)
+    moment: Moment = NOWHEN
     tree: str = ""
     blobs: Mapping[str, str] = field(default_factory=dict)
     marks: frozenset[str] = frozenset()  # of what was forgotten then
@@ -77,7 +78,7 @@ class AsOf(Store):
             raise NotFound(f"there was no record {path}")
         return data
 
-    def edited(self, path: str) -> bool:
+    def edited(self, path: str) -> bool:  # noqa: ARG002
         """What is committed has no further edits."""
         return False
 

@@ -9,7 +9,7 @@ from filemem import secrets
 from filemem.documents import Birth, doc_of, node_of
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import blob_id
-from filemem.memory import graph, hints, removed, meant, searching, tombstones, writing
+from filemem.memory import graph, hints, meant, removed, searching, tombstones, writing
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.store import Store
 from filemem.memory.values import Saved

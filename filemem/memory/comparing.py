@@ -6,23 +6,18 @@ nothing. The index only says which records belong together; where a commit diffe
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
-from filemem import record
-from filemem.chain import Graph
 from filemem.chain.comparing import Consequences, consequences
-from filemem.documents import Birth, Node, node_of
+from filemem.documents import Node
 from filemem.errors import BadInput, Conflict
-from filemem.files import is_record
-from filemem.memory import graph, moments, syncing, writing
+from filemem.memory import moments, writing
 from filemem.memory.states import State, States, rows_of
 from filemem.memory.store import Store
 from filemem.memory.values import KINDS, Comparison, Effect, Named
 from filemem.record import DECISION, Record
 from filemem.record.revising import revised
-from filemem.repo.branches import defaults
+from filemem.repo.branches import REMOTE, tip_of
 from filemem.repo.history import Row
 from filemem.repo.revisions import Moment
 
@@ -35,8 +30,8 @@ def compare(store: Store, text: str) -> Comparison:
 
     Args:
         store: the parts.
-        text: `BASE...HEAD` for what HEAD did since the two parted, `BASE..HEAD` for the difference of the two, `BASE` for
-            `BASE...HEAD`; each a revision or a date, and left out the default branch, or what is checked out.
+        text: `BASE...HEAD` for what HEAD did since the two parted, `BASE..HEAD` for the difference of the two, `BASE`
+            for `BASE...HEAD`; each a revision or a date, and left out the default branch, or what is checked out.
 
     Raises:
         BadInput: there is no default branch to compare with.
@@ -48,7 +43,7 @@ def compare(store: Store, text: str) -> Comparison:
     states = States(store, parted, head, base, rows)
     before, after = states.before, states.after
     follows = consequences(before.graph, after.graph)
-    effects = [*_touched(before, after, rows), *_follow(before, after, follows), *_hanging(before, after, follows)]
+    effects = [*_touched(before, after, rows), *_follow(after, follows), *_hanging(before, after, follows)]
     effects += _later_forks(states, follows)
     told = (one._replace(path=store.shown(one.path) if one.path else "") for one in effects)
     return Comparison(base, head, parted, tuple(sorted(told, key=lambda one: KINDS.index(one.kind))))
@@ -82,10 +77,10 @@ def _default(store: Store, head: Moment) -> Moment:
         raise BadInput("there is no default branch to compare with: no origin/HEAD, main, master or trunk", example)
     if found.tip != head.commit:
         return Moment(found.name, found.tip, store.repo.time_of(found.tip))
-    tips = [one.tip for one in defaults(store.repo.common_dir) if one.name == found.name and one.tip != head.commit]
-    if not tips:
+    there = tip_of(store.repo.common_dir, f"refs/remotes/{REMOTE}/{found.name}")
+    if there in ("", head.commit):
         raise BadInput(f"{found.name} is the default branch itself: there is nothing to compare it with", example)
-    return Moment(f"origin/{found.name}", tips[0], store.repo.time_of(tips[0]))
+    return Moment(f"{REMOTE}/{found.name}", there, store.repo.time_of(there))
 
 
 def _touched(before: State, after: State, rows: Iterable[Row]) -> Iterator[Effect]:
@@ -114,7 +109,7 @@ def _revisions(was: Record, now: Record) -> Iterator[Effect]:
         yield _effect("revised", now, others)
 
 
-def _follow(before: State, after: State, follows: Consequences) -> Iterator[Effect]:
+def _follow(after: State, follows: Consequences) -> Iterator[Effect]:
     """What follows for decisions, touched or not."""
     for one, successors in follows.superseded.items():
         yield _of(after.nodes[one], "superseded", (), after.named(successors))

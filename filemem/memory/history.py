@@ -13,7 +13,7 @@ from typing import NamedTuple
 from filemem import record
 from filemem.chain import Graph
 from filemem.documents import Node
-from filemem.errors import BadInput, NotFound
+from filemem.errors import BadInput
 from filemem.memory import finding, meant, searching, writing
 from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
@@ -137,9 +137,7 @@ def linked(resolved: Graph, start: Iterable[str]) -> list[str]:
     return sorted(seen, key=lambda each: resolved.nodes[each].age)
 
 
-def _step(
-    store: Store, node: Node, resolved: Graph, key: str, named: Mapping[str, People], past: Past
-) -> Step | None:
+def _step(store: Store, node: Node, resolved: Graph, key: str, named: Mapping[str, People], past: Past) -> Step | None:
     found = store.read(node.path, node.birth.path).record
     if found is None:
         return None

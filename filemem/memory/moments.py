@@ -1,7 +1,7 @@
 """Which commit of the memory a revision or a date means, wherever `at` is asked for.
 
-Rule: this is the only place that knows. Where records have a branch of their own, a revision of the code means what that
-branch had when the code was committed.
+Rule: this is the only place that knows. Where records have a branch of their own, a revision of the code means what
+that branch had when the code was committed.
 """
 
 from __future__ import annotations
@@ -56,9 +56,11 @@ def _by(store: Store, name: str, when: int) -> Moment:
     line = store.repo.revisions.line(store.repo.tip() or store.repo.head() or "HEAD")
     found = line.by(when)
     if found is None:
-        told = f"nothing was committed by {format_time(when)[:10]}: the first commit is of {format_time(line.at[0])[:10]}"
-        shallow = "; history is shallow, so there may be older ones: git fetch --unshallow" * bool(store.history.boundary())
-        raise NotFound(f"at {name}: {told}", f"ask for a later moment{shallow}")
+        first, more = format_time(line.at[0])[:10], ""
+        if store.history.boundary():
+            more = "; history is shallow, so there may be older ones: git fetch --unshallow"
+        told = f"nothing was committed by {format_time(when)[:10]}: the first commit is of {first}"
+        raise NotFound(f"at {name}: {told}", f"ask for a later moment{more}")
     return found._replace(name=name)
 
 

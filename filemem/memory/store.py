@@ -59,7 +59,7 @@ class Store:
     entropy: Callable[[], bytes] = lambda: os.urandom(8)
     opened: Path = Path()  # the folder that the caller is in
     stated: bool = False  # whether somebody named the store folder, on the command line or in settings
-    pasts: dict[str, Store] = field(default_factory=dict)  # what it was at commits that were asked about, last used last
+    pasts: dict[str, Store] = field(default_factory=dict)  # at commits asked about, last used last
     followed: Place | None = None  # where HEAD was when it was last found that the index had heard of it
     _plain: list[Node] | None = None
     _saver: Saver | None = field(default=None, init=False)

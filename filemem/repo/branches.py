@@ -16,6 +16,7 @@ from typing import NamedTuple
 from filemem.repo.git import Git, GitError
 from filemem.repo.stamps import millis
 
+REMOTE = "origin"  # whose word on the default branch counts first
 USUAL = ("main", "master", "trunk")
 _OID = re.compile(r"[0-9a-f]{40,64}")
 _LIMIT = 120.0  # seconds
@@ -46,7 +47,7 @@ def defaults(common_dir: Path) -> tuple[Branch, ...]:
 
     It is what the remote says it is (`refs/remotes/origin/HEAD`), else the first of the usual names that there is.
     """
-    remotes = sorted((common_dir / "refs" / "remotes").glob("*/HEAD"), key=lambda each: each.parent.name != "origin")
+    remotes = sorted((common_dir / "refs" / "remotes").glob("*/HEAD"), key=lambda each: each.parent.name != REMOTE)
     for head in remotes:
         with contextlib.suppress(OSError, UnicodeDecodeError):
             remote = head.parent.name
@@ -54,7 +55,7 @@ def defaults(common_dir: Path) -> tuple[Branch, ...]:
             name = target.removeprefix(f"refs/remotes/{remote}/")
             if name != target:
                 return _there(common_dir, name, remote)
-    return next(filter(None, (_there(common_dir, name, "origin") for name in USUAL)), ())
+    return next(filter(None, (_there(common_dir, name, REMOTE) for name in USUAL)), ())
 
 
 def _there(common_dir: Path, name: str, remote: str) -> tuple[Branch, ...]:

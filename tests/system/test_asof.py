@@ -285,3 +285,27 @@ def test_a_memory_with_a_branch_of_its_own_is_as_it_was_when_the_code_was_commit
     assert found["at"]["commit"] == git(notes, "rev-parse", "HEAD~1")
     assert len(ok(project, "search", "--at", "2025-01-01")["results"]) == 1
     assert len(ok(project, "search", "--at", "HEAD")["results"]) == 3
+
+
+def test_a_branch_of_its_own_beside_the_code_in_one_repository(tmp_path: Path) -> None:
+    """Code and memory share commits and names there: HEAD means the code's, and every record is on one branch."""
+    repo = make_repo(tmp_path / "repo", commit=False)
+    write(repo / "code.py", "print(0)\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "code 0", **day(1))
+    ok(repo, "init", "--own-branch")
+    ok(repo, *DECISION, "Use Redis")
+    write(repo / "code.py", "print(1)\n")
+    at: dict[str, Any] = {"GIT_AUTHOR_DATE": "2031-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2031-01-01T00:00:00Z"}
+    git(repo, "commit", "-q", "-a", "-m", "code 1", **at)
+    assert titles(ok(repo, "search", "--at", "HEAD")) == ["Use Redis"]
+    early = cli(repo, "search", "--at", "HEAD~1")
+    assert (early.code, "nothing was committed by 2025-01-01" in early.err) == (4, True)
+    assert titles(ok(repo, "search", "--at", "filemem")) == ["Use Redis"]
+    git(repo, "switch", "-q", "-c", "feature")
+    saved = ok(repo, *DECISION, "Use an LRU cache")
+    (hit,) = ok(repo, "search", "LRU", "--live")["results"]
+    assert (hit["by"]["branch"], hit["by"]["merged"], hit["by"]["commit"]) == ("filemem", True, saved["commit"])
+    told = ok(repo, "diff", "filemem~1...filemem")
+    assert told["counts"] == {"new": 1, "superseded": 1}
+    assert cli(repo, "diff").code == 2, "one branch has it all"
