@@ -93,10 +93,10 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
         for _ in range(TRIES):
             known, head = sharing.published(where), store.repo.head()
             tip = exchange.fetch(where, [one for one in (head, sharing.tracked(where)) if one])
-            with saver.exclusive():
-                here = _bring(store, sharing, where, known, tip)
             if tip:
                 sharing.track(where, tip)
+            with saver.exclusive():
+                here = _bring(store, sharing, where, known, tip)
             received += here.answer.received
             merged |= dict.fromkeys(here.answer.merged)
             answer = here.answer._replace(received=received, merged=tuple(merged))
@@ -137,8 +137,9 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     if head is None:
         left = "nothing is committed here yet" if tip else ""
         return _Here("", Synced(where.label, left=left, hint="git pull" if tip else ""))
-    behind = tip is not None and not contains(tip, head)
     commits = sharing.unpublished(head, *known, tip or "")
+    withdrawn = _without(sharing.unpublished(head, tip), commits) if tip else ()
+    behind = tip is not None and (bool(withdrawn) or not contains(tip, head))
     answer = Synced(where.label, waiting=len(commits))
     reason = store.repo.state(time.time()) or store.repo.blocked()
     if not reason and not behind and not commits:
@@ -146,6 +147,9 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     if reason := reason or _in_the_way(store, sharing):
         hint = f"sync again when that is over; or git -C {store.repo.work_tree} pull --rebase"
         return _Here("", answer._replace(left=f"only fetched, because {reason}", hint=hint))
+    if told := _foreign(store, withdrawn, replaying=False):
+        left = f"left to you, because commits were taken back there, and {told}"
+        return _Here("", answer._replace(left=left, hint=f"git -C {store.repo.work_tree} pull --rebase"))
     if told := _foreign(store, commits, replaying=behind and bool(commits)):
         pull = f"git -C {store.repo.work_tree} pull --rebase" if behind else f"git -C {store.repo.work_tree} push"
         return _Here("", answer._replace(left=f"left to you, because {told}", hint=pull))
@@ -166,6 +170,11 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     merged = tuple(store.shown(store.files.inside(path)) for path in brought.merged)
     answer = answer._replace(received=received, waiting=waiting, merged=merged)
     return _Here(brought.tip if waiting else "", answer)
+
+
+def _without(commits: Sequence[Local], others: Sequence[Local]) -> tuple[Local, ...]:
+    known = {one.id for one in others}
+    return tuple(commit for commit in commits if commit.id not in known)
 
 
 def _in_the_way(store: Store, sharing: Sharing) -> str:

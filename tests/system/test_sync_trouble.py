@@ -195,6 +195,25 @@ def test_a_server_side_squash_or_rebase_breaks_nothing(hub: Path) -> None:
     assert ok(ada, "status")["records"]["checkpoint"] == 2
 
 
+def test_what_was_taken_back_on_the_other_side_is_not_brought_there_again(hub: Path) -> None:
+    ada, boss = clone(hub, "ada"), clone(hub, "boss")
+    saved = ok(ada, "save", "checkpoint", "--summary", "a secret that nobody should have committed")
+    ok(ada, "sync")
+    git(boss, "push", "-q", "--force", "origin", "HEAD:main")
+    ok(ada, "save", "checkpoint", "--summary", "y")
+    assert ok(ada, "sync")["sent"] == 1
+    assert git(hub, "log", "--format=%s", "main").splitlines() == ["checkpoint: y", "Begin"]
+    assert not (ada / saved["path"]).exists()
+    write(ada / "code.py", "mine\n")
+    git(ada, "commit", "-q", "-a", "-m", "Code")
+    git(ada, "push", "-q")
+    git(boss, "push", "-q", "--force", "origin", "HEAD:main")
+    ok(ada, "save", "checkpoint", "--summary", "z")
+    before = state(ada)
+    assert "commits were taken back there, and" in cli(ada, "sync").out
+    assert state(ada) == before, "code that was withdrawn is the user's matter"
+
+
 def test_a_file_in_the_way_is_kept(pair: tuple[Path, Path]) -> None:
     ada, bob = pair
     write(ada / "notes.txt", "Ada's\n")
