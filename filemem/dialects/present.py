@@ -118,7 +118,7 @@ def hit(
         "note": _note(value, edited),
         "successors": [{"id": one, **names[one]._asdict()} for one in value.superseded_by if one in names],
         "related": [_related(edge, names) for edge in value.related],
-        "by": provenance(value),
+        "by": provenance(value, whole=whole),
         "snippet": value.snippet.text,
         "highlight": [list(span) for span in value.snippet.ranges],
     }
@@ -147,8 +147,8 @@ def _drift(value: Hit, whole: bool) -> str:
     return str(drift) if drift and (drift.drifted or (whole and drift.reason)) else ""
 
 
-def provenance(value: Hit) -> Answer:
-    """Who wrote a record, when, in which commit."""
+def provenance(value: Hit, *, whole: bool = True) -> Answer:
+    """Who wrote a record, when, in which commit; of who has changed it since, all or only the last."""
     by = value.provenance
     if _shallow(by):
         return _filled({"shallow": True, "branch": by.branch})
@@ -158,7 +158,14 @@ def provenance(value: Hit) -> Answer:
         landed = _time(by.landed) if by.landed is not None else ""
         other = by.default if by.default != by.branch else ""
         told |= {"default": other, "merged": by.merged, "differs": by.differs or None, "landed": landed}
-    return _filled(told | {"reviewers": list(by.reviewers), "co_authors": list(by.co_authors), "edited": _edits(by)})
+    return _filled(
+        told
+        | {
+            "reviewers": list(by.reviewers),
+            "co_authors": list(by.co_authors),
+            "edited": _edits(by)[: None if whole else 1],
+        }
+    )
 
 
 def _edits(by: Provenance) -> list[Answer]:
@@ -181,7 +188,7 @@ def history(value: History) -> Answer:
                 "id": step.record.id,
                 "title": step.record.title,
                 "author": step.author,
-                "agent": step.agent or step.record.agent,
+                "agent": step.agent or ("" if step.commit else step.record.agent),
                 "commit": step.commit,
                 "date": _time(step.at),
                 "topic": step.record.topic,

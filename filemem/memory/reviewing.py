@@ -69,7 +69,8 @@ def since(store: Store, base: str, manifest: Manifest) -> Since:
     try:
         moment = moments.find(store, base)
     except (BadInput, NotFound) as error:
-        error.message = error.message.replace("at", "base", 1) if error.message.startswith("at") else error.message
+        told = error.message.replace("at", "base", 1) if error.message.startswith("at") else error.message
+        error.message, error.hint = told, error.hint.replace("`at`", "--base")
         raise
     head = store.code.head() or ""
     named = store.code.revisions.named(base) or store.code.revisions.line(head).by(moment.at)

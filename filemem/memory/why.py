@@ -56,6 +56,9 @@ def why(store: Store, asked: str, limit: int = 10) -> Why:
     """
     place = _place(store, asked)
     commits, names, note = _past(store, place)
+    if place.text is None and not commits and _is_folder(store, place.path.rpartition(".")[0]):
+        place = place._replace(path=place.path.rpartition(".")[0], line=None)  # a module that became a package
+        note = f"there is no file {asked}; this is about the folder {place.path}"
     governs = _governing(store, {place.path, *names})
     reasons = [Reason(hit, GOVERNS, f"affects {', '.join(stated)}") for hit, stated in governs]
     reasons += _touched(store, place, commits, [reason.hit.id for reason in reasons])
@@ -90,7 +93,8 @@ def _place(store: Store, asked: str) -> Place:
         text = file.read_bytes().decode("utf-8", "replace")
     count = len(text.splitlines()) if text is not None else 0
     if line is not None and text is not None and not 1 <= line <= count:
-        raise BadInput(f"{path} has {count} lines, not {line}", "give a line that is there", field="path")
+        told = f"{count} line{'' if count == 1 else 's'}"
+        raise BadInput(f"{path} has {told}, not {line}", "give a line that is there", field="path")
     return Place(path, line, text)
 
 
@@ -98,6 +102,8 @@ def _past(store: Store, place: Place) -> tuple[Sequence[Commit], Collection[str]
     """The commits that made a place what it is, the names its file had, and what is to be said of that."""
     from filemem.repo import arrivals  # noqa: PLC0415 - a search needs none of it
 
+    if _is_folder(store, place.path):  # every commit touches some folder
+        return (), (), ""
     committed = store.code.show(place.path) if store.code.head() else None
     if place.line is None or committed is None:
         if store.code.head() is None:
@@ -204,7 +210,7 @@ def _plain(text: str) -> str:
 
 
 def _is_folder(store: Store, path: str) -> bool:
-    return (store.code.work_tree / path).is_dir()
+    return bool(path) and (store.code.work_tree / path).is_dir()
 
 
 def _meant(store: Store, path: str) -> str:
