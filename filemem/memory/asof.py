@@ -138,6 +138,8 @@ class PastMemory(Memory):
         return f"there were no records at {self.moment.name}" if not self._past.blobs else ""
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:
+        if not self._past.index.sound:  # others were asked about since, and its index made room for theirs
+            self.rebuild()
         try:
             return super()._ask(question)
         except NotFound as error:

@@ -180,6 +180,23 @@ def test_only_the_last_few_states_are_kept_and_damage_is_mended(shipped: Path) -
     assert titles(ok(shipped, "search", "LRU cache"))[0] == "Use an LRU cache"
 
 
+def test_a_past_that_is_held_outlives_its_index(shipped: Path) -> None:
+    for number in range(5, 5 + MOST + 2):
+        put(shipped, f"n{number}", by_hand(f"Way {number}", f"2025-01-{number:02d}", topic=f"t{number}"), number)
+    with Memory.open(shipped) as memory:
+        then = memory.at("v1")
+        for back in range(MOST + 2):
+            memory.at(f"HEAD~{back}")
+        assert git(shipped, "rev-parse", "v1:memory") not in listed(shipped)
+        found = then.search("cache")
+        assert ([hit.title for hit in found], found.degraded) == (["Use Redis"], "")
+
+
+def listed(repo: Path) -> set[str]:
+    """The states that an index is kept of."""
+    return {folder.name for folder in (repo / ".git/filemem/index/memory/past").iterdir()}
+
+
 def test_two_histories_with_the_same_files_each_keep_their_authors(shipped: Path) -> None:
     assert ok(shipped, "search", "LRU", "--at", "HEAD")["results"][0]["by"]["author"] == "Ada"
     tree = git(shipped, "rev-parse", "HEAD^{tree}")
