@@ -91,6 +91,11 @@ class Index:
         return self._lock.acquire()
 
     @property
+    def is_writer(self) -> bool:
+        """Whether this process is the writer now."""
+        return self._lock.held
+
+    @property
     def exists(self) -> bool:
         """Whether anything was ever built."""
         return self._now().generation is not None

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -90,8 +90,8 @@ class Memory:
             memory.trouble = error.message
         try:
             if look and not serving and ((overdue := memory._store.overdue) or not memory._store.in_step):
-                memory._catch_up(full=overdue, hints=())
-                memory._store.index.stand_back()  # a server that is started later keeps the index in step
+                with memory._helping():
+                    memory._catch_up(full=overdue, hints=())
         except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
             memory.trouble = error.message
         return memory
@@ -521,11 +521,21 @@ class Memory:
         """Build the index anew from the files; the old one serves until the switch."""
         from filemem.memory import syncing
 
-        with self._syncing:
+        with self._syncing, self._helping():
             try:
                 return syncing.renew(self._store, progress=self._progress)
             except IndexDamaged:
                 return syncing.rebuild(self._store, progress=self._progress)
+
+    @contextmanager
+    def _helping(self) -> Iterator[None]:
+        """Change the index, and be its writer no longer than that, unless we are it already: a watcher needs to be."""
+        writer = self._store.index.is_writer
+        try:
+            yield
+        finally:
+            if not writer:
+                self._store.index.stand_back()
 
     def status(self) -> dict[str, Any]:
         """Say how the memory stands: counts, index, what waits for a commit, problems."""
@@ -578,7 +588,8 @@ class Memory:
             if (busy and left <= 0) or not self._syncing.acquire(timeout=max(0.0, left)):
                 return False
             try:
-                busy = self._catch_up(full=self._store.index.unreadable, hints=()).busy
+                with self._helping():
+                    busy = self._catch_up(full=self._store.index.unreadable, hints=()).busy
             except (BrokenStore, Locked):  # told by `trouble` and `status`; the last look still answers
                 return False
             finally:

@@ -221,3 +221,12 @@ def test_a_decision_is_saved_over_a_damaged_index_and_replaces_what_holds(repo: 
         file.write_bytes(bytes(len(file.read_bytes())))
     with Memory.open(repo, serving=True) as again:
         assert again.save(topic="db", decision="Use SQLite", reasoning="smaller").superseded == (before,)
+
+
+def test_a_reader_that_followed_a_checkout_lets_others_write_the_index(repo: Path, memory: Memory) -> None:
+    memory.close()
+    with Memory.open(repo) as reader:
+        git(repo, "commit", "-q", "--allow-empty", "-m", "Onward")
+        assert titles(reader) == {"Use Postgres"}
+        with Memory.open(repo, serving=True) as server:
+            assert not server.refresh(full=True).busy
