@@ -23,7 +23,7 @@ SECTIONS: Mapping[str, frozenset[str]] = {
     CHECKPOINT: frozenset((NEXT_STEPS.casefold(),)),
     OBSERVATION: frozenset((FACTS.casefold(),)),
 }
-
+LISTS = frozenset(name.casefold() for name in (FACTS, REJECTED))  # sections whose items count, each by itself
 
 _UNDERLINE = re.compile(r"=+[ \t]*$")
 _ITEM = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(.*))?$")
@@ -47,7 +47,7 @@ class Outline(NamedTuple):
 
     Args:
         title: the heading, or None.
-        text: the ranges that are text, in order.
+        text: the ranges that are text, in order; a paragraph beside a list of alternatives or facts is text too.
         known: section name, case folded -> its ranges, without the heading lines.
         code: lines in fenced blocks.
         other: unknown sections, name case folded -> range of the first of that name.
@@ -90,7 +90,9 @@ def outline(lines: Lines, known: frozenset[str], *, stated: str = "", may_fence:
         if last_other:
             other.setdefault(last_other, (other_start, number))
         if owner:
-            sections.setdefault(owner, []).append((start, number))
+            listed, beside = _split(lines, start, number, code) if owner in LISTS else ([(start, number)], [])
+            sections.setdefault(owner, []).extend(listed)
+            text += beside
         elif text and text[-1][1] == start:
             text[-1] = text[-1][0], number
         elif number > start:
@@ -99,6 +101,26 @@ def outline(lines: Lines, known: frozenset[str], *, stated: str = "", may_fence:
         start = number + count if owner or not level else number
         last_other, other_start = "" if owner else name, number + 1
     return Outline(title, tuple(text), sections, code, other)
+
+
+def _split(lines: Lines, start: int, stop: int, code: frozenset[int]) -> tuple[list[Range], list[Range]]:
+    """Part a section into its lists and the paragraphs beside them; without a list its paragraphs are the list."""
+    starts: list[tuple[int, bool]] = []  # where a list or a paragraph begins
+    listed, after_blank = False, True
+    for number in range(start, stop):
+        line = lines[number]
+        if line.strip():
+            item = number not in code and bool(_ITEM.match(line))
+            ends_list = listed and after_blank and line[0] not in " \t"
+            if not listed if item else ends_list or not starts:
+                listed = item
+                starts.append((number, listed))
+        after_blank = not line.strip()
+    if not any(listed for _, listed in starts):
+        return [(start, stop)], []
+    ends = [number for number, _ in starts[1:]] + [stop]
+    parts = [((number, end), listed) for (number, listed), end in zip(starts, ends, strict=True)]
+    return [part for part, listed in parts if listed], [part for part, listed in parts if not listed]
 
 
 def _title(

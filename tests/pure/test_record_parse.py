@@ -277,9 +277,23 @@ def test_sections() -> None:
         "## Notes\nlast\n",
     )
     assert found.title == "T"
-    assert found.text == "intro\n\nwhy\n\n## Context\nunknown\n### Deeper\nmore\n\n## Notes\nlast"
+    assert found.text == "intro\n\nwhy\n\n## Context\nunknown\n### Deeper\nmore\n\npara\ngraph\n## Notes\nlast"
     assert found.decision == "the whole\nof it\n### inside"
-    assert found.rejected == ("a", "b\n more b", "c", "para\ngraph")
+    assert found.rejected == ("a", "b\n more b", "c")
+
+
+@pytest.mark.parametrize(
+    ("section", "rejected", "text"),
+    [
+        ("- a\n\nWe look again in spring.\n", ("a",), "We look again in spring."),
+        ("Of these:\n- a\n  more\n\n  still a\n* b\nlazy\n", ("a\nmore\n\nstill a", "b\nlazy"), "Of these:"),
+        ("one\n\ntwo\nof it\n", ("one", "two\nof it"), ""),
+        ("- a\n\n```\n- code\n```\n\n- b\n", ("a", "b"), "```\n- code\n```"),
+    ],
+)
+def test_beside_a_list_of_alternatives_stands_text(section: str, rejected: tuple[str, ...], text: str) -> None:
+    found = record("", f"# T\n\n## Rejected\n{section}")
+    assert (found.rejected, found.text) == (rejected, text)
 
 
 def test_sections_belong_to_types() -> None:
