@@ -306,13 +306,18 @@ _USER: _Readers = {
 _SPELLING = {"commit": "policy"}  # in files the table is written [commit]
 
 
+def _named(allowed: _Readers) -> str:
+    written = {key: name for name, key in _SPELLING.items()}
+    return ", ".join(f"[{written[key]}]" if key in written else key for key in allowed)
+
+
 def _apply(config: Config, values: Mapping[str, object], where: str, allowed: _Readers) -> Config:
     for name, value in values.items():
         key = _SPELLING.get(name, name)
         reader = allowed.get(key)
         if reader is None:
             user_only = " (only the user's own configuration may set it)" if key in _USER else ""
-            raise BadInput(f"{where}: unknown setting {name!r}{user_only}", f"known here: {', '.join(allowed)}")
+            raise BadInput(f"{where}: unknown setting {name!r}{user_only}", f"known here: {_named(allowed)}")
         try:
             config = replace(config, **{key: reader(value)})  # type: ignore[arg-type]
         except BadInput as error:

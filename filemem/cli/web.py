@@ -10,7 +10,11 @@ import click
 from filemem.cli import Project, many, pass_project
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from filemem.cli.care import Serving
     from filemem.dialects import Advertised
+    from filemem.memory import Memory
     from filemem.web.log import Log
 
 HOST, PORT = "127.0.0.1", 3847
@@ -52,18 +56,20 @@ def serve(project: Project, offer: Advertised, served: Served, user: str = "") -
     token = known or secrets.token_urlsafe(24)
     access = Access(remote=bool(known), token=token, names=served.names, lenient=not strict)
 
+    unusable = _unusable(project)
+
     def tell(port: int) -> None:
         # A token that was made is told here and nowhere else; one that was given is known.
         host = f"[{served.host}]" if ":" in served.host else served.host
         end = "" if known else f"?token={token}"
-        told = [f"a page for people: http://{host}:{port}/viewer{end}", *stated.unneeded]
+        told = [f"a page for people: http://{host}:{port}/viewer{end}", *unusable, *stated.unneeded]
         sys.stderr.write("".join(f"filemem: {line}\n" for line in told))
         sys.stderr.flush()
 
     site = Site(_log(project), Slack(stated.slack_token, stated.slack_url), tell)
     server.serve_http(
         offer,
-        Serving(project, user).open,
+        _opening(Serving(project, user)),
         version=VERSION,
         host=served.host,
         port=served.port,
@@ -71,6 +77,31 @@ def serve(project: Project, offer: Advertised, served: Served, user: str = "") -
         on_crash=report,
         site=site,
     )
+
+
+def _unusable(project: Project) -> list[str]:
+    """Why nothing can be remembered here, said at the start; empty where all is well."""
+    from filemem.errors import FilememError
+    from filemem.repo import Repo
+
+    try:
+        Repo.discover(project.folder)
+    except FilememError as error:
+        return [f"no memory can be used here, every call will fail: {error.message}; {error.hint}".rstrip("; ")]
+    return []
+
+
+def _opening(serving: Serving) -> Callable[[Callable[[int, int], object], float], Memory]:
+    """Open the memory; where there is no repository, that is no record that was not found."""
+    from filemem.errors import BrokenStore, NotFound
+
+    def opened(tell: Callable[[int, int], object], patience: float) -> Memory:
+        try:
+            return serving.open(tell, patience)
+        except NotFound as error:
+            raise BrokenStore(error.message, error.hint) from None
+
+    return opened
 
 
 def _log(project: Project) -> Log | None:

@@ -102,7 +102,7 @@ TOOLS = (
         description="Step 3: whole observations by id.",
         input_schema=arguments(
             "ids",
-            ids={"type": "array", "items": NUMBER_ID, "minItems": 1, "maxItems": 100},
+            ids={"anyOf": [*NUMBER_ID["anyOf"], {"type": "array", "items": NUMBER_ID, "minItems": 1, "maxItems": 100}]},
             orderBy=one_of("date_desc", "date_asc"),
             limit=whole(1, 100),
             **_READER,

@@ -35,7 +35,7 @@ _SAVED = ("title", "text", "facts", "concepts", "files_read", "files_modified")
 _READABLE = {
     "private": "agent {agent}, and whoever uses this clone; the file is never committed",
     "department": "agents of department {department}; whoever has the repository can open the file",
-    "project": "agents on project {project}; whoever has the repository can open the file",
+    "project": "agents on project {project} or on none in particular; whoever has the repository can open the file",
     "public": "every agent; whoever has the repository can open the file",
 }
 
@@ -103,10 +103,12 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
     if bool(query) == (anchor != ""):
         raise BadInput("give either anchor or query", "an id or a time; or words", field="anchor")
     middle: Hit | None = None
+    aside: Answer = {}
     if query:
-        middle = next(iter(look(memory, query, lambda hit: reader.may_see(hit.record), 1)), None)
+        found = look(memory, query, lambda hit: reader.may_see(hit.record), 1)
+        middle, aside = next(iter(found), None), asides(found)
         if middle is None:
-            return {"anchor": None, "count": 0, "observations": [], "note": "nothing found"}
+            return {"anchor": None, "count": 0, "observations": [], "note": "nothing found", **aside}
     elif not _moment(anchor):
         middle = _seen(memory, anchor, reader, "anchor")
     before, after = arguments.get("depth_before", 10), arguments.get("depth_after", 10)
@@ -117,14 +119,15 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
     cut = place if place is not None else sum(hit.created < at for hit in hits)
     hits = hits[max(0, cut - before) : cut + after + (place is not None)]
     named = number(middle.id) if middle else anchor
-    return {"anchor": named, "count": len(hits), "observations": [_row(hit) for hit in hits]}
+    return {"anchor": named, "count": len(hits), "observations": [_row(hit) for hit in hits], **aside}
 
 
 def get_observations(memory: Memory, arguments: Arguments) -> Answer:
     """Return whole observations; ids that nobody has, or that are not meant for the reader, are named as missing."""
     reader = _reader(memory, arguments)
     hits, missing = [], []
-    for one in arguments["ids"]:
+    given = arguments["ids"]
+    for one in given if isinstance(given, list) else [given]:
         try:
             hits.append(_seen(memory, one, reader, "ids"))
         except NotFound:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 BODY_SECONDS = 20.0  # a request body must have arrived by then
 MCP = "/mcp"
 _JSON = "application/json"
-_STRANGER = (
-    "a token is required: Authorization: Bearer TOKEN, with the one that the server printed at its start or was given"
-)
+_TOKEN = "Authorization: Bearer TOKEN, with the one that the server printed at its start or was given"  # noqa: S105
+_STRANGER = f"a token is required: {_TOKEN}"
+_WRONG = f"this token is not the one of this server: {_TOKEN}"
 _OWN = {MCP: ("POST", "GET", "DELETE"), "/health": ("GET", "HEAD")}
 
 Answer = TypeVar("Answer")
@@ -168,7 +168,8 @@ class Door:
         # Without a token nothing of a site can be written at all.
         needed = (self._strict and self._token) or self._site.writes(scope["method"], scope["path"])
         if needed and not self._knows_token(scope, headers):
-            return self._no(scope, 401, _STRANGER, {"WWW-Authenticate": "Bearer"})
+            given = "authorization" in headers or b"token=" in scope.get("query_string", b"")
+            return self._no(scope, 401, _WRONG if given else _STRANGER, {"WWW-Authenticate": "Bearer"})
         return None
 
     def _knows_token(self, scope: Scope, headers: _Headers) -> bool:

@@ -161,14 +161,14 @@ def remembered(function: Callable[[Memory, Arguments], Result]) -> Work:
     return work
 
 
-def checked(entry: Entry, arguments: Arguments) -> Arguments:
-    """Return arguments that satisfy the row's schema.
+def checked(entry: Entry, arguments: Arguments, path: str) -> Arguments:
+    """Return arguments that satisfy the row's schema; `path` is the one that was asked.
 
     Raises:
         BadInput: they do not; by the rules that hold for the tools.
     """
     # A tool that returns its arguments, and a dialect that raises its failures: the rules of `calling`, nothing else.
-    same = Tool(f"{entry.method} {entry.path}", "", entry.schema, lambda _, given: dict(given))
+    same = Tool(f"{entry.method} {path}", "", entry.schema, lambda _, given: dict(given))
     reply = call(Dialect("http", (same,), "", _again), None, same.name, arguments)  # type: ignore[arg-type]
     assert isinstance(reply.payload, dict)  # noqa: S101  what the tool above returns
     return reply.payload

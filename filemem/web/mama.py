@@ -85,7 +85,9 @@ def export(memory: Memory, arguments: Arguments) -> Result:
     name = "decisions." + {"markdown": "md", "csv": "csv"}[shape]
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     if shape == "csv":
-        return Told(_table(decisions), media="text/csv; charset=utf-8", headers=headers)
+        stands = [{"status": "superseded" if hit.superseded_by else hit.record.status} for hit in hits]
+        rows = [{**one, **status} for one, status in zip(decisions, stands, strict=True)]
+        return Told(_table(rows), media="text/csv; charset=utf-8", headers=headers)
     text = f"# Decisions, exported {at}\n\n" + "\n".join(_text(hit) for hit in hits)
     return Told(text, media="text/markdown; charset=utf-8", headers=headers)
 

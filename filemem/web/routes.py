@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlencode
 
 from filemem import VERSION
 from filemem.dialects import mem_claude
@@ -12,6 +13,7 @@ from filemem.dialects.shapes import FRACTION, NUMBER_ID, SAID, TEXT, WORDS, abou
 from filemem.web import claude, code, graph, mama, openapi, slack, viewer
 from filemem.web.entry import Answer, Arguments, Context, Entry, Refused, Told, plain, remembered
 from filemem.web.entry import mama as as_mama
+from filemem.web.reading import TOKEN
 
 LINES, MOST_LINES = 100, 1_000
 _COUNT = {"type": "integer", "minimum": 1}
@@ -23,9 +25,10 @@ _DECISION = arguments(
 _NOT_FOUND = {404: "there is none"}
 
 
-async def _home(_: Context, _arguments: Arguments) -> Told:
-    """Lead to the viewer."""
-    return Told("", 307, "text/plain", {"Location": "/viewer"})
+async def _home(_: Context, arguments: Arguments) -> Told:
+    """Lead to the viewer, with the token that came."""
+    token = arguments.get(TOKEN)
+    return Told("", 307, "text/plain", {"Location": f"/viewer?{urlencode({TOKEN: token})}" if token else "/viewer"})
 
 
 async def _document(_: Context, _arguments: Arguments) -> Answer:

@@ -106,6 +106,7 @@ class Site:
             self._log.add(line)
 
 
+_PAGES = ("/", "/viewer")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
@@ -120,8 +121,8 @@ def _endpoint(entry: Entry, context: Context, on_crash: Callable[[str, BaseExcep
                 given = from_query(entry.schema, request.query_params.multi_items(), request.path_params)
             given = {FAMILIAR.get(entry.path, {}).get(name, name): value for name, value in given.items()}
             row = meant(entry, given)
-            arguments = dict(checked(row, given))
-            if entry.path == "/viewer" and request.query_params.get(TOKEN):
+            arguments = dict(checked(row, given, entry.path))
+            if entry.path in _PAGES and request.query_params.get(TOKEN):
                 arguments[TOKEN] = request.query_params[TOKEN]  # the page's own links go on with it
             result = await row.work(context, arguments)
         except FilememError as error:
@@ -145,7 +146,8 @@ def _failed(entry: Entry, given: Mapping[str, Any], error: FilememError) -> Resp
             message = f"{field} is required and must be a string"  # mem-claude's words, for both faults
         elif isinstance(error, BadInput) and lacks(entry, given, error):
             code, required = entry.lacking, entry.schema["required"]
-            message = f"Missing required field{'s' if len(required) > 1 else ''}: {', '.join(required)}"
+            missing = [name for name in required if lacks(entry, given, BadInput("", field=name))]
+            message = f"Missing required field{'s' if len(missing) > 1 else ''}: {', '.join(missing)}"
         failure = Failure(status, message, error.hint, code or entry.failed, field)
     return _response(Told(entry.style(failure), failure.status))
 

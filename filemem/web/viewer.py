@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from filemem.dialects.reading import Reader, everything
+from filemem.dialects.reading import Reader, asides, everything
 from filemem.dialects.reading import search as look
 from filemem.errors import FilememError
 from filemem.record import DECISION, OBSERVATION, format_time
@@ -89,8 +89,9 @@ class _View:
 
     def found(self, query: str) -> str:
         """What a search finds."""
-        hits = look(self.memory, query, self.may_see, FOUND).hits
-        return "\n".join([f"<h2>Found: {len(hits)}</h2>", *self.articles(hits)])
+        found = look(self.memory, query, self.may_see, FOUND)
+        notes = [f"<p>{escape(note)}</p>" for note in asides(found).values()]
+        return "\n".join([f"<h2>Found: {len(found)}</h2>", *notes, *self.articles(found)])
 
     def topic(self, topic: str) -> str:
         """How a topic was decided, the newest first."""
@@ -117,8 +118,6 @@ class _View:
         told = escape(" · ".join(fact for fact in facts if fact))
         topic = f"{self.link(record.topic, topic=record.topic)}: " if record.topic else ""
         text = f"<pre>{escape(everything(record))}</pre>" if whole else ""
-        if whole and record.next_steps:
-            text += f"<h4>Next steps</h4><pre>{escape(record.next_steps)}</pre>"
         if whole and record.open_files:
             text += f"<h4>Open files</h4><pre>{escape(chr(10).join(record.open_files))}</pre>"
         old = ' class="old"' if hit.superseded_by else ""

@@ -6,7 +6,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from filemem.config import user_folder
+from filemem.config import load, user_folder
+from filemem.errors import BadInput
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="platformdirs itself is asked there")
@@ -17,3 +18,10 @@ def test_user_folders_are_those_of_platformdirs(stated: str, monkeypatch: pytest
         monkeypatch.setenv(name, value)
     assert user_folder("config", environment) == Path(platformdirs.user_config_dir("filemem"))
     assert user_folder("cache", environment) == Path(platformdirs.user_cache_dir("filemem"))
+
+
+def test_an_unknown_setting_is_answered_with_what_stands_in_files(tmp_path: Path) -> None:
+    (tmp_path / ".filemem.toml").write_text("stroe = 'x'\n")
+    with pytest.raises(BadInput) as refused:
+        load(tmp_path, environment={})
+    assert refused.value.hint == "known here: store, branch, [commit]"

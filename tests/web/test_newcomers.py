@@ -1,0 +1,69 @@
+"""What a newcomer meets: no repository, the first page, a wrong token, half of the arguments."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from tests.web.support import Server, serving
+
+
+def test_without_a_repository_it_says_so_at_once_and_never_that_nothing_is_there(tmp_path: Path) -> None:
+    with serving(tmp_path, lines=3) as server:
+        assert "no memory can be used here" in server.told
+        assert server.get("/health").status == 200
+        for path in ("/viewer", "/api/checkpoint/load", "/api/search"):
+            reply = server.get(path)
+            assert reply.status == 500, path
+            assert "NO_CHECKPOINT" not in reply.text
+
+
+def test_the_front_door_passes_the_token_on(server: Server) -> None:
+    assert server.get("/", token=server.token).headers["location"] == f"/viewer?token={server.token}"
+    assert server.get("/").headers["location"] == "/viewer"
+
+
+def test_a_wrong_token_is_called_wrong(server: Server) -> None:
+    headers = {"Content-Type": "application/json"}
+    assert "required" in server.ask("POST", "/api/save", {}, headers).text
+    wrong = server.ask("POST", "/api/save", {}, {**headers, "Authorization": "Bearer nonsense"})
+    assert (wrong.status, "not the one" in wrong.text) == (401, True)
+    assert "not the one" in server.ask("POST", "/api/save?token=nonsense", {}, headers).text
+
+
+def test_only_what_is_missing_is_called_missing(server: Server) -> None:
+    reply = server.post("/api/save", topic="t1").body
+    assert reply["message"] == "Missing required fields: decision, reasoning"
+    assert "POST /api/save again" in reply["hint"]
+
+
+@pytest.fixture(scope="module")
+def filled(server: Server) -> Server:
+    """The server, with a chain, a checkpoint and an observation."""
+    for decision in ("Use Redis", "Use an LRU cache"):
+        server.post("/api/mama/save", topic="caching", decision=decision, reasoning="Speed")
+    server.post("/api/checkpoint/save", summary="Half done", next_steps="The other half")
+    return server
+
+
+def test_the_table_has_a_status(filled: Server) -> None:
+    rows = list(csv.DictReader(io.StringIO(filled.get("/api/memory/export", format="csv").text)))
+    assert {row["decision"]: row["status"] for row in rows} == {
+        "Use Redis": "superseded",
+        "Use an LRU cache": "accepted",
+    }
+
+
+def test_the_page_says_next_steps_once_and_what_is_not_close(filled: Server) -> None:
+    assert filled.get("/viewer").text.count("The other half") == 1
+    page = filled.get("/viewer", q="zzzzqqq").text
+    assert "nothing is close" in page or "no record" in page
+
+
+def test_one_id_may_be_one_word(filled: Server) -> None:
+    saved = filled.post("/api/save", title="Slow", text="On two cores").body
+    assert [one["title"] for one in filled.post("/api/observations/batch", ids=saved["id"]).body] == ["Slow"]
+    assert filled.get("/api/timeline", query="zzzzqqq").body["note"]
