@@ -96,7 +96,7 @@ def test_lists_that_are_single_words_do_no_harm(server: Server) -> None:
 def test_what_is_not_there_is_a_404(server: Server) -> None:
     reply = server.get("/api/observation/12345")
     assert (reply.status, reply.body["error"]) == (404, "Observation #12345 not found")
-    assert server.post("/api/observations/batch", ids="7").status == 400
+    assert server.post("/api/observations/batch", ids={"a": 7}).status == 400
 
 
 def test_private_ones_are_seen_by_their_agent_alone(server: Server) -> None:
