@@ -133,7 +133,8 @@ class Commands(click.Group):
 
             near = get_close_matches(args[0], self.commands, n=1)
             raise BadInput(
-                f"no command {args[0]!r}", f"did you mean {near[0]!r}?" if near else "filemem --help lists them"
+                f"no command {args[0]!r}",
+                f"did you mean {near[0]!r}?" if near else f"{ctx.command_path} --help lists them",
             )
         return super().resolve_command(ctx, args)
 

@@ -52,6 +52,7 @@ def saved(answer: Answer) -> str:
             f"  {answer['id']}" + (f"  commit {commit[:10]}" if commit else ""),
             *(f"  supersedes {old}" for old in answer.get("superseded", ())),
             _hint("because", answer.get("pending")),
+            _hint("note", answer.get("note")),
             *(f"  similar: {near['title']} ({near['id']}): {near['hint']}" for near in answer.get("similar", ())),
         ]
     )
@@ -380,7 +381,15 @@ def status(answer: Answer) -> str:
 def _by(hit: Answer) -> str:
     by = hit.get("by", {})
     who = ", ".join(filter(None, (by.get("author"), by.get("agent"))))
-    commit = by["commit"][:10] if by.get("commit") else "shallow" if by.get("shallow") else "not committed"
+    commit = (
+        by["commit"][:10]
+        if by.get("commit")
+        else "shallow"
+        if by.get("shallow")
+        else ""
+        if hit.get("note")
+        else "not committed"
+    )
     more = [_standing(by)] if by.get("default") else []
     more += [f"with {', '.join(by['co_authors'])}"] if by.get("co_authors") else []
     more += [f"reviewed by {', '.join(by['reviewers'])}"] if by.get("reviewers") else []

@@ -157,4 +157,4 @@ def _saved(saved: Saved) -> Answer:
 def _waits(saved: Saved) -> str:
     """What else a caller must know of a write: why it is not committed, or not found yet."""
     told = f"; not committed yet: {saved.pending}" if saved.pending and not saved.commit else ""
-    return told + (f"; {saved.degraded}" if saved.degraded else "")
+    return told + "".join(f"; {one}" for one in (saved.degraded, saved.note) if one)

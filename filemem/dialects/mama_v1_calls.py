@@ -37,7 +37,7 @@ def save_decision(memory: Memory, arguments: Arguments) -> Answer:
     with in_words(reason="failure_reason"):
         saved, note = decide(memory, fields)
     note += f"; superseded: kept as {WITHDRAWN}, it does not hold" if replaced else ""
-    message = f"Decision saved: {fields['topic']}{note}"
+    message = f"Decision saved: {fields['topic']}{note}" + (f"; {saved.note}" if saved.note else "")
     return {"success": True, "decision_id": saved.id, "topic": fields["topic"], "message": message}
 
 

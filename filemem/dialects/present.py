@@ -71,6 +71,7 @@ def saved(value: Saved) -> Answer:
             for s in value.similar
         ],
         "degraded": value.degraded,
+        "note": value.note,
     }
     return _filled(answer, keep=("success", "superseded"))
 

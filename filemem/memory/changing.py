@@ -20,6 +20,7 @@ from filemem.record import (
     OBSERVATION,
     Outcome,
     Record,
+    edges_in,
     parse,
     record_path,
     render,
@@ -52,6 +53,7 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         if again := _same_again(store, record):
             return again
         record = record._replace(path=record_path(record))
+        note = _dangling(store, record)
         data = render(record)
         done = store.saver.put(record.path, data, _message(record, record.title), policy=_policy(store, kind))
         degraded = _index(store, record.path, data, done.commit)
@@ -69,7 +71,17 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         similar=hints.known(store, record),
         degraded=degraded,
         created=record.created or 0,
+        note=note,
     )
+
+
+def _dangling(store: Store, record: Record) -> str:
+    """Say which records that the text names by an edge are not there, or ""; a field that does is refused."""
+    said = f"{record.decision}\n{record.text}" if record.type == DECISION else ""
+    targets = dict.fromkeys(edge.target for edge in edges_in(said))
+    known = {node.id for node in store.lookup("id", targets)} if targets else set()
+    missing = [target for target in targets if target not in known]
+    return f"no record {' and none '.join(missing)}: what the text says of it leads nowhere" if missing else ""
 
 
 def resolve(store: Store, topic: str, fields: Mapping[str, object]) -> Saved:

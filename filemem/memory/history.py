@@ -145,7 +145,7 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, named: Mapping[st
     shallow = bool(birth.commit) and not birth.author
     anew = first.written and first.at - first.written > ANEW
     return Step(
-        record=found,
+        record=found._replace(id=node.id),
         path=store.shown(node.path),
         commit="" if shallow else first.id,
         author=first.author,

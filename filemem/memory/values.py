@@ -32,6 +32,7 @@ class Saved(NamedTuple):
         similar: records to link to or reuse.
         degraded: why the index could not take it at once.
         created: of a new record, epoch milliseconds.
+        note: what else its maker should know: an edge in its text that leads to nothing.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Saved(NamedTuple):
     similar: tuple[Similar, ...] = ()
     degraded: str = ""
     created: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -206,4 +206,4 @@ def test_the_program_of_the_page_runs(repo: Path, monkeypatch: pytest.MonkeyPatc
     exec(program, {})
     told = capsys.readouterr().out
     assert "Context saved with ID: observation_" in told
-    assert "1. This is important information to remember." in told
+    assert "1. This is important information to remember." in told.splitlines()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from filemem.dialects import profile
+from filemem.dialects.calling import call
 from filemem.memory import Memory
 from tests.support import git, make_repo
 
@@ -75,3 +77,13 @@ def test_deleting_a_decision_tells_what_holds_again(memory: Memory) -> None:
 def test_an_answer_that_is_far_off_says_so(memory: Memory) -> None:
     assert "nothing is close" in memory.search("unicorn shampoo").note or not memory.search("unicorn shampoo").hits
     assert memory.search("postgres").note == ""
+
+
+def test_an_edge_that_leads_nowhere_is_told_by_the_save(memory: Memory) -> None:
+    gone = "decision_auth_strategy_1763650000123_zzzzzzzz"
+    first = memory.save(topic="auth", decision="Use JWT", reasoning="Stateless")
+    saved = memory.save(topic="tokens", decision="Rotate", reasoning=f"builds_on: {first.id}\nbuilds_on: {gone}")
+    assert (first.note, saved.note.partition(":")[0]) == ("", f"no record {gone}")
+    fields = {"type": "decision", "topic": "a", "decision": "b", "reasoning": f"debates: {gone}"}
+    for dialect in ("native", "mama"):
+        assert f"no record {gone}" in str(call(profile(dialect).dialect, memory, "save", fields).payload)

@@ -177,3 +177,15 @@ def test_no_topic_leads_out_of_its_folder(repo: Path, topic: str) -> None:
     assert all(len(part.encode()) <= 100 for part in path.split("/"))
     assert git(repo, "ls-tree", "-r", "--name-only", "HEAD", "memory", "-z").rstrip("\0") == path
     assert cli(repo, "history", "--", topic).code == 0
+
+
+def test_a_second_file_with_an_id_has_its_own_in_history_too(repo: Path) -> None:
+    with Memory.open(repo) as memory:
+        saved = memory.save(topic="caching", decision="Use Redis", reasoning="Fast")
+        folder = repo / saved.path.rpartition("/")[0]
+        text = (repo / saved.path).read_text().replace("Use Redis", "Use what the thief says")
+        write(folder / "20990101-thief-aaaaaaaa.md", text)
+        memory.refresh(full=True)
+        ids = [step.record.id for step in memory.history("caching").chain]
+        assert len(set(ids)) == len(ids) == 2
+        assert sorted(one.startswith("file_") for one in ids) == [False, True]
