@@ -283,8 +283,8 @@ class Memory:
             offset: hits to pass over.
             mode: hybrid, keyword or vector.
             recency: whether age counts.
-            restrictions: type, topic, tag, outcome, status, agent, branch, user, run (one or several words), metadata (a mapping), since,
-                until (a date or an age such as 2w), path, live.
+            restrictions: type, topic, tag, outcome, status, agent, branch, user, run (one or several words),
+                metadata (a mapping), since, until (a date or an age such as 2w), path, live.
 
         Raises:
             BadInput: a restriction that cannot be read.

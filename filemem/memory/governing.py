@@ -17,6 +17,7 @@ from filemem.query import Hit
 from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, within
 from filemem.query.evidence import Claim, Evidence, evidence
 from filemem.record import DECISION, Record, short_id
+from filemem.repo import arrivals
 
 MANY = 200  # paths that Git is asked for by name; for more, all of its line is read once
 DAY = 86_400_000  # milliseconds
@@ -52,9 +53,7 @@ def _nodes(store: Store, hits: Iterable[Hit]) -> dict[str, Node]:
     return {node.id: node for node in store.lookup("id", [hit.id for hit in hits if hit.record.type == DECISION])}
 
 
-def _spoken_of(
-    store: Store, hits: Iterable[Hit], nodes: Mapping[str, Node], every: Sequence[Claim]
-) -> Iterable[Hit]:
+def _spoken_of(store: Store, hits: Iterable[Hit], nodes: Mapping[str, Node], every: Sequence[Claim]) -> Iterable[Hit]:
     for hit in hits:
         found = evidence_of(store, nodes[hit.id], hit.record, every) if hit.id in nodes else ()
         yield hit._replace(evidence=found)
@@ -77,7 +76,7 @@ def drifted(store: Store, decisions: Iterable[tuple[Node, Collection[str]]]) -> 
 class Code:
     """What came to the branch for the files that some decisions govern, read once for all of them.
 
-    For a few decisions only their paths are asked for, and only what came after the oldest of them; for many, all is read.
+    For a few decisions only their paths are asked for, and only what came after the oldest; for many, all is read.
     """
 
     def __init__(self, store: Store, wanted: Mapping[Node, Sequence[str]]) -> None:
@@ -96,8 +95,6 @@ class Code:
         self._came: Line | None = None
         self._now = Names(())
         if governed and store.code.head() is not None:
-            from filemem.repo import arrivals
-
             self._now = Names(arrivals.present(self._history, sorted(governed) if self._narrow else ("",)))
 
     def drift(self, node: Node, affects: Sequence[str]) -> Drift:
@@ -137,8 +134,6 @@ class Code:
     def _line(self) -> Line:
         """What came, read at first need. Raises TimeoutError where history is too long to answer a question soon."""
         if self._came is None:
-            from filemem.repo import arrivals
-
             limit = SOON if self._few else LONG
             found = arrivals.arrivals(self._history, sorted(self._paths), after=self._after, limit=limit)
             if found is None:
@@ -172,8 +167,6 @@ class Code:
 
     def _renamed(self, path: str, later: Sequence[Arrival]) -> str:
         """The name under which a file went on, or ""."""
-        from filemem.repo import arrivals
-
         last = next(a for a in reversed(later) if any(row.path == path for row in a.rows))
         if last.commit not in self._moved:
             self._moved[last.commit] = arrivals.renamed(self._history, last.commit)
@@ -227,8 +220,6 @@ class Kept(NamedTuple):
 
 def claims(store: Store) -> tuple[Claim, ...]:
     """Every claim on the branch that is checked out; only commits that came since the last time are read."""
-    from filemem.repo import arrivals
-
     if store.history.tip != "HEAD":  # asked of the past, which is not kept
         return arrivals.claims(store.history if store.repo is store.code else store.code.history)
     head = store.code.head() or ""
@@ -254,6 +245,8 @@ def _loaded(text: str) -> Kept:
         if layout != _LAYOUT:
             return Kept()
         found = map(Claim._make, rows)
-        return Kept(head, tuple(one._replace(reverts=tuple(one.reverts), decisions=tuple(one.decisions)) for one in found))
+        return Kept(
+            head, tuple(one._replace(reverts=tuple(one.reverts), decisions=tuple(one.decisions)) for one in found)
+        )
     except (ValueError, TypeError, IndexError, KeyError):
         return Kept()

@@ -60,7 +60,9 @@ def gather(lookup: Lookup, start: Iterable[Node], known: Mapping[str, Node] | No
             for node in current
             if node.type == DECISION
             and node.id not in found
-            and (node.key in wants["topic"] or node.id in wants["id"] or not wants["ref"].isdisjoint(supersession(node)))
+            and (
+                node.key in wants["topic"] or node.id in wants["id"] or not wants["ref"].isdisjoint(supersession(node))
+            )
         ]
     return Gathered(found, tuple(pointing.values()))
 

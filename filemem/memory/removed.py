@@ -54,7 +54,9 @@ def _gone(store: Store) -> Iterator[Gone]:
     for path in walk.births if known else ():
         inside = store.files.inside(path)
         if path.endswith(".md") and store.files.exists(inside):
-            yield from (one for one in _read(inside, store.files.read(inside)) if tombstones.forgotten(one.record.id, known))
+            yield from (
+                one for one in _read(inside, store.files.read(inside)) if tombstones.forgotten(one.record.id, known)
+            )
 
 
 def _read(path: str, data: bytes) -> Iterator[Gone]:

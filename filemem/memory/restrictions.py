@@ -66,6 +66,8 @@ def _metadata(value: object) -> tuple[tuple[str, ...], ...]:
         options = () if wanted is ... else wanted if isinstance(wanted, list | tuple) else (wanted,)
         group = metadata_wanted(str(key), *options)
         if group is None or (wanted is not ... and not options):
-            raise BadInput(f"metadata.{key} must be text, a number or a truth value, or a list of them", field="metadata")
+            raise BadInput(
+                f"metadata.{key} must be text, a number or a truth value, or a list of them", field="metadata"
+            )
         groups.append(group)
     return tuple(groups)

@@ -1,7 +1,7 @@
 """What only Git can say against a record: it was changed after it was superseded, its code changed, it was reverted.
 
-All of it is advice but the first, and that is asked only of what a person can still mend: edits of this branch, and edits
-that are not committed.
+All of it is advice but the first, and that is asked only of what a person can still mend: edits of this branch, and
+edits that are not committed.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from filemem.changes import Manifest
 from filemem.chain import Graph
+from filemem.changes import Manifest
 from filemem.documents import Node
 from filemem.errors import BadInput, NotFound
 from filemem.memory import governing, moments
@@ -76,7 +76,9 @@ def since(store: Store, base: str, manifest: Manifest) -> Since:
     named = store.code.revisions.named(base) or store.code.revisions.line(head).by(moment.at)
     code = store.code.revisions.base(named.commit, head) if named else ""
     if not code:
-        hint = "name the branch that this one left, for example main; a shallow clone may lack it: git fetch --unshallow"
+        hint = (
+            "name the branch that this one left, for example main; a shallow clone may lack it: git fetch --unshallow"
+        )
         raise BadInput(f"base: {base} and HEAD have no commit in common", hint, field="base")
     commit = code if store.repo is store.code else moment.commit
     before = {store.files.inside(p): blob for p, blob in store.repo.history.listing(store.files.store, commit).items()}
@@ -98,7 +100,9 @@ def problems(store: Store, read: Read, left: Since | None) -> Iterable[Problem]:
     for one, drift in governing.drifted(store, [(node, affects[node.id]) for node in live]).items():
         files = (*drift.changed, *drift.missing)
         if drift.drifted and (left is None or not left.files.isdisjoint(files)):
-            yield Problem(read.nodes[one].path, 1, "drift", "warning", f"the code that it governs is {_told(drift, left)}")
+            yield Problem(
+                read.nodes[one].path, 1, "drift", "warning", f"the code that it governs is {_told(drift, left)}"
+            )
     claims = governing.claims(store)
     for node in live:
         for found in governing.evidence_of(store, node, read.records[node.path], claims):

@@ -17,7 +17,7 @@ from filemem.memory.standing import Standing
 from filemem.memory.store import Store
 from filemem.memory.values import Results
 from filemem.query import Filter, Hit, Placed, Provenance, Scored, Snippet, Terms
-from filemem.record import CHECKPOINT, DECISION, Edge, prose
+from filemem.record import CHECKPOINT, Edge, prose
 
 RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely
 NEAR = 5  # records looked at for likeness
@@ -68,10 +68,16 @@ def search(
     lesser = checkpoints if wanted.types != (CHECKPOINT,) else ()
     rated = query.score(found.candidates, now=store.clock(), recency=recency, weights=weights, lesser=lesser)
     scored = [one for one in rated if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)]
-    placed, nodes_by_id, pointing = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
+    placed, nodes_by_id, pointing = _placed(
+        store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit
+    )
     shown = placed[offset : offset + limit]
     hits = _hits(store, [nodes_by_id[place.id] for place in shown], shown, pointing, terms)
-    told += ["nothing is close to this: these are the nearest"] if hits and mode == "hybrid" and hits[0].score < CLOSE else []
+    told += (
+        ["nothing is close to this: these are the nearest"]
+        if hits and mode == "hybrid" and hits[0].score < CLOSE
+        else []
+    )
     told += _doubts(store, hits, terms, wanted, len(placed), offset)
     return Results(hits, degraded=found.degraded or "", note="; ".join(([note] if note and hits else []) + told))
 
@@ -257,7 +263,9 @@ def _passes(node: Node | None, wanted: Filter) -> bool:
         "outcome": (node.outcome,),
         "live": ("yes" if node.live else "no",),
     }
-    asks_more = any((wanted.tags, wanted.agents, wanted.path, wanted.branches, wanted.users, wanted.runs, wanted.metadata))
+    asks_more = any(
+        (wanted.tags, wanted.agents, wanted.path, wanted.branches, wanted.users, wanted.runs, wanted.metadata)
+    )
     return not asks_more and query.matches(wanted, terms, node.created)
 
 

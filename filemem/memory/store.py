@@ -21,7 +21,7 @@ from filemem import record
 from filemem.config import Config
 from filemem.documents import Birth, Edited, Node, node_of
 from filemem.errors import BadInput, NotFound
-from filemem.files import Files, blob_id, check_path, is_record
+from filemem.files import Files, blob_id, is_record
 from filemem.index import Index, embedder
 from filemem.memory import home, tombstones
 from filemem.record import Parsed

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
-from filemem.files import blob_id
 from filemem.memory import governing, graph, tombstones
 from filemem.memory.store import Past, Store
 from filemem.record import (
@@ -238,7 +237,9 @@ def _forgotten(store: Store, found: Collection[changes.Change], after: changes.M
         return []
     named = {change.path for change in found}
     hidden = (node.path for node in store.nodes() if tombstones.forgotten(node.id, known))
-    return [changes.Change(changes.MODIFIED, path, after[path]) for path in hidden if path in after and path not in named]
+    return [
+        changes.Change(changes.MODIFIED, path, after[path]) for path in hidden if path in after and path not in named
+    ]
 
 
 STILL, ONWARD, ELSEWHERE = "still", "onward", "elsewhere"  # where HEAD went since the last look

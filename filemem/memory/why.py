@@ -17,7 +17,7 @@ from filemem.errors import BadInput, NotFound
 from filemem.memory import governing, searching
 from filemem.memory.store import Store
 from filemem.memory.values import Reason, Why
-from filemem.query import Filter, Hit, affects_match, split_identifiers, touches
+from filemem.query import Filter, Hit, split_identifiers, touches
 from filemem.query.drift import fixed
 from filemem.record import DECISION, reference_index, resolve_reference
 from filemem.repo.git import GitError
@@ -72,9 +72,7 @@ def why(store: Store, asked: str, limit: int = 10) -> Why:
     shown = reasons[:limit]
     sure = {reason.hit.id for reason in shown if reason.kind != NEAR}
     told = governing.added(store, [reason.hit for reason in shown], sure)
-    return Why(
-        place.path, place.line, tuple(r._replace(hit=hit) for r, hit in zip(shown, told, strict=True)), note
-    )
+    return Why(place.path, place.line, tuple(r._replace(hit=hit) for r, hit in zip(shown, told, strict=True)), note)
 
 
 def governing_first(stated: Iterable[str]) -> tuple[int, int]:

@@ -46,7 +46,9 @@ def recheck(work: Work) -> list[str]:
             continue
         if current == wanted:
             whole[path] = entry
-        elif current in ("", entry.operation.old) and (_raced(work, entry) or repo.undone(entry.marks.get("commit", ""))):
+        elif current in ("", entry.operation.old) and (
+            _raced(work, entry) or repo.undone(entry.marks.get("commit", ""))
+        ):
             _commit_again(work, entry, current)
             repaired.append(f"committed {path} again: what raced with it had dropped it")
     lost = _lost(repo, whole)
@@ -118,9 +120,9 @@ def _commit_again(work: Work, entry: Entry, current: str) -> None:
         work.repo.restore({blob: entry.objects()[blob]})
     with work.landed(again, None) as landed:
         change = Change(operation.path, blob or None, current, before=current or None)
-        landed = landed._replace(also=work.marked(operation))
+        whole = landed._replace(also=work.marked(operation))
         try:
-            work.commit([again], [change], Message(operation.subject, operation.trailers), landed)
+            work.commit([again], [change], Message(operation.subject, operation.trailers), whole)
         except NotNow as wait:
             work.wait(again, wait.reason, landed)
     entry.file.unlink(missing_ok=True)

@@ -31,9 +31,7 @@ class Operations:
         self._files.write(path, data)
         return Saved(path, self._repo.blob_id(data))
 
-    def put(
-        self, path: str, data: bytes, message: Message, policy: str, replace: bool, tombstone: str = ""
-    ) -> Saved:
+    def put(self, path: str, data: bytes, message: Message, policy: str, replace: bool, tombstone: str = "") -> Saved:
         work = self._work
         seen = self._check_free(path, data, replace)
         in_repo = work.in_repo(path)
@@ -66,10 +64,10 @@ class Operations:
         """Land and commit one operation; where that fails, take the file back."""
         path = self._work.in_store(change.path)
         with self._all_or_nothing(entry, data, seen), self._work.landed(entry, data, blobs) as landed:
-            landed = landed._replace(also=self._work.marked(entry.operation))
+            whole = landed._replace(also=self._work.marked(entry.operation))
             self._work.mark(entry.operation)
             try:
-                commit = self._work.commit([entry], [change], message, landed)
+                commit = self._work.commit([entry], [change], message, whole)
             except NotNow as wait:
                 return self._postpone(entry, data, wait, landed)
         # A `git clean` may have seen it untracked, just before it was in the index.
@@ -195,10 +193,10 @@ class Operations:
             self._files.remove(path)
             work.mark(operation)
             work.step("removed")
-            landed = landed._replace(also=work.marked(operation))
+            whole = landed._replace(also=work.marked(operation))
             try:
                 change = Change(in_repo, None, item.oid, None, before=item.oid)
-                commit = work.commit([entry], [change], message, landed)
+                commit = work.commit([entry], [change], message, whole)
             except NotNow as wait:
                 return self._postpone(entry, None, wait, landed)
         return Saved(path, "", commit)

@@ -209,7 +209,7 @@ class Work:
     # forgetting
 
     def marked(self, operation: Operation) -> tuple[Change, ...]:
-        """What the commit of an operation does to its tombstone. It is empty, so that two sides never disagree on it."""
+        """What the commit of an operation does to its tombstone. It is empty: two sides never disagree on it."""
         if not operation.tombstone:
             return ()
         before = self.repo.index_entries([operation.tombstone]).get(operation.tombstone)
