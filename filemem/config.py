@@ -161,18 +161,20 @@ def own_branch(data: bytes) -> str:
         return ""
 
 
-def powermem_user(environment: Mapping[str, str] | None = None) -> str:
-    """The user that powermem's own settings file names, for those who come from it; empty where there is none."""
+def powermem_user(environment: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """The user that powermem's own settings file names, for those who come from it, and why the file is not used.
+
+    Both are empty where there is no such file.
+    """
     environment = os.environ if environment is None else environment
     stated = environment.get("POWERMEM_DIR", "")
     path = (Path(stated) if stated else Path.home() / ".powermem") / "config.json"
+    if not os.path.lexists(path):
+        return "", ""
     try:
-        with path.open("rb") as file:
-            value = json.loads(file.read(MAX_FILE))
-    except (OSError, ValueError, RecursionError):
-        return ""
-    found = value.get("user_id") if isinstance(value, dict) else None
-    return found if isinstance(found, str) and found.isprintable() and len(found) <= _LONGEST_USER else ""
+        return powermem_file(path)[0], ""
+    except BadInput as error:
+        return "", f"{error.message}; it is not used"
 
 
 class Web(NamedTuple):

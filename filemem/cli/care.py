@@ -155,6 +155,8 @@ def _named_files(config: Path | None, env: Path | None) -> str:
     if config:
         user, others = settings.powermem_file(config)
         told += [f"{config.name}: {', '.join(others)} not needed here: docs/migrating.md says why"] if others else []
+    elif trouble := settings.powermem_user()[1]:
+        told.append(trouble)
     click.echo("".join(f"filemem: {line}\n" for line in told), err=True, nl=False)
     return user
 

@@ -374,7 +374,7 @@ def status(answer: Answer) -> str:
     rows += ["  what waits is committed by the first command, or by a server, once that is over"] if waiting else []
     if answer.get("unshared"):
         rows.append(f"not shared yet: {_count(answer['unshared'], 'commit')} (filemem sync)")
-    rows += [_hint("note", answer.get("note")), _hint("degraded", answer.get("degraded"))]
+    rows += [_hint(name, answer.get(name)) for name in ("note", "settings", "degraded")]
     return _lines(rows)
 
 

@@ -131,7 +131,7 @@ class Memory:
         """Whose memories are saved where a save does not say, as the user has configured it; may be empty."""
         from filemem.config import powermem_user
 
-        return self.stated_user or powermem_user()
+        return self.stated_user or powermem_user()[0]
 
     def new_session(self, prefix: str) -> str:
         """Make up a name for a session, such as `mcp-1763650000123-k3f9w2`."""
@@ -539,9 +539,11 @@ class Memory:
 
     def status(self) -> dict[str, Any]:
         """Say how the memory stands: counts, index, what waits for a commit, problems."""
+        from filemem.config import powermem_user
         from filemem.memory import telling
 
-        return self._read(lambda: {**telling.status(self._store), "degraded": self.degraded})
+        settings = {"settings": trouble} if (trouble := powermem_user()[1]) else {}
+        return self._read(lambda: {**telling.status(self._store), "degraded": self.degraded, **settings})
 
     def _refuse_blind(self, fields: Mapping[str, Any]) -> None:
         """Refuse a decision that could fork its topic unseen: what holds may lie outside the sparse checkout."""

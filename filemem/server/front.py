@@ -1,7 +1,8 @@
 """The front of a stdio server: answers the handshake and the lists from data, before the SDK is imported.
 
-It answers only what it can answer exactly as the SDK would; everything else is handed over, together with what the
-SDK must see again. No mcp, pydantic, asyncio or numpy here: most servers are started, listed, and never called.
+It answers only what it can answer exactly as the SDK would, and tells who begins without the handshake; everything
+else is handed over, together with what the SDK must see again.
+No mcp, pydantic, asyncio or numpy here: most servers are started, listed, and never called.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from enum import Enum
 
 from filemem.dialects import Advertised
 from filemem.server import entries
-from filemem.server.jsonrpc import Message, is_text
+from filemem.server.jsonrpc import INVALID_PARAMS, Message, is_text
 
 # As in mcp_types.version; a test compares them.
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
+_CALLS = ("tools/call", "resources/read", "prompts/get")
 _KEPT = 16  # messages to repeat; a client that sends more handshakes than this meets the SDK
 
 
@@ -52,6 +54,10 @@ class Front:
         params = message.get("params") or {}
         if not isinstance(params, dict) or not _is_plain_meta(params):
             return Turn.HAND_OVER
+        if not self._greeted and (method in self._lists or method in _CALLS):
+            # The SDK answers "Invalid request parameters", which tells nobody what to do.
+            told = {"code": INVALID_PARAMS, "message": f"{method} came before initialize: send initialize first"}
+            return {"jsonrpc": "2.0", "id": message["id"], "error": told}
         answers = {"initialize": self._initialize, "ping": self._ping}
         if method in self._lists:
             result = self._list(str(method), params)
@@ -62,6 +68,10 @@ class Front:
         if method == "initialize":
             self.kept.append(message)
         return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+
+    @property
+    def _greeted(self) -> bool:
+        return any(message["method"] == "initialize" for message in self.kept)
 
     def _initialize(self, params: Mapping[str, object]) -> dict[str, object] | None:
         if len(self.kept) >= _KEPT or "_meta" in params or not _is_plain_client(params):
@@ -80,10 +90,7 @@ class Front:
         return {}
 
     def _list(self, method: str, params: Mapping[str, object]) -> dict[str, object] | None:
-        greeted = any(message["method"] == "initialize" for message in self.kept)
-        if not greeted or params.get("cursor") is not None:
-            return None
-        return self._lists[method]
+        return None if params.get("cursor") is not None else self._lists[method]
 
 
 def _is_plain_client(params: Mapping[str, object]) -> bool:

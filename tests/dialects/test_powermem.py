@@ -48,6 +48,7 @@ def test_the_user_is_the_argument_else_the_configured_one_else_mcp_user(
     assert add(memory, "Stated", user_id="bob")["user_id"] == "bob"
     (tmp_path / "config.json").write_text("no json")
     assert add(memory, "Broken configuration")["user_id"] == "mcp_user"
+    assert "config.json is not a JSON object" in memory.status()["settings"]
 
 
 @pytest.mark.requirement("pm-user-id-default")

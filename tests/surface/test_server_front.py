@@ -95,8 +95,6 @@ def test_the_versions_are_those_of_the_sdk() -> None:
         initialize(protocolVersion=3),
         initialize(capabilities={"roots": 5}),
         initialize(_meta={}),
-        request("tools/list", 1),
-        request("tools/call", 1, name="echo"),
         request("server/discover", 1, _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}),
         request("ping", 1, _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"}),
         request("resources/list", 1),
@@ -107,6 +105,15 @@ def test_what_needs_judgement_is_handed_over(message: Message) -> None:
     front = Front(OFFER, VERSION)
     assert front.answer(message) is Turn.HAND_OVER
     assert front.kept == []
+
+
+@pytest.mark.parametrize("method", ["tools/list", "tools/call"])
+def test_who_has_not_greeted_is_told_to(method: str) -> None:
+    front = Front(OFFER, VERSION)
+    reply = front.answer(request(method, 1, name="echo"))
+    assert isinstance(reply, dict)
+    assert reply["id"] == 1
+    assert "send initialize first" in str(reply["error"])
 
 
 def test_a_cursor_is_handed_over() -> None:
