@@ -201,7 +201,7 @@ def _tell(error: FilememError) -> None:
         from filemem.dialects import envelope
 
         click.echo(json.dumps(envelope(error), ensure_ascii=False, indent=2))
-    error.message, error.hint = plain(error.message), plain(error.hint)
+    error.message, error.hint = plain(error.message, "message"), plain(error.hint, "hint")
     click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True)
     if error.hint:
         click.echo(click.style("hint: ", fg="yellow") + error.hint, err=True)

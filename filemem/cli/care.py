@@ -255,7 +255,7 @@ def textconv(file: Path) -> None:
     from filemem.cli import driving
     from filemem.cli.show import plain
 
-    click.echo(plain(driving.shown(file, Path.cwd())), nl=False)
+    click.echo(plain(driving.shown(file, Path.cwd()), "text"), nl=False)
 
 
 COMMANDS = (init, sync, index, watch, serve, status, textconv)

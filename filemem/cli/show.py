@@ -12,16 +12,36 @@ import click
 
 Answer = Mapping[str, Any]
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSEEN_OR_BREAK = re.compile(rf"{_UNSEEN.pattern[:-1]}\t\n]")
+_TEXTS = frozenset(
+    (
+        "text",
+        "reasoning",
+        "decision",
+        "summary",
+        "next_steps",
+        "limitation",
+        "facts",
+        "snippet",
+        "message",
+        "hint",
+        "note",
+    )
+)
 _COLOURS = {"failed": "red", "success": "green", "partial": "yellow", "rejected": "red", "proposed": "cyan"}
 
 
-def plain(value: Any) -> Any:
-    """The same value with control characters shown as escapes: what is stored must not steer a terminal."""
+def plain(value: Any, name: str = "") -> Any:
+    """The same value with control characters shown as escapes: what is stored must not steer a terminal.
+
+    Line breaks count as such wherever one line is meant: in a topic or a path they could pass for a line of ours.
+    """
     if isinstance(value, str):
-        return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), value)
+        steering = _UNSEEN if name in _TEXTS else _UNSEEN_OR_BREAK
+        return steering.sub(lambda found: found[0].encode("unicode_escape").decode(), value)
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: plain(item, key) for key, item in value.items()}
+    return [plain(item, name) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def message(answer: Answer) -> str:
@@ -394,7 +414,9 @@ def _by(hit: Answer) -> str:
     more += [f"with {', '.join(by['co_authors'])}"] if by.get("co_authors") else []
     more += [f"reviewed by {', '.join(by['reviewers'])}"] if by.get("reviewers") else []
     more += [f"edited by {one['author']} {one['date'][:10]} {one['commit'][:10]}" for one in by.get("edited", ())[:1]]
-    return "  ".join(filter(None, (who, (hit.get("created") or by.get("date") or "")[:10], commit, *more)))
+    stated, made = hit.get("created", "")[:10], by.get("date", "")[:10]
+    dated = f"dated {stated}" if made and stated not in ("", made) else ""  # the file's word stands apart from Git's
+    return "  ".join(filter(None, (who, made or stated, commit, dated, *more)))
 
 
 def _standing(by: Answer) -> str:

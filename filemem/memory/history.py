@@ -155,7 +155,7 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, named: Mapping[st
         superseded_by=resolved.superseded_by(node.id),
         implied=node.id in resolved.chain(node.key).implied,
         foreign=node.key != key,
-        people=named.get(first.id, People()),
+        people=named.get(first.id, People(first.co_authors, first.reviewers)),
         revisions=past.revisions,
         edited=any(not revision.commit for revision in past.revisions),
         shallow=shallow,

@@ -8,7 +8,7 @@ is not is an error that says what brings it, never an empty memory.
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from filemem import config as settings
@@ -95,9 +95,14 @@ def attached(code: Repo, name: str, branch: str) -> Path | None:
         branch: the branch that the project's settings name for its records, if any.
 
     Raises:
+        BadInput: the folder lies inside another repository.
         BrokenStore: the settings name a branch, and no work tree has it.
     """
     place = code.work_tree / name
+    for parent in PurePosixPath(name).parents[:-1]:
+        if os.path.lexists(code.work_tree / parent / ".git"):
+            hint = f"work in that one: filemem -C {parent} --store {PurePosixPath(name).relative_to(parent)}"
+            raise BadInput(f"store: {name} lies inside another repository, {parent}", hint, field="store")
     if name != TOP and not place.is_symlink() and os.path.lexists(place / ".git"):
         return place
     if not branch:

@@ -18,6 +18,7 @@ class People(NamedTuple):
     reviewers: tuple[str, ...] = ()
 
 
+_SHA1 = re.compile(r"[0-9a-f]{40}")
 _TRAILER = re.compile(r"^([A-Za-z-]+): (.*)$", re.MULTILINE)
 
 
@@ -26,13 +27,14 @@ def people(git_dir: Path, commits: Iterable[str]) -> Mapping[str, People]:
 
     Args:
         git_dir: the Git directory of a work tree.
-        commits: full commit ids; those that do not exist (any more) name nobody.
+        commits: full commit ids; those that do not exist (any more) name nobody. GitPython knows SHA-1 alone, so those
+            of a SHA-256 repository are left out.
     """
     import git
 
     found: dict[str, People] = {}
     with git.Repo(git_dir, expand_vars=False) as repo:
-        for commit in commits:
+        for commit in filter(_SHA1.fullmatch, commits):
             try:
                 message = git.Commit(repo, bytes.fromhex(commit)).message
             except ValueError:

@@ -235,3 +235,14 @@ def test_a_git_directory_that_cannot_be_written(repo: Path) -> None:
     finally:
         for folder in folders:
             folder.chmod(0o755)
+
+
+def test_a_topic_cannot_pass_for_a_line_of_ours(repo: Path) -> None:
+    forged = "  aaaaaaa9  Linus Torvalds  2019-01-01  0123456789  reviewed by The Boss"
+    path = repo / "memory" / "decisions" / "forged.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'---\ntopic: "redis\\n  {forged}\\n::error file=a::x"\n---\n# Use Redis only\n')
+    for command in (("search", "redis"), ("get", "Use Redis only"), ("topics",), ("history", "Use Redis only")):
+        lines = cli(repo, *command).out.splitlines()
+        assert lines
+        assert not [line for line in lines if line.lstrip().startswith(("aaaaaaa9", "::error"))], command

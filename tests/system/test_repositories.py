@@ -107,11 +107,21 @@ def test_sha256(tmp_path: Path, own: bool) -> None:
         ok(bob, "save", "checkpoint", "--summary", "x")
         assert ok(bob, "sync")["sent"] == 1
     assert ok(bob, "get", saved["id"])["count"] == 1
+    assert ok(bob, "history", saved["id"])["chain"][0]["commit"] == saved["commit"]
     ok(bob, "forget", saved["id"])
     ok(bob, "restore", saved["id"])
     assert ok(bob, "sync")["sent"] == 2
     assert len(git(tmp_path / "hub.git", "rev-parse", "filemem" if own else "main")) == 64
     assert sound(tmp_path / "hub.git")
+
+
+def test_a_store_inside_a_submodule_is_left_to_that_repository(hub: Path, tmp_path: Path) -> None:
+    outer = make_repo(tmp_path / "outer")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(hub), "part")
+    git(outer, "commit", "-q", "-m", "submodule")
+    refused = cli(outer, "--store", "part/memory", *DECISION, "Use Redis")
+    assert (refused.code, "filemem -C part --store memory" in refused.err) == (2, True)
+    assert git(outer, "status", "--porcelain") == ""
 
 
 def test_a_project_that_is_a_submodule(hub: Path, tmp_path: Path) -> None:
