@@ -39,6 +39,7 @@ MOST_HITS = 1_000
 _Answer = TypeVar("_Answer")
 MODES = ("hybrid", "keyword", "vector")
 SHORT, LONG = 1.0, 10.0  # seconds that a question, and a save, wait until the index has heard of a checkout
+IDLE = 30.0  # seconds in which nobody waits again for a look that did not come in time
 REPAIR = 5.0  # seconds that a question waits for another process to notice that the index is damaged
 PAUSE = 0.05  # seconds between two looks at what another process does
 
@@ -55,6 +56,7 @@ class Memory:
         self._watching: list[Callable[[], None]] = []
         self._numbers: dict[int, str] = {}  # what numbers stood for when last asked for
         self.stated_user = ""  # what `user_id` is whatever is configured
+        self._patient_from = 0.0  # when it is worth again to wait for another's look, as `time.monotonic` tells it
         self._behind = False  # whether the index had not heard of HEAD when the last question was asked
         self.trouble: str | None = None  # why the last look at the files failed, if it did
 
@@ -583,11 +585,13 @@ class Memory:
         """
         from filemem.memory import following
 
-        stop = time.monotonic() + patience
+        began = time.monotonic()
+        stop = began + (patience if began > self._patient_from else 0)
         busy = False
         while not following.knows(self._store, place := following.here(self._store)):
             left = stop - time.monotonic()
             if (busy and left <= 0) or not self._syncing.acquire(timeout=max(0.0, left)):
+                self._patient_from = time.monotonic() + IDLE  # who should have looked is not at work
                 return False
             try:
                 with self._helping():
@@ -597,7 +601,7 @@ class Memory:
             finally:
                 self._syncing.release()
             if busy:
-                time.sleep(PAUSE)
+                time.sleep(min(PAUSE, max(0.0, stop - time.monotonic())))
             else:
                 self._store.followed = place._replace(waiting=self._store.index.waiting())
         return True
