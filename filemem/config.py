@@ -161,6 +161,16 @@ def own_branch(data: bytes) -> str:
         return ""
 
 
+def stated_store(data: bytes) -> str:
+    """The folder of records that a repository's settings file names; "" where it names none, or cannot be read."""
+    import tomllib  # noqa: PLC0415 - as in `_read`
+
+    try:
+        return store_path(tomllib.loads(data.decode()).get("store"))
+    except (ValueError, RecursionError, BadInput):
+        return ""
+
+
 def powermem_user(environment: Mapping[str, str] | None = None) -> tuple[str, str]:
     """The user that powermem's own settings file names, for those who come from it, and why the file is not used.
 

@@ -18,6 +18,7 @@ from filemem.files import check_path
 from filemem.repo import Repo
 
 TOP = "."  # the store that is all of its work tree
+_OWN = frozenset(("README.md", ".gitattributes", ".forgotten", "decisions", "checkpoints", "observations"))
 
 
 class Home(NamedTuple):
@@ -113,6 +114,12 @@ def attached(code: Repo, name: str, branch: str) -> Path | None:
         f"the memory of this project is the branch {branch}, and its work tree {name}/ is not attached here",
         "`filemem init` attaches it",
     )
+
+
+def is_memory(repo: Repo, commit: str) -> bool:
+    """Whether a commit holds a memory alone: its settings say so, or all in it is what `filemem` writes there."""
+    stated = settings.stated_store(repo.show(settings.REPOSITORY_FILE, commit) or b"")
+    return stated == TOP or (not stated and _OWN.issuperset(repo.sharing.names_at(commit)))
 
 
 def branch_of(code: Repo, config: Config) -> str:

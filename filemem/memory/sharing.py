@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore, Conflict, NotFound
-from filemem.memory import home, tombstones
+from filemem.memory import home, tombstones, withdrawn
 from filemem.memory.store import Store
 from filemem.record import merge, parse
 from filemem.repo import Raced, Remote, Repo
@@ -138,23 +138,26 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
         left = "nothing is committed here yet" if tip else ""
         return _Here("", Synced(where.label, left=left, hint="git pull" if tip else ""))
     commits = sharing.unpublished(head, *known, tip or "")
-    withdrawn = _without(sharing.unpublished(head, tip), commits) if tip else ()
-    behind = tip is not None and (bool(withdrawn) or not contains(tip, head))
+    gone = _without(sharing.unpublished(head, tip), commits) if tip else ()
+    behind, removed = tip is not None and (bool(gone) or not contains(tip, head)), tip is None and bool(known)
     answer = Synced(where.label, waiting=len(commits))
     reason = store.repo.state(time.time()) or store.repo.blocked()
-    if not reason and not behind and not commits:
+    if not reason and not behind and not commits and not removed:
         return _Here("", answer)
     if reason := reason or _in_the_way(store, sharing):
         hint = f"sync again when that is over; or git -C {store.repo.work_tree} pull --rebase"
         return _Here("", answer._replace(left=f"only fetched, because {reason}", hint=hint))
-    if told := _foreign(store, withdrawn, replaying=False):
+    if told := _foreign(store, gone, replaying=False):
         left = f"left to you, because commits were taken back there, and {told}"
         return _Here("", answer._replace(left=left, hint=f"git -C {store.repo.work_tree} pull --rebase"))
+    if tip and behind and (left := _rewritten(store, sharing, gone, commits, tip, head)):
+        return _Here("", answer._replace(left=f"left to you, because {left}", hint=_mending(store, where)))
     if told := _foreign(store, commits, replaying=behind and bool(commits)):
         pull = f"git -C {store.repo.work_tree} pull --rebase" if behind else f"git -C {store.repo.work_tree} push"
         return _Here("", answer._replace(left=f"left to you, because {told}", hint=pull))
-    if tip is None and known:
-        left, hint = "left to you, because it is not there any more: merged, or removed", "git push -u makes it anew"
+    if removed:
+        left = "left to you, because it is not there any more: merged, or removed"
+        hint = f"git -C {store.repo.work_tree} push -u {where.name} HEAD:{where.branch} makes it anew"
         return _Here("", answer._replace(left=left, hint=hint))
     if commits and (other := sharing.pushes_to(store.repo.branch() or "")):
         left = f"left to you, because this branch is pushed to {other}"
@@ -175,6 +178,28 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
 def _without(commits: Sequence[Local], others: Sequence[Local]) -> tuple[Local, ...]:
     known = {one.id for one in others}
     return tuple(commit for commit in commits if commit.id not in known)
+
+
+def _rewritten(
+    store: Store, sharing: Sharing, gone: Sequence[Local], local: Sequence[Local], tip: str, head: str
+) -> str:
+    """What would be lost by going along with what the branch on the other side has become, in words, or ""."""
+    related = bool(sharing.fork_point(head, tip))
+    why = "commits were taken back there" if related else "what is there has no history in common with this branch"
+    if gone and (names := withdrawn.told(store, gone, local, sharing.unpublished(tip, head), tip)):
+        return f"{why}, and with that {names}"
+    if not related and store.files.store == home.TOP and not home.is_memory(store.repo, tip):
+        return f"{why}, and is no memory"
+    return ""
+
+
+def _mending(store: Store, where: Remote) -> str:
+    """What to do about a branch that was rewritten on the other side."""
+    here, there = f"git -C {store.repo.work_tree}", f"{where.name} HEAD:{where.branch}"
+    return (
+        f"to put it back there: {here} rebase {where.label} && {here} push {there}, or, to make it again what it was, "
+        f"{here} push --force-with-lease {there}; to go along with it here: {here} rebase --fork-point {where.label}"
+    )
 
 
 def _in_the_way(store: Store, sharing: Sharing) -> str:

@@ -116,6 +116,20 @@ class Sharing:
         """The commits of `head` that none of the known ones contains, oldest first."""
         return replaying.unpublished(self._git, head, [one for one in known if one])
 
+    def fork_point(self, one: str, other: str) -> str:
+        """The last commit that two have in common; "" where there is none."""
+        return replaying.fork_point(self._git, one, other)
+
+    def blob_at(self, commit: str, path: str) -> str:
+        """The id of a file in a commit; "" where it has none there."""
+        found = self._objects.read(f"{commit}:{path}")
+        return found.oid if found else ""
+
+    def names_at(self, commit: str) -> tuple[str, ...]:
+        """What stands at the top of a commit."""
+        root = self._objects.read(f"{commit}^{{tree}}")
+        return tuple(os.fsdecode(name) for name in self._objects.tree(root.oid)) if root else ()
+
     def count(self, commit: str, without: str) -> int:
         """How many commits one has that another has not."""
         return int(self._git.run("rev-list", "--count", commit, f"^{without}", "--", limit=120))
