@@ -26,6 +26,8 @@ RULES: Mapping[str, str] = {
     "edited-superseded": "What a superseded decision says was changed",
     "evidence": "Git's history speaks against a decision",
     "forked-topic": "Several decisions on one topic hold at once",
+    "forgotten": "A record that was forgotten stands here, hidden",
+    "hidden-record": "A record was moved where none is read",
     "hidden-character": "A character that nobody sees in review",
     "outcome-differs": "The outcome and the log of outcomes disagree",
     "secret": "Something that looks like a secret",

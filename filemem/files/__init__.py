@@ -20,11 +20,11 @@ from pathlib import Path
 from filemem.changes import Entry, Manifest
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.files.folders import broken, open_folder, read_file
-from filemem.files.paths import check_path, is_private, is_record
+from filemem.files.paths import check_path, is_listed, is_private, is_record
 from filemem.files.staging import Staged, stage
 from filemem.record.model import Problem
 
-__all__ = ["CLOCK_TICK", "MAX_SIZE", "Files", "Staged", "blob_id", "check_path", "is_private", "is_record"]
+__all__ = ["CLOCK_TICK", "MAX_SIZE", "Files", "Staged", "blob_id", "check_path", "is_listed", "is_private", "is_record"]
 
 MAX_SIZE = 1024 * 1024  # bytes
 CLOCK_TICK = 20_000_000  # nanoseconds; a file time this young may still hide a second write in the same tick
@@ -219,7 +219,7 @@ class Files:
         visited: set[str] = set()
         while pending:
             folder = pending.pop()
-            if folder in visited:
+            if folder in visited or folder.startswith(".") or "/." in folder:
                 continue
             visited.add(folder)
             try:

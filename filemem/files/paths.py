@@ -46,6 +46,12 @@ def is_record(name: str) -> bool:
     return lowered.endswith(".md") and lowered != "readme.md" and not name.startswith(".")
 
 
+def is_listed(path: str) -> bool:
+    """Whether a scan reads the file of this store-relative path as a record; what lies in a hidden folder is none."""
+    parts = tuple(path.split("/"))
+    return is_record(parts[-1]) and not any(part.startswith(".") for part in parts) and not _bad_path(path, parts)
+
+
 def is_private(path: str) -> bool:
     """Whether a store-relative path lies in the folder that is never committed."""
     return path.split("/", 1)[0].casefold() == "private"

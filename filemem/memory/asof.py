@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 from filemem import changes
 from filemem.documents import EDITS_KEPT, Birth, Node
 from filemem.errors import BadInput, NotFound
-from filemem.files import MAX_SIZE, is_record
+from filemem.files import MAX_SIZE, is_listed
 from filemem.index import Index, IndexDamaged
 from filemem.memory import Memory, moments, syncing, tombstones
 from filemem.memory.saving import Saver
@@ -175,9 +175,9 @@ def open_at(store: Store, text: object) -> PastMemory:
 
 def _open(store: Store, moment: Moment, tree: str) -> AsOf:
     listing = store.repo.history.listing(store.files.store, moment.commit) if tree else {}
-    blobs = {store.files.inside(path): blob for path, blob in listing.items() if is_record(path.rpartition("/")[2])}
-    inside = map(store.files.inside, listing)
-    marks = frozenset(path.partition("/")[2] for path in inside if path.startswith(f"{tombstones.FOLDER}/"))
+    files = {store.files.inside(path): blob for path, blob in listing.items()}
+    blobs = {path: blob for path, blob in files.items() if is_listed(path)}
+    marks = tombstones.at(store, moment.commit)
     shared = {each.name: getattr(store, each.name) for each in fields(Store) if each.init}
     own: dict[str, Any] = {"serving": False, "pasts": {}, "_plain": None, "_related": {}}
     past = AsOf(**{**shared, **own}, moment=moment, tree=tree, blobs=blobs, marks=marks)
@@ -213,6 +213,10 @@ def _bring(store: Store, past: AsOf) -> None:
         before, base = {}, ""
     after = {path: changes.Entry(blob) for path, blob in past.blobs.items()}
     found = list(changes.diff(before, after))
+    if marks := past.marks - store.tombstones:  # what a tombstone hides whose file stands as it does now
+        hidden = {node.path for node in past.nodes() if tombstones.forgotten(node.id, marks)}
+        hidden -= {change.path for change in found}
+        found += [changes.Change(changes.MODIFIED, path, after[path]) for path in hidden if path in after]
     births = _births(store, past, found, base)
     again = syncing.unsettled(past, found, (), births, after, ())
     told = past.lookup("path", [change.path for change in again])

@@ -42,15 +42,18 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
     hidden = [path for path, record in records.items() if tombstones.forgotten(record.id, known)]
     topics = {posixpath.dirname(path): record.topic for path, record in records.items() if record.topic_stated}
     problems = [_joining(problem, topics) for problem in problems]
+    ours = left.records | {""} if left else frozenset()
     for path in hidden:
+        if left and tombstones.forgotten(records[path].id, left.marks):
+            ours |= {path}
         text = f"{records.pop(path).id} was forgotten, so it is hidden: remove the file, or filemem restore it"
         problems.append(Problem(path, 1, "forgotten", "warning", text))
-    read, found = _together(store, records, left.records if left else frozenset())
+    read, found = _together(store, records, ours)
     problems += found
     if unseen := store.unseen():
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
     if left:
-        problems = [problem for problem in problems if problem.path in left.records]
+        problems = [problem for problem in problems if problem.path in ours]
     problems += reviewing.problems(store, read, left)
     wanted = [_relative(store, path, manifest) for path in paths]
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]

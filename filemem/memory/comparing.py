@@ -12,7 +12,8 @@ from filemem.chain.comparing import Consequences, consequences
 from filemem.documents import Node
 from filemem.errors import BadInput, Conflict
 from filemem.memory import moments, writing
-from filemem.memory.states import State, States, rows_of
+from filemem.memory.differing import rows_of
+from filemem.memory.states import State, States
 from filemem.memory.store import Store
 from filemem.memory.values import KINDS, Comparison, Effect, Named
 from filemem.record import DECISION, Record

@@ -7,13 +7,15 @@ edits that are not committed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from filemem.chain import Graph
 from filemem.changes import Manifest
 from filemem.documents import Node
 from filemem.errors import BadInput, NotFound
-from filemem.memory import governing, moments
+from filemem.files import is_listed
+from filemem.memory import governing, moments, tombstones
 from filemem.memory.store import Past, Store
 from filemem.query.drift import Drift
 from filemem.record import DECISION, Problem, Record, parse
@@ -28,14 +30,18 @@ class Since(NamedTuple):
     Args:
         commit: where it left, in the history of the records.
         code: the same in the history of the code.
-        records: store paths of the records that are not what they were, or are new.
+        records: store paths of the records that are not what they were, are new, or are read no longer.
         files: the files of the code that are not.
+        marks: tombstones that came since.
+        moved: files that no scan reads, each with the path of the record that it was.
     """
 
     commit: str
     code: str
     records: frozenset[str]
     files: frozenset[str]
+    marks: frozenset[str] = frozenset()
+    moved: Mapping[str, str] = MappingProxyType({})
 
 
 class Read(NamedTuple):
@@ -81,9 +87,15 @@ def since(store: Store, base: str, manifest: Manifest) -> Since:
         )
         raise BadInput(f"base: {base} and HEAD have no commit in common", hint, field="base")
     commit = code if store.repo is store.code else moment.commit
-    before = {store.files.inside(p): blob for p, blob in store.repo.history.listing(store.files.store, commit).items()}
-    records = frozenset(path for path, entry in manifest.items() if before.get(path) != entry.blob)
-    return Since(commit, code, records, store.code.history.differing(code))
+    inside, history, folder = store.files.inside, store.repo.history, store.files.store
+    before = {inside(path): blob for path, blob in history.listing(folder, commit).items()}
+    records = {path for path, entry in manifest.items() if before.get(path) != entry.blob}
+    records |= {inside(path) for path in history.differing(commit, [folder])}
+    rows = history.between(commit, "HEAD", folder)
+    moved = {inside(row.path): inside(row.before) for row in rows if row.status == "R"}
+    unread = {path: old for path, old in moved.items() if is_listed(old) and not is_listed(path)}
+    marks = store.tombstones - tombstones.at(store, commit)
+    return Since(commit, code, frozenset(records), store.code.history.differing(code), marks, unread)
 
 
 def problems(store: Store, read: Read, left: Since | None) -> Iterable[Problem]:
@@ -95,6 +107,11 @@ def problems(store: Store, read: Read, left: Since | None) -> Iterable[Problem]:
         left: only what happened since then; None for everything.
     """
     yield from _edited(store, read, left)
+    for path, old in left.moved.items() if left is not None else ():
+        text = (
+            f"was the record {store.shown(old)}, and under this name it is read no longer: move it back, or forget it"
+        )
+        yield Problem(path, 1, "hidden-record", "warning", text)
     live = [node for node in read.nodes.values() if read.resolved.is_head(node.id)]
     affects = {node.id: read.records[node.path].affects for node in live}
     for one, drift in governing.drifted(store, [(node, affects[node.id]) for node in live]).items():

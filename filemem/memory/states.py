@@ -13,8 +13,9 @@ from typing import NamedTuple
 from filemem import record
 from filemem.chain import Graph
 from filemem.documents import Birth, Node, node_of
-from filemem.files import is_record
+from filemem.files import MAX_SIZE
 from filemem.memory import graph, syncing
+from filemem.memory.differing import rows_of
 from filemem.memory.store import Store
 from filemem.memory.values import Named
 from filemem.record import DECISION, Record
@@ -22,14 +23,6 @@ from filemem.repo.history import Row
 from filemem.repo.revisions import Moment
 
 Wanted = Mapping[str, Collection[str]]  # field of exact terms -> values
-
-
-def rows_of(store: Store, one: str, other: str) -> tuple[Row, ...]:
-    """How the record files of two commits differ, by store path."""
-    inside = store.files.inside
-    found = store.repo.history.between(one, other, store.files.store) if one != other else ()
-    kept = (row for row in found if is_record(row.path.rpartition("/")[2]) or is_record(row.before.rpartition("/")[2]))
-    return tuple(row._replace(before=inside(row.before), path=inside(row.path)) for row in kept)
 
 
 class _File(NamedTuple):
@@ -92,7 +85,11 @@ class States:
         for path, file in files.items():
             data = self._blobs.get(file.blob)
             births[path] = self._births.get(file.here) or Birth(at.commit, at=at.at, path=path)
-            found = record.parse(data, path, births[path].path).record if data is not None else None
+            found = (
+                record.parse(data, path, births[path].path).record
+                if data is not None and len(data) <= MAX_SIZE
+                else None
+            )
             if found is not None:
                 read[path] = found
         hidden = {*hidden, *(on.hidden if on else ())}

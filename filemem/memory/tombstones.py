@@ -17,7 +17,7 @@ FOLDER = ".forgotten"
 
 def path_of(record_id: str) -> str:
     """The store path of the tombstone of a record."""
-    return f"{FOLDER}/{_mark(record_id)}"
+    return f"{FOLDER}/{mark(record_id)}"
 
 
 def held(store: Store, record_id: str, commit: str) -> bool:
@@ -26,19 +26,30 @@ def held(store: Store, record_id: str, commit: str) -> bool:
 
 
 def marks(folder: Path) -> frozenset[str]:
-    """The names of all tombstones in a store's folder."""
+    """The names of all tombstones in a store's folder: regular files, never through a link."""
+    at = folder / FOLDER
     try:
-        return frozenset(os.listdir(folder / FOLDER))
+        with os.scandir(at) as listing:
+            return frozenset(one.name for one in listing if one.is_file(follow_symlinks=False) and not at.is_symlink())
     except OSError:
         return frozenset()
 
 
+def at(store: Store, commit: str) -> frozenset[str]:
+    """The names of the tombstones that a commit has."""
+    folder = store.files.named(FOLDER)
+    if not store.repo.revisions.tree(commit, folder):
+        return frozenset()
+    paths = store.repo.history.listing(folder, commit)
+    return frozenset(name for path in paths if "/" not in (name := path.removeprefix(f"{folder}/")))
+
+
 def forgotten(record_id: str, known: frozenset[str]) -> bool:
     """Whether a record is forgotten; `known` from `marks`."""
-    return bool(known) and _mark(record_id) in known
+    return bool(known) and mark(record_id) in known
 
 
-def _mark(record_id: str) -> str:
+def mark(record_id: str) -> str:
     import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; most memories have forgotten nothing
 
     return hashlib.sha256(record_id.encode()).hexdigest()

@@ -228,14 +228,17 @@ class History(NamedTuple):
         }
 
     def between(self, one: str, other: str, folder: str) -> tuple[Row, ...]:
-        """How the files of a folder differ from one commit to another, renames as Git sees them.
+        """How the regular files of a folder differ from one commit to another, renames as Git sees them.
+
+        What is a link or a submodule in one of them counts as not being there.
 
         Raises:
             GitError: a commit is not there.
         """
         command = ("diff-tree", "-r", "-M", *_RAW[:-1], revision(one), revision(other), "--", folder)
         fields = iter(self.git.run(*command, limit=_LIMIT).decode("utf-8", "surrogateescape").split("\0"))
-        return tuple(_row(text, fields) for text in fields if text.startswith(":"))
+        told = (_regular(text, _row(text, fields)) for text in fields if text.startswith(":"))
+        return tuple(row for row in told if row is not None)
 
     def listing(self, folder: str, rev: str = "") -> dict[str, str]:
         """Blob id by path of every regular file that a commit has below a folder.
@@ -303,6 +306,15 @@ class Row(NamedTuple):
     old: str
     new: str
 
+    def seen(self, before: bool, after: bool) -> Row | None:
+        """The row as it is for somebody who does not see the file before, or after; None for neither."""
+        if before and after:
+            return self
+        none = "0" * len(self.old)
+        if before and self.status != "A":
+            return Row("D", self.before, self.before, self.old, none)
+        return Row("A", self.path, self.path, none, self.new) if after and self.status != "D" else None
+
 
 def _commit(oid: str, fields: Iterator[str]) -> Commit:
     parents, at, written, author, email, subject = (next(fields, "") for _ in range(6))
@@ -342,6 +354,12 @@ def _row(text: str, fields: Iterator[str]) -> Row:
         return Row("A" if set(status) == {"A"} else "D" if set(status) == {"D"} else "M", path, path, old, new)
     after = next(fields, "") if status[0] in "RC" else path
     return Row("A" if status[0] == "C" else status[0], path, after, old, new)
+
+
+def _regular(text: str, row: Row) -> Row | None:
+    """What a row says of regular files alone; `text` begins with the two modes."""
+    there = [mode.startswith("100") for mode in text.lstrip(":").split(" ")[:2]]
+    return row if row.status in "AD" and any(there) else row.seen(*there)
 
 
 def _traced(path: str, rows: Iterable[tuple[Commit, Row]], beyond: bool) -> list[Revision]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 from typing import Any
@@ -274,3 +275,41 @@ def test_a_comment_has_a_heading_for_each_kind_and_counts_what_is_too_much(featu
     effect = {"kind": "new", "type": "observation", "title": "T"}
     answer = {"base": {"name": "main"}, "head": {"name": "x"}, "effects": [effect] * 32}
     assert comparison(answer).endswith("- **T** (observation)\n- and 2 more")
+
+
+@pytest.mark.parametrize("way", ["tombstone", "suffix", "folder", "link", "padded", "linked tombstones"])
+def test_a_branch_cannot_hide_a_decision_unseen(feature: Path, way: str) -> None:
+    """Whatever takes a record out of the answers is told as its removal, and stops the gate."""
+    redis = ok(feature, "search", "--topic", "caching")["results"][0]
+    path = feature / redis["path"]
+    mark = feature / "memory/.forgotten" / hashlib.sha256(redis["id"].encode()).hexdigest()
+    match way:
+        case "tombstone":
+            write(mark, "")
+        case "suffix":
+            path.rename(path.with_suffix(".txt"))
+        case "folder":
+            (feature / "memory/.hidden").mkdir()
+            path.rename(feature / "memory/.hidden" / path.name)
+        case "link":
+            path.unlink()
+            path.symlink_to("/etc/hostname")
+        case "padded":
+            path.write_text(path.read_text() + "x" * 2**20)
+        case _:
+            write(feature / "src" / mark.name, "")
+            mark.parent.symlink_to("../src")
+    git(feature, "add", "-A")
+    git(feature, "commit", "-q", "-m", "Tidy")
+    checked = cli(feature, "check", "--base", "main")
+    if way == "linked tombstones":
+        assert (effects(feature), checked.code, ok(feature, "search", "--topic", "caching")["count"]) == ([], 0, 1)
+        return
+    told: list[tuple[str, str, list[str], list[str]]] = [("removed", "Use Redis", [], [])]
+    assert effects(feature) == told
+    assert checked.code == 1, checked.out
+    assert ok(feature, "search", "--topic", "caching")["count"] == 0
+    git(feature, "switch", "-q", "main")
+    assert effects(feature, "main...feature") == told, "whatever is checked out"
+    assert ok(feature, "search", "--topic", "caching", "--at", "feature")["count"] == 0
+    assert effects(feature, "feature..main") == [("new", "Use Redis", [], [])]
