@@ -9,18 +9,16 @@ the commands of `cli` do.
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
-from filemem.index import IndexDamaged
 from filemem.memory import searching, writing
+from filemem.memory.keeping import Kept, Progress
 from filemem.memory.restrictions import restrictions_of
 from filemem.memory.store import Store
 from filemem.memory.values import Comparison, History, Name, Results, Revision, Saved, Similar, Step, Topic, Why
@@ -30,35 +28,22 @@ from filemem.record import DECISION, Problem, number
 if TYPE_CHECKING:
     from filemem.memory.asof import PastMemory
     from filemem.memory.sharing import Synced
-    from filemem.memory.syncing import Look
 
 __all__ = ["History", "Hit", "Memory", "Results", "Revision", "Saved", "Similar", "Step", "Topic"]
 
-Progress = Callable[[int, int], object]  # records done, records in all
 MOST_HITS = 1_000
-_Answer = TypeVar("_Answer")
 MODES = ("hybrid", "keyword", "vector")
-SHORT, LONG = 1.0, 10.0  # seconds that a question, and a save, wait until the index has heard of a checkout
-IDLE = 30.0  # seconds in which nobody waits again for a look that did not come in time
-REPAIR = 5.0  # seconds that a question waits for another process to notice that the index is damaged
-PAUSE = 0.05  # seconds between two looks at what another process does
+LONG = 10.0  # seconds that a save waits until the index has heard of a checkout
 
 
-class Memory:
+class Memory(Kept):
     """The memory of one Git work tree. Safe to use from several threads; one call at a time is at work."""
 
     def __init__(self, store: Store, progress: Progress | None = None) -> None:
-        self._store = store
-        self._progress = progress
-        self._lock = threading.RLock()  # one call at a time
-        self._syncing = threading.RLock()  # of its own: a search does not wait for an index that is being built
+        super().__init__(store, progress)
         self._closing: list[Callable[[], None]] = []
-        self._watching: list[Callable[[], None]] = []
         self._numbers: dict[int, str] = {}  # what numbers stood for when last asked for
         self.stated_user = ""  # what `user_id` is whatever is configured
-        self._patient_from = 0.0  # when it is worth again to wait for another's look, as `time.monotonic` tells it
-        self._behind = False  # whether the index had not heard of HEAD when the last question was asked
-        self.trouble: str | None = None  # why the last look at the files failed, if it did
 
     @classmethod
     def open(
@@ -158,14 +143,6 @@ class Memory:
     def on_close(self, action: Callable[[], None]) -> None:
         """Run something before the parts are closed."""
         self._closing.append(action)
-
-    def on_change(self, action: Callable[[], None]) -> None:
-        """Run something whenever records may have changed, from the thread that changed them or saw it."""
-        self._watching.append(action)
-
-    def _changed(self) -> None:
-        for action in self._watching:
-            action()
 
     def close(self) -> None:
         """Commit what is batched and release everything."""
@@ -445,38 +422,6 @@ class Memory:
             self._store.refuse_typo()
             return checking.check(self._store, paths, base)
 
-    def refresh(self, *, full: bool = False, hints: Iterable[str] = ()) -> Look:
-        """Finish what waits for the repository, and bring the index in step with the files.
-
-        Args:
-            full: look at every file, not only where a folder's time changed.
-            hints: absolute paths that may have changed.
-
-        Raises:
-            BrokenStore: the index folder cannot be written.
-        """
-        from filemem.memory import syncing
-
-        named = tuple(hints)
-        if named:
-            with self._lock:  # what a save under way has written is found once that save is done
-                pass
-        with self._syncing:
-            saver = self._store.saver
-            if saver.due() == 0:
-                saver.flush()
-            if named and not full and syncing.nothing_new(self._store, named):
-                self._changed()  # another process may have made them
-                return syncing.Look()
-            saver.replay(thorough=full)
-            if full and self._store.serving and not saver.pending():
-                self._store.repo.maintain()
-            look = self._catch_up(full=full, hints=named, verify=full)
-            look = self.rebuild() if full and self._store.index.outdated else look
-            if named or look.changed:
-                self._changed()
-            return look
-
     def sync(self, tell: Callable[[str], object] | None = None) -> Synced:
         """Bring here what others saved, put what was saved here on top, and push it.
 
@@ -498,47 +443,6 @@ class Memory:
                 except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
                     self.trouble = error.message
 
-    def rest(self) -> None:
-        """Let go of memory that is quickly had again; for a server that nobody asks anything."""
-        self._store.index.rest()
-
-    def _catch_up(self, *, full: bool, hints: Iterable[str], verify: bool = False) -> Look:
-        from filemem.memory import syncing
-
-        deepened, past = self._store.deepened and self._store.index.writable, self._store.past_stamp
-        if deepened:
-            self._store.index.note(head="")  # so that first commits are asked for anew
-            self._store.index.forget_kept()
-        try:
-            if not (verify and self._store.index.verify()):
-                look = syncing.catch_up(self._store, full=full, hints=hints, progress=self._progress)
-                if deepened and not look.busy:
-                    self._store.index.note(head=self._store.index.head, past=past)
-                return look
-        except IndexDamaged:
-            pass
-        return syncing.rebuild(self._store, progress=self._progress)
-
-    def rebuild(self) -> Look:
-        """Build the index anew from the files; the old one serves until the switch."""
-        from filemem.memory import syncing
-
-        with self._syncing, self._helping():
-            try:
-                return syncing.renew(self._store, progress=self._progress)
-            except IndexDamaged:
-                return syncing.rebuild(self._store, progress=self._progress)
-
-    @contextmanager
-    def _helping(self) -> Iterator[None]:
-        """Change the index, and be its writer no longer than that, unless we are it already: a watcher needs to be."""
-        writer = self._store.index.is_writer
-        try:
-            yield
-        finally:
-            if not writer:
-                self._store.index.stand_back()
-
     def status(self) -> dict[str, Any]:
         """Say how the memory stands: counts, index, what waits for a commit, problems."""
         from filemem.config import powermem_user
@@ -558,79 +462,6 @@ class Memory:
             )
 
     @property
-    def degraded(self) -> str:
-        """Why answers may lack something, or ""."""
-        behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
-        return "; ".join(part for part in (self.trouble or "", behind, self._store.obstacle()) if part)
-
-    @property
     def unbegun(self) -> str:
         """What to do where nothing was ever saved, or ""."""
         return "no memory here yet: filemem init, or just save" if self._store.absent else ""
-
-    def _read(self, question: Callable[[], _Answer]) -> _Answer:
-        """Answer what makes sense only where there is a store."""
-        self._store.refuse_typo()
-        try:
-            self._behind = self._store.index.exists and not self._follow(SHORT)
-        except IndexDamaged:  # the question finds that too, and repairs it
-            self._behind = False
-        return self._ask(question)
-
-    def _follow(self, patience: float) -> bool:
-        """Let the index hear of a HEAD that others have moved; say whether it has.
-
-        Args:
-            patience: seconds to wait for a look that is under way, here or in another process.
-        """
-        from filemem.memory import following
-
-        began = time.monotonic()
-        stop = began + (patience if began > self._patient_from else 0)
-        busy = False
-        while not following.knows(self._store, place := following.here(self._store)):
-            left = stop - time.monotonic()
-            if (busy and left <= 0) or not self._syncing.acquire(timeout=max(0.0, left)):
-                self._patient_from = time.monotonic() + IDLE  # who should have looked is not at work
-                return False
-            try:
-                with self._helping():
-                    busy = self._catch_up(full=self._store.index.unreadable, hints=()).busy
-            except (BrokenStore, Locked):  # told by `trouble` and `status`; the last look still answers
-                return False
-            finally:
-                self._syncing.release()
-            if busy:
-                time.sleep(min(PAUSE, max(0.0, stop - time.monotonic())))
-            else:
-                self._store.followed = place._replace(waiting=self._store.index.waiting())
-        return True
-
-    def _ask(self, question: Callable[[], _Answer]) -> _Answer:
-        """Answer from the index; where that is damaged, build it anew and answer then."""
-        with self._lock:
-            try:
-                return question()
-            except NotFound as error:
-                if why := self._store.obstacle():
-                    raise NotFound(error.message, why) from None
-                raise
-            except IndexDamaged:
-                return self._ask_anew(question)
-
-    def _ask_anew(self, question: Callable[[], _Answer]) -> _Answer:
-        """Build a damaged index anew, or wait for the process that may, and answer then."""
-        stop = time.monotonic() + REPAIR
-        while True:
-            try:
-                busy = self.rebuild().busy
-            except BrokenStore as error:
-                self.trouble = error.message
-                with self._store.without_index():
-                    return question()
-            try:
-                return question()
-            except IndexDamaged:
-                if not busy or time.monotonic() > stop:
-                    raise
-            time.sleep(PAUSE)
