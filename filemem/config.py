@@ -94,13 +94,17 @@ def user_folder(kind: str, environment: Mapping[str, str]) -> Path:
     return (stated if stated.is_absolute() else Path.home() / f".{kind}") / "filemem"
 
 
-def own_store(work_tree: Path) -> str:
+def own_store(work_tree: Path, unstated: str = Config().store) -> str:
     """The folder of records that the settings of a repository name, whatever the user's say.
+
+    Args:
+        work_tree: top folder of its work tree.
+        unstated: what it is where they name none.
 
     Raises:
         BadInput: as for `load`.
     """
-    return _apply(Config(), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED).store
+    return _apply(Config(store=unstated), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED).store
 
 
 def powermem_file(path: Path) -> tuple[str, tuple[str, ...]]:

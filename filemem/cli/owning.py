@@ -36,7 +36,7 @@ def step(
         tell: told what Git says of its progress.
 
     Raises:
-        Conflict: the folder holds something else.
+        Conflict: the folder holds something else, or the branch does.
         NotFound: there is no such branch, and none is to be made.
     """
     path, stated = f"{name}/", config.load(work_tree).branch
@@ -47,6 +47,7 @@ def step(
     code = Repo.discover(work_tree)
     try:
         place = work_tree / name
+        home.refuse_other(code, branch, code.sharing.branch_tip(branch))
         if os.path.lexists(place / ".git"):
             return Step(path, "keep", None, _found(code, place, branch))
         if elsewhere := code.work_tree_of(branch):

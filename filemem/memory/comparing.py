@@ -54,7 +54,7 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     """The two sides, and the commit from which on the second is told."""
     direct = ".." in text and "..." not in text
     left, _, right = text.partition(".." if direct else "...")
-    head = moments.find(store, right or HEAD)
+    head = moments.find(store, right or store.repo.tip() or HEAD)
     if not right:
         head = head._replace(name=store.branch or HEAD)
     base = moments.find(store, left) if left else _default(store, head)
@@ -79,6 +79,11 @@ def _default(store: Store, head: Moment) -> Moment:
     if found.tip != head.commit:
         return Moment(found.name, found.tip, store.repo.time_of(found.tip))
     there = tip_of(store.repo.common_dir, f"refs/remotes/{REMOTE}/{found.name}")
+    if there in ("", head.commit) and store.repo is not store.code:
+        raise BadInput(
+            f"all branches of the code share one memory, the branch {found.name}: there is no other to compare it with",
+            f"ask what came to it since a date, a commit or a tag: {example.removeprefix('for example ')}",
+        )
     if there in ("", head.commit):
         raise BadInput(f"{found.name} is the default branch itself: there is nothing to compare it with", example)
     return Moment(f"{REMOTE}/{found.name}", there, store.repo.time_of(there))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from filemem import config as settings
 from filemem.config import Config
-from filemem.errors import BadInput, BrokenStore, FilememError, NotFound
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
 from filemem.files import check_path
 from filemem.repo import Repo
 
@@ -65,7 +65,8 @@ def _home(code: Repo, stated: str | None) -> Home:
     config = settings.load(code.work_tree)
     name = _checked(settings.store_path(stated) if stated else config.store)
     named = bool(stated) or config.store != Config().store
-    place = attached(code, name, "" if stated else branch_of(code, config))
+    branch = branch_of(code, config)
+    place = attached(code, name, "" if stated else branch)
     if place is None and stated is None and not os.path.lexists(code.work_tree / name):
         place = next((other for other, _ in code.linked() if settings.own_store(other) == TOP), None)
     if place is None:
@@ -73,7 +74,9 @@ def _home(code: Repo, stated: str | None) -> Home:
     repo = Repo.discover(place)
     if place.is_relative_to(code.work_tree) and not code.holds(repo):
         raise BrokenStore(f"{name}/.git leads to another repository, {repo.git_dir}", "work in that one, or remove it")
-    store, shown = _checked(settings.own_store(place)), os.path.relpath(place, code.work_tree)
+    alone = bool(branch) and repo.common_dir == code.common_dir
+    store = _checked(settings.own_store(place, TOP) if alone else settings.own_store(place))
+    shown = os.path.relpath(place, code.work_tree)
     return Home(config, code, repo, store, shown if store == TOP else f"{shown}/{store}", named)
 
 
@@ -122,6 +125,25 @@ def is_memory(repo: Repo, commit: str) -> bool:
     return stated == TOP or (not stated and _OWN.issuperset(repo.sharing.names_at(commit)))
 
 
+def refuse_other(code: Repo, branch: str, tip: str) -> None:
+    """Refuse a branch that cannot hold records alone: one that is worked on, or that holds anything else.
+
+    Args:
+        code: the repository of the project.
+        branch: the branch.
+        tip: its last commit, here or on the other side; "" where there is no such branch yet.
+
+    Raises:
+        Conflict: says which of the two it is.
+    """
+    hint = f"name another one: filemem init --own-branch NAME; {settings.REPOSITORY_FILE} names the present one, if any"
+    if branch == code.branch() or branch == code.main_branch():
+        raise Conflict(f"the branch {branch} is checked out already, for work on the project itself", hint)
+    if tip and not is_memory(code, tip):
+        names = ", ".join(sorted(code.sharing.names_at(tip))[:3])
+        raise Conflict(f"the branch {branch} holds more than a memory: {names}", hint)
+
+
 def branch_of(code: Repo, config: Config) -> str:
     """The branch that holds a project's records alone, or "".
 
@@ -141,10 +163,14 @@ def project(folder: Path) -> Repo:
         BadInput: settings that cannot be used.
     """
     found = Repo.discover(folder)
-    if settings.own_store(found.work_tree) != TOP:
+    linked = found.git_dir != found.common_dir
+    own = settings.own_store(found.work_tree, TOP if linked else Config().store)
+    if own != TOP:
         return found
     try:
         outer = Repo.discover(found.work_tree.parent)
     except (NotFound, BrokenStore):
         return found
-    return outer if outer.work_tree / settings.load(outer.work_tree).store == found.work_tree else found
+    around = settings.load(outer.work_tree)
+    alone = settings.own_store(found.work_tree) == TOP or bool(branch_of(outer, around))
+    return outer if alone and outer.work_tree / around.store == found.work_tree else found

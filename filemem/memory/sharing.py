@@ -271,7 +271,7 @@ def attach(
 
     Raises:
         NotFound: there is no such branch, and none is to be made.
-        Conflict: something stands in the way of the folder.
+        Conflict: something stands in the way of the folder, or the branch holds more than a memory.
         BrokenStore: Git refuses.
     """
     sharing, place = code.sharing, Path(code.work_tree) / name
@@ -280,6 +280,7 @@ def attach(
         where = sharing.usual(branch)
         found, trouble = _found(sharing, where, tell) if where else ("", "")
         if found and where:
+            home.refuse_other(code, branch, found)
             sharing.make_branch(branch, found)
             sharing.follow(branch, where)
             done += f", from {where.label}"

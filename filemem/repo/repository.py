@@ -252,6 +252,17 @@ class Repo:
         """The linked work tree that a branch is checked out in; None where there is none."""
         return next((place for place, has in self.linked() if has == branch), None)
 
+    def main_branch(self) -> str:
+        """The branch that the main work tree has, wherever we are; "" where HEAD is detached there, or it has none."""
+        if self.common_dir.name != ".git":
+            return ""
+        try:
+            head = (self.common_dir / "HEAD").read_text(errors="surrogateescape").strip()
+        except OSError:
+            return ""
+        prefix = "ref: refs/heads/"
+        return head.removeprefix(prefix) if head.startswith(prefix) else ""
+
     def holds(self, inner: Repo) -> bool:
         """Whether a repository inside our work tree is ours to write to: its Git directory lies there or in our own."""
         places = (inner.work_tree, self.common_dir)

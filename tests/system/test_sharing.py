@@ -194,6 +194,20 @@ def test_own_branch_from_init_to_a_second_clone(hub: Path) -> None:
     assert ok(bob, "init")["steps"][0]["action"] == "keep"
 
 
+def test_diff_of_an_own_branch_says_what_can_be_asked(hub: Path) -> None:
+    ada = clone(hub, "ada")
+    ok(ada, "init", "--own-branch")
+    ok(ada, *DECISION, "Use Redis")
+    git(ada, "checkout", "-q", "-b", "feature")
+    refused = cli(ada, "diff")
+    assert (refused.code, "all branches of the code share one memory" in refused.err) == (2, True)
+    assert "filemem diff 2w" in refused.err
+    assert "default branch" not in refused.err
+    ok(ada, "sync")
+    ok(ada, *DECISION, "Use LRU")
+    assert "LRU" in cli(ada, "diff").out, "what is not shared yet"
+
+
 def test_a_second_work_tree_of_the_code_uses_the_memory_of_the_first(hub: Path) -> None:
     ada = clone(hub, "ada")
     ok(ada, "init", "--own-branch", "notes/memory")
@@ -225,6 +239,48 @@ def test_an_own_branch_is_not_begun_over_records_of_this_branch(repo: Path) -> N
         assert cli(repo, "init", f"--own-branch={bad}").code == 2
     write(repo / ".filemem.toml", 'branch = "elsewhere"\n')
     assert cli(repo, "init", "--own-branch", "other").code == 2
+
+
+@pytest.mark.parametrize("where", ["checked out", "here", "there", "in a work tree", "empty"])
+@pytest.mark.parametrize("stated", [False, True])
+def test_a_branch_of_code_is_not_taken_for_the_memory(hub: Path, where: str, stated: bool) -> None:
+    ada = clone(hub, "ada")
+    branch = "main" if where == "checked out" else "code"
+    if where == "empty":
+        ada, branch = make_repo(hub.parent / "empty", commit=False), "main"
+    elif where == "there":
+        git(ada, "push", "-q", "origin", "main:code")
+    elif branch == "code":
+        git(ada, "branch", "-q", "code")
+    if where == "in a work tree":
+        git(ada, "worktree", "add", "-q", "../code", "code")
+    if stated:
+        write(ada / ".filemem.toml", f'branch = "{branch}"\n')
+    before = git(ada, "for-each-ref"), git(ada, "status", "--porcelain"), sorted(ada.iterdir())
+    refused = cli(ada, "init", *([] if stated else ["--own-branch", branch]))
+    told = "checked out already" if branch == "main" else "holds more than a memory: code.py"
+    assert (refused.code, told in refused.err) == (5, True), refused
+    if where != "there":  # which is fetched, of course
+        assert before[0] == git(ada, "for-each-ref")
+    assert before[1:] == (git(ada, "status", "--porcelain"), sorted(ada.iterdir()))
+
+
+def test_an_own_branch_without_its_settings_is_still_all_memory(hub: Path) -> None:
+    ada = clone(hub, "ada")
+    ok(ada, "init", "--own-branch")
+    saved = ok(ada, *DECISION, "Use Redis")
+    git(ada / "memory", "rm", "-q", ".filemem.toml")
+    git(ada / "memory", "commit", "-q", "-m", "Tidy")
+    for folder in (ada, ada / "memory"):
+        assert ok(folder, "search", "redis")["results"][0]["path"] == saved["path"]
+        assert ok(folder, "status")["store"] == "memory"
+        assert ok(folder, "save", "checkpoint", "--summary", "x")["path"].startswith("memory/checkpoints/")
+    assert ok(ada, "--store", "memory", "search", "redis")["results"][0]["path"] == saved["path"]
+    assert ok(ada, "sync")["left"] == ""
+    bob = clone(hub, "bob")
+    write(bob / ".filemem.toml", 'branch = "filemem"\n')
+    ok(bob, "init")
+    assert ok(bob, "search", "redis")["results"][0]["path"] == saved["path"]
 
 
 def test_two_that_begin_the_same_branch_apart_still_come_together(hub: Path) -> None:
