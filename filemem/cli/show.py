@@ -53,7 +53,10 @@ def message(answer: Answer) -> str:
 def forgotten(answer: Answer) -> str:
     """What was removed, and what it takes to remove it from history too."""
     steps = answer.get("purge", ())
-    rows = ["  to take it out of history too, for everybody (if it was a secret, revoke it first):"] if steps else []
+    rows = []
+    if steps:
+        rows.append("  these do not touch commit messages and files of others that quote it: git log --all --grep=WORD")
+        rows.append("  to take it out of history too, for everybody (if it was a secret, revoke it first):")
     return _lines([message(answer), *rows, *(f"    {step}" for step in steps)])
 
 

@@ -166,7 +166,7 @@ def delete(memory: Memory, arguments: Arguments) -> Answer:
 def forget(memory: Memory, arguments: Arguments) -> Answer:
     """The same as `delete`, and how to take the record out of history too."""
     answer = delete(memory, arguments)
-    return answer | ({"purge": list(memory.purging(answer["path"]))} if answer.get("commit") else {})
+    return answer | ({"purge": list(memory.purging(answer["path"], answer["id"]))} if answer.get("commit") else {})
 
 
 def restore(memory: Memory, arguments: Arguments) -> Answer:

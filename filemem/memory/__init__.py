@@ -234,15 +234,16 @@ class Memory(Kept):
         self._changed()
         return saved
 
-    def purging(self, path: str) -> tuple[str, ...]:
+    def purging(self, path: str, record_id: str) -> tuple[str, ...]:
         """Return the commands that take a record out of Git's history; filemem itself never rewrites it.
 
         Args:
             path: of the record, from the top of the work tree, as answers show it.
+            record_id: its id, which the messages of its commits name.
         """
         from filemem.memory import removed
 
-        return removed.purging(self._store, self._store.asked(path))
+        return removed.purging(self._store, self._store.asked(path), record_id)
 
     def search(
         self,

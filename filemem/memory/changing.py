@@ -24,6 +24,7 @@ from filemem.record import (
     parse,
     record_path,
     render,
+    short_id,
     topic_key,
 )
 from filemem.repo import Message
@@ -147,7 +148,7 @@ def delete(store: Store, reference: str, reason: str) -> Saved:
     shown = record or Record(id=node.id, type=node.type, title=node.title, topic=node.topic)
     revived, aware = hints.revived(store, node), not store.deepened
     with store.saver.exclusive():
-        subject = f"{_scope(shown)}: delete {shown.title}" + (f" ({told})" if told else "")
+        subject = f"{_scope(shown)}: delete {short_id(shown.id)}" + (f" ({told})" if told else "")
         message = _message(shown, "", subject=subject)
         mark = tombstones.path_of(node.id)
         done = store.saver.remove(node.path, message, policy=_policy(store, node.type), tombstone=mark)

@@ -71,19 +71,30 @@ def _goes_by(gone: Gone, wanted: str) -> bool:
     return wanted in names or (len(wanted) >= 4 and short.startswith(wanted))
 
 
-def purging(store: Store, path: str) -> tuple[str, ...]:
+# What a message says of a record goes; trailers stay, for they tie the commit to others.
+_MESSAGE = (
+    'awk \'{ row[NR] = $0 } index($0, "Filemem-Id: %s") { ours = 1 } END { for (n = 1; n <= NR; n++) '
+    'if (!ours || (n > 1 && row[n] ~ /^$|^[A-Z][A-Za-z-]*: /)) print row[n]; else if (n == 1) print "purged" }\''
+)
+
+
+def purging(store: Store, path: str, record_id: str) -> tuple[str, ...]:
     """The commands that take a record out of history for good, which is the user's decision and never ours.
 
     Args:
         store: the parts.
         path: of the record, store-relative.
+        record_id: its id, by which the messages of its commits are found.
     """
-    log = store.repo.history.log(store.files.named(path))
-    paths = sorted({revision.path for revision in log} | {store.files.named(path)})
-    remove = f"git rm -q --cached --ignore-unmatch -- {' '.join(map(shlex.quote, paths))}"
+    named = store.files.named(path)
+    log = store.repo.history.logs({named: ""}, beyond=True)[named]  # before it was brought back, too
+    paths = sorted({revision.path for revision in log} | {named})
+    remove = f"git --literal-pathspecs rm -q --cached --ignore-unmatch -- {' '.join(map(shlex.quote, paths))}"
+    unsaid = _MESSAGE % record_id
     span = f"refs/heads/{store.repo.branch()}" if store.files.store == home.TOP else "--all"
     rewrite = (
-        f"FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --index-filter {shlex.quote(remove)} -- {span}",
+        "FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --tag-name-filter cat "
+        f"--index-filter {shlex.quote(remove)} --msg-filter {shlex.quote(unsaid)} -- {span}",
         "git for-each-ref --format='delete %(refname)' refs/original | git update-ref --stdin",
     )
     sharing = store.repo.sharing

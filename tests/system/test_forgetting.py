@@ -143,3 +143,26 @@ def test_the_same_for_what_was_shared(tmp_path: Path) -> None:
     done = ok(repo, "sync")
     assert (done["sent"], done["left"]) == (1, ""), "only what was not shared before is put on top"
     assert "hunter2" not in objects(tmp_path / "hub.git"), "an old clone does not bring it back"
+
+
+def test_a_purge_reaches_messages_and_earlier_names_and_no_other_file(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    saved = ok(repo, *DECISION, "The password is swordfish77")
+    ok(repo, "update", saved["id"], "--outcome", "failed", "--reason", "swordfish77 leaked")
+    write(repo / "memory/observations/notes.md", "# Notes\n\nTo be kept.\n")
+    for name in ("memory/observations/middle.md", "memory/observations/no*.md"):
+        git(repo, "mv", ok(repo, "get", saved["id"])["results"][0]["path"], name)
+        git(repo, "add", "-A")
+        git(repo, "commit", "-q", "-m", "Moved\n\nCo-authored-by: Grace <grace@example.com>")
+    git(repo, "tag", "v1")
+    ok(repo, "forget", saved["id"])
+    ok(repo, "restore", saved["id"])
+    ok(repo, "forget", saved["id"])
+    said = git(repo, "log", "-1", "--format=%B")
+    assert "swordfish77" not in said, "the commit that forgets does not say it again"
+    purge(ok(repo, "restore", saved["id"]) and ok(repo, "forget", saved["id"])["purge"], tmp_path)
+    assert "swordfish77" not in objects(repo)
+    assert "To be kept." in git(repo, "show", "HEAD:memory/observations/notes.md")
+    log = git(repo, "log", "--format=%B")
+    assert f"purged\n\nFilemem-Id: {saved['id']}\n" in log
+    assert log.count("Moved\n\nCo-authored-by: Grace <grace@example.com>") == 2
