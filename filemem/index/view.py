@@ -20,7 +20,7 @@ from filemem.index.pending import Scorer, admits
 from filemem.index.plan import Plan, plan
 from filemem.index.spelling import respelt
 from filemem.index.values import Candidate, Found, Scope
-from filemem.query import FIELDS, Terms, promising, touches
+from filemem.query import FIELDS, Terms, governs, promising
 
 if TYPE_CHECKING:
     from filemem.index.vector import Ranking
@@ -263,7 +263,7 @@ class View:
             limits.append(keyword.must(words.between(wanted.since, wanted.until)))
         if wanted.path:
             stated = (value for value, _ in words.terms(term_field("affects"), ""))
-            touched = [value for value in stated if touches(value, wanted.path)]
+            touched = [value for value in stated if governs(value, wanted)]
             limits.append(keyword.must(words.one_of(term_field("affects"), touched)))
         if wanted.live:
             living = [words.one_of(term_field("live"), ("yes",)), words.one_of(term_field("id"), scope.alive)]

@@ -27,6 +27,7 @@ CLOSE = 0.3  # a best hit below this shares neither words nor meaning with the q
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
 find = finding.find
 
+NAMING = 5.0  # seconds that looking for the earlier names of a file may take
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
 
 
@@ -45,6 +46,8 @@ def search(
     """
     terms, stated = query.parse(text, store.clock())
     wanted = query.merge(given, stated)
+    if wanted.path:
+        wanted = wanted._replace(earlier=_earlier(store, wanted.path))
     demoted, revived = _demoted_by_pending(store), _revived_by_pending(store)
     if not (terms.words or terms.phrases):
         nodes = [Node.loads(one) for one in store.index.newest(wanted, limit, offset, dead=demoted, alive=revived)]
@@ -80,6 +83,22 @@ def search(
     )
     told += _doubts(store, hits, terms, wanted, len(placed), offset)
     return Results(hits, degraded=found.degraded or "", note="; ".join(([note] if note and hits else []) + told))
+
+
+def _earlier(store: Store, path: str) -> tuple[str, ...]:
+    """The names that a file had before, as far as history tells them soon; a folder or a glob has none."""
+    history = store.history if store.repo is store.code else store.code.history
+    if not (store.code.work_tree / path).is_file() or store.code.head() is None:
+        return ()
+    from filemem.repo import GitError, arrivals  # noqa: PLC0415 - most searches are about no file
+
+    try:
+        _, names = arrivals.touching(history, path, limit=NAMING)
+    except GitError as error:
+        if error.code != -1:
+            raise
+        return ()
+    return tuple(sorted(names - {path}))
 
 
 def _doubts(store: Store, hits: Sequence[Hit], terms: Terms, wanted: Filter, matched: int, offset: int) -> list[str]:

@@ -1,7 +1,7 @@
 """Searching, as far as it is pure: what a query says, what a filter lets through, where a hit is placed."""
 
 from filemem.query.excerpt import passages, rejected_before, snippet
-from filemem.query.filter import FIELDS, NOTHING, Filter, affects_match, fold, matches, merge, touches
+from filemem.query.filter import FIELDS, NOTHING, Filter, affects_match, fold, governs, matches, merge, touches
 from filemem.query.hit import Hit, Provenance, Snippet
 from filemem.query.identifiers import split_identifiers
 from filemem.query.likeness import NEARLY, Similar, similar
@@ -49,6 +49,7 @@ __all__ = [
     "arrange",
     "contested",
     "fold",
+    "governs",
     "likely",
     "loosened",
     "matches",

@@ -35,6 +35,7 @@ class Filter(NamedTuple):
         since, until: epoch milliseconds, both inclusive.
         metadata: groups of terms of `filemem.query.metadata`; of each group a record must have one.
         path: a path or glob that the record's `affects` must touch.
+        earlier: names that the file at `path` had before; one of them does as well.
         live: only records that nothing supersedes.
     """
 
@@ -51,6 +52,7 @@ class Filter(NamedTuple):
     until: int | None = None
     metadata: tuple[tuple[str, ...], ...] = ()
     path: str = ""
+    earlier: tuple[str, ...] = ()
     live: bool = False
 
 
@@ -92,7 +94,12 @@ def matches(wanted: Filter, terms: Mapping[str, tuple[str, ...]], created: int) 
             return False
     if any(not set(group).intersection(terms.get("metadata", ())) for group in wanted.metadata):
         return False
-    return not wanted.path or any(touches(found, wanted.path) for found in terms.get("affects", ()))
+    return not wanted.path or any(governs(found, wanted) for found in terms.get("affects", ()))
+
+
+def governs(affected: str, wanted: Filter) -> bool:
+    """Say whether a stated `affects` meets the path that is asked for, under any name that its file had."""
+    return any(touches(affected, path) for path in (wanted.path, *wanted.earlier))
 
 
 def touches(affected: str, path: str) -> bool:

@@ -17,6 +17,7 @@ from filemem.repo.stamps import millis
 
 _LIMIT = 120.0  # seconds; a walk of 100,000 commits takes ten
 _LINES = 10.0  # seconds for the past of a few lines, which Git works out patch by patch
+_NAMES = 120.0  # seconds that one name of a file may take to follow
 _KEYS = ("Decision", "Outcome")
 _TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _KEYS)
 _CLAIM = f"format:%x01%H%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
@@ -74,13 +75,16 @@ def present(history: History, paths: Sequence[str]) -> frozenset[str]:
     return frozenset(path for head, _, path in rows if head.startswith("100"))
 
 
-def touching(history: History, path: str, line: int | None = None) -> tuple[tuple[Commit, ...], frozenset[str]]:
+def touching(
+    history: History, path: str, line: int | None = None, *, limit: float = _NAMES
+) -> tuple[tuple[Commit, ...], frozenset[str]]:
     """The commits that made a file, or a line of it, what the tip has; newest first.
 
     Args:
         history: of the code.
         path: from the top of the work tree.
         line: its number in the tip's version, from 1.
+        limit: seconds that one look at a name may take.
 
     Returns:
         The commits, and the names that the file had.
@@ -91,7 +95,7 @@ def touching(history: History, path: str, line: int | None = None) -> tuple[tupl
     commits: dict[str, Commit] = {}
     names, before = {path}, path
     for _ in range(RENAMES):  # not by --follow, which compares every commit with its parent even where a graph tells
-        rows = list(history.rows("--no-renames", f"-{MOST_TOUCHING}", history.tip, "--", before))
+        rows = list(history.rows("--no-renames", f"-{MOST_TOUCHING}", history.tip, "--", before, limit=limit))
         commits.update((made.id, made) for made, _ in rows)
         born = rows[-1] if rows and len(rows) < MOST_TOUCHING else None
         if born is None or born[1][-1].status != "A":

@@ -331,3 +331,17 @@ def test_a_history_too_long_to_walk_is_told_without_its_commits(repo: Path, monk
     git(repo, "rm", "-q", "other.py")
     commit(repo, "Remove")
     assert drift(repo, one).startswith("changed (2 of 2 files): other.py is gone")
+
+
+def test_a_search_by_path_finds_what_governed_the_file_before_it_moved(repo: Path) -> None:
+    commit(repo, "Code", src__auth__one_py=LINES, src__auth__two_py=LINES * 2)
+    decide(repo, "auth", "Sessions are signed", "src/auth/")
+    git(repo, "mv", "src/auth", "lib")
+    git(repo, "commit", "-q", "-m", "Move")
+    assert why(repo, "lib/two.py") == [("governs", "Sessions are signed")]
+    for options in ((), ("sessions",)):
+        assert [hit["title"] for hit in ok(repo, "search", *options, "--path", "lib/two.py")["results"]] == [
+            "Sessions are signed"
+        ]
+    assert ok(repo, "search", "--path", "code.py")["count"] == 0
+    assert ok(repo, "search", "--path", "lib/two.py", "--at", "HEAD~1")["count"] == 0
