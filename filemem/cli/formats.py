@@ -27,6 +27,7 @@ RULES: Mapping[str, str] = {
     "evidence": "Git's history speaks against a decision",
     "forked-topic": "Several decisions on one topic hold at once",
     "forgotten": "A record that was forgotten stands here, hidden",
+    "future-outcome": "An outcome is dated in the future",
     "hidden-record": "A record was moved where none is read",
     "hidden-character": "A character that nobody sees in review",
     "outcome-differs": "The outcome and the log of outcomes disagree",

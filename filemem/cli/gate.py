@@ -67,7 +67,7 @@ def check(
 
         click.echo(formats.sarif(problems, VERSION))
     elif form == "github" and problems:
-        click.echo(formats.github(problems))
+        click.echo(formats.github(show.plain(problems)))
     elif form == "json" or (form == "text" and problems):
         emit(answer, form == "json", show.problems)
     click.echo(show.verdict(answer), err=bool(problems) or form != "text")
@@ -111,8 +111,9 @@ def _linted(project: Project, paths: Iterable[str]) -> dict[str, Any]:
             raise BadInput(f"{path} is not below {files.store}/", hint, field="paths")
         if is_record(os.path.basename(path)):
             inside = files.inside(path)
-            parsed = lint(inside, files.read(inside))
-            found += [one._replace(path=path) for one in parsed.problems]
+            skipped = files.skipped(inside)
+            problems = lint(inside, files.read(inside)).problems if skipped is None else (skipped,)
+            found += [one._replace(path=path) for one in problems]
             count += 1
     found.sort(key=lambda one: (one.path, one.line, one.code, one.message))
     return {"success": True, "checked": count, "problems": [problem(one) for one in found]}

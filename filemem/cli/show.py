@@ -47,7 +47,8 @@ def plain(value: Any, name: str = "") -> Any:
 def message(answer: Answer) -> str:
     """One sentence, and the commit that it led to."""
     commit = f"  commit {answer['commit'][:10]}" if answer.get("commit") else ""
-    return _lines([answer["message"] + commit, _hint("because", answer.get("pending"))])
+    rows = (("because", answer.get("pending")), ("note", answer.get("note")))
+    return _lines([answer["message"] + commit, *(_hint(*row) for row in rows)])
 
 
 def forgotten(answer: Answer) -> str:

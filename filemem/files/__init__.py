@@ -83,6 +83,16 @@ class Files:
         """Whether something stands at this path (a link counts, its target does not)."""
         return self.seen(path) is not None
 
+    def skipped(self, path: str) -> Problem | None:
+        """Why a scan does not read a file that stands at this path, or None."""
+        try:
+            *folders, name = check_path(path)
+            with open_folder(self.work_tree, (*self._base, *folders)) as folder:
+                reason = _unfit(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        except (BadInput, NotFound) as error:
+            reason = ("file-name", error.message)
+        return _skipped(path, *reason) if reason else None
+
     def seen(self, path: str) -> tuple[int, int] | None:
         """Size in bytes and newest time in nanoseconds of a file, as manifests hold them; None if it is gone."""
         *folders, name = check_path(path)

@@ -21,6 +21,7 @@ from filemem.record import (
     Outcome,
     Record,
     edges_in,
+    format_time,
     parse,
     record_path,
     render,
@@ -123,7 +124,8 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
     with store.saver.exclusive():
         message = _message(record, told, subject=f"{_scope(record)}: {told}")
         done = store.saver.amend(node.path, message, policy=_policy(store, node.type), **changes)
-        degraded = _index(store, node.path, store.bytes_of(node.path), "", birth=node.birth)
+        data = store.bytes_of(node.path)
+        degraded = _index(store, node.path, data, "", birth=node.birth)
     return Saved(
         id=node.id,
         type=node.type,
@@ -132,6 +134,18 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
         commit=done.commit or "",
         pending=done.pending or "",
         degraded=degraded,
+        note=_outdone(parse(data, node.path).record, changes.get("outcome")),
+    )
+
+
+def _outdone(now: Record | None, added: Outcome | None) -> str:
+    """That an outcome which was just added does not hold, or ""."""
+    if now is None or added is None or now.outcome == added.outcome:
+        return ""
+    last = now.outcomes[-1]
+    return (
+        f"the outcome stays {now.outcome}: an entry of {format_time(last.at)[:10]} in its log is ahead of the clock, "
+        "and the newest one holds; correct its date in the file"
     )
 
 

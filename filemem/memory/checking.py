@@ -12,7 +12,18 @@ from filemem.lint import lint
 from filemem.memory import graph, meant, reviewing, tombstones
 from filemem.memory.reviewing import Read
 from filemem.memory.store import Store
-from filemem.record import DECISION, Problem, Record, derived_id, reference_index, resolve_reference, short_id
+from filemem.record import (
+    DECISION,
+    Problem,
+    Record,
+    derived_id,
+    format_time,
+    reference_index,
+    resolve_reference,
+    short_id,
+)
+
+DAY = 86_400_000  # milliseconds; clocks differ, but not by more
 
 
 def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tuple[Problem, ...]]:
@@ -49,7 +60,7 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
         text = f"{records.pop(path).id} was forgotten, so it is hidden: remove the file, or filemem restore it"
         problems.append(Problem(path, 1, "forgotten", "warning", text))
     read, found = _together(store, records, ours)
-    problems += found
+    problems += [*found, *_ahead(store, records)]
     if unseen := store.unseen():
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
     if left:
@@ -66,6 +77,15 @@ def _relative(store: Store, path: str, manifest: Iterable[str]) -> str:
     if inside and not any(known == inside or known.startswith(f"{inside}/") for known in manifest):
         raise NotFound(f"{path}: no record there", f"name a file or folder below {store.name}/")
     return inside
+
+
+def _ahead(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:
+    """Outcomes that no later one can take the place of, since their dates are still to come."""
+    for path, record in records.items():
+        last = max((entry.at for entry in record.outcomes), default=0)
+        if last > store.clock() + DAY:
+            text = f"the outcome of {format_time(last)[:10]} lies ahead, and holds whatever comes after it: correct its date"
+            yield Problem(path, 1, "future-outcome", "warning", text)
 
 
 def _joining(problem: Problem, topics: Mapping[str, str]) -> Problem:

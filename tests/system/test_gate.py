@@ -141,3 +141,44 @@ def test_the_action_says_what_the_command_line_takes() -> None:
         assert option in told
     used = {name for step in action["runs"]["steps"] for name in re.findall(r"inputs\.(\w+)", str(step))}
     assert used == set(action["inputs"])
+
+
+def test_a_file_that_lint_cannot_read_is_one_problem_among_others(repo: Path) -> None:
+    write(repo / "memory/decisions/large.md", "x" * (2**20 + 1))
+    (repo / "memory/decisions/link.md").symlink_to("/etc/hostname")
+    write(repo / "memory/decisions/torn.md", "# Torn\n\n<<<<<<< HEAD\none\n=======\ntwo\n>>>>>>> other\n")
+    done = cli(repo, "check", "--lint", "memory/decisions")
+    assert done.code == 1
+    assert "memory/decisions/large.md:1: too-large is larger than" in done.out
+    assert "memory/decisions/link.md:1: symlink " in done.out
+    assert "memory/decisions/torn.md:3: conflict " in done.out
+
+
+def test_no_annotation_steers_a_terminal(repo: Path) -> None:
+    write(repo / "code.py", "one\n")
+    saved = ok(repo, "save", "decision", "--topic", "a", "--decision", "One", "--reasoning", "r")
+    git(repo, "add", "-A")
+    git(
+        repo,
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        f"\x1b]0;pwn\x07Take it out\n\nDecision: {saved['id']}\nOutcome: failed",
+    )
+    done = process(repo, "check", "--format", "github")
+    assert "Take it out" in done.out
+    assert "\x1b" not in done.out
+    assert "\x07" not in done.out
+
+
+def test_an_outcome_of_the_future_is_told_to_hold(repo: Path) -> None:
+    saved = ok(repo, "save", "decision", "--topic", "a", "--decision", "One", "--reasoning", "r")
+    assert "note" not in ok(repo, "update", saved["id"], "--outcome", "partial")
+    path = repo / saved["path"]
+    path.write_text(path.read_text() + "- 2099-01-01T00:00:00Z success: trust me\n")
+    git(repo, "commit", "-q", "-a", "-m", "Trust me")
+    assert "future-outcome" in codes(repo)
+    done = ok(repo, "update", saved["id"], "--outcome", "failed")
+    assert "the outcome stays success: an entry of 2099-01-01" in done["note"]
+    assert "the outcome stays success" in cli(repo, "update", saved["id"], "--outcome", "failed").out
