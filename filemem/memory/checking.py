@@ -84,7 +84,7 @@ def _ahead(store: Store, records: Mapping[str, Record]) -> Iterable[Problem]:
     for path, record in records.items():
         last = max((entry.at for entry in record.outcomes), default=0)
         if last > store.clock() + DAY:
-            text = f"the outcome of {format_time(last)[:10]} lies ahead, and holds whatever comes after it: correct its date"
+            text = f"the outcome of {format_time(last)[:10]} lies ahead, and holds whatever follows: correct its date"
             yield Problem(path, 1, "future-outcome", "warning", text)
 
 
