@@ -104,9 +104,15 @@ class Bar:
             self._bar, self._done = None, 0
 
 
-def teller() -> Callable[[str], object] | None:
-    """What passes Git's progress on to stderr; None where nobody looks."""
-    return (lambda words: click.echo(words, err=True, nl=False)) if sys.stderr.isatty() else None
+def teller() -> Callable[[str], object]:
+    """What passes Git's progress on to stderr; where nobody looks, only what is waited for."""
+    seen = sys.stderr.isatty()
+
+    def tell(words: str) -> None:
+        if seen or words.startswith("waiting for "):
+            click.echo(words, err=True, nl=False)
+
+    return tell
 
 
 def emit(payload: Mapping[str, Any], as_json: bool, show: Callable[[Mapping[str, Any]], str]) -> None:

@@ -3,7 +3,7 @@
 Network commands run in a bare scratch repository that borrows our objects. So of the repository's own configuration
 they see the address and the format of objects, and nothing else: no programs, no refspecs, no hooks. What the user's
 own configuration and environment say (ssh, credentials, proxies) holds. Nobody is asked for a password, and nothing
-waits for longer than LIMIT.
+waits for longer than LIMIT, nor for one that says nothing: Git is always asked to tell of its progress.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import BrokenStore, Conflict
-from filemem.repo.git import ASKED, Git, GitError, listen
+from filemem.repo.git import ASKED, Git, GitError, Patience, listen, outlived_by_none
 from filemem.repo.settings import Settings
 
 LIMIT = 600.0  # seconds for one fetch or push
-Tell = Callable[[str], object]  # told what Git says of its progress
+SILENCE = 60.0  # seconds for which the other side may say nothing
+HOOKS = 180.0  # the same for a push: what the other side runs then, such as checks, may be slow and silent
+Tell = Callable[[str], object]  # told what Git says of its progress, and what is waited for
 
 _USERS = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH")
+_ALONE = ("--no-signed", "--recurse-submodules=no")  # what a push may hand on: commits, and nothing with them
 _RACED = ("fetch first", "non-fast-forward", "stale info", "cannot lock ref", "incorrect old value", "failed to update")
+_PROGRESS = re.compile(r"remote: ([A-Z][a-z]+ing [a-z ]+:|Total [0-9])")
 _NO_BRANCH = "couldn't find remote ref"
 _FORMAT = ("extensions.objectformat", "extensions.refstorage")
 
@@ -107,10 +111,10 @@ class Exchange(NamedTuple):
         """
         self._check(remote.url)
         spec = f"+refs/heads/{remote.branch}:refs/fetched"
-        options = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=", *self._progress)
+        options = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=", "--progress")
         with self._scratch(remote, known) as scratch:
             try:
-                self._run(scratch, "fetch", *options, "--", remote.url, spec)
+                self._run(scratch, self._patience(remote, SILENCE), "fetch", *options, "--", remote.url, spec)
             except GitError as error:
                 if _NO_BRANCH in error.stderr:
                     return None
@@ -125,19 +129,18 @@ class Exchange(NamedTuple):
             BrokenStore: the other side cannot be reached, or refuses.
         """
         self._check(remote.push_url)
-        options = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
+        options = ("--porcelain", "--progress", "--no-verify", "--no-follow-tags", *_ALONE)
         spec = f"{commit}:refs/heads/{remote.branch}"
         with self._scratch(remote, ()) as scratch:
             try:
-                self._run(scratch, "push", *options, *self._progress, "--", remote.push_url, spec)
+                self._run(scratch, self._patience(remote, HOOKS), "push", *options, "--", remote.push_url, spec)
             except GitError as error:
                 if any(word in error.stderr for word in _RACED):
                     raise Raced(f"{remote.label} has moved on") from None
                 raise self._told(remote, error) from None
 
-    @property
-    def _progress(self) -> tuple[str, ...]:
-        return ("--progress",) if self.tell else ("--quiet",)
+    def _patience(self, remote: Remote, silence: float) -> Patience:
+        return Patience(f"{remote.name} ({_public(remote.url)})", LIMIT, silence, self.tell)
 
     def _check(self, url: str) -> None:
         """Refuse what is no plain address, and a folder that came with the repository: its hooks would run."""
@@ -169,12 +172,13 @@ class Exchange(NamedTuple):
             places=self.git.places._replace(git_dir=folder, common_dir=folder), environment=environment, switches=ASKED
         )
 
-    def _run(self, scratch: Git, *arguments: str) -> None:
-        listen(scratch.start(*arguments, apart=True), arguments[0], LIMIT, self.tell)
+    def _run(self, scratch: Git, patience: Patience, *arguments: str) -> None:
+        with outlived_by_none():
+            listen(scratch.start(*arguments, apart=True), arguments[0], patience)
 
     def _told(self, remote: Remote, error: GitError) -> BrokenStore:
         """What the other side, or Git, said: without the hints that tell how to force."""
-        rows = [row.strip() for row in re.split(r"[\r\n]", error.stderr)]
+        rows = [row.strip() for row in re.split(r"[\r\n]", error.stderr) if not _PROGRESS.match(row)]
         marks = ("remote: ", "fatal: ", "error: ", "!\t", "ssh: ", "Permission denied", "no answer")
         said = [re.sub(r"^(remote|fatal|error): ", "", row).replace("\t", " ") for row in rows if row.startswith(marks)]
         words = "; ".join(dict.fromkeys(said[:4])) or f"exit status {error.code}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,7 @@ from filemem.memory import Memory
 from tests.repo.test_hostile import HOOKS, PROGRAMS
 from tests.support import git, sound, write
 from tests.system.test_sharing import DECISION, clone, hub
-from tests.system.tools import cli, ok, snapshot
+from tests.system.tools import FILEMEM, cli, ok, snapshot
 
 __all__ = ["hub"]
 
@@ -385,6 +387,33 @@ def test_a_remote_that_never_answers_is_given_up(hub: Path, monkeypatch: pytest.
         with pytest.raises(BrokenStore, match="no answer in 1 seconds"):
             memory.sync()
         assert memory.save(summary="goes on").commit
+
+
+def test_a_silent_remote_is_named_and_given_up_soon(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("filemem.repo.remote.SILENCE", 1.5)
+    monkeypatch.setattr("filemem.repo.git.NOTED", 0.1)
+    ada = clone(hub, "ada")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        git(ada, "remote", "set-url", "origin", f"http://me:hunter2@127.0.0.1:{server.getsockname()[1]}/x.git")
+        silent = cli(ada, "sync")
+    assert (silent.code, "no answer in 1.5 seconds" in silent.err) == (7, True), silent
+    assert silent.err.startswith("waiting for origin (http://me:...@127.0.0.1:")
+
+
+def test_what_sync_has_started_ends_with_it(hub: Path) -> None:
+    ada = clone(hub, "ada")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        git(ada, "remote", "set-url", "origin", f"http://127.0.0.1:{server.getsockname()[1]}/x.git")
+        with subprocess.Popen([FILEMEM, "sync"], cwd=ada) as syncing:
+            talk, _ = server.accept()
+            with talk:
+                talk.settimeout(60)
+                syncing.terminate()
+                assert syncing.wait(60) == 128 + signal.SIGTERM
+                while talk.recv(4096):  # ends when nobody holds the other end any more
+                    pass
+    assert not (ada / ".git/filemem/sync/git").exists()
 
 
 def test_what_is_new_on_an_empty_other_side(tmp_path: Path) -> None:
