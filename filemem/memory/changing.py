@@ -13,6 +13,7 @@ from filemem.memory import graph, hints, meant, removed, searching, tombstones, 
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.store import Store
 from filemem.memory.values import Saved
+from filemem.query.drift import within
 from filemem.record import (
     CHECKPOINT,
     DECISION,
@@ -55,7 +56,7 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         if again := _same_again(store, record):
             return again
         record = record._replace(path=record_path(record))
-        note = _dangling(store, record)
+        note = "; ".join(filter(None, (_dangling(store, record), _outside(record))))
         data = render(record)
         done = store.saver.put(record.path, data, _message(record, record.title), policy=_policy(store, kind))
         degraded = _index(store, record.path, data, done.commit)
@@ -84,6 +85,12 @@ def _dangling(store: Store, record: Record) -> str:
     known = {node.id for node in store.lookup("id", targets)} if targets else set()
     missing = [target for target in targets if target not in known]
     return f"no record {' and none '.join(missing)}: what the text says of it leads nowhere" if missing else ""
+
+
+def _outside(record: Record) -> str:
+    """Say which paths of `affects` nothing is ever known of, or ""; the record keeps them as they were given."""
+    stray = [path for path in record.affects if not within(path)]
+    return f"affects {', '.join(stray)}: outside the work tree, so it is never found for a file" if stray else ""
 
 
 def resolve(store: Store, topic: str, fields: Mapping[str, object]) -> Saved:

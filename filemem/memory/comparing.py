@@ -54,10 +54,10 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     """The two sides, and the commit from which on the second is told."""
     direct = ".." in text and "..." not in text
     left, _, right = text.partition(".." if direct else "...")
-    head = moments.find(store, right or store.repo.tip() or HEAD)
+    head = moments.find(store, right or store.repo.tip() or HEAD, "range")
     if not right:
         head = head._replace(name=store.branch or HEAD)
-    base = moments.find(store, left) if left else _default(store, head)
+    base = moments.find(store, left, "range") if left else _default(store, head)
     if direct:
         return base, head, base.commit
     parted = store.repo.revisions.base(base.commit, head.commit)
@@ -97,7 +97,7 @@ def _touched(before: State, after: State, rows: Iterable[Row]) -> Iterator[Effec
         if one.id in was:
             yield from _revisions(was[one.id], one)
         else:
-            replaced = before.named(after.graph.predecessors(one.id))
+            replaced = after.named(after.graph.predecessors(one.id), before)
             details = (one.status,) if one.type == DECISION and one.status != "accepted" else ()
             yield _effect("new", one, details, replaced)
     for one in was.values():

@@ -19,28 +19,29 @@ FORMS = "a commit, tag or branch, a date such as 2025-11-20, or an age such as 2
 _SHOWN = 3  # names that may have been meant
 
 
-def find(store: Store, text: object) -> Moment:
+def find(store: Store, text: object, field: str = "at") -> Moment:
     """Return the commit of the memory that is meant.
 
     Args:
         store: the parts.
         text: a commit, tag, branch or expression such as `HEAD~3`; else a date, a time or an age: the last commit by
             then, a bare date meaning the end of its day (UTC).
+        field: what the caller calls it, for messages.
 
     Raises:
         BadInput: it is empty, or begins several commits.
         NotFound: there is no such commit, or none by then; says what was probably meant.
     """
-    name = writing.line("at", text).strip()
+    name = writing.line(field, text).strip()
     if not name:
-        raise BadInput("at is empty", f"give {FORMS}", field="at")
+        raise BadInput(f"{field} is empty", f"give {FORMS}", field=field)
     if not store.repo.tip() and store.repo.head() is None:
-        raise NotFound("nothing is committed yet, so there is no past to ask", "leave `at` out")
+        raise NotFound("nothing is committed yet, so there is no past to ask", f"leave `{field}` out")
     if found := store.code.revisions.named(name):
         return _in_memory(store, found)
     when = parse_moment(name, store.clock(), end=True)
     if when is None:
-        raise NotFound(f"at: no commit, tag, branch or date {name!r}", _meant(store, name))
+        raise NotFound(f"{field}: no commit, tag, branch or date {name!r}", _meant(store, name))
     return _by(store, name, when)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from filemem.chain import Graph
 from filemem.changes import Manifest
 from filemem.documents import Node
-from filemem.errors import BadInput, NotFound
+from filemem.errors import BadInput
 from filemem.files import is_listed
 from filemem.memory import governing, moments, tombstones
 from filemem.memory.store import Past, Store
@@ -72,12 +72,7 @@ def since(store: Store, base: str, manifest: Manifest) -> Since:
         BadInput: the two have no commit in common.
         NotFound: there is no such revision; says what was probably meant.
     """
-    try:
-        moment = moments.find(store, base)
-    except (BadInput, NotFound) as error:
-        told = error.message.replace("at", "base", 1) if error.message.startswith("at") else error.message
-        error.message, error.hint = told, error.hint.replace("`at`", "--base")
-        raise
+    moment = moments.find(store, base, "base")
     head = store.code.head() or ""
     named = store.code.revisions.named(base) or store.code.revisions.line(head).by(moment.at)
     code = store.code.revisions.base(named.commit, head) if named else ""

@@ -165,6 +165,7 @@ class State:
         found = [node for node in self.nodes.values() if node.type == DECISION]
         self.graph = graph.resolve(found, unrelated=unrelated)
 
-    def named(self, ids: Iterable[str]) -> tuple[Named, ...]:
-        """Titles of records by id; one that is not here is named by its id."""
-        return tuple(Named(one, self.nodes[one].title if one in self.nodes else one) for one in ids)
+    def named(self, ids: Iterable[str], earlier: State | None = None) -> tuple[Named, ...]:
+        """Titles of records by id, as they are here or were earlier; one that is nowhere is named by its id."""
+        nodes = {**earlier.nodes, **self.nodes} if earlier else self.nodes
+        return tuple(Named(one, nodes[one].title if one in nodes else one) for one in ids)

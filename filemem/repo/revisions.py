@@ -66,7 +66,12 @@ class Revisions:
         """
         if not _NAME.fullmatch(name) or ".." in name:
             return None
-        found = self.objects.read(f"{name}^{{commit}}")
+        try:
+            found = self.objects.read(f"{name}^{{commit}}")
+        except GitError as error:
+            if "@{" not in name or error.code == -1:
+                raise
+            return None  # Git dies of `@{u}` where there is no upstream
         if found is None or found.kind != "commit":
             self._refuse_ambiguous(name)
             return None

@@ -313,3 +313,32 @@ def test_a_branch_cannot_hide_a_decision_unseen(feature: Path, way: str) -> None
     assert effects(feature, "main...feature") == told, "whatever is checked out"
     assert ok(feature, "search", "--topic", "caching", "--at", "feature")["count"] == 0
     assert effects(feature, "feature..main") == [("new", "Use Redis", [], [])]
+
+
+def test_what_a_range_says_wrong_and_what_new_decisions_replace(feature: Path) -> None:
+    decide(feature, "logging", "Log text")
+    decide(feature, "logging", "Log JSON")
+    told = sorted(effects(feature))
+    assert told == [("new", "Log JSON", [], ["Log text"]), ("new", "Log text", [], [])]
+    for arguments in (("diff", "nope...HEAD"), ("diff", "@{u}...HEAD"), ("check", "--base", "@{u}")):
+        done = cli(feature, *arguments)
+        field = "base" if arguments[0] == "check" else "range"
+        assert (done.code, f"{field}: no commit, tag, branch or date" in done.err) == (4, True), done
+        assert "fsck" not in done.err
+    assert cli(feature, "search", "--at", "@{u}").code == 4
+
+
+def test_a_file_name_with_control_characters_is_no_record_anywhere(feature: Path) -> None:
+    write(feature / "memory/decisions/a\x1bb.md", "# Odd\n")
+    git(feature, "add", "-A")
+    git(feature, "commit", "-q", "-m", "Odd")
+    assert effects(feature) == []
+    checked = cli(feature, "check", "--base", "main")
+    assert (checked.code, "file-name" in checked.out, "\x1b" in checked.out) == (1, True, False)
+
+
+def test_paths_outside_the_work_tree_are_told(feature: Path) -> None:
+    saved = decide(
+        feature, "paths", "Look elsewhere", "--affects", "../x", "--affects", "/etc/passwd", "--affects", "a"
+    )
+    assert saved["note"].startswith("affects ../x, /etc/passwd: outside the work tree")
