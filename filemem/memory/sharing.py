@@ -150,8 +150,9 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     if told := _foreign(store, gone, replaying=False):
         left = f"left to you, because commits were taken back there, and {told}"
         return _Here("", answer._replace(left=left, hint=f"git -C {store.repo.work_tree} pull --rebase"))
-    if tip and behind and (left := _rewritten(store, sharing, gone, commits, tip, head)):
-        return _Here("", answer._replace(left=f"left to you, because {left}", hint=_mending(store, where)))
+    left, hint = _rewritten(store, where, gone, commits, tip, head) if tip and behind else ("", "")
+    if left:
+        return _Here("", answer._replace(left=f"left to you, because {left}", hint=hint))
     if told := _foreign(store, commits, replaying=behind and bool(commits)):
         pull = f"git -C {store.repo.work_tree} pull --rebase" if behind else f"git -C {store.repo.work_tree} push"
         return _Here("", answer._replace(left=f"left to you, because {told}", hint=pull))
@@ -181,25 +182,21 @@ def _without(commits: Sequence[Local], others: Sequence[Local]) -> tuple[Local, 
 
 
 def _rewritten(
-    store: Store, sharing: Sharing, gone: Sequence[Local], local: Sequence[Local], tip: str, head: str
-) -> str:
-    """What would be lost by going along with what the branch on the other side has become, in words, or ""."""
+    store: Store, where: Remote, gone: Sequence[Local], local: Sequence[Local], tip: str, head: str
+) -> tuple[str, str]:
+    """What would be lost by going along with what the branch on the other side has become, and what to do about it."""
+    sharing = store.repo.sharing
     related = bool(sharing.fork_point(head, tip))
-    why = "commits were taken back there" if related else "what is there has no history in common with this branch"
-    if gone and (names := withdrawn.told(store, gone, local, sharing.unpublished(tip, head), tip)):
-        return f"{why}, and with that {names}"
-    if not related and store.files.store == home.TOP and not home.is_memory(store.repo, tip):
-        return f"{why}, and is no memory"
-    return ""
-
-
-def _mending(store: Store, where: Remote) -> str:
-    """What to do about a branch that was rewritten on the other side."""
     here, there = f"git -C {store.repo.work_tree}", f"{where.name} HEAD:{where.branch}"
-    return (
-        f"to put it back there: {here} rebase {where.label} && {here} push {there}, or, to make it again what it was, "
-        f"{here} push --force-with-lease {there}; to go along with it here: {here} rebase --fork-point {where.label}"
-    )
+    rebase, push = f"{here} rebase {where.label}", f"{here} push"
+    back = f"{rebase} && {push} {there}" if related else f"{push} --force-with-lease {there}"
+    hint = f"to put it back there: {back}; to go along with it here: {here} rebase --fork-point {where.label}"
+    apart = "what is there has no history in common with this branch, and"
+    if gone and (names := withdrawn.told(store, gone, local, sharing.unpublished(tip, head), tip)):
+        return f"{'commits were taken back there, and with them' if related else f'{apart} is without'} {names}", hint
+    if not related and store.files.store == home.TOP and not home.is_memory(store.repo, tip):
+        return f"{apart} is no memory", hint
+    return "", ""
 
 
 def _in_the_way(store: Store, sharing: Sharing) -> str:

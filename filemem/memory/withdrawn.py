@@ -50,7 +50,7 @@ def _taken_back(
 ) -> Iterator[str]:
     ours, there = _versions(store, withdrawn), _versions(store, theirs)
     older = {row.old for commit in withdrawn for row in commit.touched if row.old}
-    settled = {row.old for commit in theirs for row in commit.touched}
+    settled = {row.old for commit in theirs for row in commit.touched if row.old}
     settled |= {row.old for commit in local for row in commit.touched if not row.new}
     wanted = {one.blob or one.old for one in (*ours.values(), *there.values())} - {""}
     blobs = store.repo.revisions.blobs(wanted) if ours else {}

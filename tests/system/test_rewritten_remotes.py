@@ -53,7 +53,7 @@ def test_a_branch_replaced_by_an_unrelated_one_takes_no_record_along(hub: Path, 
     git(boss, "commit", "-q", "-m", "unrelated")
     git(boss, "push", "-q", "-f", "origin", "z:filemem")
     observed(own, "Three")
-    hint = kept(own, "no history in common", "2 records that were shared", "One (", "Two (")
+    hint = kept(own, "no history in common", "is without 2 records that were shared: ", "One (", "Two (")
     assert "--force-with-lease origin HEAD:filemem" in hint
     git(own / "memory", "push", "-q", "--force-with-lease", "origin", "HEAD:filemem")
     assert ok(own, "sync")["left"] == ""
@@ -81,7 +81,7 @@ def test_a_record_dropped_by_rewriting_is_named_and_left_to_the_user(
     git(boss, "commit", "-q", "-m", "other")
     git(boss, "push", "-q", "-f")
     observed(ada, "Three")
-    hint = kept(ada, "commits were taken back there, and with that 1 record that was shared: Two (")
+    hint = kept(ada, "commits were taken back there, and with them 1 record that was shared: Two (")
     assert f"rebase origin/{branch}" in hint
     git(records, "rebase", "-q", *(["--fork-point"] if choice == "along" else []), f"origin/{branch}")
     assert ok(ada, "sync")["left"] == ""
@@ -115,8 +115,13 @@ def test_an_outcome_and_a_removal_taken_back_are_named(hub: Path, own: Path) -> 
     git(own / "memory", "push", "-q", "origin", "HEAD:filemem")
     ok(own, "forget", saved)
     ok(own, "sync")
-    git(hub, "update-ref", "refs/heads/filemem", "filemem~1")
-    kept(own, "Use Redis (", "which was removed")
+    boss = clone(hub, "boss", "-b", "filemem")
+    git(boss, "reset", "-q", "--hard", "HEAD~1")
+    write(boss / "observations/new.md", "# New\n")
+    git(boss, "add", ".")
+    git(boss, "commit", "-q", "-m", "New")
+    git(boss, "push", "-q", "-f")
+    kept(own, "1 record that was shared: Use Redis (", "which was removed")
 
 
 def test_what_a_commit_or_a_purge_removes_there_is_removed_here(hub: Path, own: Path) -> None:
