@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from filemem.chain import Graph
 from filemem.changes import Manifest
+from filemem.config import REPOSITORY_FILE, Config, stated_store
 from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.files import is_listed
@@ -34,6 +35,7 @@ class Since(NamedTuple):
         files: the files of the code that are not.
         marks: tombstones that came since.
         moved: files that no scan reads, each with the path of the record that it was.
+        left_behind: what the settings leave in a store that they no longer name; "" for nothing.
     """
 
     commit: str
@@ -42,6 +44,7 @@ class Since(NamedTuple):
     files: frozenset[str]
     marks: frozenset[str] = frozenset()
     moved: Mapping[str, str] = MappingProxyType({})
+    left_behind: str = ""
 
 
 class Read(NamedTuple):
@@ -90,7 +93,21 @@ def since(store: Store, base: str, manifest: Manifest) -> Since:
     moved = {inside(row.path): inside(row.before) for row in rows if row.status == "R"}
     unread = {path: old for path, old in moved.items() if is_listed(old) and not is_listed(path)}
     marks = store.tombstones - tombstones.at(store, commit)
-    return Since(commit, code, frozenset(records), store.code.history.differing(code), marks, unread)
+    left_behind = _left_behind(store, code, manifest) if store.repo is store.code else ""
+    return Since(commit, code, frozenset(records), store.code.history.differing(code), marks, unread, left_behind)
+
+
+def _left_behind(store: Store, commit: str, manifest: Manifest) -> str:
+    """That the settings named another store at a commit, and that it had records which are not in this one, or ""."""
+    was, now = (
+        stated_store(store.repo.show(REPOSITORY_FILE, rev) or b"") or Config().store for rev in (commit, "HEAD")
+    )
+    if was == now or now != store.files.store:
+        return ""
+    known = {entry.blob for entry in manifest.values()}
+    listing = store.repo.history.listing(was, commit)
+    lost = [path for path, blob in listing.items() if is_listed(path.removeprefix(f"{was}/")) and blob not in known]
+    return f"{REPOSITORY_FILE} named the store {was}, and {len(lost)} of its records are not in {now}" if lost else ""
 
 
 def problems(store: Store, read: Read, left: Since | None) -> Iterable[Problem]:
@@ -102,6 +119,8 @@ def problems(store: Store, read: Read, left: Since | None) -> Iterable[Problem]:
         left: only what happened since then; None for everything.
     """
     yield from _edited(store, read, left)
+    if left is not None and left.left_behind:
+        yield Problem("", 1, "hidden-record", "warning", f"{left.left_behind}: move them, or name the store as it was")
     for path, old in left.moved.items() if left is not None else ():
         text = (
             f"was the record {store.shown(old)}, and under this name it is read no longer: move it back, or forget it"

@@ -182,3 +182,17 @@ def test_an_outcome_of_the_future_is_told_to_hold(repo: Path) -> None:
     done = ok(repo, "update", saved["id"], "--outcome", "failed")
     assert "the outcome stays success: an entry of 2099-01-01" in done["note"]
     assert "the outcome stays success" in cli(repo, "update", saved["id"], "--outcome", "failed").out
+
+
+def test_a_branch_that_names_another_store_takes_the_records_along(repo: Path) -> None:
+    ok(repo, "save", "decision", "--topic", "a", "--decision", "One", "--reasoning", "r")
+    git(repo, "switch", "-q", "-c", "feature")
+    write(repo / ".filemem.toml", 'store = "notes"\n')
+    write(repo / "notes/new.md", GOOD)
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Tidy")
+    done = cli(repo, "check", "--base", "main")
+    assert (done.code, "hidden-record .filemem.toml named the store memory, and 1 of its" in done.out) == (1, True)
+    git(repo, "mv", "memory/decisions", "notes/decisions")
+    git(repo, "commit", "-q", "-m", "Move")
+    assert cli(repo, "check", "--base", "main").code == 0
