@@ -28,9 +28,11 @@ def held(store: Store, record_id: str, commit: str) -> bool:
 def marks(folder: Path) -> frozenset[str]:
     """The names of all tombstones in a store's folder: regular files, never through a link."""
     at = folder / FOLDER
+    if at.is_symlink():
+        return frozenset()
     try:
         with os.scandir(at) as listing:
-            return frozenset(one.name for one in listing if one.is_file(follow_symlinks=False) and not at.is_symlink())
+            return frozenset(one.name for one in listing if one.is_file(follow_symlinks=False))
     except OSError:
         return frozenset()
 
