@@ -137,6 +137,7 @@ class Node(NamedTuple):
         found = {
             "topic": (self.key,),
             "id": (self.id,),
+            "short": (short_id(self.id),),
             "path": (self.path,),
             "ref": (*(self.supersedes or ()), *self.superseded_by, *(target for _, target, _ in self.edges)),
             "open": self.open,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 
 from filemem.documents import Node
@@ -11,7 +10,6 @@ from filemem.memory import meant, writing
 from filemem.memory.store import Store
 from filemem.record import Record, answering, topic_key
 
-_NUMBER = re.compile(r"#?\d{1,5}")  # could begin a short id, but records have numbers more often
 _SHOWN = 5  # candidates in a message
 
 Near = Callable[[Iterable[Node], str], str]
@@ -34,8 +32,9 @@ def find(store: Store, reference: str, kind: str = "", *, what: str = "record", 
     inside = store.asked(wanted)
     if exact := store.lookup("id", [wanted]) or store.lookup("path", [inside]):
         return exact[0]
-    ways = (_named, _beginning) if _NUMBER.fullmatch(wanted) else (_beginning, _named)
-    found = (ways[0](store, wanted, kind) or ways[1](store, wanted, kind)) if wanted else []
+    # A whole name goes before the beginning of another's: what is found may be deleted.
+    found = store.lookup("short", [wanted.casefold()]) if wanted else []
+    found = found or (_named(store, wanted, kind) or _beginning(store, wanted) if wanted else [])
     if len(found) == 1:
         return found[0]
     if found:
@@ -47,7 +46,7 @@ def find(store: Store, reference: str, kind: str = "", *, what: str = "record", 
     raise NotFound(f"no {what} {wanted!r}", near(store.nodes(), wanted) or "search lists what there is")
 
 
-def _beginning(store: Store, wanted: str, _: str) -> list[Node]:
+def _beginning(store: Store, wanted: str) -> list[Node]:
     """The records whose id or short id begins so; a file without an id is shown by all of it behind `file_`."""
     text = wanted.casefold()
     ways = [("short", text), ("id", f"file_{text}"), *([("id", text)] if "_" in text else [])]

@@ -230,3 +230,11 @@ def test_a_reader_that_followed_a_checkout_lets_others_write_the_index(repo: Pat
         assert titles(reader) == {"Use Postgres"}
         with Memory.open(repo, serving=True) as server:
             assert not server.refresh(full=True).busy
+
+
+def test_a_whole_title_goes_before_the_beginning_of_an_id(memory: Memory) -> None:
+    other = memory.search().hits[0].id
+    for title in (other[-8:][:1], other[-8:][:4]):
+        saved = memory.save(topic=f"titled {title}", decision=title, reasoning="a short one")
+        assert memory.get(title)[0].id == saved.id
+    assert memory.get(other[-8:])[0].id == memory.get(other[-8:][:6])[0].id == other
