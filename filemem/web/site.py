@@ -142,7 +142,7 @@ def _failed(entry: Entry, given: Mapping[str, Any], error: FilememError) -> Resp
         status, code = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), (500, ""))
         field = error.field if isinstance(error, BadInput) else ""
         message = error.message if field in error.message else f"{field}: {error.message}"
-        if field in ("title", "text") and entry.path == "/api/save":
+        if entry.path == "/api/save" and field in ("title", "text") and not _is_text(given.get(field)):
             message = f"{field} is required and must be a string"  # mem-claude's words, for both faults
         elif isinstance(error, BadInput) and lacks(entry, given, error):
             code, required = entry.lacking, entry.schema["required"]
@@ -150,6 +150,10 @@ def _failed(entry: Entry, given: Mapping[str, Any], error: FilememError) -> Resp
             message = f"Missing required field{'s' if len(missing) > 1 else ''}: {', '.join(missing)}"
         failure = Failure(status, message, error.hint, code or entry.failed, field)
     return _response(Told(entry.style(failure), failure.status))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
 def _response(told: Told) -> Response:

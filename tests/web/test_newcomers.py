@@ -67,3 +67,12 @@ def test_one_id_may_be_one_word(filled: Server) -> None:
     saved = filled.post("/api/save", title="Slow", text="On two cores").body
     assert [one["title"] for one in filled.post("/api/observations/batch", ids=saved["id"]).body] == ["Slow"]
     assert filled.get("/api/timeline", query="zzzzqqq").body["note"]
+
+
+def test_what_is_wrong_with_a_text_that_was_given_is_said(server: Server) -> None:
+    key = "aws_secret_access_key: wJalrXUtnFEMI/K7MDENG/bPxRfiCYzz11ab22CD"
+    for fields, told in (({"text": key}, "secret"), ({"text": "x", "title": "y" * 600}, "title")):
+        answer = server.post("/api/save", **{"title": "a", **fields})
+        assert answer.status == 400
+        assert told in answer.body["error"]
+        assert "required" not in answer.body["error"]
