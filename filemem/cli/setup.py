@@ -7,7 +7,7 @@ import os
 import posixpath
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +95,7 @@ def run(
     if diff_driver:
         steps += driving.steps(work_tree, name, dry_run=dry_run)
     if not dry_run:
-        for step in steps:
-            if step.content is not None:
-                target = work_tree / step.path
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(step.content, encoding="utf-8", newline="")
+        _carry_out(work_tree, steps)
     return {
         "success": True,
         "dry_run": dry_run,
@@ -112,6 +108,14 @@ def run(
             if step.action != "skip"
         ],
     }
+
+
+def _carry_out(work_tree: Path, steps: Iterable[Step]) -> None:
+    for step in steps:
+        if step.content is not None:
+            target = work_tree / step.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(step.content, encoding="utf-8", newline="")
 
 
 def _unreachable() -> str:

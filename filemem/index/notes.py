@@ -57,6 +57,7 @@ class Notebook:
             replace_file(self._root / _NAME, b"%08x\n" % zlib.crc32(body) + body)
         except OSError as error:
             raise unwritable(self._root, error) from error
+        self._read = (self._stamp(), notes)
 
     def _load(self) -> Notes:
         try:

@@ -7,14 +7,11 @@ answer, and what a new decision replaces most of all.
 from __future__ import annotations
 
 import time
-import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from filemem.memory.store import Store
 from filemem.repo.journal import SETTLES
-
-_PARENT = b"\nparent "
 
 
 class Place(NamedTuple):
@@ -31,36 +28,29 @@ def here(store: Store) -> Place:
 
 def knows(store: Store, place: Place) -> bool:
     """Whether HEAD is where the last look left it, or only filemem has committed since, and what waits is here too."""
-    if store.followed == place:
+    before = store.followed
+    if before == place:
         return True
-    if store.index.unreadable or not _is_ours(store, place.tip):
+    if store.index.unreadable:
         return False
-    if any(store.blob(path) != blob for path, blob in place.waiting.items()):
+    came_from = _known_before(store, place.tip, (store.index.head, before.tip if before else None))
+    if came_from is None:
+        return False
+    seen = before.waiting if before and came_from == before.tip else {}
+    if any(store.blob(path) != blob for path, blob in place.waiting.items() if (path, blob) not in seen.items()):
         return False
     store.followed = place
     return True
 
 
-def _is_ours(store: Store, tip: str) -> bool:
-    """Whether nothing but commits of filemem's own lies between the last look and a commit."""
-    known = store.index.head
-    if tip == known:
-        return True
-    parents = _parents(store)
+def _known_before(store: Store, tip: str, known: Collection[str | None]) -> str | None:
+    """The commit of these that a tip leads back to through filemem's own commits alone; None where it does not."""
+    if tip in known:
+        return tip
+    recent = (entry.marks for _, entry in store.repo.journal.recent(time.time(), SETTLES))
+    parents = {marks["commit"]: marks["parent"] for marks in recent if "commit" in marks and "parent" in marks}
     while tip in parents:
         tip = parents[tip]
-        if tip == known:
-            return True
-    return False
-
-
-def _parents(store: Store) -> dict[str, str]:
-    """The commits that filemem made here in the last minute, in any process, each with the one before it."""
-    recent = [entry for _, entry in store.repo.journal.recent(time.time(), SETTLES) if entry.marks.get("commit")]
-    packed = {entry.marks["commit"]: entry.objects().get(entry.marks["commit"]) for entry in recent}
-    return {commit: _parent(zlib.decompress(data)) for commit, data in packed.items() if data}
-
-
-def _parent(commit: bytes) -> str:
-    header = commit.partition(b"\n\n")[0]
-    return header.partition(_PARENT)[2].partition(b"\n")[0].decode()
+        if tip and tip in known:  # what an index says that knows no commit is no word on the first one
+            return tip
+    return None

@@ -92,7 +92,8 @@ class Plan(NamedTuple):
         barriers: further waits for the disk, made together with those for the branch.
         gate: says why commits must wait now, or "".
         step: told the name of each step as it is reached.
-        note: told what a crash must be able to read: ("index", time), ("commit", id), ("ref", time).
+        note: told what a crash must be able to read: ("index", time), ("parent", id), ("commit", id),
+            ("ref", time).
         signing: Git settings to sign with; None for no signature.
     """
 
@@ -150,6 +151,7 @@ class Committer:
             plan.step("index")
             if reason := plan.gate():
                 raise NotNow(reason)
+            plan.note("parent", head or "")
             plan.note("commit", made[-1].oid)
             plan.note("ref", _now())
             if branch is not None and self._move(branch, made, head):

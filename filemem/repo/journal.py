@@ -62,9 +62,9 @@ class Operation(NamedTuple):
 class Entry:
     """An operation in the journal. `data` is the full new content of the file, None for a removal.
 
-    `marks` holds what was noted last: `pending` (the reason), `commit` (the one being made), `index` and `ref`
-    (when those steps began, epoch milliseconds). `noted` holds every value, oldest first: a retry notes again, and
-    what the first try left behind is still to be told from its time.
+    `marks` holds what was noted last: `pending` (the reason), `commit` and `parent` (the one being made, and the one
+    before it), `index` and `ref` (when those steps began, epoch milliseconds). `noted` holds every value, oldest first:
+    a retry notes again, and what the first try left behind is still to be told from its time.
     """
 
     operation: Operation

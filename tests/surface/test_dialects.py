@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 from typing import Any, cast
 
 import pytest
@@ -13,8 +12,6 @@ from filemem.dialects import Advertised, Dialect, envelope, profile, suggest
 from filemem.dialects.calling import MAX_DEPTH, call
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
 from tests.surface.server_tools import DIALECT, Notebook
-
-needs_native = pytest.mark.skipif(find_spec("filemem.dialects.native") is None, reason="the native dialect is not here")
 
 
 def ask(name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -140,7 +137,6 @@ def test_the_registry_is_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@needs_native
 def test_a_prefix_renames_what_is_listed_and_keeps_the_bare_names_callable() -> None:
     offer = profile("native", "mama_")
     assert isinstance(offer, Advertised)
@@ -149,7 +145,6 @@ def test_a_prefix_renames_what_is_listed_and_keeps_the_bare_names_callable() -> 
     assert {"mama_save", "save"} <= callable_names
 
 
-@needs_native
 @pytest.mark.parametrize("prefix", ["1", "a b", "a__", "x" * 64, "é", "a\n"])
 def test_a_prefix_that_hosts_refuse_is_bad_input(prefix: str) -> None:
     with pytest.raises(BadInput) as caught:
@@ -157,7 +152,6 @@ def test_a_prefix_that_hosts_refuse_is_bad_input(prefix: str) -> None:
     assert caught.value.field == "prefix"
 
 
-@needs_native
 def test_the_native_dialect_keeps_the_contract() -> None:
     dialect: Dialect = profile("native").dialect
     for tool in dialect.tools:
@@ -168,7 +162,6 @@ def test_the_native_dialect_keeps_the_contract() -> None:
     assert len({tool.name for tool in dialect.tools}) == len(dialect.tools)
 
 
-@needs_native
 def test_the_native_dialect_is_light() -> None:
     probe = (
         "import sys; from filemem.dialects import profile; profile('native'); "
