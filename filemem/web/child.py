@@ -123,7 +123,7 @@ def run(engine: Any, code: str, functions: list[str]) -> dict[str, Any]:
         execute(runnable)
         while context.execute_pending_job():
             pass
-    except Exception as error:  # noqa: BLE001  whatever the engine raises is the script's
+    except (engine.JSException, MemoryError, UnicodeError) as error:  # the script's, whatever it is
         said = str(error).split("\n", 1)[0] or type(error).__name__
         outcome = {"error": "memory ran out" if said == "null" else said}
     if outcome.get("value") == "null" and runnable == _body(code) and not _RETURN.search(code):
@@ -177,7 +177,7 @@ def _is_script(engine: Any, code: str) -> bool:
     """Whether it can be read as a script; read only, since what comes before it throws."""
     try:
         _context(engine).eval(f"throw 0;\n{code}")
-    except Exception as error:  # noqa: BLE001
+    except (engine.JSException, UnicodeError) as error:
         return not str(error).startswith("SyntaxError")
     return True
 
