@@ -19,7 +19,7 @@ from filemem.memory.values import KINDS, Comparison, Effect, Named
 from filemem.record import DECISION, Record
 from filemem.record.revising import revised
 from filemem.repo.branches import REMOTE, tip_of
-from filemem.repo.history import Row
+from filemem.repo.log import Row
 from filemem.repo.revisions import Moment
 
 HEAD = "HEAD"

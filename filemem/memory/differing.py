@@ -12,7 +12,7 @@ from filemem.files import is_listed
 from filemem.memory import tombstones
 from filemem.memory.store import Store
 from filemem.record import parse
-from filemem.repo.history import Row
+from filemem.repo.log import Row
 
 
 def rows_of(store: Store, one: str, other: str) -> tuple[Row, ...]:

@@ -19,8 +19,8 @@ from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
 from filemem.record import DECISION, Record, topic_key
 from filemem.record.revising import revised
-from filemem.repo.history import Commit
 from filemem.repo.history import Revision as Version
+from filemem.repo.log import Commit
 from filemem.repo.people import People, people
 
 NOBODY = Commit("", 0, "", "", "")  # of a record that is not committed

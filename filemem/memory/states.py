@@ -19,7 +19,7 @@ from filemem.memory.differing import rows_of
 from filemem.memory.store import Store
 from filemem.memory.values import Named
 from filemem.record import DECISION, Record
-from filemem.repo.history import Row
+from filemem.repo.log import Row
 from filemem.repo.revisions import Moment
 
 Wanted = Mapping[str, Collection[str]]  # field of exact terms -> values

@@ -21,7 +21,7 @@ from filemem.query import Filter, Hit, split_identifiers, touches
 from filemem.query.drift import fixed
 from filemem.record import DECISION, reference_index, resolve_reference
 from filemem.repo.git import GitError
-from filemem.repo.history import Commit
+from filemem.repo.log import Commit
 
 GOVERNS, TOUCHED, NEAR = "governs", "touched", "near"
 ENOUGH = 0.45  # score of a decision that is near enough to be named

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from filemem.query.drift import Arrival, Row
 from filemem.query.evidence import Claim, reverted
 from filemem.record import parse_outcome
-from filemem.repo.git import GitError
-from filemem.repo.history import Commit, History
+from filemem.repo.git import LONG, GitError
+from filemem.repo.history import History
+from filemem.repo.log import Commit
 from filemem.repo.stamps import millis
 
-_LIMIT = 120.0  # seconds; a walk of 100,000 commits takes ten
 _LINES = 10.0  # seconds for the past of a few lines, which Git works out patch by patch
-_NAMES = 120.0  # seconds that one name of a file may take to follow
 _KEYS = ("Decision", "Outcome")
 _TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _KEYS)
 _CLAIM = f"format:%x01%H%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
@@ -27,7 +26,7 @@ MOST_TOUCHING = 200  # commits of a file that are looked at, the newest
 
 
 def arrivals(
-    history: History, paths: Iterable[str], *, after: str = "", limit: float = _LIMIT
+    history: History, paths: Iterable[str], *, after: str = "", limit: float = LONG
 ) -> tuple[Arrival, ...] | None:
     """What came to the branch for some files and folders, oldest first.
 
@@ -76,7 +75,7 @@ def present(history: History, paths: Sequence[str]) -> frozenset[str]:
 
 
 def touching(
-    history: History, path: str, line: int | None = None, *, limit: float = _NAMES
+    history: History, path: str, line: int | None = None, *, limit: float = LONG
 ) -> tuple[tuple[Commit, ...], frozenset[str]]:
     """The commits that made a file, or a line of it, what the tip has; newest first.
 
@@ -119,7 +118,7 @@ def claims(history: History, since: str = "") -> tuple[Claim, ...]:
     wanted = (f"--grep={pattern}" for pattern in _TELLING)
     command = ("log", "--reverse", "-E", *wanted, f"--pretty={_CLAIM}", "--no-show-signature", "--no-color", span, "--")
     try:
-        answer = history.git.run(*command, limit=_LIMIT).decode("utf-8", "replace")
+        answer = history.git.run(*command, limit=LONG).decode("utf-8", "replace")
     except GitError as error:
         if "unknown revision" in error.stderr or "bad revision" in error.stderr:
             return ()  # no commit yet

@@ -13,13 +13,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from filemem.repo.git import Git, GitError
+from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.stamps import millis
 
 REMOTE = "origin"  # whose word on the default branch counts first
 USUAL = ("main", "master", "trunk")
 _OID = re.compile(r"[0-9a-f]{40,64}")
-_LIMIT = 120.0  # seconds
 
 
 class Branch(NamedTuple):
@@ -148,7 +147,7 @@ class Landed:
     def _read(self, tip: str, before: str) -> bool:
         span = [tip, *([f"^{before}"] if before else [])]
         try:
-            told = self._git.run("log", "--pretty=tformat:%H %ct %P", *span, "--", limit=_LIMIT).decode()
+            told = self._git.run("log", "--pretty=tformat:%H %ct %P", *span, "--", limit=LONG).decode()
         except GitError:
             return False
         cells = (line.split(" ") for line in told.splitlines())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import subprocess
 
 LIMIT = 20.0  # seconds for one call
+LONG = 120.0  # seconds for one over much history or many files: a walk of 100,000 commits takes ten
 NOTED = 3.0  # seconds of silence after which it is said what is waited for
 NEEDED = (2, 36)
 

@@ -16,35 +16,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from filemem.errors import BadInput
-from filemem.repo.git import Git, GitError
+from filemem.repo import log
+from filemem.repo.git import LONG, Git, GitError
+from filemem.repo.log import Commit, Row
 from filemem.repo.stamps import millis
 
-_LIMIT = 120.0  # seconds; a walk of 100,000 commits takes ten
 _REVISION = re.compile(r"[^\W_][\w./@{}^~+=-]*")
-_NAMED = ("Agent", "Reviewed-by", "Co-authored-by", "Decision")
-_TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _NAMED)
-_FORMAT = f"format:%x01%H%x00%P%x00%ct%x00%at%x00%an%x00%ae%x00%s%x00{_TRAILERS}%x00"
 _RENAMES = 8  # names of one file that are followed back
-
-
-class Commit(NamedTuple):
-    """A commit as history shows it. Times are epoch milliseconds; names come from its trailers, or are empty.
-
-    `at` is when it was made; `written` when its author wrote it, which a rebase, an amend or an import leaves alone.
-    An empty `author` says that history is shallow here: what the commit seems to add was there before it.
-    """
-
-    id: str
-    at: int
-    author: str
-    email: str
-    subject: str
-    agent: str = ""
-    written: int = 0
-    reviewers: tuple[str, ...] = ()
-    co_authors: tuple[str, ...] = ()
-    parents: tuple[str, ...] = ()
-    decisions: tuple[str, ...] = ()
 
 
 class Birth(NamedTuple):
@@ -149,14 +127,14 @@ class History(NamedTuple):
                     births[path] = Birth(path, before, commit, order)
         return Walk(births, removed, frozenset(touched), head, edits)
 
-    def rows(self, *arguments: str, limit: float = _LIMIT) -> Iterator[tuple[Commit, list[Row]]]:
+    def rows(self, *arguments: str, limit: float = LONG) -> Iterator[tuple[Commit, list[Row]]]:
         """Each commit of a `git log` with the files it shows: status letter, path before and after, blob likewise.
 
         Args:
             arguments: what `git log` is asked besides the format.
             limit: seconds it may take.
         """
-        return self._run(("log", *_RAW, f"--pretty={_FORMAT}", *arguments), limit)
+        return log.commits(self.git, *arguments, limit=limit)
 
     def differing(self, base: str, paths: Iterable[str] = (), *, kinds: str = "AMDT") -> frozenset[str]:
         """The files that are not what they were in another commit.
@@ -212,14 +190,13 @@ class History(NamedTuple):
 
     def _versions(self, names: Iterable[str]) -> Iterator[tuple[Commit, list[Row]]]:
         # A merge counts where its version of a file is none of its parents': somebody decided it there.
-        how = ("--topo-order", "--diff-merges=combined", "-M", *_RAW, f"--pretty={_FORMAT}")
-        return self._run(("log", *how, self.tip, "--", *sorted(names)))
+        return self.rows("--topo-order", "--diff-merges=combined", "-M", self.tip, "--", *sorted(names))
 
     def _sources(self, ends: Iterable[Revision]) -> set[str]:
         """Where files came from that seem to begin in these commits."""
         wanted = {(end.commit.id, end.path) for end in ends}
         commits = sorted({commit for commit, _ in wanted})
-        told = self._run(("log", "--no-walk=unsorted", "-m", "-M", *_RAW, f"--pretty={_FORMAT}", *commits, "--"))
+        told = self.rows("--no-walk=unsorted", "-m", "-M", *commits, "--")
         return {
             before
             for commit, rows in told
@@ -235,10 +212,7 @@ class History(NamedTuple):
         Raises:
             GitError: a commit is not there.
         """
-        command = ("diff-tree", "-r", "-M", *_RAW[:-1], revision(one), revision(other), "--", folder)
-        fields = iter(self.git.run(*command, limit=_LIMIT).decode("utf-8", "surrogateescape").split("\0"))
-        told = (_regular(text, _row(text, fields)) for text in fields if text.startswith(":"))
-        return tuple(row for row in told if row is not None)
+        return log.differences(self.git, revision(one), revision(other), folder)
 
     def listing(self, folder: str, rev: str = "") -> dict[str, str]:
         """Blob id by path of every regular file that a commit has below a folder.
@@ -262,80 +236,7 @@ class History(NamedTuple):
     def _log(self, folder: str, since: str) -> Iterator[tuple[Commit, list[Row]]]:
         span = f"{revision(since)}..{self.tip}" if since else self.tip
         # Merges are compared with each parent, so that a file resolved in a merge is seen; renames as Git sees them.
-        command = ("log", "--reverse", "--topo-order", "-m", "-M", *_RAW, f"--pretty={_FORMAT}", span, "--", folder)
-        return self._run(command)
-
-    def _run(self, command: tuple[str, ...], limit: float = _LIMIT) -> Iterator[tuple[Commit, list[Row]]]:
-        try:
-            answer = self.git.run(*command, limit=limit).decode("utf-8", "replace")
-        except GitError as error:
-            if "unknown revision" in error.stderr or "bad revision" in error.stderr:
-                return  # no commit yet
-            raise
-        fields = iter(answer.split("\0"))
-        commit: Commit | None = None
-        rows: list[Row] = []
-        # Read strictly by count: whatever a message or a name holds, it cannot pass for the next commit.
-        for field in fields:
-            text = field.lstrip("\n")
-            if text.startswith("\x01"):
-                if commit is not None:
-                    yield commit, rows
-                commit, rows = _commit(text[1:], fields), []
-            elif text.startswith(":"):
-                rows.append(_row(text, fields))
-        if commit is not None:
-            yield commit, rows
-
-
-_RAW = ("--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature")
-
-
-class Row(NamedTuple):
-    """How one file differs between two commits.
-
-    Args:
-        status: A(dded), D(eleted), M(odified), R(enamed), or T where its kind changed.
-        before, path: its path in the one and in the other; the same unless renamed.
-        old, new: blob ids, all zeros where there is no file.
-    """
-
-    status: str
-    before: str
-    path: str
-    old: str
-    new: str
-
-    def seen(self, before: bool, after: bool) -> Row | None:
-        """The row as it is for somebody who does not see the file before, or after; None for neither."""
-        if before and after:
-            return self
-        none = "0" * len(self.old)
-        if before and self.status != "A":
-            return Row("D", self.before, self.before, self.old, none)
-        return Row("A", self.path, self.path, none, self.new) if after and self.status != "D" else None
-
-
-def _commit(oid: str, fields: Iterator[str]) -> Commit:
-    parents, at, written, author, email, subject = (next(fields, "") for _ in range(6))
-    agents, reviewers, co_authors, decisions = (_names(next(fields, "")) for _ in _NAMED)
-    return Commit(
-        oid,
-        millis(at),
-        author or email or "unknown",  # an empty one is kept for shallow history
-        email,
-        subject,
-        " ".join(agents),
-        millis(written) or millis(at),
-        reviewers,
-        co_authors,
-        tuple(parents.split()),
-        tuple(name for part in decisions for name in part.replace(",", " ").split()),
-    )
-
-
-def _names(trailers: str) -> tuple[str, ...]:
-    return tuple(name for part in trailers.split("\x1f") if (name := " ".join(part.split())))
+        return self.rows("--reverse", "--topo-order", "-m", "-M", span, "--", folder)
 
 
 def revision(text: str) -> str:
@@ -343,23 +244,6 @@ def revision(text: str) -> str:
     if not _REVISION.fullmatch(text) or ".." in text or len(text) > 250:
         raise BadInput(f"{text[:80]!r} is not a revision", "give a commit id, a branch or a tag", field="rev")
     return text
-
-
-def _row(text: str, fields: Iterator[str]) -> Row:
-    parents = len(text) - len(text.lstrip(":"))
-    *_, status = words = text.lstrip(":").split(" ")
-    old, new = words[parents + 1], words[2 * parents + 1]
-    path = next(fields, "")
-    if parents > 1:  # of a merge: one letter for each parent, and no path of old
-        return Row("A" if set(status) == {"A"} else "D" if set(status) == {"D"} else "M", path, path, old, new)
-    after = next(fields, "") if status[0] in "RC" else path
-    return Row("A" if status[0] == "C" else status[0], path, after, old, new)
-
-
-def _regular(text: str, row: Row) -> Row | None:
-    """What a row says of regular files alone; `text` begins with the two modes."""
-    there = [mode.startswith("100") for mode in text.lstrip(":").split(" ")[:2]]
-    return row if row.status in "AD" and any(there) else row.seen(*there)
 
 
 def _traced(path: str, rows: Iterable[tuple[Commit, Row]], beyond: bool) -> list[Revision]:

@@ -14,13 +14,12 @@ from typing import NamedTuple
 
 from filemem.errors import BrokenStore, Conflict
 from filemem.repo import trees
-from filemem.repo.git import Git, GitError
+from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.message import Stamp
 from filemem.repo.objects import Objects
 from filemem.repo.parallel import together
 
 REFLOG = "filemem: sync"
-_LIMIT = 120.0  # seconds for one command over much history or many files
 _KEPT = (b"author ", b"encoding ")  # header lines of a commit that a replay keeps
 _RAW = ("-r", "-z", "-M", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv")
 
@@ -49,12 +48,12 @@ class Local(NamedTuple):
 def unpublished(git: Git, head: str, known: Sequence[str]) -> tuple[Local, ...]:
     """The commits of `head` that none of the known ones contains, oldest first."""
     spans = [f"^{commit}" for commit in known]
-    listed = git.run("rev-list", "--reverse", "--topo-order", "--parents", head, *spans, "--", limit=_LIMIT)
+    listed = git.run("rev-list", "--reverse", "--topo-order", "--parents", head, *spans, "--", limit=LONG)
     rows = [row.split() for row in listed.decode().splitlines()]
     if not rows:
         return ()
     asked = "".join(f"{row[0]}\n" for row in rows).encode()
-    answer = git.run("diff-tree", "--stdin", "--root", *_RAW, input=asked, limit=_LIMIT)
+    answer = git.run("diff-tree", "--stdin", "--root", *_RAW, input=asked, limit=LONG)
     touched = _touched(answer)
     return tuple(Local(row[0], len(row) - 1, tuple(touched.get(row[0], ()))) for row in rows)
 
@@ -86,7 +85,7 @@ def _row(head: str, before: str, fields: Iterator[str]) -> Touched:
 
 def renamed(git: Git, base: str, tip: str) -> Mapping[str, str]:
     """Where files of one commit stand in another: path -> path, for those that were renamed."""
-    answer = git.run("diff-tree", *_RAW, "--diff-filter=R", base, tip, limit=_LIMIT)
+    answer = git.run("diff-tree", *_RAW, "--diff-filter=R", base, tip, limit=LONG)
     fields = iter(answer.decode("utf-8", "surrogateescape").split("\0"))
     rows = [_row(name, next(fields), fields) for name in fields if name.startswith(":")]
     return {row.before: row.path for row in rows}
@@ -95,7 +94,7 @@ def renamed(git: Git, base: str, tip: str) -> Mapping[str, str]:
 def fork_point(git: Git, one: str, other: str) -> str:
     """The last commit that two have in common; "" where there is none."""
     try:
-        return git.run("merge-base", one, other, limit=_LIMIT).decode().strip()
+        return git.run("merge-base", one, other, limit=LONG).decode().strip()
     except GitError:
         return ""
 
@@ -103,7 +102,7 @@ def fork_point(git: Git, one: str, other: str) -> str:
 def unsettled(git: Git) -> str:
     """A file that is staged, edited or in conflict, as far as Git keeps it; "" where all is as committed."""
     command = ("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty", "--no-renames")
-    rows = git.run(*command, limit=_LIMIT).decode("utf-8", "replace").split("\0")
+    rows = git.run(*command, limit=LONG).decode("utf-8", "replace").split("\0")
     return rows[0][3:] if rows[0] else ""
 
 
@@ -114,9 +113,9 @@ def take_along(git: Git, old: str, new: str) -> None:
         Conflict: a file is in the way; nothing was changed then.
     """
     with suppress(GitError):  # it tells of files that differ; those are found out next
-        git.run("update-index", "-q", "--refresh", limit=_LIMIT)  # saves leave entries without the times of their files
+        git.run("update-index", "-q", "--refresh", limit=LONG)  # saves leave entries without the times of their files
     try:
-        git.run("read-tree", "-m", "-u", old, new, limit=_LIMIT, config=("submodule.recurse=false",))
+        git.run("read-tree", "-m", "-u", old, new, limit=LONG, config=("submodule.recurse=false",))
     except GitError as error:
         rows = [row.removeprefix("error: ") for row in error.stderr.splitlines() if row.startswith("error: ")]
         said = rows[0] if rows else error.message

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BadInput
-from filemem.repo.git import Git, GitError
+from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.stamps import millis
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[^\x00-\x20\x7f:.-][^\x00-\x1f\x7f:]{0,249}")
 _MADE = re.compile(rb"^committer .* (-?\d+) [+-]\d{4}$", re.MULTILINE)
-LONG = 120.0  # seconds; a walk of 100,000 commits takes ten
 
 
 class Moment(NamedTuple):

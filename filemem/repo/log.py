@@ -1,0 +1,145 @@
+"""What Git prints of commits and of the files they touch, as values. Read strictly by count: whatever a message, a name
+or a path holds, it cannot pass for the next commit.
+
+Patches are never asked for, so nothing of the repository's runs, however hostile its configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from filemem.repo.git import LONG, Git, GitError
+from filemem.repo.stamps import millis
+
+_NAMED = ("Agent", "Reviewed-by", "Co-authored-by", "Decision")
+_TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _NAMED)
+_FORMAT = f"--pretty=format:%x01%H%x00%P%x00%ct%x00%at%x00%an%x00%ae%x00%s%x00{_TRAILERS}%x00"
+_RAW = ("--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+class Commit(NamedTuple):
+    """A commit as history shows it. Times are epoch milliseconds; names come from its trailers, or are empty.
+
+    `at` is when it was made; `written` when its author wrote it, which a rebase, an amend or an import leaves alone.
+    An empty `author` says that history is shallow here: what the commit seems to add was there before it.
+    """
+
+    id: str
+    at: int
+    author: str
+    email: str
+    subject: str
+    agent: str = ""
+    written: int = 0
+    reviewers: tuple[str, ...] = ()
+    co_authors: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+
+
+class Row(NamedTuple):
+    """How one file differs between two commits.
+
+    Args:
+        status: A(dded), D(eleted), M(odified), R(enamed), or T where its kind changed.
+        before, path: its path in the one and in the other; the same unless renamed.
+        old, new: blob ids, all zeros where there is no file.
+    """
+
+    status: str
+    before: str
+    path: str
+    old: str
+    new: str
+
+    def seen(self, before: bool, after: bool) -> Row | None:
+        """The row as it is for somebody who does not see the file before, or after; None for neither."""
+        if before and after:
+            return self
+        none = "0" * len(self.old)
+        if before and self.status != "A":
+            return Row("D", self.before, self.before, self.old, none)
+        return Row("A", self.path, self.path, none, self.new) if after and self.status != "D" else None
+
+
+def commits(git: Git, *arguments: str, limit: float = LONG) -> Iterator[tuple[Commit, list[Row]]]:
+    """Each commit of a `git log` with the files it shows; nothing where there is no commit yet.
+
+    Args:
+        git: runs Git.
+        arguments: what `git log` is asked besides the format.
+        limit: seconds it may take.
+    """
+    try:
+        answer = git.run("log", *_RAW, "--no-show-signature", _FORMAT, *arguments, limit=limit)
+    except GitError as error:
+        if "unknown revision" in error.stderr or "bad revision" in error.stderr:
+            return
+        raise
+    fields = iter(answer.decode("utf-8", "replace").split("\0"))
+    commit: Commit | None = None
+    rows: list[Row] = []
+    for field in fields:
+        text = field.lstrip("\n")
+        if text.startswith("\x01"):
+            if commit is not None:
+                yield commit, rows
+            commit, rows = _commit(text[1:], fields), []
+        elif text.startswith(":"):
+            rows.append(_row(text, fields))
+    if commit is not None:
+        yield commit, rows
+
+
+def differences(git: Git, one: str, other: str, folder: str) -> tuple[Row, ...]:
+    """How the regular files of a folder differ from one commit to another, renames as Git sees them.
+
+    What is a link or a submodule in one of them counts as not being there.
+
+    Raises:
+        GitError: a commit is not there.
+    """
+    answer = git.run("diff-tree", "-r", "-M", *_RAW, one, other, "--", folder, limit=LONG)
+    fields = iter(answer.decode("utf-8", "surrogateescape").split("\0"))
+    told = (_regular(text, _row(text, fields)) for text in fields if text.startswith(":"))
+    return tuple(row for row in told if row is not None)
+
+
+def _commit(oid: str, fields: Iterator[str]) -> Commit:
+    parents, at, written, author, email, subject = (next(fields, "") for _ in range(6))
+    agents, reviewers, co_authors, decisions = (_names(next(fields, "")) for _ in _NAMED)
+    return Commit(
+        oid,
+        millis(at),
+        author or email or "unknown",  # an empty one is kept for shallow history
+        email,
+        subject,
+        " ".join(agents),
+        millis(written) or millis(at),
+        reviewers,
+        co_authors,
+        tuple(parents.split()),
+        tuple(name for part in decisions for name in part.replace(",", " ").split()),
+    )
+
+
+def _names(trailers: str) -> tuple[str, ...]:
+    return tuple(name for part in trailers.split("\x1f") if (name := " ".join(part.split())))
+
+
+def _row(text: str, fields: Iterator[str]) -> Row:
+    parents = len(text) - len(text.lstrip(":"))
+    *_, status = words = text.lstrip(":").split(" ")
+    old, new = words[parents + 1], words[2 * parents + 1]
+    path = next(fields, "")
+    if parents > 1:  # of a merge: one letter for each parent, and no path of old
+        return Row("A" if set(status) == {"A"} else "D" if set(status) == {"D"} else "M", path, path, old, new)
+    after = next(fields, "") if status[0] in "RC" else path
+    return Row("A" if status[0] == "C" else status[0], path, after, old, new)
+
+
+def _regular(text: str, row: Row) -> Row | None:
+    """What a row says of regular files alone; `text` begins with the two modes."""
+    there = [mode.startswith("100") for mode in text.lstrip(":").split(" ")[:2]]
+    return row if row.status in "AD" and any(there) else row.seen(*there)
