@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from filemem.dialects import present
+from filemem.dialects import budget, present
 from filemem.errors import Conflict
 from filemem.memory import meant
 
@@ -61,7 +61,7 @@ def search(memory: Memory, arguments: Arguments, *, whole: bool = False) -> Answ
         "results": _shown(memory, found.hits, found=True),
         **{name: value for name, value in (("degraded", found.degraded), ("note", note)) if value},
     }
-    return answer if whole else present.within(answer, BUDGET * max(limit, LIMIT) // LIMIT)
+    return answer if whole else budget.within(answer, BUDGET * max(limit, LIMIT) // LIMIT)
 
 
 def get(memory: Memory, arguments: Arguments) -> Answer:
@@ -120,7 +120,7 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
         "count": len(found.hits),
         "results": _shown(memory, found.hits),
     }
-    return present.within(answer, BUDGET)
+    return budget.within(answer, BUDGET)
 
 
 def history(memory: Memory, arguments: Arguments) -> Answer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -19,11 +18,9 @@ Answer = dict[str, Any]
 
 _SHALLOW = "history is shallow: who wrote this, and when, is not known here; git fetch --unshallow brings it"
 _EDITED = "has uncommitted changes"
-_SHORT = 300  # characters to which a text is cut first; shorter still where the budget asks for it
 _PARTS = ("keyword", "vector", "wording", "title", "recency", "final")
 _ALWAYS = ("id", "type", "topic", "title", "path")
 _FOUND = ("score", "superseded_by")
-_KEPT = (*_ALWAYS, "holds", *_FOUND)  # whatever the budget
 _RECORD_KEYS = (  # keys of a record that are shown where they have a value, in this order
     "status",
     "outcome",
@@ -289,51 +286,6 @@ def outcomes(log: Iterable[Outcome]) -> list[Answer]:
     return [{"at": _time(entry.at), "outcome": entry.outcome, "reason": entry.reason} for entry in log]
 
 
-def within(answer: Answer, budget: int) -> Answer:
-    """Cut the texts of results until the answer, as JSON, has at most `budget` characters; never drop a result."""
-    if _size(answer) <= budget:
-        return answer
-    fitting: Answer | None = None
-    for limit in (0, 40, 80, 160, _SHORT):  # most answers are far too long: the shortest is made first
-        cut = answer | {"results": [_cut(result, limit) for result in answer["results"]]}
-        if _size(cut) > budget:
-            break
-        fitting = cut
-    if fitting is not None:
-        return fitting
-    bare = [{name: one[name] for name in _KEPT if name in one} | {"truncated": True} for one in answer["results"]]
-    return answer | {"results": bare}
-
-
-_WHOLE = frozenset(
-    (
-        *("id", "type", "path", "created", "superseded_by", "successors", "heads", "chain", "by", "note"),
-        *("drift", "evidence", "score", "scores"),
-    )
-)
-_EXTRAS = ("scores", "highlight", "files_read", "files_modified", "facts", "concepts", "session", "source")
-
-
-def _cut(result: Answer, limit: int) -> Answer:
-    told = result if limit == _SHORT else {name: value for name, value in result.items() if name not in _EXTRAS}
-    cut = {name: value if name in _WHOLE else _shorter(name, value, limit) for name, value in told.items()}
-    return _filled(cut | {"truncated": True} if cut != result else cut, keep=_KEPT)
-
-
-def _shorter(name: str, value: Any, limit: int) -> Any:
-    if name in _WHOLE or isinstance(value, int | float):
-        return value
-    if name == "title":
-        limit = max(limit, 100)
-    if isinstance(value, str):
-        return value if len(value) <= limit else value[: max(0, limit - 1)].rstrip() + ("…" if limit else "")
-    if isinstance(value, list):
-        return [_shorter("", item, limit) for item in value[: max(1, limit // 40)]] if limit else []
-    if isinstance(value, Mapping):
-        return {key: _shorter(key, item, max(limit, 60)) for key, item in value.items()}
-    return value
-
-
 def _record(record: Record) -> Answer:
     values = {name: getattr(record, name) for name in _RECORD_KEYS}
     if record.type != DECISION:
@@ -384,7 +336,3 @@ def _filled(answer: Mapping[str, Any], keep: Iterable[str] = ()) -> Answer:
     return {
         k: v for k, v in answer.items() if k in keep or (v not in ("", None, 0) and v != [] and v != {}) or v is False
     }
-
-
-def _size(answer: Mapping[str, Any]) -> int:
-    return len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))

@@ -1,0 +1,99 @@
+"""Answers that fit into what a model reads with ease: facts whole, texts cut. Pure.
+
+Rule: no result is dropped and no fact is cut, whatever the budget. What is left of it goes to texts, to the best result
+first: what answers the question should not need a second call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+Answer = dict[str, Any]
+
+LONGEST_TITLE = 160  # characters
+_FACTS = frozenset(
+    (
+        *("id", "type", "topic", "path", "created", "score", "holds", "superseded_by", "successors", "heads"),
+        *("status", "outcome", "confidence", "chain", "more", "kind", "because", "line"),
+        *("drift", "evidence", "note", "by"),
+    )
+)
+_BARE = ("id", "type", "topic", "title", "path", "status", "outcome", "score", "holds", "superseded_by")
+_LEADS = ("snippet", "decision", "text")  # the first of these that a result has is the text to show if only one fits
+_POINTED = ("reasons", "already_rejected")  # what came of it, and what was already turned down
+_DETAILS = ("scores", "highlight", "files_read", "files_modified", "facts", "concepts", "session", "source")
+_ITEM = 40  # characters of a text per item of a list
+
+
+class _Step(NamedTuple):
+    """How much of a result is shown, in characters per text: of its lead and what is pointed out, and so on."""
+
+    lead: int
+    decision: int
+    rest: int
+
+
+_STEPS = (_Step(0, 0, 0), _Step(90, 0, 0), _Step(160, 160, 0), _Step(160, 160, 160), _Step(300, 300, 300))
+_BEST = 2  # the step to which the best result is raised before any other is
+
+
+def within(answer: Answer, budget: int) -> Answer:
+    """Cut the texts of an answer's results until it has at most `budget` characters as JSON.
+
+    Args:
+        answer: one with `results`, the best first.
+        budget: characters; exceeded only where the facts alone are more.
+    """
+    if _size(answer) <= budget:
+        return answer
+    results: list[Answer] = answer["results"]
+    told = [_cut(result, 0) for result in results]
+    left = budget - _size(answer | {"results": told})
+    if left < 0:
+        bare = [{name: one[name] for name in _BARE if name in one} | {"truncated": True} for one in told]
+        return answer | {"results": bare}
+    sizes = [_size(one) for one in told]
+    for at, step in _raises(len(results)):
+        more = _cut(results[at], step)
+        cost = _size(more) - sizes[at]
+        if 0 < cost <= left:
+            told[at] = more
+            sizes[at] += cost
+            left -= cost
+    return answer | {"results": told}
+
+
+def _raises(count: int) -> Iterator[tuple[int, int]]:
+    """In which order results are shown more fully: (number of the result, step)."""
+    yield from ((0, step) for step in range(1, _BEST + 1))
+    yield from ((at, step) for step in range(1, len(_STEPS)) for at in range(count))
+
+
+def _cut(result: Answer, step: int) -> Answer:
+    most = _STEPS[step]
+    lead = next((name for name in _LEADS if name in result), "")
+    limits = {"title": LONGEST_TITLE, "decision": most.decision} | dict.fromkeys((lead, *_POINTED), most.lead)
+    details = most.rest if step == len(_STEPS) - 1 else 0
+    cut = {}
+    for name, value in result.items():
+        if name in _FACTS:
+            cut[name] = value
+        elif limit := limits.get(name, details if name in _DETAILS else most.rest):
+            cut[name] = _shorter(value[::-1][: limit // _ITEM][::-1] if name == "reasons" else value, limit)
+    return cut if cut == result else cut | {"truncated": True}
+
+
+def _shorter(value: Any, limit: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= limit else value[: limit - 1].rstrip() + "…"
+    if isinstance(value, list):
+        return [_shorter(item, limit) for item in value[: limit // _ITEM]]
+    if isinstance(value, Mapping):
+        return {key: _shorter(item, limit) for key, item in value.items()}
+    return value
+
+
+def _size(answer: Mapping[str, Any]) -> int:
+    return len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))

@@ -1,0 +1,83 @@
+"""Answers that are cut: no result is lost and no fact, and what budget there is goes to texts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from filemem.dialects.budget import within
+
+BUDGET = 8_000
+FACTS = ("id", "type", "topic", "title", "path", "created", "status", "outcome", "holds", "superseded_by", "by")
+
+
+def result(number: int, **texts: Any) -> dict[str, Any]:
+    """A result with the facts of a usual one, some 600 characters."""
+    return {
+        "id": f"decision_gateway_timeouts_17600000000{number:02}_ab12tz5r",
+        "type": "decision",
+        "topic": "gateway timeouts",
+        "title": f"{number}. Give every call of the gateway a deadline of its own",
+        "path": f"memory/decisions/gateway/timeouts/20251009-give-every-call-of-the-gateway-a-deadline-{number:08}.md",
+        "created": "2025-10-09T08:53:20.000Z",
+        "score": 0.5,
+        "holds": False,
+        "superseded_by": ["decision_gateway_timeouts_1760000000099_ab12tz5r"],
+        "status": "accepted",
+        "outcome": "failed",
+        "by": {"author": "Ada", "commit": "4cf6b96aa0d6ec8a952397c1c4239f0079ea499d", "branch": "main", "merged": True},
+        **texts,
+    }
+
+
+def size(answer: dict[str, Any]) -> int:
+    return len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
+
+
+def reasons(*said: str) -> list[dict[str, str]]:
+    return [{"at": "2025-11-09T08:53:20.000Z", "outcome": "failed", "reason": one} for one in said]
+
+
+def test_an_answer_within_the_budget_stays_as_it_is() -> None:
+    answer = {"results": [result(1, text="short")]}
+    assert within(answer, BUDGET) is answer
+
+
+def test_facts_stay_and_every_result_says_something_of_its_text() -> None:
+    results = [result(n, snippet="s" * 240, decision="d" * 400, text="t" * 3_000) for n in range(10)]
+    answer = within({"success": True, "results": results}, BUDGET)
+    assert size(answer) <= BUDGET
+    for whole, shown in zip(results, answer["results"], strict=True):
+        assert {name: shown[name] for name in FACTS} == {name: whole[name] for name in FACTS}
+        assert shown["snippet"].endswith("…")
+        assert shown["truncated"]
+    assert len(answer["results"][0]["decision"]) == 160, "the best result is told most fully"
+
+
+def test_what_is_left_goes_to_the_best_first() -> None:
+    results = [result(n, snippet="s" * 240, decision="d" * 400, text="t" * 3_000, tags=["a"]) for n in range(4)]
+    shown = within({"results": results}, 4_000)["results"]
+    lengths = [sum(len(one.get(name, "")) for name in ("snippet", "decision", "text")) for one in shown]
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[0] > lengths[-1] > 0
+
+
+def test_the_newest_reason_is_the_one_that_stays() -> None:
+    results = [result(n, text="t" * 3_000, reasons=reasons("first", "second", "last " * 40)) for n in range(5)]
+    shown = within({"results": results}, 5_000)["results"]
+    assert all(one["reasons"][-1]["reason"].startswith("last last") for one in shown)
+
+
+def test_without_a_snippet_the_decision_or_the_text_leads() -> None:
+    results = [result(0, text="t" * 3_000), result(1, decision="d" * 500, text="t" * 3_000)]
+    first, second = within({"results": results}, 1_500)["results"]
+    assert first["text"].startswith("ttt")
+    assert second["decision"].startswith("ddd")
+
+
+def test_where_facts_alone_are_too_many_what_a_reader_follows_stays() -> None:
+    results = [result(n, text="t" * 3_000, note="n" * 900) for n in range(10)]
+    answer = within({"results": results}, BUDGET)
+    assert len(answer["results"]) == 10
+    assert size(answer) <= BUDGET
+    assert all(one["outcome"] == "failed" and one["topic"] == "gateway timeouts" for one in answer["results"])
