@@ -21,7 +21,7 @@ _GITHUB = {"error": "error", "warning": "warning", "hint": "notice"}
 RULES: Mapping[str, str] = {
     "conflict": "A merge of this record was not finished",
     "dangling-edge": "An edge leads to a record that is not there",
-    "drift": "Code that a decision governs has changed since it was made",
+    "drift": "Code that a decision governs was largely rewritten since, or is gone",
     "duplicate-id": "Two files have one id",
     "edited-superseded": "What a superseded decision says was changed",
     "evidence": "Git's history speaks against a decision",

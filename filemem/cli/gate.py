@@ -27,7 +27,8 @@ ADVISORY = frozenset(("drift", "evidence"))  # told, and no reason to stop a mer
 @click.argument("paths", nargs=-1)
 @click.option("--base", metavar="REV", help="Only what changed since this branch left REV, for example origin/main.")
 @click.option("--lint", is_flag=True, help="Judge each file by itself, for a commit hook: no Git, no other records.")
-@click.option("--strict", is_flag=True, help="Fail for advice too: code that drifted, evidence in history.")
+@click.option("--drift", is_flag=True, help="Tell of all governed code that changed, not only of what was rewritten.")
+@click.option("--strict", is_flag=True, help="Fail for advice too: code that was rewritten, evidence in history.")
 @click.option(
     "--format",
     "form",
@@ -39,7 +40,14 @@ ADVISORY = frozenset(("drift", "evidence"))  # told, and no reason to stop a mer
 @as_json
 @click.pass_context
 def check(
-    ctx: click.Context, as_json: bool, form: str, strict: bool, lint: bool, base: str | None, paths: tuple[str, ...]
+    ctx: click.Context,
+    as_json: bool,
+    form: str,
+    strict: bool,
+    drift: bool,
+    lint: bool,
+    base: str | None,
+    paths: tuple[str, ...],
 ) -> None:
     """Report what is wrong with the records. One line each: path:line: code message.
 
@@ -58,9 +66,10 @@ def check(
 
     if base is not None and not base.strip():
         raise BadInput("--base is empty", "name the branch that this one left, for example main", field="base")
-    if lint and base is not None:
-        raise BadInput("--lint judges files by themselves, --base by what Git knows", "leave one of them out")
-    answer = _linted(ctx.obj, paths) if lint else _checked(ctx.obj, paths, base)
+    if lint and (base is not None or drift):
+        option = "--drift" if base is None else "--base"
+        raise BadInput(f"--lint judges files by themselves, {option} by what Git knows", "leave one of them out")
+    answer = _linted(ctx.obj, paths) if lint else _checked(ctx.obj, paths, base or "", drift)
     problems, form = answer["problems"], "json" if as_json else form
     if form == "sarif":
         from filemem import VERSION
@@ -78,13 +87,13 @@ def _stops(problem: dict[str, Any], strict: bool) -> bool:
     return problem["level"] != "hint" and (strict or problem["code"] not in ADVISORY)
 
 
-def _checked(project: Project, paths: Iterable[str], base: str | None) -> dict[str, Any]:
+def _checked(project: Project, paths: Iterable[str], base: str, drift: bool) -> dict[str, Any]:
     """The answer of `check` for a whole store."""
     from filemem.dialects import native_calls
 
     with project.memory(look=False) as memory:
         named = [_named(project, path, memory.work_tree) for path in paths]
-        return native_calls.check(memory, {"paths": named, "base": base or ""})
+        return native_calls.check(memory, {"paths": named, "base": base, "drift": drift})
 
 
 def _named(project: Project, path: str, work_tree: Path) -> str:

@@ -176,7 +176,8 @@ def restore(memory: Memory, arguments: Arguments) -> Answer:
 
 def check(memory: Memory, arguments: Arguments) -> Answer:
     """Report what is wrong with the records."""
-    checked, problems = memory.check(*arguments.get("paths", ()), base=arguments.get("base", ""))
+    wanted = {"base": arguments.get("base", ""), "drift": arguments.get("drift", False)}
+    checked, problems = memory.check(*arguments.get("paths", ()), **wanted)
     return {"success": True, "checked": checked, "problems": [present.problem(problem) for problem in problems]}
 
 

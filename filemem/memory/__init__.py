@@ -406,12 +406,13 @@ class Memory(Kept):
             raise BadInput(f"limit must be a whole number up to {MOST_HITS:,}, not {limit!r}", field="limit")
         return self._read(lambda: why.why(self._store, writing.text("path", path), limit))
 
-    def check(self, *paths: str, base: str = "") -> tuple[int, tuple[Problem, ...]]:
+    def check(self, *paths: str, base: str = "", drift: bool = False) -> tuple[int, tuple[Problem, ...]]:
         """Read every record and say what is wrong.
 
         Args:
             paths: report only these files or folders.
             base: report only what changed since this branch left that revision.
+            drift: tell also of governed code that changed but is not largely rewritten, as hints.
 
         Raises:
             BadInput: this branch has no commit in common with `base`.
@@ -421,7 +422,7 @@ class Memory(Kept):
 
         with self._lock:
             self._store.refuse_typo()
-            return checking.check(self._store, paths, base)
+            return checking.check(self._store, paths, base, drift=drift)
 
     def sync(self, tell: Callable[[str], object] | None = None) -> Synced:
         """Bring here what others saved, put what was saved here on top, and push it.

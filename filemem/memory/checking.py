@@ -26,13 +26,16 @@ from filemem.record import (
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
 
 
-def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tuple[Problem, ...]]:
+def check(
+    store: Store, paths: Iterable[str], base: str = "", *, drift: bool = False
+) -> tuple[int, tuple[Problem, ...]]:
     """Read every record and say what is wrong.
 
     Args:
         store: the parts.
         paths: report only these files or folders (store-relative or below the work tree); all where none is given.
         base: report only what changed since this branch left that revision; empty for everything.
+        drift: tell also of governed code that changed but is not largely rewritten, as hints.
 
     Returns:
         How many files were read, and the problems by path and line.
@@ -65,7 +68,7 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
     if left:
         problems = [problem for problem in problems if problem.path in ours]
-    problems += reviewing.problems(store, read, left)
+    problems += reviewing.problems(store, read, left, drift)
     wanted = [_relative(store, path, manifest) for path in paths]
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     named = [problem._replace(path=store.shown(problem.path)) for problem in shown]

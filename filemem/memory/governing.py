@@ -14,7 +14,7 @@ from typing import NamedTuple
 from filemem.documents import Node
 from filemem.memory.store import Store
 from filemem.query import Hit
-from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, within
+from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, rewritten, within
 from filemem.query.evidence import Claim, Evidence, evidence
 from filemem.record import DECISION, Record, short_id
 from filemem.repo import arrivals
@@ -24,6 +24,7 @@ DAY = 86_400_000  # milliseconds
 RENAMES = 3  # names of one file that are followed
 FEW = 20  # decisions whose files are compared one by one, before history is walked
 SOON, LONG = 5.0, 120.0  # seconds that a walk may take: to answer a question, and to check everything
+MOST = 1 << 20  # bytes of a file that is read to see what is left of it; data is larger, code is not
 _UNSEEN = "history does not show when the decision came to this branch"
 _LAYOUT = 1  # of the file that keeps claims
 
@@ -71,6 +72,15 @@ def drifted(store: Store, decisions: Iterable[tuple[Node, Collection[str]]]) -> 
         return {}
     code = Code(store, wanted)
     return {node.id: code.drift(node, affects) for node, affects in wanted.items()}
+
+
+def outgrown(store: Store, found: Drift) -> bool:
+    """Whether code has left a decision behind: `Drift.outgrown`. What cannot be read is not called rewritten."""
+    if not found.drifted:
+        return False
+    read = ((store.code.blob(before, MOST), store.code.blob(after, MOST)) for before, after in found.blobs)
+    count = sum(old is not None and new is not None and rewritten(old, new) for old, new in read)
+    return found.outgrown(count)
 
 
 class Code:
@@ -141,19 +151,23 @@ class Code:
             self._came = Line(found)
         return self._came
 
-    def _differing(self, node: Node, affects: Sequence[str], kinds: str = "AMDT") -> set[str]:
+    def _differing(self, node: Node, affects: Sequence[str]) -> set[str]:
         """The governed files that are not what they were at the decision's first commit."""
         paths = sorted({fixed(one) for one in affects if within(one)})
-        found = self._history.differing(node.birth.commit, paths, kinds=kinds)
-        return Names(found).matching(affects)
+        return Names(self._history.differing(node.birth.commit, paths)).matching(affects)
 
     def _at_a_glance(self, node: Node, affects: Sequence[str]) -> Drift:
         """The same without the commits: two states of the files compared."""
-        differing = self._differing(node, affects, "MDT")
-        now = self._now.matching(affects)
-        changed, missing = sorted(differing & now), sorted(differing - now)
-        verdict = CHANGED if changed or missing else FRESH
-        return Drift(verdict, tuple(changed), tuple(missing), len(now | differing), 0, node.birth.commit)
+        paths = sorted({fixed(one) for one in affects if within(one)})
+        rows = self._history.between(node.birth.commit, self._history.tip, *paths)
+        was = Names(row.before for row in rows if row.status != "A").matching(affects)
+        lost = tuple(sorted(row.before for row in rows if row.status == "D" and row.before in was))
+        edited = sorted((row.path, row.old, row.new) for row in rows if row.status in "MR" and row.before in was)
+        changed = [each for each in edited if each[1] != each[2]]
+        files = self._now.matching(affects) | {path for path, *_ in edited} | set(lost)
+        verdict = CHANGED if changed or lost else FRESH
+        blobs = tuple((old, new) for _, old, new in changed)
+        return Drift(verdict, tuple(path for path, *_ in changed), lost, len(files), 0, node.birth.commit, blobs=blobs)
 
     def _landed(self, node: Node) -> int | None:
         """The last place in the line that a decision came with or after; -1 for before all; None if that is unknown."""

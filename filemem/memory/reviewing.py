@@ -18,7 +18,7 @@ from filemem.errors import BadInput
 from filemem.files import is_listed
 from filemem.memory import governing, moments, tombstones
 from filemem.memory.store import Past, Store
-from filemem.query.drift import Drift
+from filemem.query.drift import CHANGED, Drift
 from filemem.record import DECISION, Problem, Record, parse
 from filemem.record.revising import revised
 
@@ -110,13 +110,14 @@ def _left_behind(store: Store, commit: str, manifest: Manifest) -> str:
     return f"{REPOSITORY_FILE} named the store {was}, and {len(lost)} of its records are not in {now}" if lost else ""
 
 
-def problems(store: Store, read: Read, left: Since | None) -> Iterable[Problem]:
+def problems(store: Store, read: Read, left: Since | None, drift: bool) -> Iterable[Problem]:
     """What Git says against the records.
 
     Args:
         store: the parts.
         read: the records.
         left: only what happened since then; None for everything.
+        drift: tell also of code that changed but has not left its decision behind.
     """
     yield from _edited(store, read, left)
     if left is not None and left.left_behind:
@@ -127,19 +128,26 @@ def problems(store: Store, read: Read, left: Since | None) -> Iterable[Problem]:
         )
         yield Problem(path, 1, "hidden-record", "warning", text)
     live = [node for node in read.nodes.values() if read.resolved.is_head(node.id)]
-    affects = {node.id: read.records[node.path].affects for node in live}
-    for one, drift in governing.drifted(store, [(node, affects[node.id]) for node in live]).items():
-        files = (*drift.changed, *drift.missing)
-        if drift.drifted and (left is None or not left.files.isdisjoint(files)):
-            yield Problem(
-                read.nodes[one].path, 1, "drift", "warning", f"the code that it governs is {_told(drift, left)}"
-            )
+    yield from _drifted(store, read, live, left, drift)
     claims = governing.claims(store)
     for node in live:
         for found in governing.evidence_of(store, node, read.records[node.path], claims):
             if left is None or not store.code.history.is_ancestor(found.commit, left.code):
                 text = f"{found}; if so: filemem update {node.id} --outcome {found.outcome} --reason ..."
                 yield Problem(node.path, 1, "evidence", "warning", text)
+
+
+def _drifted(store: Store, read: Read, live: Iterable[Node], left: Since | None, every: bool) -> Iterable[Problem]:
+    """Code that has left its decision behind; with `every`, as a hint, also code that only changed."""
+    affects = [(node, read.records[node.path].affects) for node in live]
+    for one, drift in governing.drifted(store, affects).items():
+        if not drift.drifted or (left is not None and left.files.isdisjoint((*drift.changed, *drift.missing))):
+            continue
+        outgrown = governing.outgrown(store, drift)
+        if outgrown or every:
+            how = "was largely rewritten:" if outgrown and drift.verdict == CHANGED else "is"
+            text = f"the code that it governs {how} {_told(drift, left)}"
+            yield Problem(read.nodes[one].path, 1, "drift", "warning" if outgrown else "hint", text)
 
 
 def _told(drift: Drift, left: Since | None) -> str:

@@ -8,6 +8,7 @@ commit that names the decision in a `Decision:` trailer carries it out: what it 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from filemem.query.filter import affects_match
 
 FRESH, CHANGED, MISSING, UNKNOWN = "fresh", "changed", "missing", "unknown"
+HALF = 0.5  # a file that keeps less than this of itself is another: the measure by which Git finds renames (diff -M)
 
 
 class Row(NamedTuple):
@@ -101,6 +103,7 @@ class Drift(NamedTuple):
         commits: arrivals that made the difference; 0 where history was too long to count them.
         since: the commit by which the decision landed.
         reason: why nothing is known.
+        blobs: what each changed file was and is, in the order of `changed`.
     """
 
     verdict: str
@@ -110,11 +113,20 @@ class Drift(NamedTuple):
     commits: int = 0
     since: str = ""
     reason: str = ""
+    blobs: tuple[tuple[str, str], ...] = ()
 
     @property
     def drifted(self) -> bool:
         """Whether anything is not what it was."""
         return self.verdict in (CHANGED, MISSING)
+
+    def outgrown(self, rewritten: int) -> bool:
+        """Whether code has left a decision behind: a path that it states is gone, or half of its files are.
+
+        Args:
+            rewritten: how many of the changed files are `rewritten`; they count as gone.
+        """
+        return self.verdict == MISSING or (self.drifted and rewritten + len(self.missing) >= HALF * self.files)
 
     def __str__(self) -> str:
         if self.verdict == UNKNOWN:
@@ -131,6 +143,16 @@ def within(path: str) -> bool:
     """Whether a stated path or glob can be one of this repository: relative, and not leading out of it."""
     outside = path.startswith(("/", "~")) or "://" in path or (len(path) > 1 and path[1] == ":")
     return bool(path.strip()) and not outside and ".." not in path.replace("\\", "/").split("/")
+
+
+def rewritten(before: bytes, after: bytes) -> bool:
+    """Whether less than half of a file's lines are left, wherever in it; blank ones and indentation do not count."""
+    was = _lines(before)
+    return (was & _lines(after)).total() < HALF * was.total()
+
+
+def _lines(data: bytes) -> Counter[bytes]:
+    return Counter(line for row in data.split(b"\n") if (line := row.strip()))
 
 
 def fixed(pattern: str) -> str:
@@ -196,7 +218,8 @@ def drift(
         return Drift(UNKNOWN, since=since, reason=f"{_listed(stated)} {_is(stated)} not in Git")
     gone = any(not any(affects_match(p, path) for path in present) and _lost(p, missing) for p in stated)
     verdict = MISSING if gone else CHANGED if changed or missing else FRESH
-    return Drift(verdict, changed, missing, files, len(commits), since)
+    blobs = tuple((first.get(path, ""), last[path]) for path in changed)
+    return Drift(verdict, changed, missing, files, len(commits), since, blobs=blobs)
 
 
 def _lost(pattern: str, missing: Iterable[str]) -> bool:

@@ -204,15 +204,15 @@ class History(NamedTuple):
             if status == "R" and (commit.id, path) in wanted
         }
 
-    def between(self, one: str, other: str, folder: str) -> tuple[Row, ...]:
-        """How the regular files of a folder differ from one commit to another, renames as Git sees them.
+    def between(self, one: str, other: str, *paths: str) -> tuple[Row, ...]:
+        """How the regular files of some folders differ from one commit to another, renames as Git sees them.
 
         What is a link or a submodule in one of them counts as not being there.
 
         Raises:
             GitError: a commit is not there.
         """
-        return log.differences(self.git, revision(one), revision(other), folder)
+        return log.differences(self.git, revision(one), revision(other), *paths)
 
     def listing(self, folder: str, rev: str = "") -> dict[str, str]:
         """Blob id by path of every regular file that a commit has below a folder.

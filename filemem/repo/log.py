@@ -92,15 +92,15 @@ def commits(git: Git, *arguments: str, limit: float = LONG) -> Iterator[tuple[Co
         yield commit, rows
 
 
-def differences(git: Git, one: str, other: str, folder: str) -> tuple[Row, ...]:
-    """How the regular files of a folder differ from one commit to another, renames as Git sees them.
+def differences(git: Git, one: str, other: str, *paths: str) -> tuple[Row, ...]:
+    """How the regular files of some folders differ from one commit to another, renames as Git sees them.
 
     What is a link or a submodule in one of them counts as not being there.
 
     Raises:
         GitError: a commit is not there.
     """
-    answer = git.run("diff-tree", "-r", "-M", *_RAW, one, other, "--", folder, limit=LONG)
+    answer = git.run("diff-tree", "-r", "-M", *_RAW, one, other, "--", *paths, limit=LONG)
     fields = iter(answer.decode("utf-8", "surrogateescape").split("\0"))
     told = (_regular(text, _row(text, fields)) for text in fields if text.startswith(":"))
     return tuple(row for row in told if row is not None)

@@ -21,6 +21,7 @@ from filemem.repo.git import Git, GitError, Helper
 
 _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
 _REMEMBERED = 64  # trees
+_CHUNK = 1 << 16  # bytes that are passed over at once
 _PROMISED = "lazy fetching disabled"  # a partial clone lacks the object, and reading fetches nothing
 _LEVEL = 1  # of zlib: what Git uses for loose objects too
 
@@ -104,17 +105,17 @@ class Objects:
         with self._lock:
             self._running()
 
-    def read(self, name: str) -> Object | None:
-        """Read an object by id or by a name like `HEAD`; None where there is none."""
+    def read(self, name: str, most: int | None = None) -> Object | None:
+        """Read an object by id or by a name like `HEAD`; None where there is none, or it has more than `most` bytes."""
         if "\n" in name or "\0" in name:
             return None
         with self._lock:
             try:
-                return self._ask(name)
+                return self._ask(name, most)
             except GitError:  # the reader was killed, or died of a repository changed under it: once more
                 self._stop()
             try:
-                return self._ask(name)
+                return self._ask(name, most)
             except GitError as error:
                 self._stop()
                 if _PROMISED in error.stderr:
@@ -237,17 +238,22 @@ class Objects:
         reader.send("".join(f"{oid}\n" for oid in oids).encode())
         return [found for found in (self._answer(reader) for _ in oids) if found is not None]
 
-    def _ask(self, name: str) -> Object | None:
+    def _ask(self, name: str, most: int | None) -> Object | None:
         reader = self._running()
         reader.send(os.fsencode(name) + b"\n")
-        return self._answer(reader)
+        return self._answer(reader, most)
 
-    def _answer(self, reader: Helper) -> Object | None:
+    def _answer(self, reader: Helper, most: int | None = None) -> Object | None:
         answer = reader.line()
         head = answer.split(b" ")
         if len(head) != 3 or not head[2].isdigit():
             return None  # "<name> missing", "<name> ambiguous"
-        data = reader.exactly(int(head[2]) + 1)[:-1]
+        size = int(head[2])
+        if most is not None and size > most:
+            for start in range(0, size + 1, _CHUNK):
+                reader.exactly(min(_CHUNK, size + 1 - start))
+            return None
+        data = reader.exactly(size + 1)[:-1]
         return Object(head[0].decode(), head[1].decode(), data)
 
     def _running(self) -> Helper:

@@ -277,9 +277,9 @@ class Repo:
         found = self.objects.read(f"{revision(rev)}:{path}")
         return found.data if found and found.kind == "blob" else None
 
-    def blob(self, oid: str) -> bytes | None:
-        """The bytes of a blob by its id, None where there is none."""
-        found = self.objects.read(oid) if re.fullmatch(r"[0-9a-f]{40,64}", oid) else None
+    def blob(self, oid: str, most: int | None = None) -> bytes | None:
+        """The bytes of a blob by its id, None where there is none, or it has more than `most` bytes."""
+        found = self.objects.read(oid, most) if re.fullmatch(r"[0-9a-f]{40,64}", oid) else None
         return found.data if found and found.kind == "blob" else None
 
     def subject(self, commit: str) -> str:

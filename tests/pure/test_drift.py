@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filemem.query.drift import Arrival, Drift, Row, drift, fixed, within
+from filemem.query.drift import CHANGED, FRESH, MISSING, UNKNOWN, Arrival, Drift, Row, drift, fixed, rewritten, within
 from filemem.query.evidence import Claim, evidence, reverted
 
 
@@ -61,6 +61,41 @@ def test_a_commit_that_names_the_decision_carries_it_out() -> None:
     assert look("a.py", later=done, now="a.py", names=("d2",)).verdict == "changed"
     after = [*done, Arrival("late", 9, (), (Row("a.py", "2", "3"),))]
     assert str(look("a.py", later=after, now="a.py", names=("d1",))) == "changed (1 of 1 file, 1 commit)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("a b c d", "a b c d e f g h i j", False),  # grew
+        ("a b c d", "d c b a", False),  # moved about
+        ("a b c d", "a b x y", False),  # half is left
+        ("a b c d", "a x y z", True),
+        ("a a a a", "a", True),  # a line counts as often as it stands
+        ("a b", "", True),
+        ("", "a", False),
+    ],
+)
+def test_a_file_is_rewritten_when_less_than_half_is_left(before: str, after: str, told: bool) -> None:
+    old, new = (text.replace(" ", "\n").encode() for text in (before, after))
+    assert rewritten(old, new) == told
+    indented = b"\r\n\n".join(b"\t" + line for line in new.split(b"\n"))
+    assert rewritten(old, indented) == told
+
+
+@pytest.mark.parametrize(
+    ("found", "count", "told"),
+    [
+        (Drift(FRESH, files=1), 0, False),
+        (Drift(UNKNOWN), 0, False),
+        (Drift(CHANGED, ("a",), files=1), 0, False),
+        (Drift(CHANGED, ("a",), files=1), 1, True),
+        (Drift(CHANGED, ("a",), files=3), 1, False),
+        (Drift(CHANGED, ("a",), ("b",), files=4), 1, True),  # what is gone counts as rewritten
+        (Drift(MISSING, (), ("a",), files=9), 0, True),  # whatever else is there
+    ],
+)
+def test_a_decision_is_outgrown_with_half_of_its_files(found: Drift, count: int, told: bool) -> None:
+    assert found.outgrown(count) == told
 
 
 @pytest.mark.parametrize(

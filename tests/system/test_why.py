@@ -119,7 +119,7 @@ def test_drift_is_told_from_git_and_looking_refreshes_nothing(repo: Path) -> Non
     for _ in range(2):
         assert drift(repo, one) == told
         assert ok(repo, "why", "src/c.py")["results"][0]["drifted"] == ["src/a.py", "src/b.py"]
-        assert f"the code that it governs is {told}: src/a.py, src/b.py" in cli(repo, "check").out
+        assert f"the code that it governs was largely rewritten: {told}: src/a.py, src/b.py" in cli(repo, "check").out
     assert snapshot(repo) == before
     assert cli(repo, "check").code == 0, "drift is advice"
     assert cli(repo, "check", "--strict").code == 1
@@ -130,6 +130,34 @@ def test_drift_is_told_from_git_and_looking_refreshes_nothing(repo: Path) -> Non
     commit(repo, "Remove")
     assert drift(repo, one).startswith("missing (3 of 3 files, 4 commits)")
     assert ok(repo, "get", one)["results"][0]["title"] == "Keep src simple"
+
+
+def test_check_tells_of_code_that_left_its_decision_behind_and_of_less_when_asked(repo: Path) -> None:
+    """Work goes on after a decision: what is said each time must be worth reading."""
+    text = "".join(f"    line {number}\n\n" for number in range(10))
+    commit(repo, "Code", src__a_py=text, src__b_py=text, src__data_py="x" * (1 << 20), gone_py="1\n")
+    one = decide(repo, "src", "Keep src simple", "src/*.py")
+    commit(
+        repo, "Grow and indent", src__a_py=text.replace("    ", "\t\t").replace("line 1", "line one") + "more\n" * 30
+    )
+    commit(repo, "Write one of three anew", src__b_py="new\n")
+    told = "changed (2 of 3 files, 2 commits)"
+    assert (drift(repo, one), cli(repo, "check").out) == (told, "1 record checked: clean\n")
+    listed = cli(repo, "check", "--drift", "--strict")
+    assert (listed.code, "1 hint" in listed.err) == (0, True), "what was asked for stops nothing"
+    assert f"drift the code that it governs is {told}: src/a.py, src/b.py" in listed.out
+    commit(repo, "Data is not read as lines", src__data_py="y" * (1 << 20) + "y")
+    assert cli(repo, "check").code == 0
+    assert "drift" not in cli(repo, "check").out
+    commit(repo, "Write another anew", src__a_py="new\n")
+    assert "was largely rewritten: changed (3 of 3 files, 4 commits)" in cli(repo, "check").out
+    two = decide(repo, "gone", "Keep it", "gone.py", "src/*.py")
+    git(repo, "rm", "-q", "gone.py")
+    commit(repo, "Remove")
+    assert drift(repo, two).startswith("missing (1 of 4 files")
+    assert "the code that it governs is missing (1 of 4 files, 1 commit): gone.py is gone" in cli(repo, "check").out
+    refused = cli(repo, "check", "--lint", "--drift", "memory")
+    assert (refused.code, "--drift" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize("how", ["--no-ff", "--squash"])
@@ -328,6 +356,7 @@ def test_a_history_too_long_to_walk_is_told_without_its_commits(repo: Path, monk
     commit(repo, "Change", code_py="2\n")
     monkeypatch.setattr("filemem.memory.governing.SOON", 1e-6)
     assert drift(repo, one) == "changed (1 of 2 files)"
+    assert "was largely rewritten: changed (1 of 2 files): code.py" in cli(repo, "check").out
     git(repo, "rm", "-q", "other.py")
     commit(repo, "Remove")
     assert drift(repo, one).startswith("changed (2 of 2 files): other.py is gone")
