@@ -57,7 +57,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     reader = Reader.of(memory)
     query = arguments.get("query", "")
     only = {} if kind == "all" else {"type": kind}
-    found = find(memory, query, lambda hit: reader.may_see(hit.record), arguments.get("limit", 10), **only)
+    found = find(memory, query, reader.may_see, arguments.get("limit", 10), **only)
     results = listed(found.hits, SECONDS)
     return {"success": True, "count": len(results), "results": results, **asides(found)}
 

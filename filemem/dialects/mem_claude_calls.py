@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects.mem_claude import KINDS
@@ -16,10 +17,12 @@ from filemem.dialects.reading import (
     content,
     find,
     in_words,
+    page,
     similarity,
 )
 from filemem.dialects.reading import search as look
 from filemem.errors import BadInput, NotFound
+from filemem.memory.values import Results
 from filemem.memory.writing import lines
 from filemem.query import affects_match, fold
 from filemem.record import CHECKPOINT, DECISION, OBSERVATION, Record, format_time, number, parse_time
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
 PROJECT = "manual"
 _ALL = 1_000_000  # more than a store has
 _TYPES = {"sessions": (CHECKPOINT,), "observations": (OBSERVATION, DECISION)}
+_PROMPTS = "prompts are never kept: what was typed is the user's own; observations and sessions are what is kept"
+_TABLE = (
+    "Read: tokens of the whole text, which get_observations returns. Without format: table, scores and record ids too."
+)
 _SAVED = ("title", "text", "facts", "concepts", "files_read", "files_modified")
 _READABLE = {
     "private": "agent {agent}, and whoever uses this clone; the file is never committed",
@@ -71,27 +78,24 @@ def search(memory: Memory, arguments: Arguments) -> Answer | str:
     reader, wanted = _reader(memory, arguments), _wanted(arguments)
     query, limit, offset = arguments.get("query", ""), arguments.get("limit", 20), arguments.get("offset", 0)
     kind, order = arguments.get("type", ""), arguments.get("orderBy", "")
-    if kind == "prompts":  # never kept: they are nobody's memory but the user's
-        return {"observations": [], "sessions": [], "prompts": [], "totalResults": 0, "query": query}
     how: dict[str, Any] = {"since": arguments.get("dateStart") or None, "until": arguments.get("dateEnd") or None}
     only = _TYPES["observations"] if kind in KINDS else _TYPES.get(kind)
     how |= {"type": only} if only else {}
 
-    def passes(hit: Hit) -> bool:
-        return reader.may_see(hit.record) and _passes(hit.record, wanted)
-
     enough = _ALL if order == "date_asc" and not query else limit + offset  # a listing begins with the newest
-    with in_words(since="dateStart", until="dateEnd"):
-        found = look(memory, query, passes, enough, **how)
-    hits = _ordered(found.hits, order)[offset : offset + limit]
+    if kind == "prompts":
+        found = Results((), note=_PROMPTS)
+    else:
+        with in_words(since="dateStart", until="dateEnd"):
+            found = look(memory, query, reader.may_see, enough, passes=lambda hit: _passes(hit.record, wanted), **how)
+        found = page(replace(found, hits=tuple(_ordered(found.hits, order))), offset, limit)
     if arguments.get("format") == "table":
-        return _table(hits, query)
-    rows = {True: [_row(h) for h in hits if _session(h)], False: [_row(h) for h in hits if not _session(h)]}
+        return _table(found, query)
     return {
-        "observations": rows[False],
-        "sessions": rows[True],
+        "observations": [_row(hit) for hit in found if not _session(hit)],
+        "sessions": [_row(hit) for hit in found if _session(hit)],
         "prompts": [],
-        "totalResults": len(hits),
+        "totalResults": len(found),
         "query": query,
         **asides(found),
     }
@@ -105,7 +109,7 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
     middle: Hit | None = None
     aside: Answer = {}
     if query:
-        found = look(memory, query, lambda hit: reader.may_see(hit.record), 1)
+        found = look(memory, query, reader.may_see, 1)
         middle, aside = next(iter(found), None), asides(found)
         if middle is None:
             return {"anchor": None, "count": 0, "observations": [], "note": "nothing found", **aside}
@@ -184,15 +188,24 @@ def _row(hit: Hit) -> Answer:
     return row
 
 
-def _table(hits: Iterable[Hit], query: str) -> str:
-    rows = [_row(hit) for hit in hits]
+def _table(found: Results, query: str) -> str:
+    """The index as Markdown; below it what a reader should know of it, and what the table leaves out."""
+    rows = [_row(hit) for hit in found]
     head = f'Found {len(rows)} result(s) matching "{query}"' if query else f"The newest {len(rows)} result(s)"
     lines_ = [
-        f"| #{row['id']} | {row['created_at'][:16].replace('T', ' ')} | {row['type']} | {_cell(row['title'])} "
+        f"| #{row['id']} | {row['created_at'][:16].replace('T', ' ')} | {row['type']} | {_cell(_told(row))} "
         f"| ~{row['read_tokens']} |"
         for row in rows
     ]
-    return "\n".join([head, "", "| ID | Time | T | Title | Read |", "|---|---|---|---|---|", *lines_])
+    table = [head, "", "| ID | Time | T | Title | Read |", "|---|---|---|---|---|", *lines_] if rows else [head]
+    told = [*asides(found).values(), *([_TABLE] if rows else [])]
+    return "\n".join([*table, *(f"\n{one}" for one in told)])
+
+
+def _told(row: Answer) -> str:
+    """A title, and what replaced it: what holds no longer must not read as if it did."""
+    by = ", ".join(f"#{one}" for one in row.get("superseded_by", ()))
+    return f"{row['title']} (superseded by {by})" if by else str(row["title"])
 
 
 def _cell(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects.metadata import Condition, conditions, holds
-from filemem.dialects.reading import Answer, Arguments, Reader, asides, everything, find, in_words, similarities
+from filemem.dialects.reading import Answer, Arguments, Reader, asides, everything, find, in_words, page, similarities
 from filemem.dialects.reading import search as look
 from filemem.documents import STATED
 from filemem.errors import BadInput, FilememError, NotFound
@@ -48,8 +48,9 @@ def add_memory(memory: Memory, arguments: Arguments) -> Answer:
 def search_memories(memory: Memory, arguments: Arguments) -> Answer:
     """Find memories, the best first."""
     least = arguments.get("threshold") or 0.0
-    passes, limit = _passing(memory, arguments), arguments.get("limit", 10)
-    found = look(memory, arguments["query"], passes, limit, recency=False, **_narrowed(arguments))
+    may_see, limit = _reader(memory, arguments).may_see, arguments.get("limit", 10)
+    how = {"passes": _passing(arguments), "recency": False, **_narrowed(arguments)}
+    found = look(memory, arguments["query"], may_see, limit, **how)
     rated = zip(found.hits, similarities(found.hits), strict=True)
     results = [{**_shown(hit), "score": near} for hit, near in rated if near >= least]
     return {"success": True, "count": len(results), "results": results, **asides(found)}
@@ -98,8 +99,12 @@ def delete_all_memories(memory: Memory, arguments: Arguments) -> Answer:
             "give one of them, or confirm: true if all is meant",
             field="user_id",
         )
-    passes = _passing(memory, arguments)
-    found = look(memory, "", lambda hit: hit.record.kind == KIND and passes(hit), 1_000_000, type=OBSERVATION)
+    passes, may_see = _passing(arguments), _reader(memory, arguments).may_see
+
+    def mine(hit: Hit) -> bool:
+        return hit.record.kind == KIND and passes(hit)
+
+    found = look(memory, "", may_see, 1_000_000, passes=mine, type=OBSERVATION)
     kept = []
     for hit in found:
         try:
@@ -113,15 +118,16 @@ def delete_all_memories(memory: Memory, arguments: Arguments) -> Answer:
 def list_memories(memory: Memory, arguments: Arguments) -> Answer:
     """List memories, the newest first."""
     limit, offset = arguments.get("limit", 100), arguments.get("offset", 0)
-    found = look(memory, "", _passing(memory, arguments), limit + offset, **_narrowed(arguments))
-    results = [_shown(hit) for hit in found.hits[offset:]]
+    how = {"passes": _passing(arguments), **_narrowed(arguments)}
+    found = page(look(memory, "", _reader(memory, arguments).may_see, limit + offset, **how), offset, limit)
+    results = [_shown(hit) for hit in found.hits]
     return {"success": True, "count": len(results), "results": results, **asides(found)}
 
 
 def summary(memory: Memory, _: Arguments) -> Answer:
     """What the resource powermem://memory tells: how much is stored, whose, of what kind."""
     reader = Reader.of(memory)
-    records = [hit.record for hit in look(memory, "", lambda hit: reader.may_see(hit.record), 1_000_000)]
+    records = [hit.record for hit in look(memory, "", reader.may_see, 1_000_000)]
     counts = {name: Counter(value for one in records if (value := getattr(one, name))) for name in STATED}
     newest = max((one.created or 0 for one in records), default=0)
     return {
@@ -163,15 +169,18 @@ def _content(message: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _passing(memory: Memory, arguments: Arguments) -> Callable[[Hit], bool]:
+def _reader(memory: Memory, arguments: Arguments) -> Reader:
+    return Reader.of(memory, arguments.get("agent_id", ""))
+
+
+def _passing(arguments: Arguments) -> Callable[[Hit], bool]:
     wanted = tuple((name, arguments[name]) for name in _OWNERS if arguments.get(name))
     tests: tuple[Condition, ...] = conditions(arguments.get("filters") or {})
-    reader = Reader.of(memory, arguments.get("agent_id", ""))
 
     def passes(hit: Hit) -> bool:
         record = hit.record
         owned = all(getattr(record, name) == value for name, value in wanted)
-        return owned and reader.may_see(record) and all(holds(test, lambda key: _value(hit, key)) for test in tests)
+        return owned and all(holds(test, lambda key: _value(hit, key)) for test in tests)
 
     return passes
 
@@ -221,7 +230,8 @@ def _allowed(memory: Memory, arguments: Arguments) -> Hit:
         hit = find(memory, named, "memory_id")
     except NotFound:
         hit = None
-    if hit is None or not _passing(memory, {**arguments, "run_id": "", "filters": {}})(hit):
+    passes, reader = _passing({**arguments, "run_id": "", "filters": {}}), _reader(memory, arguments)
+    if hit is None or not passes(hit) or not reader.may_see(hit.record):
         raise NotFound(f"memory_id: there is no memory {named}", "list_memories shows what there is")
     return hit
 

@@ -32,7 +32,7 @@ def save_context(memory: Memory, arguments: Arguments) -> Answer:
 def retrieve_context(memory: Memory, arguments: Arguments) -> Answer:
     """Find the texts nearest to a query; each is whole."""
     reader = Reader.of(memory)
-    found = find(memory, arguments["query"], lambda hit: reader.may_see(hit.record), arguments.get("limit", 5))
+    found = find(memory, arguments["query"], reader.may_see, arguments.get("limit", 5))
     results = [everything(hit.record) for hit in found]
     return {"status": "success", "results": results, "ids": [hit.id for hit in found], **asides(found)}
 

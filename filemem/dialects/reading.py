@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.errors import BadInput, NotFound
+from filemem.memory.doubts import nothing_like, passed_over
 from filemem.memory.values import Results
 from filemem.memory.writing import heading
 from filemem.query import fold, likely, relevance
@@ -23,7 +25,7 @@ Arguments = Mapping[str, Any]
 Answer = dict[str, Any]
 
 NOBODY, NOWHERE = "legacy", "default"  # an agent and a department that do not say who they are
-_WITHHELD = "what was found does not pass the filters, or is not meant for who asks"
+_FILTERED = "what was found does not pass the filters"
 _SPARE, _MOST = 10, 1_000  # hits asked for beyond those wanted at first, and at most, in one search
 
 
@@ -52,28 +54,55 @@ class Reader(NamedTuple):
         return visibility == "public" or not self.project or fold(self.project) == fold(record.project)
 
 
-def search(memory: Memory, query: str, passes: Callable[[Hit], bool], wanted: int, **how: Any) -> Results:
+def search(
+    memory: Memory,
+    query: str,
+    may_see: Callable[[Record], bool],
+    wanted: int,
+    *,
+    passes: Callable[[Hit], bool] = lambda _: True,
+    **how: Any,
+) -> Results:
     """Find the first hits that pass, best first; without a query the newest first.
+
+    What the reader may not see is not spoken of either: an answer without hits says what it would without such records.
 
     Args:
         memory: the memory.
         query: as the facade takes it.
-        passes: what the index cannot tell.
+        may_see: whether a record is meant for who asks.
         wanted: how many are needed.
+        passes: what else the index cannot tell.
         how: further arguments of the facade's search.
     """
     kept: dict[str, Hit] = {}
-    at, size = 0, min(wanted + _SPARE, _MOST)
+    at, size, seen = 0, min(wanted + _SPARE, _MOST), False
     first: Results | None = None
     while True:
         found = memory.search(query, limit=size, offset=at, **how)
         first = first or found
-        kept |= {hit.id: hit for hit in found.hits if hit.id not in kept and passes(hit)}
+        shown = [hit for hit in found.hits if may_see(hit.record)]
+        seen = seen or bool(shown)
+        kept |= {hit.id: hit for hit in shown if hit.id not in kept and passes(hit)}
         at += size
         if len(kept) >= wanted or len(found.hits) < size:
-            note = first.note if kept or not first.hits else _WITHHELD
+            note = first.note
+            if first.hits and not kept:
+                note = _FILTERED if seen else nothing_like(asked=bool(query.strip()), restricted=_restricted(how))
             return Results(tuple(kept.values())[:wanted], found.degraded, note)
         size = min(size * 4, _MOST)
+
+
+def _restricted(how: Mapping[str, Any]) -> bool:
+    return any(value is not None for name, value in how.items() if name not in ("mode", "recency"))
+
+
+def page(found: Results, offset: int, limit: int) -> Results:
+    """A part of all that was found up to its end; where it lies past the last hit, the note says so."""
+    hits = found.hits[offset : offset + limit]
+    if hits or not found.hits:
+        return replace(found, hits=hits)
+    return replace(found, hits=(), note=passed_over(len(found.hits), offset))
 
 
 def find(memory: Memory, reference: object, field: str) -> Hit:

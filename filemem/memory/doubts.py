@@ -12,6 +12,7 @@ from filemem.record import format_time
 if TYPE_CHECKING:
     from filemem.memory.store import Store
 
+NOTHING_YET = "nothing is saved yet"
 _LIKE = 0.6  # how near a name must be that is offered for another, on difflib's scale
 
 
@@ -29,19 +30,29 @@ def why_empty(store: Store, terms: Terms, wanted: Filter, matched: int, offset: 
         The sentence; "" where nothing was ever saved, which is said elsewhere.
     """
     if matched:
-        counted = "only 1 record matches" if matched == 1 else f"only {matched:,} records match"
-        return f"{counted}, and offset {offset:,} passes over {'it' if matched == 1 else 'them all'}"
+        return passed_over(matched, offset)
     if not store.index.count():
-        return "" if store.absent else "nothing is saved yet"
+        return "" if store.absent else NOTHING_YET
     reasons = list(_unpassed(store, wanted))
     if reasons:
         return "; ".join(reasons)
     if not store.index.count(wanted):
         return "no record passes all these restrictions at once"
-    among = " among those that pass the restrictions" if wanted != Filter() else ""
-    if terms.words or terms.phrases:
+    return nothing_like(asked=bool(terms.words or terms.phrases), restricted=wanted != Filter())
+
+
+def passed_over(matched: int, offset: int) -> str:
+    """Say that an offset lies past the last hit; `matched` is how many there are, at least one."""
+    counted = "only 1 record matches" if matched == 1 else f"only {matched:,} records match"
+    return f"{counted}, and offset {offset:,} passes over {'it' if matched == 1 else 'them all'}"
+
+
+def nothing_like(*, asked: bool, restricted: bool) -> str:
+    """Say that nothing is like what was asked, or, where nothing was, that nothing is there to list."""
+    among = " among those that pass the restrictions" if restricted else ""
+    if asked:
         return f"no record{among} shares a word with the query, or comes near to what it means"
-    return "no record passes these restrictions"
+    return "no record passes these restrictions" if restricted else NOTHING_YET
 
 
 def _unpassed(store: Store, wanted: Filter) -> Iterator[str]:

@@ -49,7 +49,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     """Find decisions by words and meaning."""
     query, limit = arguments["q"], min(arguments.get("limit", LIMIT), MOST)
     reader = Reader.of(memory)
-    found = find(memory, query, lambda hit: reader.may_see(hit.record), limit, type=DECISION)
+    found = find(memory, query, reader.may_see, limit, type=DECISION)
     results = listed(found.hits, MILLISECONDS)
     return {"query": query, "results": results, "count": len(results), **asides(found)}
 

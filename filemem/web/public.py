@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from filemem.dialects.reading import search
+from filemem.dialects.reading import page, search
 from filemem.errors import NotFound
 from filemem.files import is_private
 from filemem.memory.values import History, Name, Results, Revision
@@ -54,8 +54,8 @@ class PublicMemory:
 
     def search(self, query: str = "", *, limit: int = 10, offset: int = 0, **how: Any) -> Results:
         """Find records."""
-        found = search(self._memory, query, lambda hit: public(hit.record), offset + limit, **how)
-        return replace(found, hits=self._cleared(found.hits[offset:]))
+        found = page(search(self._memory, query, public, offset + limit, **how), offset, limit)
+        return replace(found, hits=self._cleared(found.hits))
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """Whole records."""

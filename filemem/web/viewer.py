@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from filemem.dialects.reading import Reader, asides, everything
 from filemem.dialects.reading import search as look
 from filemem.errors import FilememError
-from filemem.record import DECISION, OBSERVATION, format_time
+from filemem.record import DECISION, OBSERVATION, Record, format_time
 from filemem.web.entry import Arguments, Told
 
 if TYPE_CHECKING:
@@ -71,11 +71,9 @@ class _View:
         where = f"/{address}{mark}{urlencode(given)}" if given else f"/{address}"
         return f'<a href="{escape(where)}">{escape(text)}</a>'
 
-    def may_see(self, hit: Hit) -> bool:
+    def may_see(self, record: Record) -> bool:
         """Whether a record is meant for everybody who has the repository."""
-        return hit.record.visibility != "private" and (
-            hit.record.type != OBSERVATION or self.reader.may_see(hit.record)
-        )
+        return record.visibility != "private" and (record.type != OBSERVATION or self.reader.may_see(record))
 
     def newest(self) -> str:
         """What was decided, observed and left off last."""
@@ -101,7 +99,7 @@ class _View:
 
     def record(self, reference: str) -> str:
         """One whole record."""
-        hits = [hit for hit in self.memory.get(reference) if self.may_see(hit)]
+        hits = [hit for hit in self.memory.get(reference) if self.may_see(hit.record)]
         return "\n".join(self.article(hit, whole=True) for hit in hits) or "<p>Nothing to show.</p>"
 
     def articles(self, hits: Iterable[Hit]) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from filemem.dialects import profile
 from filemem.memory import Memory
+from filemem.record import number
 from tests.dialects.support import good, refused
 from tests.support import git
 
@@ -155,3 +156,43 @@ def test_what_is_listed() -> None:
     ]
     assert schema["properties"]["visibility"]["enum"] == ["private", "department", "project", "public"]
     assert schema.get("additionalProperties", True) is True
+
+
+def test_an_empty_answer_and_a_table_say_why_they_are_as_they_are(memory: Memory) -> None:
+    save(memory, "one")
+    old = memory.save(topic="cache", decision="Use Redis", reasoning="Known")
+    new = memory.save(topic="cache", decision="Use LRU", reasoning="Simple")
+    past = good(memory, "mem-claude", "search", offset=50)
+    assert (past["totalResults"], past["note"]) == (0, "only 3 records match, and offset 50 passes over them all")
+    asked = good(memory, "mem-claude", "search", query="one", type="observations", offset=9, limit=1)
+    assert "passes over" in asked["note"]
+    prompts = good(memory, "mem-claude", "search", type="prompts")
+    assert (prompts["prompts"], "never kept" in prompts["note"]) == ([], True)
+    for arguments, words in (({"type": "prompts"}, "never kept"), ({"offset": 50}, "passes over them all")):
+        told = good(memory, "mem-claude", "search", format="table", **arguments)
+        assert (words in told, "| ID |" in told) == (True, False)
+    table = good(memory, "mem-claude", "search", format="table")
+    assert f"Use Redis (superseded by #{number(new.id)}) |" in table
+    assert "Without format: table" in table
+    assert old.id not in table
+    listed = good(memory, "powermem", "list_memories", offset=50)
+    assert (listed["count"], "passes over" in listed["note"]) == (0, True)
+
+
+@pytest.mark.requirement("mc-visibility-honoured")
+def test_an_answer_does_not_speak_of_what_the_reader_may_not_see(memory: Memory) -> None:
+    for at in range(60):
+        save(memory, f"zymurgy {at}", visibility="private", agent="ann")
+    closed = {
+        "mama": good(memory, "mama", "search", query="zymurgy"),
+        "mem-claude": good(memory, "mem-claude", "search", query="zymurgy"),
+        "kind": good(memory, "mem-claude", "search", query="zymurgy", obs_type="discovery"),
+        "powermem": good(memory, "powermem", "search_memories", query="zymurgy"),
+    }
+    nothing = "shares a word with the query, or comes near to what it means"
+    assert {name: nothing in told["note"] for name, told in closed.items()} == dict.fromkeys(closed, True)
+    assert good(memory, "mem-claude", "search")["note"] == "nothing is saved yet"
+    save(memory, "zymurgy for all", visibility="public")
+    assert good(memory, "mama", "search", query="zymurgy")["count"] == 1
+    other = good(memory, "mem-claude", "search", query="zymurgy", obs_type="bugfix")
+    assert (other["totalResults"], other["note"]) == (0, "what was found does not pass the filters")
