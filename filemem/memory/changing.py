@@ -331,7 +331,7 @@ def _index(store: Store, path: str, data: bytes, commit: str | None, birth: Birt
         return ""
     if birth is None:
         author = store.repo.identity()[0].name if commit else ""
-        birth = Birth(commit, author, record.agent, store.repo.time_of(commit), path) if commit else Birth()
+        birth = Birth(commit, author, record.agent, store.repo.revisions.time_of(commit), path) if commit else Birth()
     return _told(lambda: _push(store, record, data, birth))
 
 

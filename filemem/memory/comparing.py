@@ -77,7 +77,7 @@ def _default(store: Store, head: Moment) -> Moment:
     if found is None:
         raise BadInput("there is no default branch to compare with: no origin/HEAD, main, master or trunk", example)
     if found.tip != head.commit:
-        return Moment(found.name, found.tip, store.repo.time_of(found.tip))
+        return Moment(found.name, found.tip, store.repo.revisions.time_of(found.tip))
     there = tip_of(store.repo.common_dir, f"refs/remotes/{REMOTE}/{found.name}")
     if there in ("", head.commit) and store.repo is not store.code:
         raise BadInput(
@@ -86,7 +86,7 @@ def _default(store: Store, head: Moment) -> Moment:
         )
     if there in ("", head.commit):
         raise BadInput(f"{found.name} is the default branch itself: there is nothing to compare it with", example)
-    return Moment(f"{REMOTE}/{found.name}", there, store.repo.time_of(there))
+    return Moment(f"{REMOTE}/{found.name}", there, store.repo.revisions.time_of(there))
 
 
 def _touched(before: State, after: State, rows: Iterable[Row]) -> Iterator[Effect]:

@@ -210,7 +210,7 @@ def evidence_of(store: Store, node: Node, record: Record, every: Sequence[Claim]
         return ()
     birth = node.birth
     untold = any(claim.title and not claim.reverts for claim in every)
-    carriers = {birth.commit: store.code.subject(birth.commit) if untold else ""} if birth.commit else {}
+    carriers = {birth.commit: store.code.revisions.subject(birth.commit) if untold else ""} if birth.commit else {}
     found = evidence(names(node), carriers, every)
     return tuple(one for one in found if one.outcome != record.outcome and not _answered(store, node, record, one))
 

@@ -68,7 +68,7 @@ class States:
         self._store, self._blobs = store, store.repo.revisions.blobs(wanted) if wanted else {}
         paths = {file.here for files in (ends, starts, theirs) for file in files.values()}
         self._births = {node.path: node.birth for node in store.lookup("path", list(paths)) if node.birth.commit}
-        start = Moment("", parted, store.repo.time_of(parted))
+        start = Moment("", parted, store.repo.revisions.time_of(parted))
         self.before = self._state(starts, not_then, start)
         self.after = self._state(ends, not_now, head)
         gone = {row.before for row in self.theirs if row.before not in touched}

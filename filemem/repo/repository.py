@@ -19,11 +19,10 @@ from filemem.repo.branches import tip_of
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError, check_version, clean, locate, trusted
 from filemem.repo.journal import KEEP, Entry, Journal
-from filemem.repo.stamps import millis
 
 if TYPE_CHECKING:
     from filemem.repo.commit import Change, Committer, Made, Step
-    from filemem.repo.conversion import Attributes
+    from filemem.repo.conversion import Conversion
     from filemem.repo.history import History
     from filemem.repo.lock import SaveLock
     from filemem.repo.message import Message
@@ -282,18 +281,6 @@ class Repo:
         found = self.objects.read(oid, most) if re.fullmatch(r"[0-9a-f]{40,64}", oid) else None
         return found.data if found and found.kind == "blob" else None
 
-    def subject(self, commit: str) -> str:
-        """The first line of a commit's message; "" where there is no such commit."""
-        found = self.objects.read(commit)
-        message = found.data.partition(b"\n\n")[2] if found and found.kind == "commit" else b""
-        return message.lstrip(b"\n").partition(b"\n")[0].decode("utf-8", "replace").strip()
-
-    def time_of(self, commit: str) -> int:
-        """When a commit was made, in epoch milliseconds; 0 where there is no such commit."""
-        found = self.objects.read(commit)
-        stated = re.search(rb"^committer .* ([0-9]+) [+-][0-9]{4}$", found.data, re.MULTILINE) if found else None
-        return millis(stated[1]) if stated else 0
-
     def item(self, path: str) -> Item | None:
         """Mode and blob id of a path in HEAD."""
         from filemem.repo import trees
@@ -311,8 +298,8 @@ class Repo:
         item = self.item(path)
         if item is None or item.oid == self.blob_id(data):
             return False
-        head, found = self.blob(item.oid), self.attributes(path)
-        return not self.obstacle(found) and self.committed_form(data, head, found) != head
+        head, how = self.blob(item.oid), self.conversion(path)
+        return not how.obstacle and how.committed(data, head) != head
 
     def index_entries(self, paths: Sequence[str]) -> dict[str, str]:
         """Blob id by path of what the user has staged or committed for these paths, as the index has it."""
@@ -349,25 +336,11 @@ class Repo:
         self._settings_due = 0.0  # addresses may have been changed just now
         return Sharing(self._git, self.settings, self.objects, self._environment, self.identity)
 
-    # conversion
-
-    def attributes(self, path: str) -> Attributes:
-        """What Git's attributes say on how the bytes of a path are committed."""
+    def conversion(self, path: str) -> Conversion:
+        """What becomes of the bytes of a path on their way into a commit."""
         from filemem.repo import conversion
 
-        return conversion.attributes(self._git, self.settings, path)
-
-    def obstacle(self, found: Attributes) -> str:
-        """Why a path with these attributes cannot be committed by us, or ""."""
-        from filemem.repo import conversion
-
-        return conversion.obstacle(found, self.settings)
-
-    def committed_form(self, data: bytes, old: bytes | None, found: Attributes) -> bytes:
-        """The bytes that Git would commit for a file with these attributes; `old` is its committed version."""
-        from filemem.repo import conversion
-
-        return conversion.committed_form(data, old, found, self.settings)
+        return conversion.of(self._git, self.settings, path)
 
     # writing
 

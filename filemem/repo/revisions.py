@@ -17,7 +17,7 @@ from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.stamps import millis
 
 if TYPE_CHECKING:
-    from filemem.repo.objects import Objects
+    from filemem.repo.objects import Object, Objects
 
 _NAME = re.compile(r"[^\x00-\x20\x7f:.-][^\x00-\x1f\x7f:]{0,249}")
 _MADE = re.compile(rb"^committer .* (-?\d+) [+-]\d{4}$", re.MULTILINE)
@@ -74,8 +74,18 @@ class Revisions:
         if found is None or found.kind != "commit":
             self._refuse_ambiguous(name)
             return None
-        made = _MADE.search(found.data)
-        return Moment(name, found.oid, millis(made[1]) if made else 0)
+        return Moment(name, found.oid, _made(found))
+
+    def time_of(self, commit: str) -> int:
+        """When a commit was made, in epoch milliseconds; 0 where there is no such commit."""
+        found = self.objects.read(commit)
+        return _made(found) if found else 0
+
+    def subject(self, commit: str) -> str:
+        """The first line of a commit's message; "" where there is no such commit."""
+        found = self.objects.read(commit)
+        message = found.data.partition(b"\n\n")[2] if found and found.kind == "commit" else b""
+        return message.lstrip(b"\n").partition(b"\n")[0].decode("utf-8", "replace").strip()
 
     def names(self) -> list[str]:
         """The branches and tags, as people write them."""
@@ -149,3 +159,8 @@ class Revisions:
             commits.append(commit)
             at.append(max(millis(made), at[-1] if at else 0))
         return Line(commits, at)
+
+
+def _made(commit: Object) -> int:
+    stated = _MADE.search(commit.data)
+    return millis(stated[1]) if stated else 0

@@ -35,13 +35,13 @@ class Operations:
         work = self._work
         seen = self._check_free(path, data, replace)
         in_repo = work.in_repo(path)
-        attributes = self._repo.attributes(in_repo)
-        if obstacle := self._repo.obstacle(attributes):
+        how = self._repo.conversion(in_repo)
+        if how.obstacle:
             self._files.write(path, data)
-            return Saved(path, self._repo.blob_id(data), None, obstacle)
+            return Saved(path, self._repo.blob_id(data), None, how.obstacle)
         item = self._repo.item(in_repo)
         old = self._repo.blob(item.oid) if item else None
-        committed = self._repo.committed_form(data, old, attributes)
+        committed = how.committed(data, old)
         reason = work.gate() or (IN_BATCH if policy == BATCH and item is None else "")
         if not reason and item and item.oid == self._repo.blob_id(committed) and seen == data:
             return Saved(path, self._repo.blob_id(data), self._repo.head())
@@ -205,7 +205,7 @@ class Operations:
         in_repo = self._work.in_repo(path)
         head = self._repo.blob(committed) or b""
         staged = self._repo.index_entries([in_repo]).get(in_repo, committed)
-        edited = self._repo.committed_form(seen, head, self._repo.attributes(in_repo)) != head
+        edited = self._repo.conversion(in_repo).committed(seen, head) != head
         if (edited or staged != committed) and not self.unfinished(path):
             raise Conflict(f"{path} has edits that are not committed", "commit or undo them first")
 

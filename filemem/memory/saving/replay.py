@@ -68,7 +68,7 @@ def flush(work: Work, entries: Sequence[Entry]) -> Replayed:
             continue
         if work.on_disk(path) is None:
             work.files.write(path, data)
-        committed = work.repo.committed_form(data, None, work.repo.attributes(entry.operation.path))
+        committed = work.repo.conversion(entry.operation.path).committed(data, None)
         changes.append(Change(entry.operation.path, work.repo.blob_id(committed), ""))
         ready.append(entry)
         contents.append(committed)
@@ -161,9 +161,8 @@ _Step = tuple[Change | None, tuple[bytes, ...]]  # what to commit, and the blobs
 def _put(work: Work, entry: Entry) -> _Step:
     operation, data = entry.operation, entry.data or b""
     item = work.repo.item(operation.path)
-    attributes = work.repo.attributes(operation.path)
     old = work.repo.blob(item.oid) if item else None
-    committed = work.repo.committed_form(data, old, attributes)
+    committed = work.repo.conversion(operation.path).committed(data, old)
     blob = work.repo.blob_id(committed)
     if item is not None and not operation.old:
         return None, ()  # the user has committed it, perhaps with edits
@@ -209,7 +208,7 @@ def _remove(work: Work, entry: Entry) -> _Step:
 
 
 def _same(work: Work, path: str, disk: bytes, head: bytes | None) -> bool:
-    return work.repo.committed_form(disk, head, work.repo.attributes(path)) == head
+    return work.repo.conversion(path).committed(disk, head) == head
 
 
 def _is_ours(work: Work, path: str, blob: str) -> bool:

@@ -244,15 +244,15 @@ class Work:
         """
         in_repo = self.in_repo(path)
         item = self.repo.item(in_repo)
-        attributes = self.repo.attributes(in_repo)
+        how = self.repo.conversion(in_repo)
         reason = "the file is not committed yet; your next commit takes it along" if item is None else ""
-        if reason or (reason := self.repo.obstacle(attributes)):
+        if reason or (reason := how.obstacle):
             return reason
         assert item is not None  # noqa: S101 - the reason above
         head = self.repo.blob(item.oid) or b""
         file = working if applied else amendment.apply(self.edit, working, path)
-        if not applied and self.repo.committed_form(working, head, attributes) == head:
-            committed = self.repo.committed_form(file, head, attributes)
+        if not applied and how.committed(working, head) == head:
+            committed = how.committed(file, head)
         else:
             committed = self._apply_to("committed", amendment, head, path)
         blob = self.repo.blob_id(committed)
