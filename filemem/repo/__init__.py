@@ -11,11 +11,11 @@ from filemem.repo.journal import AMEND, PUT, REMOVE, Entry, Operation
 from filemem.repo.repository import Repo
 
 if TYPE_CHECKING:
-    from filemem.repo.commit import Change, Made, Moved
+    from filemem.repo.commit import Change, Made, Moved, Plan
     from filemem.repo.creation import create
     from filemem.repo.lock import alive, started
     from filemem.repo.message import Message
-    from filemem.repo.objects import Loose
+    from filemem.repo.objects import Loose, publish
     from filemem.repo.parallel import together
     from filemem.repo.refs import NotNow
     from filemem.repo.remote import Raced, Remote
@@ -29,10 +29,12 @@ else:
         "Message": "message",
         "Moved": "commit",
         "NotNow": "refs",
+        "Plan": "commit",
         "Raced": "remote",
         "Remote": "remote",
         "alive": "lock",
         "create": "creation",
+        "publish": "objects",
         "started": "lock",
         "together": "parallel",
     }  # name -> the module that has it
@@ -57,11 +59,13 @@ __all__ = [
     "Moved",
     "NotNow",
     "Operation",
+    "Plan",
     "Raced",
     "Remote",
     "Repo",
     "alive",
     "create",
+    "publish",
     "started",
     "together",
 ]

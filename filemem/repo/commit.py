@@ -19,8 +19,8 @@ from typing import NamedTuple
 from filemem.errors import BrokenStore, Conflict, FilememError
 from filemem.repo import trees
 from filemem.repo.git import Git, GitError
-from filemem.repo.message import Stamp, commit_bytes
-from filemem.repo.objects import Loose, Object, Objects
+from filemem.repo.message import Message, Stamp, commit_bytes
+from filemem.repo.objects import Loose, Object, Objects, publish
 from filemem.repo.parallel import together
 from filemem.repo.refs import IndexUpdate, NotNow, Refs
 
@@ -87,36 +87,45 @@ class Plan(NamedTuple):
     Args:
         changes: the paths.
         message: subject and trailers.
-        stamp: who and when.
-        blobs: new blobs, already in place.
+        at: epoch milliseconds.
+        blobs: their contents, already in place.
         barriers: further waits for the disk, made together with those for the branch.
         gate: says why commits must wait now, or "".
         step: told the name of each step as it is reached.
         note: told what a crash must be able to read: ("index", time), ("parent", id), ("commit", id),
             ("ref", time).
-        signing: Git settings to sign with; None for no signature.
     """
 
     changes: Sequence[Change]
-    message: str
-    stamp: Stamp
+    message: Message
+    at: int
     blobs: Sequence[Loose]
     barriers: Sequence[Callable[[], None]]
     gate: Callable[[], str]
     step: Step
     note: Callable[[str, str], None]
-    signing: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)
 class Committer:
-    """Makes commits in one repository."""
+    """Makes a commit.
+
+    Args:
+        objects, refs: of the repository.
+        head: reads the commit that HEAD names; None before the first one.
+        branch: reads the whole name of the branch that HEAD names; None where it names a commit.
+        text: what the commit says.
+        stamp: who commits, and when.
+        signing: Git settings to sign with; None for no signature.
+    """
 
     objects: Objects
     refs: Refs
-    head: Callable[[], Object | None]  # the commit HEAD names; None before the first one
-    branch: Callable[[], str | None]  # the whole name of the branch that HEAD names; None where it names a commit
-    branch_folders: Callable[[], list[Path]]  # folders whose listing changes when HEAD moves
+    head: Callable[[], Object | None]
+    branch: Callable[[], str | None]
+    text: str
+    stamp: Stamp
+    signing: tuple[str, ...] | None
 
     def commit(self, plan: Plan) -> Made:
         """Carry out a plan.
@@ -156,7 +165,7 @@ class Committer:
             plan.note("ref", _now())
             if branch is not None and self._move(branch, made, head):
                 plan.step("ref")
-                self._settle(plan, made)
+                self._settle(plan, made, branch)
                 here = self.branch() == branch
                 if not here:  # HEAD went elsewhere meanwhile, where our entry is a stranger
                     self._put_back(index, touched)
@@ -186,14 +195,14 @@ class Committer:
         made: list[Loose] = []
         try:
             made.extend(self.objects.prepare("tree", each) for each in data)
-            if plan.signing is None:
-                made.append(self.objects.prepare("commit", commit_bytes(tree, parents, plan.stamp, plan.message)))
-            self._publish(made)
+            if self.signing is None:
+                made.append(self.objects.prepare("commit", commit_bytes(tree, parents, self.stamp, self.text)))
+            publish(made)
         finally:
             for loose in made:
                 loose.discard()
-        if plan.signing is not None:
-            made.append(self._signed(plan, tree, parents))
+        if self.signing is not None:
+            made.append(self._signed(self.signing, tree, parents))
         return (head.oid if head else None), made
 
     def _expect(self, changes: Sequence[Change], head: str, root: str) -> None:
@@ -206,21 +215,13 @@ class Committer:
             if change.old is not None and oids[change.path] != change.old:
                 raise Moved(change.path)
 
-    def _publish(self, made: Sequence[Loose]) -> None:
-        try:
-            together([loose.sync for loose in made])
-            for loose in made:
-                loose.publish()
-        except OSError as error:
-            raise BrokenStore(f"objects: {error.strerror}", "check space and permissions there") from None
-
-    def _signed(self, plan: Plan, tree: str, parents: Sequence[str]) -> Loose:
-        who = {"AUTHOR": plan.stamp.author, "COMMITTER": plan.stamp.committer}
+    def _signed(self, signing: Sequence[str], tree: str, parents: Sequence[str]) -> Loose:
+        who = {"AUTHOR": self.stamp.author, "COMMITTER": self.stamp.committer}
         extra = {f"GIT_{role}_NAME": identity.name for role, identity in who.items()}
         extra |= {f"GIT_{role}_EMAIL": identity.email for role, identity in who.items()}
-        extra |= {f"GIT_{role}_DATE": plan.stamp.time for role in who}
-        message = plan.message.encode("utf-8", "replace")
-        return self.objects.existing(signed(self.objects.git, plan.signing or (), tree, parents, message, extra))
+        extra |= {f"GIT_{role}_DATE": self.stamp.time for role in who}
+        message = self.text.encode("utf-8", "replace")
+        return self.objects.existing(signed(self.objects.git, signing, tree, parents, message, extra))
 
     def _move(self, branch: str, made: Sequence[Loose], head: str | None) -> bool:
         try:
@@ -231,10 +232,10 @@ class Committer:
                 raise
             return self.refs.move(branch, made[-1].oid, head)
 
-    def _settle(self, plan: Plan, made: Sequence[Loose]) -> None:
+    def _settle(self, plan: Plan, made: Sequence[Loose], branch: str) -> None:
         try:
             # One wait for all names. A file system that kept the order of renames needs only the last of them.
-            folders = {*self.branch_folders(), *(loose.target.parent for loose in (*plan.blobs, *made))}
+            folders = {self._folder(branch), *(loose.target.parent for loose in (*plan.blobs, *made))}
             together([*plan.barriers, *(partial(sync_folder, folder) for folder in sorted(folders))])
         except OSError as error:
             raise BrokenStore(f"refs: {error.strerror}", "check the disk") from None
@@ -244,20 +245,15 @@ class Committer:
                 break
         plan.step("verified")
 
+    def _folder(self, branch: str) -> Path:
+        """The folder whose listing changes when a branch moves."""
+        common = self.objects.git.places.common_dir
+        folder = (common / branch).parent
+        return folder if folder.is_dir() else common
+
     def _heal(self, made: Sequence[Loose]) -> int:
         """Write again what is no longer there; returns how many."""
-        return self.restore({loose.oid: loose.packed for loose in made if loose.packed})
-
-    def restore(self, objects: Mapping[str, bytes]) -> int:
-        """Put objects back that are missing or damaged, from their packed form; returns how many."""
-        lost = [oid for oid in objects if not self.objects.sound(oid)]
-        again = [self.objects.restore(oid, objects[oid]) for oid in lost]
-        try:
-            self._publish(again)
-        finally:
-            for loose in again:
-                loose.discard()
-        return len(lost)
+        return self.objects.heal({loose.oid: loose.packed for loose in made if loose.packed})
 
 
 def signed(

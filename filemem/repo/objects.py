@@ -10,7 +10,7 @@ import errno
 import os
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from typing import NamedTuple
 from filemem.errors import BrokenStore
 from filemem.repo import trees
 from filemem.repo.git import Git, GitError, Helper
+from filemem.repo.parallel import together
 
 _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
 _REMEMBERED = 64  # trees
@@ -73,6 +74,16 @@ class Loose:
         if self.source is not None:
             self.source.unlink(missing_ok=True)
             self.source = None
+
+
+def publish(made: Sequence[Loose]) -> None:
+    """Wait until objects are on disk, then put them where Git looks for them. Raises BrokenStore."""
+    try:
+        together([loose.sync for loose in made])
+        for loose in made:
+            loose.publish()
+    except OSError as error:
+        raise BrokenStore(f"objects: {error.strerror}", "check space and permissions there") from None
 
 
 class Object(NamedTuple):
@@ -135,6 +146,25 @@ class Objects:
     def width(self) -> int:
         """Size of an object id in bytes."""
         return len(bytes.fromhex(object_id("blob", b"", self.hash_name)))
+
+    def write(self, kind: str, data: bytes) -> str:
+        """Write an object durably, and return its id. Raises BrokenStore."""
+        loose = self.prepare(kind, data)
+        try:
+            publish([loose])
+        finally:
+            loose.discard()
+        return loose.oid
+
+    def heal(self, objects: Mapping[str, bytes]) -> int:
+        """Put objects back that are missing or damaged, from their packed form; returns how many."""
+        again = [self.restore(oid, packed) for oid, packed in objects.items() if not self.sound(oid)]
+        try:
+            publish(again)
+        finally:
+            for loose in again:
+                loose.discard()
+        return len(again)
 
     def existing(self, oid: str) -> Loose:
         """An object that Git has just written, in the form of one we wrote.

@@ -17,7 +17,6 @@ from filemem.repo import trees
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.message import Stamp
 from filemem.repo.objects import Objects
-from filemem.repo.parallel import together
 
 REFLOG = "filemem: sync"
 _KEPT = (b"author ", b"encoding ")  # header lines of a commit that a replay keeps
@@ -195,12 +194,12 @@ class Replay:
         base, theirs, ours = (self._read(oid) for oid in (row.old, here, row.new))
         data = self.merge(path, base, theirs, ours)
         self.merged.append(path)
-        return None if data is None else self._write("blob", data)
+        return None if data is None else self.objects.write("blob", data)
 
     def _tree(self, root: str, changes: Mapping[str, str | None]) -> str:
         made, data = trees.splice(self.objects.tree, self.objects.keep_tree, root, changes)
         for each in data:
-            self._write("tree", each)
+            self.objects.write("tree", each)
         return made
 
     def _commit(self, old: str, tree: str, parent: str) -> str:
@@ -213,16 +212,7 @@ class Replay:
             return self.sign(tree, parent, message, _authorship(kept[0]))
         committer = f"committer {self.stamp.committer} {self.stamp.time}".encode()
         rows = [f"tree {tree}".encode(), f"parent {parent}".encode(), kept[0], committer, *kept[1:], b"", message]
-        return self._write("commit", b"\n".join(rows))
-
-    def _write(self, kind: str, data: bytes) -> str:
-        loose = self.objects.prepare(kind, data)
-        try:
-            together([loose.sync])
-            loose.publish()
-        finally:
-            loose.discard()
-        return loose.oid
+        return self.objects.write("commit", b"\n".join(rows))
 
     def _tree_of(self, commit: str) -> str:
         found = self.objects.read(f"{commit}^{{tree}}")

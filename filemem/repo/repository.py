@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +21,11 @@ from filemem.repo.git import Git, GitError, check_version, clean, locate, truste
 from filemem.repo.journal import KEEP, Entry, Journal
 
 if TYPE_CHECKING:
-    from filemem.repo.commit import Change, Committer, Made, Step
+    from filemem.repo.commit import Made, Plan
     from filemem.repo.conversion import Conversion
     from filemem.repo.history import History
     from filemem.repo.lock import SaveLock
-    from filemem.repo.message import Message
-    from filemem.repo.objects import Loose, Object, Objects
+    from filemem.repo.objects import Object, Objects
     from filemem.repo.refs import Refs
     from filemem.repo.revisions import Revisions
     from filemem.repo.settings import Identity, Settings
@@ -364,33 +363,8 @@ class Repo:
             check_version(self._git, self.shared / "git")
             self._checked = True
 
-    def prepare(self, data: bytes) -> Loose:
-        """Write a blob aside; `sync` and `publish` it with the other files of a save."""
-        return self.objects.prepare("blob", data)
-
-    def commit(
-        self,
-        changes: Sequence[Change],
-        message: Message,
-        *,
-        at: int,
-        blobs: Sequence[Loose] = (),
-        barriers: Sequence[Callable[[], None]] = (),
-        gate: Callable[[], str],
-        step: Step,
-        note: Callable[[str, str], None],
-    ) -> Made:
+    def commit(self, plan: Plan) -> Made:
         """Commit a few paths on top of HEAD.
-
-        Args:
-            changes: the paths, from the top of the work tree.
-            message: subject and trailers.
-            at: epoch milliseconds.
-            blobs: their contents, already published.
-            barriers: further waits for the disk, made together with those for the branch.
-            gate: says why commits must wait now, or "".
-            step: told the name of each step as it is reached.
-            note: told what a crash must leave behind.
 
         Raises:
             NotNow: the user is in the middle of something, a lock is held, or a hook refuses.
@@ -398,29 +372,19 @@ class Repo:
             BadInput: Git does not know who commits.
             BrokenStore: the repository refuses.
         """
-        from filemem.repo.commit import Plan
+        from filemem.repo.commit import Committer
         from filemem.repo.message import Stamp
 
-        author, committer = self.identity()
-        text = str(message)
+        text, stamp = str(plan.message), Stamp(*self.identity(), plan.at)
         if self.run_hooks:
             from filemem.repo import hooks
 
-            text = hooks.before(self._git, self.settings, self.private, changes, text)
-        stamp, signing = Stamp(author, committer, at), self.settings.signing
-        plan = Plan(changes, text, stamp, blobs, barriers, gate, step, note, signing)
-        made = self._committer().commit(plan)
+            text = hooks.before(self._git, self.settings, self.private, plan.changes, text)
+        signing = self.settings.signing
+        made = Committer(self.objects, self._refs, self._head, self.head_ref, text, stamp, signing).commit(plan)
         if self.run_hooks:
             hooks.after(self._git, self.settings)
         return made
-
-    def has(self, oid: str) -> bool:
-        """Whether an object is there; `restore` looks whether it is whole too."""
-        return self.objects.has(oid)
-
-    def restore(self, objects: Mapping[str, bytes]) -> int:
-        """Put objects back that are missing or damaged, from their packed form; returns how many."""
-        return self._committer().restore(objects)
 
     def index_written(self) -> float:
         """When the user's index was written last, in seconds since the epoch."""
@@ -479,11 +443,6 @@ class Repo:
             self._mover = Refs(self._git)
         return self._mover
 
-    def _committer(self) -> Committer:
-        from filemem.repo.commit import Committer
-
-        return Committer(self.objects, self._refs, self._head, self.head_ref, self._branch_folders)
-
     def _head(self) -> Object | None:
         found = self.objects.read("HEAD")
         if found is not None:
@@ -495,16 +454,11 @@ class Repo:
         # HEAD names a commit that is not there: a gc has taken it, or it appeared between two questions.
         for _, entry in self.journal.recent(time.time(), within=KEEP):
             if lost in entry.oids:
-                self.restore(entry.objects())
+                self.objects.heal(entry.objects())
         found = self.objects.read("HEAD")
         if found is None:
             raise BrokenStore(f"HEAD names the commit {lost}, which is missing", "run `git fsck`")
         return found
-
-    def _branch_folders(self) -> list[Path]:
-        branch = self.branch()
-        folder = (self.common_dir / "refs" / "heads" / branch).parent if branch else self.git_dir
-        return [folder] if folder.is_dir() else [self.common_dir]
 
     def _ask_trust(self) -> None:
         if not trusted(self._git.program, self._git.environment, self.work_tree):

@@ -227,12 +227,12 @@ class Sharing:
         if self.branch_tip(branch):
             raise Conflict(f"there is a branch {branch} already", "give another name")
         author, committer = self._who()
-        blobs: dict[str, str | None] = {path: self._write("blob", data) for path, data in files.items()}
+        blobs: dict[str, str | None] = {path: self._objects.write("blob", data) for path, data in files.items()}
         tree, data = trees.splice(self._objects.tree, self._objects.keep_tree, None, blobs)
         for each in data:
-            self._write("tree", each)
+            self._objects.write("tree", each)
         text = str(Message(subject))
-        commit = self._write("commit", commit_bytes(tree, (), Stamp(author, committer, at), text))
+        commit = self._objects.write("commit", commit_bytes(tree, (), Stamp(author, committer, at), text))
         self.make_branch(branch, commit)
         return commit
 
@@ -278,12 +278,3 @@ class Sharing:
         if line not in lines:
             file.parent.mkdir(exist_ok=True)
             file.write_text("".join(f"{one}\n" for one in (*lines, line)), errors="surrogateescape")
-
-    def _write(self, kind: str, data: bytes) -> str:
-        loose = self._objects.prepare(kind, data)
-        try:
-            loose.sync()
-            loose.publish()
-        finally:
-            loose.discard()
-        return loose.oid

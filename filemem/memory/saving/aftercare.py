@@ -21,8 +21,8 @@ MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a dropped path counts as a rac
 def heal(work: Work, thorough: bool) -> list[str]:
     """Put back objects that a gc took which had begun before our commit was made."""
     recent = work.repo.journal.recent(time.time(), HOUR if thorough else MINUTE)
-    bereft = [entry for _, entry in recent if not all(map(work.repo.has, entry.oids))]
-    count = sum(work.repo.restore(entry.objects()) for entry in bereft)
+    bereft = [entry for _, entry in recent if not all(map(work.repo.objects.has, entry.oids))]
+    count = sum(work.repo.objects.heal(entry.objects()) for entry in bereft)
     return [f"wrote {count} missing Git objects again"] if count else []
 
 
@@ -117,7 +117,7 @@ def _commit_again(work: Work, entry: Entry, current: str) -> None:
     operation, blob = entry.operation, entry.marks["blob"]
     again = work.repo.journal.open(operation._replace(at=work.clock(), old=current), entry.data)
     if blob in entry.oids:
-        work.repo.restore({blob: entry.objects()[blob]})
+        work.repo.objects.heal({blob: entry.objects()[blob]})
     with work.landed(again, None) as landed:
         change = Change(operation.path, blob or None, current, before=current or None)
         whole = landed._replace(also=work.marked(operation))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
 from filemem.files import Files
 from filemem.memory.saving.values import Amendment, EditFunction
-from filemem.repo import REMOVE, Change, Entry, Loose, Message, Operation, Repo, together
+from filemem.repo import REMOVE, Change, Entry, Loose, Message, Operation, Plan, Repo, publish, together
 
 
 class Edited(NamedTuple):
@@ -127,7 +127,7 @@ class Work:
         try:
             self.step("begin")
             for content in blobs:
-                loose.append(self.repo.prepare(content))
+                loose.append(self.repo.objects.prepare("blob", content))
                 cleanup.callback(loose[-1].discard)
             if data is not None:
                 staged = self.files.stage(self.in_store(entry.operation.path), data)
@@ -161,10 +161,8 @@ class Work:
 
     def write_blobs(self, contents: Sequence[bytes]) -> list[Loose]:
         """Write blobs durably."""
-        loose = [self.repo.prepare(content) for content in contents]
-        for each in loose:
-            each.sync()
-            each.publish()
+        loose = [self.repo.objects.prepare("blob", content) for content in contents]
+        publish(loose)
         return loose
 
     def commit(self, entries: Sequence[Entry], changes: Sequence[Change], message: Message, landed: Landed) -> str:
@@ -175,7 +173,7 @@ class Work:
                 entry.mark(name, value)
 
         try:
-            made = self.repo.commit(
+            plan = Plan(
                 (*changes, *landed.also),
                 message,
                 at=self.clock(),
@@ -185,6 +183,7 @@ class Work:
                 step=self.step,
                 note=note,
             )
+            made = self.repo.commit(plan)
             for entry, change in zip(entries, changes, strict=True):
                 entry.mark("blob", change.blob or "")
                 self.repo.journal.finish(entry, made.objects)
