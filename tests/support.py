@@ -68,7 +68,7 @@ def make_repo(path: Path, *, commit: bool = True, **options: str) -> Path:
 def make_saver(path: Path, **options: object) -> Saver:
     """A saver for the store `memory` of a repository; `options` go to `Saver`."""
     repo = Repo.discover(path)
-    files = Files(repo.work_tree, "memory", repo.spool)
+    files = Files(repo.work_tree, "memory", repo.places.spool)
     return Saver(files, repo, **{"clock": lambda: CLOCK, **options})  # type: ignore[arg-type]
 
 

@@ -11,7 +11,7 @@ from filemem import config
 from filemem.cli.plan import Step
 from filemem.errors import BadInput, BrokenStore, Conflict
 from filemem.memory import home
-from filemem.repo import Repo
+from filemem.repo import Repo, worktrees
 
 SETTINGS = f'store = "{home.TOP}"\n'  # of the branch itself, so that it is a memory wherever it is checked out
 
@@ -50,7 +50,7 @@ def step(
         home.refuse_other(code, branch, code.sharing.branch_tip(branch))
         if os.path.lexists(place / ".git"):
             return Step(path, "keep", None, _found(code, place, branch))
-        if elsewhere := code.work_tree_of(branch):
+        if elsewhere := worktrees.of_branch(code.places, branch):
             return Step(path, "keep", None, f"the branch {branch} is attached at {elsewhere}")
         if code.item(name) is not None:
             raise Conflict(

@@ -15,7 +15,7 @@ from filemem import config as settings
 from filemem.config import Config
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
 from filemem.files import check_path
-from filemem.repo import Repo
+from filemem.repo import Repo, worktrees
 
 TOP = "."  # the store that is all of its work tree
 _OWN = frozenset(("README.md", ".gitattributes", ".forgotten", "decisions", "checkpoints", "observations"))
@@ -68,11 +68,11 @@ def _home(code: Repo, stated: str | None) -> Home:
     branch = branch_of(code, config)
     place = attached(code, name, "" if stated else branch)
     if place is None and stated is None and not os.path.lexists(code.work_tree / name):
-        place = next((other for other, _ in code.linked() if settings.own_store(other) == TOP), None)
+        place = next((other for other, _ in worktrees.linked(code.places) if settings.own_store(other) == TOP), None)
     if place is None:
         return Home(config, code, code, name, name, named)
     repo = Repo.discover(place)
-    if place.is_relative_to(code.work_tree) and not code.holds(repo):
+    if place.is_relative_to(code.work_tree) and not worktrees.holds(code.places, repo.places):
         raise BrokenStore(f"{name}/.git leads to another repository, {repo.git_dir}", "work in that one, or remove it")
     alone = bool(branch) and repo.common_dir == code.common_dir
     store = _checked(settings.own_store(place, TOP) if alone else settings.own_store(place))
@@ -111,7 +111,7 @@ def attached(code: Repo, name: str, branch: str) -> Path | None:
         return place
     if not branch:
         return None
-    if (elsewhere := code.work_tree_of(branch)) is not None:
+    if (elsewhere := worktrees.of_branch(code.places, branch)) is not None:
         return elsewhere
     raise BrokenStore(
         f"the memory of this project is the branch {branch}, and its work tree {name}/ is not attached here",
@@ -137,7 +137,7 @@ def refuse_other(code: Repo, branch: str, tip: str) -> None:
         Conflict: says which of the two it is.
     """
     hint = f"name another one: filemem init --own-branch NAME; {settings.REPOSITORY_FILE} names the present one, if any"
-    if branch == code.branch() or branch == code.main_branch():
+    if branch == code.branch() or branch == worktrees.main_branch(code.places):
         raise Conflict(f"the branch {branch} is checked out already, for work on the project itself", hint)
     if tip and not is_memory(code, tip):
         names = ", ".join(sorted(code.sharing.names_at(tip))[:3])

@@ -82,7 +82,7 @@ class Kept:
                 return syncing.Look()
             saver.replay(thorough=full)
             if full and self._store.serving and not saver.pending():
-                self._store.repo.maintain()
+                self._store.repo.objects.maintain()
             look = self._catch_up(full=full, hints=named, verify=full)
             look = self.rebuild() if full and self._store.index.outdated else look
             if named or look.changed:

@@ -17,7 +17,7 @@ from filemem.errors import BrokenStore, Conflict, NotFound
 from filemem.memory import home, tombstones, withdrawn
 from filemem.memory.store import Store
 from filemem.record import merge, parse
-from filemem.repo import Raced, Remote, Repo
+from filemem.repo import Raced, Remote, Repo, state
 
 if TYPE_CHECKING:
     from filemem.repo.replaying import Local, Merge
@@ -116,8 +116,8 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
 
 def _where(store: Store, sharing: Sharing) -> Remote:
     """The branch on the other side; a branch that is only a memory goes where its name says, where it follows none."""
-    branch = store.repo.branch() or store.repo.rebased()
-    if branch is None:
+    branch = store.repo.branch() or state.rebased(store.repo.git_dir)
+    if not branch:
         raise Conflict("HEAD is detached, so there is no branch to share", "git switch to a branch, then try again")
     where = sharing.upstream(branch)
     if where is None and store.files.store == home.TOP:
@@ -141,7 +141,7 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     gone = _without(sharing.unpublished(head, tip), commits) if tip else ()
     behind, removed = tip is not None and (bool(gone) or not contains(tip, head)), tip is None and bool(known)
     answer = Synced(where.label, waiting=len(commits))
-    reason = store.repo.state(time.time()) or store.repo.blocked()
+    reason = store.repo.state(time.time()) or store.repo.leftovers.in_the_way()
     if not reason and not behind and not commits and not removed:
         return _Here("", answer)
     if reason := reason or _in_the_way(store, sharing):

@@ -186,7 +186,7 @@ class Committer:
     def _build(self, plan: Plan) -> tuple[str | None, list[Loose]]:
         """Write trees and commit on top of HEAD as it is now; returns HEAD and what was written, commit last."""
         head = self.head()
-        root = head.data[5 : head.data.index(b"\n")].decode() if head else None
+        root = head.tree if head else None
         if head is not None and root is not None:
             self._expect(plan.changes, head.oid, root)
         blobs = {change.path: change.blob for change in plan.changes}

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from filemem.errors import BadInput
 from filemem.repo import log
 from filemem.repo.git import LONG, Git, GitError
+from filemem.repo.head import BRANCHES, branch
 from filemem.repo.log import Commit, Row
 from filemem.repo.stamps import millis
 
@@ -232,6 +233,19 @@ class History(NamedTuple):
         except GitError:
             return False
         return True
+
+    def undone(self, commit: str) -> bool:
+        """Whether the reflogs show that a command put HEAD back to what it had read before this commit was made.
+
+        A reset "to HEAD" and the end of an aborted rebase never mean to drop a commit; both move without comparing.
+        """
+        places = self.git.places
+        logs = (places.git_dir / "logs" / "HEAD", places.common_dir / "logs" / BRANCHES / branch(places.git_dir))
+        lines = [line for log in logs if log.is_file() for line in log.read_text(errors="replace").splitlines()[-200:]]
+        told = [(line.split(" ", 2)[:2], line.partition("\t")[2]) for line in lines]
+        moves = [move for move, what in told if what == "reset: moving to HEAD" or what.startswith("rebase (abort)")]
+        took_back = any(old != new and self.is_ancestor(commit, old) for old, new in moves if commit)
+        return took_back and not self.is_ancestor(commit)
 
     def _log(self, folder: str, since: str) -> Iterator[tuple[Commit, list[Row]]]:
         span = f"{revision(since)}..{self.tip}" if since else self.tip

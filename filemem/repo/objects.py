@@ -24,6 +24,7 @@ _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
 _REMEMBERED = 64  # trees
 _CHUNK = 1 << 16  # bytes that are passed over at once
 _PROMISED = "lazy fetching disabled"  # a partial clone lacks the object, and reading fetches nothing
+CROWDED = 3_500  # loose objects that are worth a pack: some five hundred saves
 _LEVEL = 1  # of zlib: what Git uses for loose objects too
 
 
@@ -92,6 +93,11 @@ class Object(NamedTuple):
     oid: str
     kind: str
     data: bytes
+
+    @property
+    def tree(self) -> str:
+        """The id of a commit's tree."""
+        return self.data[5 : self.data.index(b"\n")].decode()
 
 
 @dataclass(slots=True)
@@ -254,6 +260,12 @@ class Objects:
             return self.read(oid) is not None
         except (OSError, zlib.error, IndexError, UnicodeDecodeError):
             return False
+
+    def maintain(self) -> None:
+        """Pack loose objects where there are many; never removes what nothing points to."""
+        sample = self.git.places.common_dir / "objects" / "17"  # one folder of 256, as `git gc --auto` counts
+        if sample.is_dir() and sum(1 for _ in sample.iterdir()) >= CROWDED // 256:
+            self.git.run("maintenance", "run", "--quiet", "--task=loose-objects", limit=300)
 
     def close(self) -> None:
         """Let the reader end."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from filemem.errors import FilememError
 from filemem.repo.git import Git, GitError, Helper, feed, finish
@@ -17,7 +18,7 @@ REFLOG = "filemem: save"  # what `git reflog` shows for our commits
 _LASTS = 5.0  # seconds; it writes the time of its start into the reflog
 PATIENCE = 3.0  # seconds to wait for a lock of another Git command
 _DIGITS = {"sha1": 40, "sha256": 64}  # of an object id
-_PAUSE = 0.02  # seconds between two tries
+PAUSE = 0.02  # seconds between two tries
 _AT_ONCE = 4096  # bytes that an empty pipe takes on every system
 _LOCKED = ("File exists", "Another git process", "Unable to create", "unable to create")
 _MOVED = ("but expected", "reference already exists", "unable to resolve reference")
@@ -80,7 +81,7 @@ class Refs:
                     raise
                 if time.monotonic() > stop:
                     raise NotNow(f"HEAD is locked: {error.message}") from None
-            time.sleep(_PAUSE)
+            time.sleep(PAUSE)
 
     def _once(self, request: bytes) -> bool:
         assert self._helper is not None  # noqa: S101 - started just before
@@ -131,7 +132,7 @@ class IndexUpdate:
                     raise
                 if time.monotonic() > stop:
                     raise self._held() from None
-                time.sleep(_PAUSE)
+                time.sleep(PAUSE)
                 self._process = self._start()
 
     def abandon(self) -> None:
@@ -168,16 +169,33 @@ def held(lock: Path) -> str:
     return f"{lock} is held by another Git command{_age(lock)}"
 
 
-def index_entries(git: Git, paths: list[str]) -> dict[str, str]:
-    """Blob id by path of what the user's index holds for these paths (not in conflict)."""
-    answer = git.run("ls-files", "-s", "-z", "--", *paths).decode("utf-8", "surrogateescape")
-    found: dict[str, str] = {}
-    for row in answer.split("\0"):
-        head, _, path = row.partition("\t")
-        fields = head.split()
-        if len(fields) == 3 and fields[2] == "0":
-            found[path] = fields[1]
-    return found
+class UserIndex(NamedTuple):
+    """The user's index: what is staged for the next commit."""
+
+    git: Git
+    hash_name: str
+
+    def entries(self, paths: Sequence[str]) -> dict[str, str]:
+        """Blob id by path of what is staged or committed for these paths, and not in conflict."""
+        answer = self.git.run("ls-files", "-s", "-z", "--", *paths).decode("utf-8", "surrogateescape") if paths else ""
+        found: dict[str, str] = {}
+        for row in answer.split("\0"):
+            head, _, path = row.partition("\t")
+            fields = head.split()
+            if len(fields) == 3 and fields[2] == "0":
+                found[path] = fields[1]
+        return found
+
+    def written(self) -> float:
+        """When it was written last, in seconds since the epoch."""
+        try:
+            return (self.git.places.git_dir / "index").stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def repair(self, entries: Mapping[str, tuple[str, str] | None]) -> None:
+        """Set entries: mode and blob id by path, None removes. Raises NotNow."""
+        IndexUpdate(self.git, entries, self.hash_name).wait()
 
 
 def _age(lock: Path) -> str:

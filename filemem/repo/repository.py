@@ -9,33 +9,32 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filemem.errors import BrokenStore, NotFound
+from filemem.errors import BrokenStore
+from filemem.repo import head
 from filemem.repo.branches import tip_of
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError, check_version, clean, locate, trusted
-from filemem.repo.journal import KEEP, Entry, Journal
+from filemem.repo.journal import KEEP, Journal
 
 if TYPE_CHECKING:
     from filemem.repo.commit import Made, Plan
     from filemem.repo.conversion import Conversion
     from filemem.repo.history import History
+    from filemem.repo.leftovers import Leftovers
     from filemem.repo.lock import SaveLock
     from filemem.repo.objects import Object, Objects
-    from filemem.repo.refs import Refs
+    from filemem.repo.refs import Refs, UserIndex
     from filemem.repo.revisions import Revisions
     from filemem.repo.settings import Identity, Settings
     from filemem.repo.sharing import Sharing
     from filemem.repo.trees import Item
 
 _SETTINGS_FOR = 1.0  # seconds
-
-
-CROWDED = 3_500  # loose objects that are worth a pack: some five hundred saves
 
 
 class Repo:
@@ -49,8 +48,8 @@ class Repo:
 
     def __init__(self, places: Places, environment: Mapping[str, str], *, run_hooks: bool = False) -> None:
         self.places = places
-        self.private = places.private
-        self.shared = places.shared
+        self.work_tree, self.git_dir, self.common_dir = places.work_tree, places.git_dir, places.common_dir
+        self.private, self.shared = places.private, places.shared
         self.run_hooks = run_hooks
         self._environment = environment
         self._git = Git(locate(environment, places.work_tree), places, clean(environment))
@@ -87,26 +86,6 @@ class Repo:
         return repo
 
     # what it is
-
-    @property
-    def work_tree(self) -> Path:
-        """Top folder of the files."""
-        return self.places.work_tree
-
-    @property
-    def git_dir(self) -> Path:
-        """The Git directory of this work tree."""
-        return self.places.git_dir
-
-    @property
-    def common_dir(self) -> Path:
-        """The Git directory that all work trees share."""
-        return self.places.common_dir
-
-    @property
-    def spool(self) -> Path:
-        """Where files are written before they are renamed into the work tree."""
-        return self.places.spool
 
     @cached_property
     def lock(self) -> SaveLock:
@@ -155,72 +134,34 @@ class Repo:
     def tip(self) -> str:
         """The id of the current commit as files of the Git directory tell it, without a process; "" if they do not."""
         try:
-            text = (self.git_dir / "HEAD").read_text().strip()
-            if not text.startswith("ref: "):
-                return text
-        except (OSError, UnicodeDecodeError):
+            found = head.pointed(self.git_dir)
+        except OSError:
             return ""
-        return tip_of(self.common_dir, text[5:])
-
-    def undone(self, commit: str) -> bool:
-        """Whether the reflogs show that a command put HEAD back to what it had read before this commit was made.
-
-        A reset "to HEAD" and the end of an aborted rebase never mean to drop a commit; both move without comparing.
-        """
-        logs = [self.git_dir / "logs" / "HEAD", self.common_dir / "logs" / "refs" / "heads" / (self.branch() or "")]
-        lines = [line for log in logs if log.is_file() for line in log.read_text(errors="replace").splitlines()[-200:]]
-        told = [(line.split(" ", 2)[:2], line.partition("\t")[2]) for line in lines]
-        moves = [move for move, what in told if what == "reset: moving to HEAD" or what.startswith("rebase (abort)")]
-        took_back = any(old != new and self.history.is_ancestor(commit, old) for old, new in moves if commit)
-        return took_back and not self.history.is_ancestor(commit)
+        return tip_of(self.common_dir, found) if found.startswith("refs/") else found
 
     def branch(self) -> str | None:
         """The current branch; None where HEAD is detached."""
         ref = self.head_ref()
-        return None if ref is None else ref.removeprefix("refs/heads/")
+        return None if ref is None else ref.removeprefix(head.BRANCHES)
 
     def head_ref(self) -> str | None:
         """The whole name of the ref that HEAD names; None where it is detached."""
         try:
-            text = (self.git_dir / "HEAD").read_text(errors="surrogateescape").strip()
+            found = head.pointed(self.git_dir)
         except OSError as error:
             raise BrokenStore(f"HEAD cannot be read: {error.strerror}", "run `git fsck`") from None
-        if text == "ref: refs/heads/.invalid":  # refs are not kept in files
+        if found == head.ELSEWHERE:
             try:
-                text = "ref: " + self._git.run("symbolic-ref", "-q", "HEAD").decode().strip()
+                found = self._git.run("symbolic-ref", "-q", "HEAD").decode().strip()
             except GitError:
                 return None
-        return text[5:] if text.startswith("ref: ") else None
-
-    def rebased(self) -> str | None:
-        """The branch that a rebase in progress is about; None where there is none."""
-        for name in ("rebase-merge/head-name", "rebase-apply/head-name"):
-            try:
-                text = (self.git_dir / name).read_text(errors="surrogateescape").strip()
-            except OSError:
-                continue
-            return text.removeprefix("refs/heads/") if text.startswith("refs/heads/") else None
-        return None
+        return found if found.startswith("refs/") else None
 
     def state(self, now: float) -> str:
         """Why commits must wait now, or ""; `now` in epoch seconds."""
         from filemem.repo import state
 
         return state.waiting(self.places, self.branch(), self.settings.text("core.commentchar") or "#", now)
-
-    def blocked(self) -> str:
-        """Which lock is in the way of a commit, or ""; where a Git command is at work, waits a little for it to end."""
-        from filemem.repo import leftovers, refs
-
-        branch = self.branch()
-        locks = [self.git_dir / "index.lock", self.git_dir / "HEAD.lock"]
-        locks += [self.common_dir / "refs" / "heads" / f"{branch}.lock"] if branch else []
-        stop = time.monotonic() + refs.PATIENCE
-        while lock := next(filter(Path.exists, locks), None):
-            if time.monotonic() > stop or not leftovers.git_at_work(self.places):
-                return refs.held(lock)
-            time.sleep(0.02)
-        return ""
 
     def left_out(self, folder: str) -> tuple[str, ...]:
         """The files below a folder that a sparse checkout leaves out; asked of Git again when its index has changed."""
@@ -232,39 +173,6 @@ class Repo:
         if self._left_out.get(folder, ((), ()))[0] != seen:
             self._left_out[folder] = seen, sparse.left_out(self._git, self.settings, folder)
         return self._left_out[folder][1]
-
-    def linked(self) -> Iterator[tuple[Path, str]]:
-        """The linked work trees of this repository that are there, each with the branch it has ("" where detached)."""
-        for entry in sorted((self.common_dir / "worktrees").glob("*/HEAD")):
-            try:
-                head = entry.read_text().strip()
-                found = Path((entry.parent / "gitdir").read_text().strip()).parent
-                ours = (found / ".git").is_file() and find(found).common_dir == self.common_dir
-            except (OSError, UnicodeDecodeError, BrokenStore, NotFound):
-                continue
-            if ours:
-                prefix = "ref: refs/heads/"
-                yield found, head.removeprefix(prefix) if head.startswith(prefix) else ""
-
-    def work_tree_of(self, branch: str) -> Path | None:
-        """The linked work tree that a branch is checked out in; None where there is none."""
-        return next((place for place, has in self.linked() if has == branch), None)
-
-    def main_branch(self) -> str:
-        """The branch that the main work tree has, wherever we are; "" where HEAD is detached there, or it has none."""
-        if self.common_dir.name != ".git":
-            return ""
-        try:
-            head = (self.common_dir / "HEAD").read_text(errors="surrogateescape").strip()
-        except OSError:
-            return ""
-        prefix = "ref: refs/heads/"
-        return head.removeprefix(prefix) if head.startswith(prefix) else ""
-
-    def holds(self, inner: Repo) -> bool:
-        """Whether a repository inside our work tree is ours to write to: its Git directory lies there or in our own."""
-        places = (inner.work_tree, self.common_dir)
-        return any(inner.git_dir.resolve().is_relative_to(place.resolve()) for place in places)
 
     # reading
 
@@ -284,10 +192,8 @@ class Repo:
         """Mode and blob id of a path in HEAD."""
         from filemem.repo import trees
 
-        head = self._head()
-        if head is None:
-            return None
-        return trees.find(self.objects.tree, _tree_of(head.data), path)
+        commit = self._head()
+        return None if commit is None else trees.find(self.objects.tree, commit.tree, path)
 
     def edited(self, path: str, data: bytes) -> bool:
         """Whether these bytes of a file are not what HEAD holds for it, as Git would commit them.
@@ -297,14 +203,15 @@ class Repo:
         item = self.item(path)
         if item is None or item.oid == self.blob_id(data):
             return False
-        head, how = self.blob(item.oid), self.conversion(path)
-        return not how.obstacle and how.committed(data, head) != head
+        old, how = self.blob(item.oid), self.conversion(path)
+        return not how.obstacle and how.committed(data, old) != old
 
-    def index_entries(self, paths: Sequence[str]) -> dict[str, str]:
-        """Blob id by path of what the user has staged or committed for these paths, as the index has it."""
-        from filemem.repo import refs
+    @property
+    def index(self) -> UserIndex:
+        """What the user has staged."""
+        from filemem.repo.refs import UserIndex
 
-        return refs.index_entries(self._git, list(paths)) if paths else {}
+        return UserIndex(self._git, self.hash_name)
 
     @property
     def history(self) -> History:
@@ -386,43 +293,12 @@ class Repo:
             hooks.after(self._git, self.settings)
         return made
 
-    def index_written(self) -> float:
-        """When the user's index was written last, in seconds since the epoch."""
-        try:
-            return (self.git_dir / "index").stat().st_mtime
-        except OSError:
-            return 0.0
+    @property
+    def leftovers(self) -> Leftovers:
+        """What saves that died have left in the Git directory."""
+        from filemem.repo.leftovers import Leftovers
 
-    def repair_index(self, entries: Mapping[str, tuple[str, str] | None]) -> None:
-        """Set entries of the user's index: mode and blob id by path, None removes. Raises NotNow."""
-        from filemem.repo import refs
-
-        refs.IndexUpdate(self._git, entries, self.hash_name).wait()
-
-    def clear_leftovers(self, entries: Sequence[Entry], *, thorough: bool) -> list[str]:
-        """Remove locks that saves with these entries left when they died, and with `thorough` temporary files.
-
-        Returns:
-            The names of the locks removed.
-        """
-        from filemem.repo import leftovers
-
-        for file in list(self.leftovers()) if thorough else ():
-            file.unlink(missing_ok=True)
-        return leftovers.clear_locks(self.places, self.branch(), entries, time.time()) if entries else []
-
-    def leftovers(self) -> Iterator[Path]:
-        """Temporary files of saves that died."""
-        from filemem.repo import leftovers
-
-        return leftovers.temporary((self.spool, self.places.object_spool, self.journal.folder))
-
-    def maintain(self) -> None:
-        """Pack loose objects where there are many; never removes what nothing points to."""
-        sample = self.common_dir / "objects" / "17"  # one folder of 256, as `git gc --auto` counts
-        if not sample.is_dir() or sum(1 for _ in sample.iterdir()) < CROWDED // 256:
-            return
-        self._git.run("maintenance", "run", "--quiet", "--task=loose-objects", limit=300)
+        return Leftovers(self.places, self.journal.folder, self.branch())
 
     def close(self) -> None:
         """End the helper processes."""
@@ -466,7 +342,3 @@ class Repo:
                 f"{self.work_tree} belongs to {self.places.foreign}, and Git does not trust it",
                 f"if you do: git config --global --add safe.directory {self.work_tree}",
             )
-
-
-def _tree_of(commit: bytes) -> str:
-    return commit[5 : commit.index(b"\n")].decode()

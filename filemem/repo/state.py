@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 from filemem.repo.discovery import Places
+from filemem.repo.head import BRANCHES
 
 EDITOR_LIMIT = 600.0  # seconds; an editor that was left without a commit looks the same as one that is open
 _MARKERS = (
@@ -41,6 +42,17 @@ def waiting(places: Places, branch: str | None, comment: str, now: float) -> str
         return "HEAD is detached"
     if _editor_open(places.git_dir, comment, now):
         return "a commit message is being edited"
+    return ""
+
+
+def rebased(git_dir: Path) -> str:
+    """The branch that a rebase in progress is about; "" where there is none."""
+    for name in ("rebase-merge/head-name", "rebase-apply/head-name"):
+        try:
+            text = (git_dir / name).read_text(errors="surrogateescape").strip()
+        except OSError:
+            continue
+        return text.removeprefix(BRANCHES) if text.startswith(BRANCHES) else ""
     return ""
 
 

@@ -46,7 +46,7 @@ def read(memory: Memory, named: str, limit: int) -> tuple[str, bytes]:
         allowed = (is_record(path.name) or own == "README.md") and not is_private(own)
     else:
         _refuse_secret(path)
-        allowed = path.as_posix() in Repo.discover(memory.work_tree).index_entries([path.as_posix()])
+        allowed = path.as_posix() in Repo.discover(memory.work_tree).index.entries([path.as_posix()])
     if not allowed:
         raise NotFound(f"there is no file {path.as_posix()} in the store or among the tracked files")
     *folders, name = path.parts

@@ -91,7 +91,7 @@ def test_nothing_of_a_hostile_repository_runs(hostile: Path, canary: Path, monke
     assert repo.history.listing("memory")
     assert repo.state(0) == ""
     assert repo.show("memory/decisions/y.md")
-    assert repo.index_entries(["memory/decisions/y.md"])
+    assert repo.index.entries(["memory/decisions/y.md"])
     assert saver._files.scan({})[0]
     saver.replay()
     saver.close()

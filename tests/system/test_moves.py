@@ -11,9 +11,9 @@ import pytest
 
 from filemem.errors import Conflict
 from filemem.memory import Memory
-from filemem.repo import Entry, Repo
+from filemem.repo import Entry
 from filemem.repo.journal import Journal, Operation
-from filemem.repo.refs import Refs
+from filemem.repo.refs import Refs, UserIndex
 from tests.support import git, make_repo
 
 
@@ -95,14 +95,14 @@ def test_a_checkout_amid_the_aftercare_leaves_no_entry_behind(
 ) -> None:
     git(repo, "switch", "-q", "-c", "other")
     memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
-    real = Repo.index_entries
+    real = UserIndex.entries
 
-    def during(self: Repo, paths: Sequence[str]) -> dict[str, str]:
-        monkeypatch.setattr(Repo, "index_entries", real)
+    def during(self: UserIndex, paths: Sequence[str]) -> dict[str, str]:
+        monkeypatch.setattr(UserIndex, "entries", real)
         git(repo, "switch", "-q", "main")
         return real(self, paths)
 
-    monkeypatch.setattr(Repo, "index_entries", during)
+    monkeypatch.setattr(UserIndex, "entries", during)
     memory.refresh()
     assert git(repo, "branch", "--show-current").strip() == "main", "the switch took place"
     assert git(repo, "status", "--porcelain") == ""

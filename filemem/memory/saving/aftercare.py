@@ -47,7 +47,7 @@ def recheck(work: Work) -> list[str]:
         if current == wanted:
             whole[path] = entry
         elif current in ("", entry.operation.old) and (
-            _raced(work, entry) or repo.undone(entry.marks.get("commit", ""))
+            _raced(work, entry) or repo.history.undone(entry.marks.get("commit", ""))
         ):
             _commit_again(work, entry, current)
             repaired.append(f"committed {path} again: what raced with it had dropped it")
@@ -58,20 +58,20 @@ def recheck(work: Work) -> list[str]:
         standing = {path: entry for path, entry in lost.items() if _stands(work, entry) and _holds(repo, path, entry)}
         for path, entry in _lost(repo, standing).items():
             blob = entry.marks["blob"]
-            repo.repair_index({path: ("100644", blob) if blob else None})
+            repo.index.repair({path: ("100644", blob) if blob else None})
             repaired.append(f"put {path} back into the index")
     return repaired
 
 
 def _lost(repo: Repo, entries: Mapping[str, Entry]) -> dict[str, Entry]:
     """Those whose change the index lacks, and may lack because it was read before we made it and written after."""
-    index = repo.index_entries(list(entries))
+    index = repo.index.entries(list(entries))
     return {
         path: entry
         for path, entry in entries.items()
         if index.get(path, "") != entry.marks["blob"]
         and index.get(path, "") in ("", entry.operation.old)
-        and _moved_at(entry) + RACE > repo.index_written()
+        and _moved_at(entry) + RACE > repo.index.written()
     }
 
 
@@ -110,7 +110,7 @@ def _swept_away(work: Work, entry: Entry) -> bool:
     """Whether `git stash` or a reset to HEAD undid a save: it reads HEAD first and moves it back unconditionally."""
     disk = work.on_disk(work.in_store(entry.operation.path))
     as_before = disk is None or work.repo.blob_id(disk) == entry.operation.old
-    return entry.data is not None and as_before and work.repo.undone(entry.marks.get("commit", ""))
+    return entry.data is not None and as_before and work.repo.history.undone(entry.marks.get("commit", ""))
 
 
 def _commit_again(work: Work, entry: Entry, current: str) -> None:

@@ -204,7 +204,7 @@ class Operations:
     def _check_clean(self, path: str, committed: str, seen: bytes) -> None:
         in_repo = self._work.in_repo(path)
         head = self._repo.blob(committed) or b""
-        staged = self._repo.index_entries([in_repo]).get(in_repo, committed)
+        staged = self._repo.index.entries([in_repo]).get(in_repo, committed)
         edited = self._repo.conversion(in_repo).committed(seen, head) != head
         if (edited or staged != committed) and not self.unfinished(path):
             raise Conflict(f"{path} has edits that are not committed", "commit or undo them first")

@@ -24,7 +24,7 @@ def needed(work: Work, thorough: bool) -> bool:
     journal = work.repo.journal
     if work.entries() or journal.has_recent(time.time(), HOUR if thorough else MINUTE):
         return True
-    return thorough and any(work.repo.leftovers())
+    return thorough and any(work.repo.leftovers.temporary())
 
 
 def pending(work: Work) -> tuple[PendingOp, ...]:
@@ -86,10 +86,12 @@ def replay(work: Work, thorough: bool) -> Replayed:
     """Do everything that is left; see the module's rule."""
     own = work.repo.journal.worktree
     entries = [e for e in work.entries() if e.operation.worktree == own]
-    locks = work.repo.clear_leftovers(entries, thorough=thorough)
-    repaired = [f"removed the lock {name} of a save that died" for name in locks]
+    leftovers = work.repo.leftovers
+    for file in list(leftovers.temporary()) if thorough else ():
+        file.unlink(missing_ok=True)
+    repaired = [f"removed the lock {name} of a save that died" for name in leftovers.clear_locks(entries)]
     repaired += heal(work, thorough)
-    reason = work.gate() or work.repo.blocked()  # no use in waiting for one lock once per entry
+    reason = work.gate() or leftovers.in_the_way()  # no use in waiting for one lock once per entry
     batch = [e for e in entries if e.marks.get("pending") == IN_BATCH]
     finished: list[str] = []
     waiting: list[str] = []

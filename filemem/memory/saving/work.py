@@ -211,7 +211,7 @@ class Work:
         """What the commit of an operation does to its tombstone. It is empty: two sides never disagree on it."""
         if not operation.tombstone:
             return ()
-        before = self.repo.index_entries([operation.tombstone]).get(operation.tombstone)
+        before = self.repo.index.entries([operation.tombstone]).get(operation.tombstone)
         blob = self.repo.blob_id(b"") if operation.kind == REMOVE else None
         if blob is None and self.repo.item(operation.tombstone) is None:
             return ()
@@ -255,7 +255,7 @@ class Work:
         else:
             committed = self._apply_to("committed", amendment, head, path)
         blob = self.repo.blob_id(committed)
-        staged_now = self.repo.index_entries([in_repo]).get(in_repo)
+        staged_now = self.repo.index.entries([in_repo]).get(in_repo)
         staged, blobs = None, [committed]
         if staged_now is None:
             staged = ""  # the user has staged its removal: that stays theirs
