@@ -26,9 +26,9 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
     given = {name: value for name, value in arguments.items() if value not in ("", None, [])}
     if given.get("type") == CHECKPOINT:
         saved = memory.save(**given)
-        return {**_saved(saved), "message": "Checkpoint saved" + _waits(saved)}
+        return {**_saved(saved), "message": "Checkpoint saved" + waits(saved)}
     saved, note = decide(memory, {"confidence": CONFIDENCE, **given})
-    return {**_saved(saved), "message": f"Decision saved: {given['topic']}{note}{_waits(saved)}"}
+    return {**_saved(saved), "message": f"Decision saved: {given['topic']}{note}{waits(saved)}"}
 
 
 def decide(memory: Memory, fields: Arguments) -> tuple[Saved, str]:
@@ -66,7 +66,7 @@ def update(memory: Memory, arguments: Arguments) -> Answer:
     """Record what came of a decision."""
     outcome = outcome_word(arguments["outcome"])
     saved = memory.update(arguments["id"], outcome=outcome, reason=arguments.get("reason") or None)
-    return {"success": True, "message": f"Updated {saved.id} -> {outcome}{_waits(saved)}"}
+    return {"success": True, "message": f"Updated {saved.id} -> {outcome}{waits(saved)}"}
 
 
 def load_checkpoint(memory: Memory, _: Arguments) -> Answer:
@@ -154,7 +154,7 @@ def _saved(saved: Saved) -> Answer:
     return answer
 
 
-def _waits(saved: Saved) -> str:
+def waits(saved: Saved) -> str:
     """What else a caller must know of a write: why it is not committed, or not found yet."""
     told = f"; not committed yet: {saved.pending}" if saved.pending and not saved.commit else ""
     return told + "".join(f"; {one}" for one in (saved.degraded, saved.note) if one)

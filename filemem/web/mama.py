@@ -6,7 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from filemem.dialects.mama_calls import checkpoint, decide, listed, shown
+from filemem.dialects.mama_calls import checkpoint, decide, listed, shown, waits
 from filemem.dialects.reading import Reader, asides, everything
 from filemem.dialects.reading import search as find
 from filemem.memory.writing import outcome_word
@@ -15,7 +15,6 @@ from filemem.web.entry import Answer, Arguments, Refused, Result, Told
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.memory.values import Saved
     from filemem.query import Hit
 
 MILLISECONDS = 1
@@ -31,7 +30,7 @@ def checkpoint_save(memory: Memory, arguments: Arguments) -> Answer:
     return {
         "success": True,
         "id": number(saved.id),
-        "message": "Checkpoint saved successfully" + _waits(saved),
+        "message": "Checkpoint saved successfully" + waits(saved),
         "record": saved.id,
     }
 
@@ -58,19 +57,19 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
     """Save a decision; the same topic supersedes."""
     given = _only(arguments, "topic", "decision", "reasoning", "confidence")
     saved, note = decide(memory, {"confidence": CONFIDENCE, **given})
-    return {"success": True, "id": saved.id, "message": f"Decision saved successfully{note}{_waits(saved)}"}
+    return {"success": True, "id": saved.id, "message": f"Decision saved successfully{note}{waits(saved)}"}
 
 
 def update(memory: Memory, arguments: Arguments) -> Answer:
     """Record what came of a decision."""
     outcome = outcome_word(arguments["outcome"])
     saved = memory.update(arguments["id"], outcome=outcome, reason=arguments.get("reason") or None)
-    waits = _waits(saved)
+    message = waits(saved).removeprefix("; ")
     return {
         "success": True,
         "id": saved.id,
         "outcome": outcome.upper(),
-        **({"message": waits.removeprefix("; ")} if waits else {}),
+        **({"message": message} if message else {}),
     }
 
 
@@ -131,9 +130,3 @@ def _text(hit: Hit) -> str:
 
 def _only(arguments: Arguments, *names: str) -> dict[str, Any]:
     return {name: arguments[name] for name in names if arguments.get(name) not in (None, "", [])}
-
-
-def _waits(saved: Saved) -> str:
-    """What else a caller must know of a write: why it is not committed, or not found yet."""
-    told = f"; not committed yet: {saved.pending}" if saved.pending and not saved.commit else ""
-    return told + (f"; {saved.degraded}" if saved.degraded else "")
