@@ -23,7 +23,7 @@ _DECIDERS = {"user_decision": "user", "assistant_insight": "assistant"}
 
 def save_decision(memory: Memory, arguments: Arguments) -> Answer:
     """Save a decision; where it failed already, with the reason."""
-    outcome, why = _outcome(arguments), line("failure_reason", arguments.get("failure_reason", ""))
+    outcome, why = _outcome(arguments, SUPERSEDED), line("failure_reason", arguments.get("failure_reason", ""))
     replaced = outcome == SUPERSEDED
     fields: dict[str, Any] = {name: arguments[name] for name in ("topic", "decision", "reasoning")}
     fields["confidence"] = arguments.get("confidence", CONFIDENCE)
@@ -93,8 +93,6 @@ def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
 def update_outcome(memory: Memory, arguments: Arguments) -> Answer:
     """Record what came of a decision, named by topic or by id."""
     outcome, why = _outcome(arguments), arguments.get("failure_reason") or None
-    if outcome == SUPERSEDED:
-        raise BadInput("outcome: superseded is not recorded", "save the decision that replaces it", field="outcome")
     named = arguments.get("decisionId") or arguments.get("decision_id") or _head(memory, arguments.get("topic", ""))
     told = why or arguments.get("limitation") or None
     with in_words(reason="failure_reason"):
@@ -115,16 +113,18 @@ def _head(memory: Memory, topic: str) -> str:
     return told.heads[0] if told.heads else told.chain[-1].record.id
 
 
-def _outcome(arguments: Arguments) -> str:
-    """The outcome in our words, or SUPERSEDED; a reason for a failure says that it failed."""
+def _outcome(arguments: Arguments, *more: str) -> str:
+    """The outcome in our words, or one of `more`; a reason for a failure says that it failed."""
     stated = arguments.get("outcome") or ("failed" if arguments.get("failure_reason") else "pending")
-    if stated.strip().casefold() == SUPERSEDED:
-        return SUPERSEDED
+    word = stated.strip().casefold()
+    if word in more:
+        return str(word)
     try:
         return outcome_word(stated)
     except BadInput:
-        words = ", ".join((*(_THEIRS.get(word, word) for word in OUTCOMES), SUPERSEDED))
-        raise BadInput(f"outcome must be one of {words}, not {stated[:64]!r}", field="outcome") from None
+        words = ", ".join((*(_THEIRS.get(word, word) for word in OUTCOMES), *more))
+        hint = "save the decision that replaces it" if word == SUPERSEDED else ""
+        raise BadInput(f"outcome must be one of {words}, not {stated[:64]!r}", hint, field="outcome") from None
 
 
 def _shown(record: Record, replaced: bool) -> str:

@@ -127,8 +127,17 @@ def test_a_decision_saved_as_superseded_is_shown_so_and_does_not_hold(memory: Me
     [step] = good(memory, "mama-v1", "recall_decision", topic="t")["history"]
     assert step["outcome"] == "superseded"
     assert memory.search("", live=True).hits == ()
-    told = refused(memory, "mama-v1", "update_outcome", topic="t", outcome="meh")["message"]
-    assert "pending, success, partial, failure, superseded" in told
+    told = refused(memory, "mama-v1", "save_decision", topic="t", decision="D", reasoning="R", outcome="meh")
+    assert "pending, success, partial, failure, superseded, not" in told["message"]
+
+
+@pytest.mark.requirement("v1-outcome-words")
+def test_an_update_offers_only_what_it_takes(memory: Memory) -> None:
+    decide(memory, "t", "D")
+    for word, hint in (("meh", None), ("superseded", "save the decision that replaces it")):
+        told = refused(memory, "mama-v1", "update_outcome", topic="t", outcome=word)
+        assert f"one of pending, success, partial, failure, not '{word}'" in told["message"]
+        assert told.get("hint") == hint
 
 
 @pytest.mark.requirement("v1-save-outcome")
