@@ -23,13 +23,15 @@ LOGS, LINE = 200, 2_000  # lines of the log, and characters of each
 STATEMENTS = 100  # ends of statements, from the last one back, after which the last expression is looked for
 
 _AWAIT, _RETURN = re.compile(r"\bawait\b"), re.compile(r"\breturn\b")
+_HANDLED = re.compile(r"\.\s*(?:then|catch|finally)\s*\(")  # failures are awaited where promises bring them
 _END = re.compile(r"[;\n}]")  # what may end a statement
 _BLOCK = re.compile(r"\{|(?:async\s+)?function\b|class\b")  # a statement, though it can be read as an expression
 _GOES_ON = re.compile(rf"[(\[`+\-/]|{_BLOCK.pattern}")  # so may what stands before it, unless a semicolon ends that
 
 PRELUDE = """
-(names, host, say, settled) => {
-  const {stringify, parse} = JSON, {defineProperty} = Object, promise = Promise, evaluate = eval;
+(names, host, say, settled, handled) => {
+  const {stringify, parse} = JSON, {defineProperty, hasOwn} = Object, promise = Promise, evaluate = eval;
+  const unheeded = new Set();
   const told = error => {
     if (error === null) return "null was thrown, as the engine does when memory runs out";
     try { return error instanceof Error ? `${error.name}: ${error.message}` : String(error); }
@@ -40,18 +42,37 @@ PRELUDE = """
     try { return value instanceof Error ? told(value) : stringify(value) ?? String(value); }
     catch { return told(value); }
   };
+  const asked = (value, promised) => {
+    for (const way of ["then", "catch", "finally"])
+      defineProperty(value, way, {value: (...given) => promised()[way](...given)});
+    return value;
+  };
+  const refused = error => {
+    unheeded.add(error);
+    return new Proxy(asked({}, () => promise.reject(error)), {get: (target, name) => {
+      unheeded.delete(error);
+      if (hasOwn(target, name)) return target[name];
+      throw error;
+    }});
+  };
   const perform = (name, given) => {
-    const text = host(name, stringify(given) ?? ""), reply = parse(text);
-    if (reply.error !== undefined) throw new Error(reply.error);
-    // There at once, and a promise all the same, for those who write `.then`.
-    const then = (kept, broken) => new promise(done => done(parse(text).value)).then(kept, broken);
-    return defineProperty(reply.value, "then", {value: then});
+    const text = host(name, stringify(given) ?? ""), {value, error} = parse(text);
+    // There at once, and a promise all the same. So a failure is thrown at once, but where promises handle failures.
+    if (error === undefined) return asked(value, () => new promise(done => done(parse(text).value)));
+    if (handled) return refused(new Error(error));
+    throw new Error(error);
   };
   for (const name of parse(names)) globalThis[name] = (...given) => perform(name, given);
   const log = (...parts) => { say(parts.map(shown).join(" ")); };
   globalThis.console = {log, info: log, warn: log, error: log, debug: log};
   const failed = error => { settled("null", told(error)); };
-  const finished = value => { try { settled(stringify(value) ?? "null", ""); } catch (error) { failed(error); } };
+  const finished = value => {
+    try {
+      const text = stringify(value) ?? "null";
+      for (const error of unheeded) throw error;
+      settled(text, "");
+    } catch (error) { failed(error); }
+  };
   return code => { try { promise.resolve(evaluate(code)).then(finished, failed); } catch (error) { failed(error); } };
 }
 """
@@ -116,7 +137,8 @@ def run(engine: Any, code: str, functions: list[str]) -> dict[str, Any]:
         prepare = context.eval(PRELUDE)
         for name, function in (("__host", host), ("__say", say), ("__settled", settled)):
             context.add_callable(name, function)
-        execute = prepare(json.dumps(functions), *(context.get(name) for name in ("__host", "__say", "__settled")))
+        ours = (context.get(name) for name in ("__host", "__say", "__settled"))
+        execute = prepare(json.dumps(functions), *ours, bool(_HANDLED.search(code)))
         for name in ("__host", "__say", "__settled"):
             context.eval(f"delete globalThis.{name}")
         runnable = _runnable(engine, code)

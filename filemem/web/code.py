@@ -33,14 +33,18 @@ OUTPUT = 16_000_000  # bytes of all its lines
 CHILD = Path(__file__).with_name("child.py")
 
 
-def _first(name: str) -> Callable[..., Arguments]:
+def _first(name: str, *, needed: bool = False) -> Callable[..., Arguments]:
     """Arguments of a call whose first one may be given without its name: `search("caching", {limit: 3})`."""
 
-    def arguments(*given: Any) -> Arguments:
-        if given and isinstance(given[0], Mapping):
-            return given[0]
-        more = given[1] if len(given) > 1 and isinstance(given[1], Mapping) else {}
-        return {name: given[0], **more} if given and given[0] is not None else dict(more)
+    def arguments(first: Any = None, more: Any = None, *_: Any) -> Arguments:
+        told: dict[str, Any] = dict(more) if isinstance(more, Mapping) else {}
+        if isinstance(first, Mapping):
+            told = dict(first)
+        elif first is not None:
+            told = {name: first, **told}
+        if needed and told.get(name) in (None, ""):
+            raise BadInput(f"{name} is required", field=name)
+        return told
 
     return arguments
 
@@ -50,7 +54,7 @@ _FUNCTIONS: Mapping[str, tuple[str, str, Callable[..., Arguments]]] = {
     "search": ("native", "search", _first("query")),
     "get": ("native", "get", _first("id")),
     "timeline": ("native", "timeline", _first("anchor")),
-    "history": ("native", "timeline", _first("topic")),
+    "history": ("native", "timeline", _first("topic", needed=True)),
     "load_checkpoint": ("native", "load_checkpoint", _first("branch")),
     "mama_search": ("mama", "search", _first("query")),
     "mama_load_checkpoint": ("mama", "load_checkpoint", _first("branch")),

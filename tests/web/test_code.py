@@ -93,6 +93,41 @@ def test_the_memory_can_be_read(server: Server, decided: str) -> None:
     assert run(server, "search('cache'); search('redis'); 1")["metrics"]["hostCallCount"] == 2
 
 
+FAILS = "get('decision_none_1_aaaaaaaa')"
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        (
+            "return await search({limit: 0}).catch(error => 'caught: ' + error.message.includes('limit'))",
+            "caught: true",
+        ),
+        (f"{FAILS}.catch(error => error instanceof Error)", True),
+        (f"{FAILS}.then(() => 1, () => 2).finally(() => 3)", 2),
+        (f"await Promise.all([search('a'), {FAILS}]).catch(() => 'one failed')", "one failed"),
+        (f"try {{ await {FAILS}; }} catch (e) {{ return 'caught' }} finally {{ }}", "caught"),
+        (f"try {{ {FAILS}.results }} catch (e) {{ 'caught' }} // not .catch(", "caught"),
+        (f"let r; try {{ r = {FAILS} }} catch (e) {{ r = 'at once' }} r", "at once"),
+        ("search('cache').catch(() => 0).then(r => r.count > 0)", True),
+        ("search('cache').finally(() => 0).then(r => r.count > 0)", True),
+        ("Object.keys(search('cache')).includes('catch')", False),
+    ],
+)
+def test_failures_are_caught_in_either_style(server: Server, code: str, value: Any) -> None:
+    assert run(server, code)["result"] == value
+
+
+def test_a_failure_that_nothing_looks_at_is_told(server: Server) -> None:
+    for code in (f"{FAILS}; search('a').catch(() => 0); 1", f"await search('a').catch(() => 0); return {FAILS}"):
+        assert "decision_none_1_aaaaaaaa" in run(server, code)["error"]
+
+
+@pytest.mark.parametrize("given", ["", "null", "undefined", "''", "{}", "null, {limit: 1}"])
+def test_history_needs_a_topic(server: Server, given: str) -> None:
+    assert run(server, f"history({given})")["error"] == "Error: topic is required"
+
+
 def test_logs_are_kept(server: Server) -> None:
     body = run(server, "console.log('a', 1, {b: 2}); console.error(new TypeError('no')); 3")
     assert (body["result"], body["logs"]) == (3, ['a 1 {"b":2}', "TypeError: no"])
