@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import watchfiles
 
 from filemem.errors import FilememError
-from filemem.memory.store import PACE
+from filemem.memory.following import PACE
 
 if TYPE_CHECKING:
     from filemem.memory import Memory

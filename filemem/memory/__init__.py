@@ -9,7 +9,7 @@ the commands of `cli` do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from filemem.errors import BadInput, BrokenStore, FilememError, Locked, NotFound
-from filemem.memory import searching, writing
+from filemem.memory import following, obstacles, searching, writing
 from filemem.memory.keeping import Kept, Progress
 from filemem.memory.restrictions import restrictions_of
 from filemem.memory.store import Store
@@ -69,14 +69,15 @@ class Memory(Kept):
             BadInput: settings or store that cannot be used.
             BrokenStore: the repository cannot be used.
         """
-        memory = cls(Store.open(folder, store, serving=serving), progress)
+        parts = Store.open(folder, store, serving=serving)
+        memory = cls(parts, progress)
         try:
-            if serving or not memory._store.settled:
-                memory._store.saver.replay(thorough=serving)
+            if serving or not following.settled(parts):
+                parts.saver.replay(thorough=serving)
         except FilememError as error:  # a Git directory that cannot be written can still be read
             memory.trouble = error.message
         try:
-            if look and not serving and ((overdue := memory._store.overdue) or not memory._store.in_step):
+            if look and not serving and ((overdue := following.overdue(parts)) or not following.in_step(parts)):
                 with memory._helping():
                     memory._catch_up(full=overdue, hints=())
         except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
@@ -173,10 +174,11 @@ class Memory(Kept):
         """
         from filemem.memory import changing
 
-        self._refuse_blind(fields)
+        decides = writing.type_of(fields) == DECISION
+        obstacles.refuse_blind(self._store, replacing=decides and fields.get("supersedes") is None)
         with self._lock:
             # What a decision replaces must be what holds here: without a look in time, the files themselves tell.
-            sure = writing.type_of(fields) != DECISION or self._ask(lambda: self._follow(LONG))
+            sure = not decides or self._ask(lambda: self._follow(LONG))
             with nullcontext() if sure else self._store.without_index():
                 saved = self._ask(lambda: changing.save(self._store, fields))
         if self._numbers:  # somebody asks by number
@@ -452,16 +454,6 @@ class Memory(Kept):
 
         settings = {"settings": trouble} if (trouble := powermem_user()[1]) else {}
         return self._read(lambda: {**telling.status(self._store), "degraded": self.degraded, **settings})
-
-    def _refuse_blind(self, fields: Mapping[str, Any]) -> None:
-        """Refuse a decision that could fork its topic unseen: what holds may lie outside the sparse checkout."""
-        if why := self._store.unfilled():
-            raise BrokenStore(f"nothing was saved: {why.partition(': ')[0]} that is not here", why.partition(": ")[2])
-        if fields.get("supersedes") is None and writing.type_of(fields) == DECISION and (why := self._store.unseen()):
-            raise BrokenStore(
-                f"nothing was saved: {why.partition(': ')[0]}, so what this decision replaces cannot be told",
-                f"{why.partition(': ')[2]}   (or say what it supersedes)",
-            )
 
     @property
     def unbegun(self) -> str:

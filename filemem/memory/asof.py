@@ -17,9 +17,10 @@ from filemem.errors import BadInput, NotFound
 from filemem.files import MAX_SIZE, is_listed
 from filemem.index import Index, IndexDamaged
 from filemem.memory import Memory, moments, syncing, tombstones
+from filemem.memory.origins import born, edit_of, origins
 from filemem.memory.saving import Saver
 from filemem.memory.standing import Standing
-from filemem.memory.store import Store, born, edit_of
+from filemem.memory.store import Store
 from filemem.repo import history
 from filemem.repo.revisions import Moment
 
@@ -236,7 +237,7 @@ def _births(store: Store, past: AsOf, found: Iterable[changes.Change], base: str
     """
     wanted = {change.path for change in found if change.entry is not None}
     if not base:
-        return past.past().births if wanted else {}
+        return origins(past).births if wanted else {}
     since = store.repo.history_at(base).walk(store.files.store, past.moment.commit)
     inside = store.files.inside
     later = {inside(path): inside(birth.first_path) for path, birth in since.births.items()}
@@ -263,7 +264,7 @@ def _before(birth: Birth, news: Collection[str]) -> Birth | None:
 def _first_commits(past: AsOf, paths: Collection[str]) -> dict[str, Birth]:
     """First commits of some files, from one log for few of them, from a walk for many."""
     if len(paths) > MANY:
-        births = past.past().births
+        births = origins(past).births
         return {path: births[path] for path in paths if path in births}
     inside = past.files.inside
     logs = past.history.logs({past.files.named(path): "" for path in paths}) if paths else {}

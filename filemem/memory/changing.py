@@ -9,7 +9,7 @@ from filemem import secrets
 from filemem.documents import Birth, doc_of, node_of
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import blob_id
-from filemem.memory import graph, hints, meant, removed, searching, tombstones, writing
+from filemem.memory import following, graph, hints, meant, removed, searching, tombstones, writing
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.store import Store
 from filemem.memory.values import Saved
@@ -167,7 +167,7 @@ def delete(store: Store, reference: str, reason: str) -> Saved:
     told = writing.line("reason", reason)
     record = store.read(node.path, node.birth.path).record
     shown = record or Record(id=node.id, type=node.type, title=node.title, topic=node.topic)
-    revived, aware = hints.revived(store, node), not store.deepened
+    revived, aware = hints.revived(store, node), not following.deepened(store)
     with store.saver.exclusive():
         subject = f"{_scope(shown)}: delete {short_id(shown.id)}" + (f" ({told})" if told else "")
         message = _message(shown, "", subject=subject)
@@ -194,7 +194,7 @@ def restore(store: Store, reference: str) -> Saved:
         Conflict: another file stands in its place.
     """
     found = removed.find(store, writing.line("id", reference).strip())
-    record, mark, aware = found.record, tombstones.path_of(found.record.id), not store.deepened
+    record, mark, aware = found.record, tombstones.path_of(found.record.id), not following.deepened(store)
     marked = tombstones.forgotten(record.id, store.tombstones)
     message = _message(record, "", subject=f"{_scope(record)}: restore {record.title}")
     with store.saver.exclusive():
@@ -222,8 +222,8 @@ def _taken_out(store: Store, path: str, aware: bool) -> None:
 
 def _note(store: Store, aware: bool) -> None:
     """Spare the next look what this call knows: which tombstone came or went."""
-    if aware and store.deepened:
-        store.index.note(head=store.index.head, past=store.past_stamp)
+    if aware and following.deepened(store):
+        store.index.note(head=store.index.head, past=following.past_stamp(store))
 
 
 def resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from filemem.chain import Graph
 from filemem.documents import Birth, Node, node_of
 from filemem.errors import NotFound
 from filemem.lint import lint
-from filemem.memory import graph, meant, reviewing, tombstones
+from filemem.memory import graph, meant, obstacles, reviewing, tombstones
+from filemem.memory.origins import origins
 from filemem.memory.reviewing import Read
 from filemem.memory.store import Store
 from filemem.record import (
@@ -64,7 +65,7 @@ def check(
         problems.append(Problem(path, 1, "forgotten", "warning", text))
     read, found = _together(store, records, ours)
     problems += [*found, *_ahead(store, records)]
-    if unseen := store.unseen():
+    if unseen := obstacles.unseen(store):
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
     if left:
         problems = [problem for problem in problems if problem.path in ours]
@@ -108,7 +109,7 @@ def _together(store: Store, records: Mapping[str, Record], ours: Collection[str]
         records: by path.
         ours: paths that a fork is told at, where they take part in it.
     """
-    past = store.past()
+    past = origins(store)
     births = past.births
     owner, found = _owners(store, records, births)
     unique = {p: r if owner[r.id] == p else r._replace(id=derived_id(p)) for p, r in records.items()}

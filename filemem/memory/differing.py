@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from filemem.files import is_listed
 from filemem.memory import tombstones
+from filemem.memory.origins import origins
 from filemem.memory.store import Store
 from filemem.record import parse
 from filemem.repo.log import Row
@@ -53,7 +54,7 @@ def _untouched(
         store.files.inside(path): blob for path, blob in store.repo.history.listing(store.files.store, commit).items()
     }
     blobs = store.repo.revisions.blobs(listing.values())
-    births = store.past().births
+    births = origins(store).births
     for path, blob in listing.items():
         if not is_listed(path) or path in touched:
             continue

@@ -1,4 +1,4 @@
-"""Whether the index has heard of where HEAD is.
+"""Whether the index has heard of where HEAD is, and of what else decides the answers: without a look at every file.
 
 Rule: a commit of filemem's own brings nothing that is not found already. Any other move of HEAD may change every
 answer, and what a new decision replaces most of all.
@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
+from filemem.memory import tombstones
 from filemem.memory.store import Store
 from filemem.repo.journal import SETTLES
+
+TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
+PACE = 50  # a look at every file costs at most one part in so many of one core
 
 
 class Place(NamedTuple):
@@ -54,3 +59,49 @@ def _known_before(store: Store, tip: str, known: Collection[str | None]) -> str 
         if tip and tip in known:  # what an index says that knows no commit is no word on the first one
             return tip
     return None
+
+
+def settled(store: Store) -> bool:
+    """Whether no save waits or has only just ended: then a start has nothing to finish."""
+    journal = store.repo.journal
+    return not journal.entries() and not journal.has_recent(time.time(), SETTLES)
+
+
+def at_tip(store: Store) -> bool:
+    """Whether HEAD is where it was when the index was last found right, and knows as much of the past."""
+    tip = store.repo.tip()
+    return bool(tip) and tip == store.index.head and not deepened(store)
+
+
+def in_step(store: Store) -> bool:
+    """Whether the index has everything, as far as HEAD and folder times tell: a few stats, no lock, no process."""
+    folders = store.index.folders
+    return at_tip(store) and bool(folders) and not store.files.changed_folders(folders)
+
+
+def overdue(store: Store) -> bool:
+    """Whether every file should be looked at again: a write in place shows in no folder's time."""
+    notes = store.index.notes
+    return not 0 <= time.time_ns() - notes.looked <= max(TICK, PACE * notes.cost)
+
+
+def deepened(store: Store) -> bool:
+    """Whether history became deeper or shallower, or records were forgotten, since that was last looked at."""
+    return past_stamp(store) != store.index.notes.past
+
+
+def past_stamp(store: Store) -> str:
+    """What besides files and HEAD decides the answers: how deep history is, and what is forgotten; "" for neither.
+
+    A fetch can make a shallow history longer, and a merge can bring a tombstone without the file it is about.
+    """
+    found = (_stamp(store.repo.common_dir / "shallow"), _stamp(store.folder / tombstones.FOLDER))
+    return " ".join(found) if any(found) else ""
+
+
+def _stamp(path: Path) -> str:
+    try:
+        found = path.stat()
+    except OSError:
+        return ""
+    return f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"

@@ -26,7 +26,7 @@ FEW = 20  # decisions whose files are compared one by one, before history is wal
 SOON, LONG = 5.0, 120.0  # seconds that a walk may take: to answer a question, and to check everything
 MOST = 1 << 20  # bytes of a file that is read to see what is left of it; data is larger, code is not
 _UNSEEN = "history does not show when the decision came to this branch"
-_LAYOUT = 1  # of the file that keeps claims
+_CLAIMS, _LAYOUT = "claims", 1  # the memo that keeps claims, and its layout
 
 
 def added(store: Store, hits: Iterable[Hit], drifting: Collection[str] | None = None) -> tuple[Hit, ...]:
@@ -243,19 +243,19 @@ def claims(store: Store) -> tuple[Claim, ...]:
     onward = kept.head and store.code.history.is_ancestor(kept.head)
     found = arrivals.claims(store.code.history, kept.head if onward else "")
     kept = Kept(head, (*kept.claims, *found) if onward else found)
-    store.keep_claims(json.dumps([_LAYOUT, kept], ensure_ascii=False))
+    store.memo(_CLAIMS).write(json.dumps([_LAYOUT, kept], ensure_ascii=False).encode())
     return kept.claims
 
 
 def _kept(store: Store) -> Kept:
     """What was kept last; nothing where that cannot be read. It is derived: whatever is odd is worked out anew."""
-    return _loaded(store.kept_claims())
+    return _loaded(store.memo(_CLAIMS).read())
 
 
 @lru_cache(maxsize=4)
-def _loaded(text: str) -> Kept:
+def _loaded(text: bytes) -> Kept:
     try:
-        layout, (head, rows) = json.loads(text or "[0,[0,0]]")
+        layout, (head, rows) = json.loads(text or b"[0,[0,0]]")
         if layout != _LAYOUT:
             return Kept()
         found = map(Claim._make, rows)

@@ -96,7 +96,8 @@ class Kept:
     def _catch_up(self, *, full: bool, hints: Iterable[str], verify: bool = False) -> Look:
         from filemem.memory import syncing
 
-        deepened, past = self._store.deepened and self._store.index.writable, self._store.past_stamp
+        past = following.past_stamp(self._store)
+        deepened = following.deepened(self._store) and self._store.index.writable
         if deepened:
             self._store.index.note(head="")  # so that first commits are asked for anew
             self._store.index.forget_kept()

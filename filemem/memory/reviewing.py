@@ -17,7 +17,8 @@ from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.files import is_listed
 from filemem.memory import governing, moments, tombstones
-from filemem.memory.store import Past, Store
+from filemem.memory.origins import Origins
+from filemem.memory.store import Store
 from filemem.query.drift import CHANGED, Drift
 from filemem.record import DECISION, Problem, Record, parse
 from filemem.record.revising import revised
@@ -60,7 +61,7 @@ class Read(NamedTuple):
     records: Mapping[str, Record]
     nodes: Mapping[str, Node]
     resolved: Graph
-    past: Past
+    past: Origins
 
 
 def since(store: Store, base: str, manifest: Manifest) -> Since:

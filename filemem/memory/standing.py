@@ -43,8 +43,7 @@ class Standings:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        beside = store.index.root.parent / f"landed-{store.index.root.name}"
-        self._landed = Landed(store.repo.history.git, beside)
+        self._landed = Landed(store.repo.history.git, store.memo("landed"))
         self._chosen: tuple[tuple[Branch, ...], Branch] | None = None
         self._apart: tuple[tuple[str, str], Mapping[str, str]] = (("", ""), {})
 

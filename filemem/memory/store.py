@@ -14,29 +14,24 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from filemem import record
 from filemem.config import Config
-from filemem.documents import Birth, Edited, Node, node_of
+from filemem.documents import Birth, Node, node_of
 from filemem.errors import BadInput, NotFound
-from filemem.files import Files, blob_id, is_record
+from filemem.files import Files, blob_id
 from filemem.index import Index, embedder
-from filemem.memory import home, tombstones
+from filemem.memory import home, obstacles, tombstones
 from filemem.record import Parsed
 from filemem.repo import Repo
-from filemem.repo.journal import SETTLES
+from filemem.repo.memo import Memo
 
 if TYPE_CHECKING:
     from filemem.memory.following import Place
     from filemem.memory.saving import Saver
     from filemem.memory.standing import Standing, Standings
-    from filemem.repo import history
     from filemem.repo.history import History
-
-TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
-PACE = 50  # a look at every file costs at most one part in so many of one core
 
 
 def now() -> int:
@@ -128,66 +123,13 @@ class Store:
         return self.repo.history
 
     @property
-    def settled(self) -> bool:
-        """Whether no save waits or has only just ended: then a start has nothing to finish."""
-        journal = self.repo.journal
-        return not journal.entries() and not journal.has_recent(time.time(), SETTLES)
-
-    @property
-    def at_tip(self) -> bool:
-        """Whether HEAD is where it was when the index was last found right, and knows as much of the past."""
-        tip = self.repo.tip()
-        return bool(tip) and tip == self.index.head and not self.deepened
-
-    @property
-    def deepened(self) -> bool:
-        """Whether history became deeper or shallower, or records were forgotten, since that was last looked at."""
-        return self.past_stamp != self.index.notes.past
-
-    @property
     def tombstones(self) -> frozenset[str]:
         """What is forgotten, as `filemem.memory.tombstones` names it."""
         return tombstones.marks(self.folder)
 
-    @property
-    def past_stamp(self) -> str:
-        """What besides files and HEAD decides the answers: how deep history is, and what is forgotten; "" for neither.
-
-        A fetch can make a shallow history longer, and a merge can bring a tombstone without the file it is about.
-        """
-        found = (_stamp(self.repo.common_dir / "shallow"), _stamp(self.folder / tombstones.FOLDER))
-        return " ".join(found) if any(found) else ""
-
-    def kept_claims(self) -> str:
-        """What `keep_claims` was last given, or ""."""
-        try:
-            return self._claims.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
-
-    def keep_claims(self, text: str) -> None:
-        """Remember what commit messages claim. Losing that costs a walk through history."""
-        with contextlib.suppress(OSError):
-            self._claims.parent.mkdir(parents=True, exist_ok=True)
-            aside = self._claims.with_name(f"{self._claims.name}.{os.getpid()}")
-            aside.write_text(text, encoding="utf-8")
-            aside.replace(self._claims)
-
-    @property
-    def _claims(self) -> Path:
-        return self.index.root.parent / f"claims-{self.index.root.name}"
-
-    @property
-    def in_step(self) -> bool:
-        """Whether the index has everything, as far as HEAD and folder times tell: a few stats, no lock, no process."""
-        folders = self.index.folders
-        return self.at_tip and bool(folders) and not self.files.changed_folders(folders)
-
-    @property
-    def overdue(self) -> bool:
-        """Whether every file should be looked at again: a write in place shows in no folder's time."""
-        notes = self.index.notes
-        return not 0 <= time.time_ns() - notes.looked <= max(TICK, PACE * notes.cost)
+    def memo(self, name: str) -> Memo:
+        """What was found out about history, and is kept beside the index."""
+        return Memo(self.index.root.parent / f"{name}-{self.index.root.name}")
 
     @cached_property
     def folder(self) -> Path:
@@ -239,29 +181,7 @@ class Store:
         """Why records cannot be read although there may be some, or ""."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             return f"{self.name} is not a folder (links are not followed), so no record is read"
-        return self.unfilled() or self.unseen() or self.gone()
-
-    def gone(self) -> str:
-        """What brings the store back where it was removed from the work tree, or ""."""
-        if self.folder.exists() or self.repo.item(self.files.store) is None:
-            return ""
-        return f"{self.name} is gone from the work tree, though HEAD has it: git restore {self.name}"
-
-    def unfilled(self) -> str:
-        """What fills the store where it is a submodule that is not checked out, or ""."""
-        if not self.folder.is_dir() or any(self.folder.iterdir()):
-            return ""
-        item = self.repo.item(self.files.store)
-        submodule = item is not None and item.mode == b"160000"
-        return f"{self.name} is a submodule: git submodule update --init {self.name}" if submodule else ""
-
-    def unseen(self) -> str:
-        """How many records a sparse checkout keeps from being read, and what brings them, or ""."""
-        count = sum(is_record(path.rpartition("/")[2]) for path in self.repo.left_out(self.files.store))
-        if not count:
-            return ""
-        told = "1 record is" if count == 1 else f"{count} records are"
-        return f"{told} in HEAD but outside the sparse checkout: git sparse-checkout add {self.files.store}"
+        return obstacles.unfilled(self) or obstacles.unseen(self) or obstacles.gone(self)
 
     def bytes_of(self, path: str) -> bytes:
         """What a record holds now, operations that wait for the repository included.
@@ -329,22 +249,6 @@ class Store:
         """Every node the index knows."""
         return map(Node.loads, self.index.nodes())
 
-    def past(self, since: str = "") -> Past:
-        """What Git says of the store's files: their first commits, and what was removed.
-
-        Args:
-            since: only what happened after this commit.
-        """
-        inside = self.files.inside
-        if self.repo.head() is None:
-            return Past({}, frozenset())
-        walk = self.history.walk(self.files.store, since)
-        edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
-        births = {inside(path): born(b, inside(b.first_path)) for path, b in walk.births.items()}
-        births = {path: birth.edited(map(edit_of, edits.get(path, ()))) for path, birth in births.items()}
-        removed, touched = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched))
-        return Past(births, removed, touched, edits)
-
     def unrelated(self, one: str, other: str) -> bool:
         """Whether two commits lie on branches that do not contain each other."""
         pair = (min(one, other), max(one, other))
@@ -365,46 +269,3 @@ def _index_folder(repo: Repo, config: Config, store: str) -> Path:
 
     digest = hashlib.sha256(str(repo.git_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return config.cache / digest / name
-
-
-def _stamp(path: Path) -> str:
-    try:
-        found = path.stat()
-    except OSError:
-        return ""
-    return f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"
-
-
-def born(first: history.Birth, path: str) -> Birth:
-    """A first commit as documents tell it; `path` is where the file was then, in the store."""
-    made = first.commit
-    return Birth(made.id, made.author, made.agent, made.at, path, made.reviewers, made.co_authors)
-
-
-def edit_of(edit: history.Edit) -> Edited:
-    """A later commit as documents tell it."""
-    return Edited(edit.commit.id, edit.commit.author, edit.commit.agent, edit.commit.at)
-
-
-class Past(NamedTuple):
-    """What Git says of the files of a store; all paths are relative to it.
-
-    Args:
-        births: first commits, by path.
-        removed: paths of files that are gone.
-        touched: paths of all that commits brought or changed.
-        edits: what changed files after their first commit, by path, oldest first.
-    """
-
-    births: dict[str, Birth]
-    removed: frozenset[str]
-    touched: frozenset[str] = frozenset()
-    edits: Mapping[str, tuple[history.Edit, ...]] = MappingProxyType({})
-
-    def known(self, births: Mapping[str, Birth]) -> dict[str, Birth]:
-        """Births of records that were there before, with what changed them in this stretch of history."""
-        return {
-            path: births[path].edited(map(edit_of, found))
-            for path, found in self.edits.items()
-            if path in births and path not in self.births
-        }

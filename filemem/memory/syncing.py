@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
-from filemem.memory import governing, graph, tombstones
-from filemem.memory.store import Past, Store
+from filemem.memory import following, governing, graph, tombstones
+from filemem.memory.origins import Origins, origins
+from filemem.memory.store import Store
 from filemem.record import (
     Record,
     ReferenceIndex,
@@ -186,7 +187,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     """
     known = store.index.folders
     times = store.files.folder_times(known)  # before the scan: what is written during it is looked at again next time
-    if not full and not hints and store.at_tip and times == known and not store.index.pending():
+    if not full and not hints and following.at_tip(store) and times == known and not store.index.pending():
         return Look()
     if not store.index.writable:
         return Look(busy=True)
@@ -194,7 +195,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     gone = [Node.loads(text) for text in store.index.removed_nodes()]
     before, head = store.index.manifest(), store.repo.head() or ""
     moved = _moved(store, head) if before else ELSEWHERE  # an index built anew knows nothing of what came before
-    news = store.past(store.index.head) if moved == ONWARD else None
+    news = origins(store, store.index.head) if moved == ONWARD else None
     folders, began = None, time.time_ns()
     if moved == ELSEWHERE and before and store.index.turn_to(head):
         moved, before = STILL, store.index.manifest()
@@ -233,7 +234,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
 def _forgotten(store: Store, found: Collection[changes.Change], after: changes.Manifest) -> list[changes.Change]:
     """Records to hide whose files stand as they were: their tombstones came without a change of theirs."""
     known = store.tombstones
-    if not known or not store.deepened:
+    if not known or not following.deepened(store):
         return []
     named = {change.path for change in found}
     hidden = (node.path for node in store.nodes() if tombstones.forgotten(node.id, known))
@@ -278,14 +279,14 @@ def renew(store: Store, *, progress: Progress | None = None) -> Look:
     head = store.repo.head() or ""
     entries, _ = store.files.scan(store.index.manifest(), hash_name=store.repo.hash_name)
     found = [changes.Change(changes.ADDED, path, entry) for path, entry in entries.items()]
-    batch = Batch(store, found, store.past().births)
+    batch = Batch(store, found, origins(store).births)
     listed = {path: change.entry for path, change in batch.changes.items() if change.entry is not None}
     store.index.rebuild(listed, batch.load, head, progress)
     return Look(len(found))
 
 
 def _births(
-    store: Store, found: Collection[changes.Change], waiting: Collection[str], moved: str, past: Past | None
+    store: Store, found: Collection[changes.Change], waiting: Collection[str], moved: str, past: Origins | None
 ) -> dict[str, Birth]:
     """First commits of what changed, and of everything whose first commit is news because HEAD moved.
 
@@ -294,7 +295,7 @@ def _births(
     """
     if moved == ELSEWHERE:
         gone = {node.path: Birth() for node in store.nodes() if node.birth.commit}
-        return gone | store.past().births
+        return gone | origins(store).births
     nodes = store.lookup("path", [*(change.path for change in found), *waiting])
     births = {node.path: node.birth for node in nodes if node.birth.commit}
     if past is not None:
@@ -303,7 +304,7 @@ def _births(
         # A rename or a merge shows files as added that were born before: then only the whole walk tells.
         doubtful = any(b.path != path or known.get(path, "") not in ("", b.commit) for path, b in news.items())
         if doubtful:
-            births |= store.past().births
+            births |= origins(store).births
         else:
             edited = store.lookup("path", list(past.edits))
             births |= news | past.known({node.path: node.birth for node in edited if node.birth.commit})
@@ -315,7 +316,7 @@ def _births(
             births[path] = Birth()
     new = [change.path for change in found if change.kind == changes.ADDED and change.path not in births]
     if len(new) > FEW or any(store.repo.item(store.files.named(path)) for path in new):
-        births = store.past().births | births  # they were away for a look, and HEAD has held them all along
+        births = origins(store).births | births  # they were away for a look, and HEAD has held them all along
     return births
 
 

@@ -7,13 +7,13 @@ that brought it. Times on that line never fall, whatever the clocks said.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from filemem.repo.git import LONG, Git, GitError
+from filemem.repo.memo import Memo
 from filemem.repo.stamps import millis
 
 REMOTE = "origin"  # whose word on the default branch counts first
@@ -103,17 +103,17 @@ def landings(rows: Iterable[Row], tip: str, before: str, since: int) -> Mapping[
 
 
 class Landed:
-    """When commits landed on one branch, remembered in a file that may be deleted at any time.
+    """When commits landed on one branch, remembered.
 
     The file is only ever appended to: a line `commit seconds` for each, and a line `= tip` after what one look added.
 
     Args:
         git: runs Git.
-        file: where it is remembered.
+        memo: where it is remembered.
     """
 
-    def __init__(self, git: Git, file: Path) -> None:
-        self._git, self._file = git, file
+    def __init__(self, git: Git, memo: Memo) -> None:
+        self._git, self._memo = git, memo
         self._data = b""
         self._tip = ""
 
@@ -131,8 +131,7 @@ class Landed:
         """Bring what is known up to a tip, where that is little work or wanted at all costs."""
         if not tip or self._tip == tip:
             return bool(tip)
-        with contextlib.suppress(OSError):
-            self._data = self._file.read_bytes()
+        self._data = self._memo.read() or self._data
         self._tip = self._last()
         if self._tip == tip:
             return True
@@ -159,18 +158,11 @@ class Landed:
         lines = "".join(f"{commit} {at}\n" for commit, at in found.items()).encode() + f"= {tip}\n".encode()
         self._data = self._data + lines if before else b"\n" + lines
         self._tip = tip
-        with contextlib.suppress(OSError):  # it is found out again
-            self._write(lines, anew=not before)
+        if before:
+            self._memo.append(lines)
+        else:
+            self._memo.write(self._data)
         return True
-
-    def _write(self, lines: bytes, *, anew: bool) -> None:
-        if not anew:
-            with self._file.open("ab") as file:
-                file.write(lines)
-            return
-        aside = self._file.with_name(f"{self._file.name}.{os.getpid()}")
-        aside.write_bytes(b"\n" + lines)
-        aside.replace(self._file)
 
     def _found(self, commit: str) -> int | None:
         at = self._data.find(f"\n{commit} ".encode()) if commit else -1

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore
 from filemem.repo.discovery import Places
+from filemem.repo.memo import Memo
 
 if TYPE_CHECKING:
     import subprocess
@@ -418,24 +419,18 @@ def trusted(program: str, environment: Mapping[str, str], work_tree: Path) -> bo
     return asked.returncode == 0
 
 
-def check_version(git: Git, memo: Path) -> None:
+def check_version(git: Git, memo: Memo) -> None:
     """Refuse a Git that is too old; the answer is remembered in `memo` for this very executable.
 
     Raises:
         BrokenStore: it is older than 2.36.
     """
     found = Path(git.program).stat()
-    key = f"{git.program} {found.st_size} {found.st_mtime_ns}\n"
-    try:
-        if memo.read_text() == key:
-            return
-    except (OSError, UnicodeDecodeError):
-        pass
+    key = os.fsencode(f"{git.program} {found.st_size} {found.st_mtime_ns}\n")
+    if memo.read() == key:
+        return
     text = git.run("version").decode("utf-8", "replace")
     match = re.search(r"(\d+)\.(\d+)", text)
     if match is None or (int(match[1]), int(match[2])) < NEEDED:
         raise BrokenStore(f"{text.strip()} is too old", "install Git 2.36 or newer")
-    try:
-        memo.write_text(key)
-    except OSError:
-        pass  # a read-only repository: asked again next time
+    memo.write(key)

@@ -20,6 +20,7 @@ from filemem.repo.branches import tip_of
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError, check_version, clean, locate, trusted
 from filemem.repo.journal import KEEP, Journal
+from filemem.repo.memo import Memo
 
 if TYPE_CHECKING:
     from filemem.repo.commit import Made, Plan
@@ -267,7 +268,7 @@ class Repo:
         self._refs.warm()
         if not self._checked:
             self.shared.mkdir(parents=True, exist_ok=True)
-            check_version(self._git, self.shared / "git")
+            check_version(self._git, Memo(self.shared / "git"))
             self._checked = True
 
     def commit(self, plan: Plan) -> Made:

@@ -9,6 +9,7 @@ import pytest
 
 from filemem.repo import Repo
 from filemem.repo.branches import Landed, Row, defaults, landings
+from filemem.repo.memo import Memo
 from tests.support import git, make_repo
 
 
@@ -54,7 +55,7 @@ def test_what_is_known_grows_with_the_branch_and_is_found_out_anew_when_it_is_re
             return told.run(*arguments, **options)
 
     def opened() -> Landed:
-        return Landed(Counted(), tmp_path / "landed")  # type: ignore[arg-type]
+        return Landed(Counted(), Memo(tmp_path / "landed"))  # type: ignore[arg-type]
 
     tip = git(repo, "rev-parse", "HEAD")
     assert opened().at(first, tip) is None, "nobody looked yet"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from filemem.errors import BadInput, BrokenStore
-from filemem.memory import Memory, store
+from filemem.memory import Memory, following
 from tests.support import git, make_repo, write
 from tests.system.tools import cli
 
@@ -41,8 +41,8 @@ def test_an_edit_in_place_is_found_without_a_server(repo: Path, monkeypatch: pyt
     path = save(repo)
     assert found(repo, "zebracorn") == []
     append(path, "\nzebracorn walks\n")
-    monkeypatch.setattr(store, "TICK", 0)
-    monkeypatch.setattr(store, "PACE", 0)
+    monkeypatch.setattr(following, "TICK", 0)
+    monkeypatch.setattr(following, "PACE", 0)
     assert found(repo, "zebracorn") == ["Use Redis"]
 
 

@@ -1,0 +1,57 @@
+"""Why records cannot be read although there may be some: each with what brings them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from filemem.errors import BrokenStore
+from filemem.files import is_record
+
+if TYPE_CHECKING:
+    from filemem.memory.store import Store
+
+
+def gone(store: Store) -> str:
+    """What brings the store back where it was removed from the work tree, or ""."""
+    if store.folder.exists() or store.repo.item(store.files.store) is None:
+        return ""
+    return f"{store.name} is gone from the work tree, though HEAD has it: git restore {store.name}"
+
+
+def unfilled(store: Store) -> str:
+    """What fills the store where it is a submodule that is not checked out, or ""."""
+    if not store.folder.is_dir() or any(store.folder.iterdir()):
+        return ""
+    item = store.repo.item(store.files.store)
+    submodule = item is not None and item.mode == b"160000"
+    return f"{store.name} is a submodule: git submodule update --init {store.name}" if submodule else ""
+
+
+def unseen(store: Store) -> str:
+    """How many records a sparse checkout keeps from being read, and what brings them, or ""."""
+    count = sum(is_record(path.rpartition("/")[2]) for path in store.repo.left_out(store.files.store))
+    if not count:
+        return ""
+    told = "1 record is" if count == 1 else f"{count} records are"
+    return f"{told} in HEAD but outside the sparse checkout: git sparse-checkout add {store.files.store}"
+
+
+def refuse_blind(store: Store, *, replacing: bool) -> None:
+    """Refuse a save where the store is not here, and one whose topic it could fork unseen.
+
+    Args:
+        store: the parts.
+        replacing: whether it is a decision that must replace what holds, which may lie outside the sparse checkout.
+
+    Raises:
+        BrokenStore: says what brings the records.
+    """
+    if why := unfilled(store):
+        missing, _, brings = why.partition(": ")
+        raise BrokenStore(f"nothing was saved: {missing} that is not here", brings)
+    if replacing and (why := unseen(store)):
+        missing, _, brings = why.partition(": ")
+        raise BrokenStore(
+            f"nothing was saved: {missing}, so what this decision replaces cannot be told",
+            f"{brings}   (or say what it supersedes)",
+        )

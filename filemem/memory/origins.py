@@ -1,0 +1,64 @@
+"""How the files of a store came to be, as Git tells it: their first commits, what changed them since, what is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from filemem.documents import Birth, Edited
+from filemem.memory.store import Store
+from filemem.repo import history
+
+
+class Origins(NamedTuple):
+    """What Git says of the files of a store; all paths are relative to it.
+
+    Args:
+        births: first commits, by path.
+        removed: paths of files that are gone.
+        touched: paths of all that commits brought or changed.
+        edits: what changed files after their first commit, by path, oldest first.
+    """
+
+    births: dict[str, Birth]
+    removed: frozenset[str]
+    touched: frozenset[str] = frozenset()
+    edits: Mapping[str, tuple[history.Edit, ...]] = MappingProxyType({})
+
+    def known(self, births: Mapping[str, Birth]) -> dict[str, Birth]:
+        """Births of records that were there before, with what changed them in this stretch of history."""
+        return {
+            path: births[path].edited(map(edit_of, found))
+            for path, found in self.edits.items()
+            if path in births and path not in self.births
+        }
+
+
+def origins(store: Store, since: str = "") -> Origins:
+    """Ask Git of all files of a store.
+
+    Args:
+        store: the parts.
+        since: only what happened after this commit.
+    """
+    inside = store.files.inside
+    if store.repo.head() is None:
+        return Origins({}, frozenset())
+    walk = store.history.walk(store.files.store, since)
+    edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
+    births = {inside(path): born(b, inside(b.first_path)) for path, b in walk.births.items()}
+    births = {path: birth.edited(map(edit_of, edits.get(path, ()))) for path, birth in births.items()}
+    removed, touched = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched))
+    return Origins(births, removed, touched, edits)
+
+
+def born(first: history.Birth, path: str) -> Birth:
+    """A first commit as documents tell it; `path` is where the file was then, in the store."""
+    made = first.commit
+    return Birth(made.id, made.author, made.agent, made.at, path, made.reviewers, made.co_authors)
+
+
+def edit_of(edit: history.Edit) -> Edited:
+    """A later commit as documents tell it."""
+    return Edited(edit.commit.id, edit.commit.author, edit.commit.agent, edit.commit.at)
