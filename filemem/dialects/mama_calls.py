@@ -58,7 +58,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     query = arguments.get("query", "")
     only = {} if kind == "all" else {"type": kind}
     found = find(memory, query, reader.may_see, arguments.get("limit", 10), **only)
-    results = listed(found.hits, SECONDS)
+    results = listed(found.hits, SECONDS, query)
     return {"success": True, "count": len(results), "results": results, **asides(found)}
 
 
@@ -92,9 +92,9 @@ def checkpoint(hit: Hit, unit: int) -> Answer:
     }
 
 
-def listed(hits: Sequence[Hit], unit: int) -> list[Answer]:
-    """The results of a search; `unit` as for `shown`."""
-    return [shown(hit, unit, near) for hit, near in zip(hits, similarities(hits), strict=True)]
+def listed(hits: Sequence[Hit], unit: int, query: str) -> list[Answer]:
+    """The results of a search for `query`; `unit` as for `shown`."""
+    return [shown(hit, unit, near) for hit, near in zip(hits, similarities(hits, query), strict=True)]
 
 
 def shown(hit: Hit, unit: int, near: float = 0.0) -> Answer:

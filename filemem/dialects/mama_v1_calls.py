@@ -60,11 +60,12 @@ def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:
     """Find decisions for a question, by likeness and age."""
     weight, scale = arguments.get("recencyWeight", 0.3), arguments.get("recencyScale", 7)
     decay, limit = arguments.get("recencyDecay", 0.5), arguments.get("limit", 10)
-    found = memory.search(arguments["userQuestion"], type=DECISION, limit=max(limit, _CANDIDATES), recency=False)
+    asked = arguments["userQuestion"]
+    found = memory.search(asked, type=DECISION, limit=max(limit, _CANDIDATES), recency=False)
     now = memory.now()
     rated = [
         _suggested(hit, near, max(0.0, (now - hit.created) / DAY), weight, scale, decay)
-        for hit, near in zip(found.hits, similarities(found.hits), strict=True)
+        for hit, near in zip(found.hits, similarities(found.hits, asked), strict=True)
     ]
     rated.sort(key=lambda one: -one["final_score"])  # stable: among equals the known order stays
     answer: Answer = {"success": True, "suggestions": rated[:limit], **asides(found)}

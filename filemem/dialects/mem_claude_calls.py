@@ -92,8 +92,8 @@ def search(memory: Memory, arguments: Arguments) -> Answer | str:
     if arguments.get("format") == "table":
         return _table(found, query)
     return {
-        "observations": [_row(hit) for hit in found if not _session(hit)],
-        "sessions": [_row(hit) for hit in found if _session(hit)],
+        "observations": [_row(hit, query) for hit in found if not _session(hit)],
+        "sessions": [_row(hit, query) for hit in found if _session(hit)],
         "prompts": [],
         "totalResults": len(found),
         "query": query,
@@ -169,7 +169,7 @@ def whole(hit: Hit) -> Answer:
     return answer | {name: value for name, value in more.items() if value}
 
 
-def _row(hit: Hit) -> Answer:
+def _row(hit: Hit, asked: str = "") -> Answer:
     record = hit.record
     row: Answer = {
         "id": number(record.id),
@@ -182,7 +182,7 @@ def _row(hit: Hit) -> Answer:
         "record": record.id,
     }
     if hit.score:
-        row["score"] = similarity(hit)
+        row["score"] = similarity(hit, asked)
     if hit.superseded_by:
         row["superseded_by"] = [number(one) for one in hit.superseded_by]
     return row

@@ -51,7 +51,7 @@ def search_memories(memory: Memory, arguments: Arguments) -> Answer:
     may_see, limit = _reader(memory, arguments).may_see, arguments.get("limit", 10)
     how = {"passes": _passing(arguments), "recency": False, **_narrowed(arguments)}
     found = look(memory, arguments["query"], may_see, limit, **how)
-    rated = zip(found.hits, similarities(found.hits), strict=True)
+    rated = zip(found.hits, similarities(found.hits, arguments["query"]), strict=True)
     results = [{**_shown(hit), "score": near} for hit, near in rated if near >= least]
     return {"success": True, "count": len(results), "results": results, **asides(found)}
 

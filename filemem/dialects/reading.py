@@ -14,7 +14,7 @@ from filemem.errors import BadInput, NotFound
 from filemem.memory.doubts import nothing_like, passed_over
 from filemem.memory.values import Results
 from filemem.memory.writing import heading
-from filemem.query import fold, likely, relevance
+from filemem.query import fold, likely, relevance, topical
 from filemem.record import CHECKPOINT, DECISION, OBSERVATION, Record
 
 if TYPE_CHECKING:
@@ -162,16 +162,20 @@ def everything(record: Record) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def similarity(hit: Hit) -> float:
-    """How likely a hit is about what was asked, 0..1: what other systems call similarity, and set thresholds on."""
-    if hit.scores is None:  # brought in for what was found: it stands for that
-        return round(likely(hit.score), 4)
-    return round(relevance(hit.scores), 4)
+def similarity(hit: Hit, asked: str = "") -> float:
+    """How likely a hit is about what was asked, 0..1: what other systems call similarity, and set thresholds on.
+
+    The meaning of a text knows nothing of the topic that it was filed under, so one that is asked for by name counts.
+    """
+    by_name = topical(asked, hit.record.topic) if hit.record.topic_stated else 0.0
+    # One without scores was brought in for what was found: it stands for that.
+    meant = likely(hit.score) if hit.scores is None else relevance(hit.scores)
+    return round(max(by_name, meant), 4)
 
 
-def similarities(hits: Sequence[Hit]) -> list[float]:
+def similarities(hits: Sequence[Hit], asked: str) -> list[float]:
     """The similarity of each hit, but never less than that of what stands below it: they fall along the list."""
-    return list(accumulate(map(similarity, reversed(hits)), max))[::-1]
+    return list(accumulate((similarity(hit, asked) for hit in reversed(hits)), max))[::-1]
 
 
 def reason(record: Record) -> str:

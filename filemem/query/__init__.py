@@ -4,7 +4,7 @@ from filemem.query.excerpt import passages, rejected_before, snippet
 from filemem.query.filter import FIELDS, NOTHING, Filter, affects_match, fold, governs, matches, merge, touches
 from filemem.query.hit import Hit, Provenance, Snippet
 from filemem.query.identifiers import split_identifiers
-from filemem.query.likeness import NEARLY, Similar, similar
+from filemem.query.likeness import NEARLY, Similar, similar, topical
 from filemem.query.metadata import terms as metadata_terms
 from filemem.query.metadata import wanted as metadata_wanted
 from filemem.query.order import Placed, arrange, contested, summary
@@ -70,5 +70,6 @@ __all__ = [
     "snippet",
     "split_identifiers",
     "summary",
+    "topical",
     "touches",
 ]

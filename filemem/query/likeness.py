@@ -38,6 +38,12 @@ def similar(text: str, others: Iterable[tuple[str, str, float | None]]) -> tuple
     return tuple(sorted(found, key=lambda each: (-each.likeness, each.id)))
 
 
+def topical(asked: str, topic: str) -> float:
+    """How far a question is about a topic by its name, 0..1: the share of both their words that they have in common."""
+    one, other = (_words(text.replace("_", " ")) for text in (asked, topic))
+    return 2 * len(one & other) / ((len(one) + len(other)) or 1)
+
+
 def _words(text: str) -> frozenset[str]:
     words = (match.group().casefold() for match in _WORD.finditer(text))
     return frozenset(word[:_STEM] for word, _ in zip(words, range(MOST_WORDS), strict=False) if word not in COMMON)

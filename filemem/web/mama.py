@@ -49,7 +49,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     query, limit = arguments["q"], min(arguments.get("limit", LIMIT), MOST)
     reader = Reader.of(memory)
     found = find(memory, query, reader.may_see, limit, type=DECISION)
-    results = listed(found.hits, MILLISECONDS)
+    results = listed(found.hits, MILLISECONDS, query)
     return {"query": query, "results": results, "count": len(results), **asides(found)}
 
 

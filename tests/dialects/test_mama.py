@@ -143,3 +143,29 @@ def test_the_four_tools_are_what_is_listed() -> None:
         "mama_update",
         "mama_load_checkpoint",
     ]
+
+
+def test_a_topic_that_is_asked_for_by_name_is_similar(memory: Memory) -> None:
+    for topic, decision in (
+        ("mesh_detail", "Sixteen segments"),
+        ("db", "Postgres"),
+        ("api_limits", "Hundred a minute"),
+    ):
+        memory.save(topic=topic, decision=decision, reasoning="It looks right")
+
+    def best(query: str) -> tuple[str, float]:
+        found = good(memory, "mama", "search", query=query)["results"][0]
+        return found["topic"], found["similarity"]
+
+    assert best("mesh_detail") == best("Mesh detail?") == ("mesh_detail", 1.0)
+    assert best("which api limits do we have") == ("api_limits", 1.0)
+    assert best("what is the mesh")[1] == pytest.approx(2 / 3, abs=1e-3)
+    [asked] = [
+        one
+        for one in good(memory, "mama-v1", "suggest_decision", userQuestion="mesh detail", recencyWeight=0)[
+            "suggestions"
+        ]
+        if one["topic"] == "mesh_detail"
+    ]
+    assert asked["similarity"] == 1.0
+    assert good(memory, "mama", "search", query="how do penguins swim")["results"] == [] or best("penguins")[1] < 0.2
