@@ -15,13 +15,24 @@ from filemem.repo import Repo
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
-_DATA = ("json", "yaml", "yml", "toml", "ini", "txt")
+_DATA = ("json", "yaml", "yml", "toml", "ini", "txt", "xml", "cfg", "conf", "properties", "enc")
+_NAMED = ("secret", "secrets", "credential", "credentials", "password", "passwords")  # as a word of the name
 SECRET_NAMES = (
     *(".env", ".env.*", "*.env", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".pgpass"),
     *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc", "*.gpg"),
     *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "credentials", ".ssh", ".aws", ".gnupg"),
-    *(f"{name}.{ending}" for name in ("secret", "secrets", "credentials", "token", "tokens") for ending in _DATA),
-    *("*.db", "*.sqlite", "*.sqlite3"),
+    *(
+        f"{name}.{ending}" for name in ("token", "tokens") for ending in _DATA
+    ),  # with other words: of a design, a parser
+    *(
+        f"{before}{name}{after}.{ending}"
+        for before in ("", "*[._-]")
+        for name in _NAMED
+        for after in ("", "[._-]*")
+        for ending in _DATA
+    ),
+    *(f"*.{name}" for name in _NAMED),
+    *("*.tfvars", "*.tfstate", "*.tfstate.*", "*.db", "*.sqlite", "*.sqlite3"),
 )
 """Names, in lower case, of files and folders that hold secrets, or other people's data."""
 

@@ -228,6 +228,32 @@ def test_files_that_hold_secrets_are_not_read(server: Server) -> None:
     assert "MIIE" not in str(body)
 
 
+@pytest.mark.requirement("mama-http-code-tools")
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("deploy/app.secret.yaml", False),
+        ("deploy/app.secrets.enc.yaml", False),
+        ("db-credentials.json", False),
+        ("secrets.prod.yml", False),
+        ("Prod_Passwords.txt", False),
+        ("token.json", False),
+        ("site.secret", False),
+        ("prod.tfvars", False),
+        ("secretary.json", True),
+        ("design-tokens.json", True),
+        ("docs/secret-management.md", True),
+        ("secrets.py", True),
+    ],
+)
+def test_a_name_that_promises_secrets_is_enough(server: Server, name: str, read: bool) -> None:
+    write(server.folder / name, "user: someone\n")
+    git(server.folder, "add", "-f", name)
+    body = run(server, f"Read('{name}').content")
+    assert (body["result"] == "user: someone\n") == read, body
+    assert read or "may hold secrets" in body["error"]
+
+
 @pytest.mark.parametrize("json", ["'delete'", "null", "({})", "['search']", "undefined", "5", "'['", "[[1]]"])
 @pytest.mark.parametrize("whose", ["Array", "Object"])
 def test_what_a_script_does_to_json_is_its_own(server: Server, json: str, whose: str) -> None:
