@@ -119,7 +119,7 @@ def emit(payload: Mapping[str, Any], as_json: bool, show: Callable[[Mapping[str,
     """Print an answer: as JSON, or as `show` words it."""
     import json
 
-    from filemem.cli.show import plain
+    from filemem.cli.plain import plain
 
     click.echo(json.dumps(payload, ensure_ascii=False, indent=2) if as_json else show(plain(payload)))
 
@@ -199,7 +199,7 @@ def main() -> None:
 
 def _tell(error: FilememError) -> None:
     """Say what went wrong: to the eye on stderr; where JSON was asked for, as the object that MCP answers on stdout."""
-    from filemem.cli.show import plain
+    from filemem.cli.plain import plain
 
     if "--json" in sys.argv[1:]:
         import json

@@ -44,7 +44,8 @@ def init(project: Project, as_json: bool, dry_run: bool, own_branch: str, diff_d
       filemem init --dry-run
       filemem init --own-branch
     """
-    from filemem.cli import setup, show
+    from filemem.cli import setup
+    from filemem.cli.show import actions
 
     answer = setup.run(
         project.folder,
@@ -54,7 +55,7 @@ def init(project: Project, as_json: bool, dry_run: bool, own_branch: str, diff_d
         diff_driver=diff_driver,
         tell=teller(),
     )
-    emit(answer, as_json, show.plan)
+    emit(answer, as_json, actions.plan)
 
 
 @click.command()
@@ -68,11 +69,11 @@ def index(project: Project, as_json: bool, rebuild: bool) -> None:
     Example:
       filemem index --rebuild
     """
-    from filemem.cli import show
+    from filemem.cli.show import actions
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        emit(native_calls.index(memory, {"rebuild": rebuild}), as_json, show.message)
+        emit(native_calls.index(memory, {"rebuild": rebuild}), as_json, actions.message)
 
 
 @click.command()
@@ -217,12 +218,12 @@ def sync(ctx: click.Context, as_json: bool) -> None:
     Example:
       filemem sync
     """
-    from filemem.cli import show
+    from filemem.cli.show import actions
     from filemem.dialects import native_calls
 
     with ctx.obj.memory() as memory:
         answer = native_calls.sync(memory, {}, teller())
-    emit(answer, as_json, show.synced)
+    emit(answer, as_json, actions.synced)
     ctx.exit(1 if answer["left"] else 0)
 
 
@@ -236,11 +237,11 @@ def status(project: Project, as_json: bool) -> None:
     Example:
       filemem status
     """
-    from filemem.cli import show
+    from filemem.cli.show import actions
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        emit(native_calls.status(memory, {}), as_json, show.status)
+        emit(native_calls.status(memory, {}), as_json, actions.status)
 
 
 @click.command(hidden=True)
@@ -253,7 +254,7 @@ def textconv(file: Path) -> None:
       filemem textconv memory/decisions/caching/20251120-use-an-lru-cache-k3f9w2ma.md
     """
     from filemem.cli import driving
-    from filemem.cli.show import plain
+    from filemem.cli.plain import plain
 
     click.echo(plain(driving.shown(file, Path.cwd()), "text"), nl=False)
 

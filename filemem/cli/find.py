@@ -39,7 +39,7 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
       filemem search --path src/auth/jwt.ts --live
       filemem search "how do we cache?" --at v1.2
     """
-    from filemem.cli import show
+    from filemem.cli.show import answers
     from filemem.dialects import native_calls
 
     path = options.pop("path")
@@ -48,7 +48,7 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
         if path:
             given["path"] = project.from_top(path, memory.work_tree)
         answer = native_calls.search(memory, {"query": " ".join(query), **given}, whole=True)
-        emit(answer, as_json, show.hits)
+        emit(answer, as_json, answers.hits)
 
 
 @click.command()
@@ -67,12 +67,12 @@ def why(project: Project, as_json: bool, place: str, limit: int) -> None:
       filemem why src/cache/lru.py
       filemem why src/cache/lru.py:40
     """
-    from filemem.cli import show
+    from filemem.cli.show import answers
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
         named = project.from_top(place, memory.work_tree)
-        emit(native_calls.why(memory, {"path": named, "limit": limit}), as_json, show.why)
+        emit(native_calls.why(memory, {"path": named, "limit": limit}), as_json, answers.why)
 
 
 @click.command()
@@ -91,12 +91,12 @@ def history(project: Project, as_json: bool, topic_or_id: str, at: str | None) -
       filemem history "Use an LRU cache"
       filemem history caching --at 2025-11-20
     """
-    from filemem.cli import show
+    from filemem.cli.show import past
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
         named = project.reference(topic_or_id, memory.work_tree)
-        emit(native_calls.history(memory, {"topic": named, "at": at}), as_json, show.history)
+        emit(native_calls.history(memory, {"topic": named, "at": at}), as_json, past.history)
 
 
 @click.command()
@@ -113,11 +113,11 @@ def topics(project: Project, as_json: bool, word: str, at: str | None) -> None:
     Example:
       filemem topics auth
     """
-    from filemem.cli import show
+    from filemem.cli.show import answers
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        emit(native_calls.topics(memory, {"prefix": word, "at": at}), as_json, show.topics)
+        emit(native_calls.topics(memory, {"prefix": word, "at": at}), as_json, answers.topics)
 
 
 @click.command()
@@ -132,11 +132,11 @@ def checkpoint(project: Project, as_json: bool, branch: str | None, at: str | No
     Example:
       filemem checkpoint
     """
-    from filemem.cli import show
+    from filemem.cli.show import answers
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        emit(native_calls.load_checkpoint(memory, {"branch": branch or "", "at": at}), as_json, show.checkpoint)
+        emit(native_calls.load_checkpoint(memory, {"branch": branch or "", "at": at}), as_json, answers.checkpoint)
 
 
 COMMANDS = (search, why, history, topics, checkpoint)

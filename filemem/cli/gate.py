@@ -62,7 +62,9 @@ def check(
       filemem check --base main --format github
       filemem check --lint memory/decisions/caching/*.md
     """
-    from filemem.cli import formats, show
+    from filemem.cli import formats
+    from filemem.cli.plain import plain
+    from filemem.cli.show import actions
 
     if base is not None and not base.strip():
         raise BadInput("--base is empty", "name the branch that this one left, for example main", field="base")
@@ -76,10 +78,10 @@ def check(
 
         click.echo(formats.sarif(problems, VERSION))
     elif form == "github" and problems:
-        click.echo(formats.github(show.plain(problems)))
+        click.echo(formats.github(plain(problems)))
     elif form == "json" or (form == "text" and problems):
-        emit(answer, form == "json", show.problems)
-    click.echo(show.verdict(answer), err=bool(problems) or form != "text")
+        emit(answer, form == "json", actions.problems)
+    click.echo(actions.verdict(answer), err=bool(problems) or form != "text")
     ctx.exit(1 if any(_stops(problem, strict) for problem in problems) else 0)
 
 

@@ -27,7 +27,7 @@ def _common(command: Command) -> Command:
 
 
 def _save(project: Project, kind: str, json_wanted: bool, fields: dict[str, Any]) -> None:
-    from filemem.cli import show
+    from filemem.cli.show import actions
     from filemem.dialects import native_calls
     from filemem.memory import writing
 
@@ -38,7 +38,7 @@ def _save(project: Project, kind: str, json_wanted: bool, fields: dict[str, Any]
     with project.memory() as memory:
         for name in _PATHS & given.keys():
             given[name] = [project.governed(path, memory.work_tree) for path in given[name]]
-        emit(native_calls.save(memory, {"type": kind, **given}), json_wanted, show.saved)
+        emit(native_calls.save(memory, {"type": kind, **given}), json_wanted, actions.saved)
 
 
 _PATHS = frozenset(("affects", "open_files", "files_read", "files_modified"))
@@ -153,12 +153,12 @@ def get(project: Project, /, as_json: bool, ids: tuple[str, ...], history: bool,
       filemem get k3f9w2ma
       filemem get "Use an LRU cache" --history
     """
-    from filemem.cli import show
+    from filemem.cli.show import answers
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
         named = [project.reference(one, memory.work_tree) for one in ids]
-        emit(native_calls.get(memory, {"ids": named, "history": history, "at": at}), as_json, show.records)
+        emit(native_calls.get(memory, {"ids": named, "history": history, "at": at}), as_json, answers.records)
 
 
 @click.command()
@@ -178,13 +178,13 @@ def update(project: Project, /, as_json: bool, id: str, **fields: Any) -> None: 
     Example:
       filemem update k3f9w2ma --outcome failed --reason "evicts too early under load"
     """
-    from filemem.cli import show
+    from filemem.cli.show import actions
     from filemem.dialects import native_calls
 
     given = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, ())}
     with project.memory() as memory:
         named = project.reference(id, memory.work_tree)
-        emit(native_calls.update(memory, {"id": named, **given}), as_json, show.message)
+        emit(native_calls.update(memory, {"id": named, **given}), as_json, actions.message)
 
 
 def _forget(project: Project, /, as_json: bool, id: str, reason: str | None) -> None:  # noqa: A002
@@ -198,12 +198,12 @@ def _forget(project: Project, /, as_json: bool, id: str, reason: str | None) -> 
     Example:
       filemem forget k3f9w2ma --reason "saved twice"
     """
-    from filemem.cli import show
+    from filemem.cli.show import actions
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
         given = {"id": project.reference(id, memory.work_tree), **({"reason": reason} if reason else {})}
-        emit(native_calls.forget(memory, given), as_json, show.forgotten)
+        emit(native_calls.forget(memory, given), as_json, actions.forgotten)
 
 
 def _forgetting(name: str, *, hidden: bool = False) -> click.Command:
@@ -227,11 +227,11 @@ def restore(project: Project, /, as_json: bool, id: str) -> None:  # noqa: A002
     Example:
       filemem restore k3f9w2ma
     """
-    from filemem.cli import show
+    from filemem.cli.show import actions
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        emit(native_calls.restore(memory, {"id": project.reference(id, memory.work_tree)}), as_json, show.message)
+        emit(native_calls.restore(memory, {"id": project.reference(id, memory.work_tree)}), as_json, actions.message)
 
 
 COMMANDS = (save, get, update, forget, delete, restore)

@@ -26,14 +26,15 @@ def diff(project: Project, /, as_json: bool, range: str, form: str) -> None:  # 
       filemem diff v1.2...HEAD
       filemem diff --format markdown > comment.md
     """
-    from filemem.cli import markdown, show
+    from filemem.cli import markdown
+    from filemem.cli.show import past
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
         emit(
             native_calls.diff(memory, {"range": range}),
             as_json,
-            markdown.comparison if form == "markdown" else show.diff,
+            markdown.comparison if form == "markdown" else past.diff,
         )
 
 
@@ -55,14 +56,14 @@ def resolve(project: Project, /, as_json: bool, topic: str, **fields: Any) -> No
     Example:
       filemem resolve caching --decision "LRU in the process, Redis where shared" --reasoning "Both were right"
     """
-    from filemem.cli import show
+    from filemem.cli.show import actions
     from filemem.dialects import native_calls
 
     given = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, ())}
     with project.memory() as memory:
         if "affects" in given:
             given["affects"] = [project.governed(path, memory.work_tree) for path in given["affects"]]
-        emit(native_calls.resolve(memory, {"topic": topic, **given}), as_json, show.saved)
+        emit(native_calls.resolve(memory, {"topic": topic, **given}), as_json, actions.saved)
 
 
 COMMANDS = (diff, resolve)

@@ -1,0 +1,38 @@
+"""What is stored must not steer a terminal: every answer passes here before it is printed.
+
+Line breaks count as such wherever one line is meant: in a topic or a path they could pass for a line of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSEEN_OR_BREAK = re.compile(rf"{_UNSEEN.pattern[:-1]}\t\n]")
+_TEXTS = frozenset(
+    (
+        "text",
+        "reasoning",
+        "decision",
+        "summary",
+        "next_steps",
+        "limitation",
+        "facts",
+        "snippet",
+        "message",
+        "hint",
+        "note",
+    )
+)
+
+
+def plain(value: Any, name: str = "") -> Any:
+    """The same value with control characters shown as escapes; `name` is the key that it stands under."""
+    if isinstance(value, str):
+        steering = _UNSEEN if name in _TEXTS else _UNSEEN_OR_BREAK
+        return steering.sub(lambda found: found[0].encode("unicode_escape").decode(), value)
+    if isinstance(value, Mapping):
+        return {key: plain(item, key) for key, item in value.items()}
+    return [plain(item, name) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,92 @@
+"""What a command did, or found out about the memory itself."""
+
+from __future__ import annotations
+
+import click
+
+from filemem.cli.show.words import Answer, aside, counted, joined
+
+
+def message(answer: Answer) -> str:
+    """One sentence, and the commit that it led to."""
+    commit = f"  commit {answer['commit'][:10]}" if answer.get("commit") else ""
+    rows = (("because", answer.get("pending")), ("note", answer.get("note")))
+    return joined([answer["message"] + commit, *(aside(*row) for row in rows)])
+
+
+def saved(answer: Answer) -> str:
+    """What was saved, where, and what it replaced."""
+    commit = answer.get("commit")
+    return joined(
+        [
+            f"{answer['message']}",
+            f"  {answer['path']}",
+            f"  {answer['id']}" + (f"  commit {commit[:10]}" if commit else ""),
+            *(f"  supersedes {old}" for old in answer.get("superseded", ())),
+            aside("because", answer.get("pending")),
+            aside("note", answer.get("note")),
+            *(f"  similar: {near['title']} ({near['id']}): {near['hint']}" for near in answer.get("similar", ())),
+        ]
+    )
+
+
+def forgotten(answer: Answer) -> str:
+    """What was removed, and what it takes to remove it from history too."""
+    steps = answer.get("purge", ())
+    rows = []
+    if steps:
+        rows.append("  these do not touch commit messages and files of others that quote it: git log --all --grep=WORD")
+        rows.append("  to take it out of history too, for everybody (if it was a secret, revoke it first):")
+    return joined([message(answer), *rows, *(f"    {step}" for step in steps)])
+
+
+def synced(answer: Answer) -> str:
+    """What a sync did, and what it leaves to the user."""
+    return joined([answer["message"], aside("hint", answer.get("hint"))])
+
+
+def plan(answer: Answer) -> str:
+    """What init did, or would do."""
+    would = "would " if answer["dry_run"] else ""
+    verbs = {"create": f"{would}create", "change": f"{would}change", "keep": "keep"}
+    rows = []
+    for step in answer["steps"]:
+        rows.append(f"{verbs[step['action']]} {step['path']}" + (f"  ({step['note']})" if step["note"] else ""))
+        if answer["dry_run"] and step["content"]:
+            rows += [click.style(f"    {row}", dim=True) for row in step["content"].splitlines()]
+    if not answer["dry_run"] and any(step["action"] != "keep" for step in answer["steps"]):
+        here = " on this branch" if answer.get("branch") else ""
+        rows.append(f"nothing was staged or committed{here}: look at the files, then commit them yourself")
+    return joined([*rows, aside("warning", answer.get("warning"))])
+
+
+def status(answer: Answer) -> str:
+    """How the memory stands."""
+    counts, index = answer["records"], answer["index"]
+    rows = [
+        f"{answer['store']}: " + ", ".join(counted(counts[kind], kind) for kind in counts),
+        f"topics: {answer['topics']}" + (f", {answer['forked']} forked" if answer["forked"] else ""),
+        f"index: {index['state']}, {index['records']} records, model {index['model'] or 'none yet'}",
+        f"  {index['folder']}",
+    ]
+    waiting = answer["pending"]
+    rows += [f"not committed yet: {op['kind']} of {op['path']}, {op['age']} ago: {op['reason']}" for op in waiting]
+    rows += ["  what waits is committed by the first command, or by a server, once that is over"] if waiting else []
+    if answer.get("unshared"):
+        rows.append(f"not shared yet: {counted(answer['unshared'], 'commit')} (filemem sync)")
+    rows += [aside(name, answer.get(name)) for name in ("note", "settings", "degraded")]
+    return joined(rows)
+
+
+def problems(answer: Answer) -> str:
+    """One line a problem: path:line: code message."""
+    found = answer["problems"]
+    rows = [f"{problem['path']}:{problem['line']}: {problem['code']} {problem['message']}" for problem in found]
+    return "\n".join(row.replace("\n", "\\n").replace("\t", "\\t") for row in rows)
+
+
+def verdict(answer: Answer) -> str:
+    """How many records were checked, and how many problems of each level there are."""
+    levels = [problem["level"] for problem in answer["problems"]]
+    found = [counted(levels.count(level), level) for level in ("error", "warning", "hint") if level in levels]
+    return f"{counted(answer['checked'], 'record')} checked: {', '.join(found) or 'clean'}"

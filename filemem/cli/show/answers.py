@@ -1,0 +1,178 @@
+"""Records that answer a question: found, whole, as topics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import click
+
+from filemem.cli.show.past import revision
+from filemem.cli.show.words import Answer, as_of, aside, coloured, counted, joined, logged, prose, provenance, wrapped
+
+
+def hits(answer: Answer) -> str:
+    """Search results, best first; what is dead is dimmed and says what replaced it."""
+    head = [as_of(answer), aside("degraded", answer.get("degraded")), aside("note", answer.get("note"))]
+    if not answer["results"]:
+        return joined([*head, "nothing found"])
+    shown = {hit["id"]: hit for hit in answer["results"]}
+    return joined([*head, *(_hit(number, hit, shown) for number, hit in enumerate(answer["results"], 1))])
+
+
+def why(answer: Answer) -> str:
+    """The decisions that code rests on, in groups: the surest first."""
+    place = answer["path"] + (f":{answer['line']}" if "line" in answer else "")
+    rows = [aside("note", answer.get("note"))]
+    if not answer["results"]:
+        return joined([*rows, f"no decision speaks of {place}"])
+    shown = {hit["id"]: hit for hit in answer["results"]}
+    heads = {"governs": "governs", "touched": "came with", "near": "speaks of what is in"}
+    last = ""
+    for number, hit in enumerate(answer["results"], 1):
+        if hit["kind"] != last:
+            rows.append(click.style(f"{heads[hit['kind']]} {place}:", dim=True))
+            last = hit["kind"]
+        rows.append(_hit(number, hit, shown))
+    return joined(rows)
+
+
+def records(answer: Answer) -> str:
+    """Whole records."""
+    shown = {hit["id"]: hit for hit in answer["results"]}
+    return "\n\n".join(filter(None, (as_of(answer), *(_record(hit, shown) for hit in answer["results"]))))
+
+
+def checkpoint(answer: Answer) -> str:
+    """The checkpoint to go on from, and whose it is where it is another's."""
+    if answer["checkpoint"] is None:
+        return joined([as_of(answer), answer["message"]])
+    return joined([as_of(answer), aside("note", answer.get("note")), _record(answer["checkpoint"], {})])
+
+
+def topics(answer: Answer) -> str:
+    """One line a topic."""
+    rows = [as_of(answer), aside("degraded", answer.get("degraded"))]
+    if not answer["topics"]:
+        return joined([*rows, "no such topics"])
+    told = False
+    for topic in answer["topics"]:
+        if not topic["stated"] and not told:
+            rows.append(click.style("no topic stated:", dim=True))
+            told = True
+        forked = click.style(f"  forked ({topic['heads']} heads)", fg="red") if topic["heads"] > 1 else ""
+        count = counted(topic["decisions"], "decision")
+        if topic["stated"]:
+            name = f"{click.style(topic['topic'], bold=True)}  {topic['title'] or 'nothing holds'}  ({count})"
+        else:
+            name = f"  {click.style(topic['title'] or topic['topic'], bold=True)}  ({count})"
+        rows.append(f"{name}{forked}")
+    return joined(rows)
+
+
+def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
+    dead = bool(hit.get("superseded_by"))
+    topic = "" if hit["title"].endswith(hit.get("topic", "")) else hit["topic"]  # a heading that serves as topic
+    labels = [hit["type"], topic, hit.get("status", "") if hit.get("status") != "accepted" else ""]
+    outcome = hit.get("outcome", "") if hit.get("outcome") != "pending" else ""
+    parts = " · ".join(label for label in labels if label)
+    title = click.style(hit["title"], bold=not dead, dim=dead)
+    rows = [f"{number:2}. {title}  {click.style(parts, dim=True)}" + (f"  {coloured(outcome)}" if outcome else "")]
+    found = hit.get("snippet", "")
+    if hit.get("already_rejected"):  # said below
+        found = found.partition("Rejected: ")[0]
+    rows += [f"    {row}" for row in wrapped(found or prose(hit.get("text", "")), 3)]
+    rows += [f"    {logged(entry)}" for entry in hit.get("reasons", ())]
+    rows += [f"    already rejected: {one}" for one in hit.get("already_rejected", ())]
+    if dead:
+        rows.append(click.style(f"    superseded by {_successors(hit, shown)}", fg="yellow"))
+    rows += [f"    {hit['note']}"] if hit.get("note") else []
+    rows += [f"    {hit['because']}"] if hit.get("because") else []
+    rows += [click.style(f"    {one}", fg="yellow") for one in _doubts(hit)]
+    rows += [f"    chain: {hit['chain']}"] if hit.get("chain") else []
+    edges = hit.get("related", ())
+    rows += [f"    {edge['kind']}: {_title(edge, shown)}" for edge in edges]
+    score = f"  score {hit['score']:.2f}" if hit.get("score") else ""
+    rows.append(click.style(f"    {_short(hit['id'])}  {provenance(hit)}  {hit['path']}{score}", dim=True))
+    return "\n".join(rows)
+
+
+def _record(hit: Answer, shown: Mapping[str, Answer]) -> str:
+    rows = [click.style(hit["title"], bold=True), f"{hit['id']}  {hit['path']}", provenance(hit)]
+    skip = {
+        "id",
+        "path",
+        "title",
+        "text",
+        "decision",
+        "score",
+        "scores",
+        "by",
+        "snippet",
+        "related",
+        "reasons",
+        "success",
+        "superseded_by",
+        "successors",
+        "highlight",
+        "holds",
+        "note",
+        "metadata",
+        "revisions",
+        "other_keys",
+        "drift",
+        "drifted",
+        "evidence",
+    }
+    if hit.get("superseded_by"):
+        rows.append(click.style(f"superseded by {_successors(hit, shown)}", fg="yellow"))
+    rows += [click.style(hit["note"], fg="yellow")] if hit.get("note") else []
+    rows += [click.style(one, fg="yellow") for one in _doubts(hit)]
+    if hit.get("heads") == hit.get("superseded_by"):
+        skip.add("heads")
+    rows += [f"{key}: {_value(value)}" for key, value in hit.items() if key not in skip and value not in ("", [], None)]
+    told = {"metadata": hit.get("metadata"), "other keys": hit.get("other_keys")}
+    rows += [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in told.items() if value]
+    rows += [_edge(edge) for edge in hit.get("related", ())]
+    rows += ["", hit["decision"]] if hit.get("decision", hit["title"]) != hit["title"] else []
+    rows += ["", hit["text"]] if hit.get("text") else []
+    if hit.get("reasons"):
+        rows += ["", *(logged(entry) for entry in hit["reasons"])]
+    if hit.get("revisions"):
+        rows += ["", *filter(None, (revision(hit, edit["changes"], edit) for edit in hit["revisions"]))]
+    return "\n".join(rows)
+
+
+def _edge(edge: Answer) -> str:
+    title = f"{edge['title']} ({edge['id']})" if edge.get("title") else edge["id"]
+    return f"{edge['kind']}: {title}" + (f": {edge['reason']}" if edge["reason"] not in ("", "front matter") else "")
+
+
+def _doubts(hit: Answer) -> list[str]:
+    """What speaks against following a decision as it stands: its code changed, history says that it failed."""
+    files = f": {', '.join(hit['drifted'][:5])}" if hit.get("drifted") and " gone" not in hit["drift"] else ""
+    return [*([f"its code is {hit['drift']}{files}"] if hit.get("drift") else []), *hit.get("evidence", ())]
+
+
+def _title(edge: Answer, shown: Mapping[str, Answer]) -> str:
+    title: str = edge.get("title") or shown.get(edge["id"], {}).get("title") or edge["id"]
+    return title
+
+
+def _successors(hit: Answer, shown: Mapping[str, Answer]) -> str:
+    """What replaced a record, by title, and what to call it by: the path where the id is only made from that."""
+    known = {**shown, **{one["id"]: one for one in hit.get("successors", ())}}
+    told = []
+    for one in hit["superseded_by"]:
+        name = known[one]["path"] if one in known and one.startswith("file_") else one
+        told.append(f"{known[one]['title']} ({name})" if one in known else one)
+    return "; ".join(told)
+
+
+def _short(record_id: str) -> str:
+    """The end of an id that is enough to name it."""
+    return record_id.rpartition("_")[2]
+
+
+def _value(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
