@@ -107,7 +107,6 @@ def _named(project: Project, path: str, work_tree: Path) -> str:
 def _linted(project: Project, paths: Iterable[str]) -> dict[str, Any]:
     """The same for a few files, each by itself."""
     from filemem.config import load, store_path
-    from filemem.dialects.present import problem
     from filemem.files import Files, is_record
     from filemem.lint import lint
     from filemem.repo.discovery import find
@@ -127,7 +126,7 @@ def _linted(project: Project, paths: Iterable[str]) -> dict[str, Any]:
             found += [one._replace(path=path) for one in problems]
             count += 1
     found.sort(key=lambda one: (one.path, one.line, one.code, one.message))
-    return {"success": True, "checked": count, "problems": [problem(one) for one in found]}
+    return {"success": True, "checked": count, "problems": [one._asdict() for one in found]}
 
 
 def _files(project: Project, paths: Iterable[str], top: Path) -> Iterable[str]:

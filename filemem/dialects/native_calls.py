@@ -178,7 +178,7 @@ def check(memory: Memory, arguments: Arguments) -> Answer:
     """Report what is wrong with the records."""
     wanted = {"base": arguments.get("base", ""), "drift": arguments.get("drift", False)}
     checked, problems = memory.check(*arguments.get("paths", ()), **wanted)
-    return {"success": True, "checked": checked, "problems": [present.problem(problem) for problem in problems]}
+    return {"success": True, "checked": checked, "problems": [problem._asdict() for problem in problems]}
 
 
 def index(memory: Memory, arguments: Arguments) -> Answer:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from filemem.record import DECISION, Edge, Outcome, Problem, Record, format_time
+from filemem.record import DECISION, Edge, Outcome, Record, format_time
 
 if TYPE_CHECKING:
     from filemem.memory.values import Comparison, History, Name, Revision, Saved, Step, Topic, Why
@@ -267,17 +267,6 @@ def topic(value: Topic) -> Answer:
         "heads": len(value.heads),
         "ids": list(value.heads),
         "latest": _time(value.latest),
-    }
-
-
-def problem(value: Problem) -> Answer:
-    """One problem of `check`."""
-    return {
-        "path": value.path,
-        "line": value.line,
-        "code": value.code,
-        "level": value.level,
-        "message": value.message,
     }
 
 
