@@ -36,6 +36,7 @@ class _Step(NamedTuple):
 
 
 _STEPS = (_Step(0, 0, 0), _Step(90, 0, 0), _Step(160, 160, 0), _Step(160, 160, 160), _Step(300, 300, 300))
+_LINE = 80  # characters that are worth a look at what else could be shown
 _BEST = 2  # the step to which the best result is raised before any other is
 
 
@@ -56,6 +57,8 @@ def within(answer: Answer, budget: int) -> Answer:
         return answer | {"results": bare}
     sizes = [_size(one) for one in told]
     for at, step in _raises(len(results)):
+        if left < _LINE:
+            break
         more = _cut(results[at], step)
         cost = _size(more) - sizes[at]
         if 0 < cost <= left:
