@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,16 @@ from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
+
+COMMANDS: Mapping[str, str] = {
+    **dict.fromkeys(("save", "get", "update", "forget", "delete", "restore"), "filemem.cli.records"),
+    **dict.fromkeys(("search", "why", "history", "topics", "checkpoint"), "filemem.cli.find"),
+    **dict.fromkeys(("diff", "resolve"), "filemem.cli.review"),
+    "check": "filemem.cli.gate",
+    **dict.fromkeys(("init", "sync", "index", "watch", "serve", "status", "textconv"), "filemem.cli.care"),
+    "web": "filemem.cli.web",
+}
+"""Command -> the module that has it under its name, in the order of use; only the one that is called is imported."""
 
 EXIT_CODES: Mapping[type[FilememError], int] = {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7}
 CRASH = 3
@@ -124,20 +135,33 @@ def emit(payload: Mapping[str, Any], as_json: bool, show: Callable[[Mapping[str,
     click.echo(json.dumps(payload, ensure_ascii=False, indent=2) if as_json else show(plain(payload)))
 
 
-class Commands(click.Group):
+class InOrder(click.Group):
     """Lists commands in the order of use, not of the alphabet."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+
+class Commands(click.Group):
+    """All of COMMANDS, each imported when it is asked for."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(COMMANDS[name]), name)
+        return command
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Say which command was probably meant where there is none of that name."""
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], self.commands, n=1)
+            near = get_close_matches(args[0], COMMANDS, n=1)
             raise BadInput(
                 f"no command {args[0]!r}",
                 f"did you mean {near[0]!r}?" if near else f"{ctx.command_path} --help lists them",
@@ -170,11 +194,6 @@ def cli(ctx: click.Context, folder: Path, store: str | None) -> None:
 
 def main() -> None:
     """Run the command line; map failures to exit codes by EXIT_CODES."""
-    from filemem.cli import care, find, gate, records, review, web
-
-    groups = (records, find, review, gate, care, web)
-    for command in (command for group in groups for command in group.COMMANDS):
-        cli.add_command(command)
     try:
         code = cli.main(standalone_mode=False)
     except FilememError as error:

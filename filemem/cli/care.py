@@ -257,6 +257,3 @@ def textconv(file: Path) -> None:
     from filemem.cli.plain import plain
 
     click.echo(plain(driving.shown(file, Path.cwd()), "text"), nl=False)
-
-
-COMMANDS = (init, sync, index, watch, serve, status, textconv)

@@ -137,6 +137,3 @@ def checkpoint(project: Project, as_json: bool, branch: str | None, at: str | No
 
     with project.memory() as memory:
         emit(native_calls.load_checkpoint(memory, {"branch": branch or "", "at": at}), as_json, answers.checkpoint)
-
-
-COMMANDS = (search, why, history, topics, checkpoint)

@@ -139,6 +139,3 @@ def _files(project: Project, paths: Iterable[str], top: Path) -> Iterable[str]:
             raise NotFound(f"{path}: no such file", "name files that are there; a hook is given those of the commit")
         else:
             yield named
-
-
-COMMANDS = (check,)

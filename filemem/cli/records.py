@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from filemem.cli import Commands, Project, as_json, as_of, emit, many, pass_project
+from filemem.cli import InOrder, Project, as_json, as_of, emit, many, pass_project
 from filemem.errors import BadInput
 
 Command = Callable[..., Any]
@@ -60,7 +60,7 @@ class Kind(click.Command):
             raise
 
 
-@click.group(cls=Commands)
+@click.group(cls=InOrder)
 def save() -> None:
     """Save a decision, checkpoint or observation, and commit it.
 
@@ -232,6 +232,3 @@ def restore(project: Project, /, as_json: bool, id: str) -> None:  # noqa: A002
 
     with project.memory() as memory:
         emit(native_calls.restore(memory, {"id": project.reference(id, memory.work_tree)}), as_json, actions.message)
-
-
-COMMANDS = (save, get, update, forget, delete, restore)

@@ -64,6 +64,3 @@ def resolve(project: Project, /, as_json: bool, topic: str, **fields: Any) -> No
         if "affects" in given:
             given["affects"] = [project.governed(path, memory.work_tree) for path in given["affects"]]
         emit(native_calls.resolve(memory, {"topic": topic, **given}), as_json, actions.saved)
-
-
-COMMANDS = (diff, resolve)

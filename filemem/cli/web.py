@@ -141,6 +141,3 @@ def web(
     stated = config.web().port
     chosen = port if port is not None else PORT if stated is None else stated
     serve(project, dialects.profile(profile, prefix), Served(host, chosen, token, names))
-
-
-COMMANDS = (web,)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from filemem.changes import ADDED, Change, Entry, Manifest
 from filemem.documents import TERM_FIELDS, Birth, Doc, Node
 from filemem.errors import Locked
-from filemem.index import generation, kept, manifest, pending
+from filemem.index import generation, manifest, pending
 from filemem.index.embed import BundledModel, ConfiguredModel, Embedder, ModelUnavailable
 from filemem.index.fresh import Fresh, latest
 from filemem.index.generation import WORDS, Generation, IndexDamaged
@@ -252,10 +252,14 @@ class Index:
 
     def keeps(self, head: str) -> bool:
         """Whether a generation is kept for a commit."""
+        from filemem.index import kept
+
         return bool(head) and kept.place(self.root, head).is_dir()
 
     def forget_kept(self) -> None:
         """Forget what is kept for other commits: what is known of their past has changed."""
+        from filemem.index import kept
+
         kept.forget(self.root)
 
     def turn_to(self, head: str) -> bool:
@@ -271,6 +275,8 @@ class Index:
             Locked: another process is the writer.
             BrokenStore: the folder can not be written.
         """
+        from filemem.index import kept
+
         with self._writing():
             current, left = self._now().generation, self.head
             if self._blank or current is None or not left or not head:

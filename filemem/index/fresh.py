@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from filemem.changes import Entry
 from filemem.documents import Doc
-from filemem.index.generation import prepare, replace_file, unwritable
+from filemem.index.folder import prepare, replace_file, unwritable
 from filemem.index.pending import Pending
 
 _FOLDER, _SUFFIX = "fresh", ".json"

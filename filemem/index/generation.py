@@ -1,17 +1,14 @@
 """Generations: complete, sealed states of the index on disk. Rule: what readers open never changes.
 
-A writer makes the next state in a folder of its own from hard links to the files of the last one, seals it with
-the size and checksum of every file, and switches `CURRENT` by rename. So a commit under way can not look like
-damage, a killed writer leaves the old state in service, and a reader keeps a consistent view for as long as it
-likes. This module knows files and checksums, not what is in them.
+A reader takes the generation that `CURRENT` names and keeps it for as long as it likes; `staging` makes the next one.
+Both know files and checksums, not what is in them.
 """
 
 import json
 import os
 import re
-import shutil
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -19,21 +16,10 @@ from filemem.errors import BrokenStore
 from filemem.index import compared
 
 WORDS, VECTORS, ENTRIES = "words", "vectors", "entries"
-_CURRENT, _SEAL, _NEXT = "CURRENT", "seal.json", "next"
-_NAME = re.compile(r"g\d{10}")
+CURRENT, SEAL = "CURRENT", "seal.json"
+NAME = re.compile(r"g\d{10}")
 _CHUNK = 1 << 20
 _T = TypeVar("_T")
-_README = """\
-This folder is filemem's search index. Everything in it is derived from the records in the work tree and may be
-deleted at any time; the next `filemem` command makes it again.
-
-CURRENT       the generation in use
-g0000000001/  a generation: words/ (Tantivy), vectors/, entries (what it was made from), seal.json (checksums)
-fresh/        records that were saved but are not yet part of a generation
-kept/         what was in use at commits that HEAD has left, for when it comes back to them
-past/         the same for states of the store that were asked about (--at); the last few
-lock          held by the process that writes
-"""
 
 
 class IndexDamaged(BrokenStore):
@@ -108,23 +94,23 @@ def current(root: Path) -> str:
         IndexDamaged: the pointer is unreadable, or gone while generations are there.
     """
     try:
-        text = (root / _CURRENT).read_bytes()
+        text = (root / CURRENT).read_bytes()
     except FileNotFoundError:
-        if any(_NAME.fullmatch(name) for name in _listed(root)):
-            raise IndexDamaged(f"{_CURRENT} is gone") from None
+        if any(NAME.fullmatch(name) for name in listed(root)):
+            raise IndexDamaged(f"{CURRENT} is gone") from None
         return ""
     except OSError as error:
-        raise IndexDamaged(f"{_CURRENT} cannot be read: {error.strerror}") from None
+        raise IndexDamaged(f"{CURRENT} cannot be read: {error.strerror}") from None
     name, _, crc = text.decode("ascii", "replace").strip().partition(" ")
-    if not _NAME.fullmatch(name) or crc != f"{zlib.crc32(name.encode()):08x}":
-        raise IndexDamaged(f"{_CURRENT} is unreadable")
+    if not NAME.fullmatch(name) or crc != f"{zlib.crc32(name.encode()):08x}":
+        raise IndexDamaged(f"{CURRENT} is unreadable")
     return name
 
 
 def stamp(root: Path) -> tuple[int, int] | None:
     """Return what changes whenever another generation comes into use; cheap enough for every query."""
     try:
-        found = (root / _CURRENT).stat()
+        found = (root / CURRENT).stat()
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns
@@ -159,84 +145,13 @@ def load_seal(root: Path) -> Generation | None:
         return None
 
 
-def stage(root: Path, base: Generation | None, parts: Iterable[str]) -> Path:
-    """Return a new private folder holding links to the files of the given parts of `base`.
-
-    Raises:
-        BrokenStore: the index folder can not be written.
-    """
-    target = root / _NEXT
-    try:
-        prepare(root)
-        if target.exists():
-            shutil.rmtree(target)
-        for part in (WORDS, VECTORS):
-            (target / part).mkdir(parents=True)
-    except OSError as error:
-        raise unwritable(root, error) from error
-    wanted = tuple(parts)
-    for name in base.seal.files if base else ():
-        if base and name.startswith(wanted):
-            try:
-                link(base.folder / name, target / name)
-            except (FileNotFoundError, IsADirectoryError):
-                raise IndexDamaged(f"{base.folder.name}/{name} is gone") from None
-    return target
-
-
-def seal(folder: Path, about: Seal) -> None:
-    """Write what is known of a generation into its folder."""
-    body = json.dumps(about._asdict(), ensure_ascii=False).encode()
-    write_durably(folder / _SEAL, b"%08x\n" % zlib.crc32(body) + body)
-
-
 def opened(folder: Path) -> Generation:
     """Return the generation in a folder, nothing of it compared.
 
     Raises:
         IndexDamaged: there is none, or its seal is unreadable.
     """
-    return Generation(folder, _read_seal(folder / _SEAL))
-
-
-def publish(root: Path, staged: Path, base: Generation | None, about: Seal) -> Generation:
-    """Seal the staged folder, make it the one in use, and delete all but it and its predecessor.
-
-    Args:
-        about: everything but `files`, save for an entry of the entries log (its counting part).
-    """
-    try:
-        old = current(root)
-    except IndexDamaged:
-        old = ""
-    number = 1 + max((int(name[1:]) for name in _listed(root) if _NAME.fullmatch(name)), default=0)
-    name = f"g{number:010d}"
-    sealed = about._replace(files={**_checksums(staged, base), **about.files})
-    seal(staged, sealed)
-    for part in (WORDS, VECTORS, "."):
-        sync_folder(staged / part)
-    staged.rename(root / name)
-    sync_folder(root)
-    write_durably(root / _CURRENT, f"{name} {zlib.crc32(name.encode()):08x}\n".encode())
-    for entry in _listed(root):
-        if _NAME.fullmatch(entry) and entry not in (name, old):
-            shutil.rmtree(root / entry, ignore_errors=True)
-    return Generation(root / name, sealed)
-
-
-def prepare(root: Path) -> None:
-    """Make the index folder and its explanation."""
-    root.mkdir(parents=True, exist_ok=True)
-    if not (root / "README.md").exists():
-        (root / "README.md").write_text(_README, encoding="utf-8")
-
-
-def unwritable(root: Path, error: OSError) -> BrokenStore:
-    """Return the error for an index folder that refuses us."""
-    return BrokenStore(
-        f"the index folder {root} can not be written: {error.strerror or error}",
-        "make it writable, free some space, or let the index live in your cache folder",
-    )
+    return Generation(folder, _read_seal(folder / SEAL))
 
 
 def checksum(path: Path, size: int = -1) -> tuple[int, int]:
@@ -252,42 +167,8 @@ def checksum(path: Path, size: int = -1) -> tuple[int, int]:
     return length, crc
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file at once; a power cut may leave a torn one, so it holds a checksum and what it says can be lost."""
-    _replace(path, data, lambda _: None)
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Replace a file so that a crash at any moment leaves the old or the new one."""
-    _replace(path, data, os.fsync)
-    sync_folder(path.parent)
-
-
-def _replace(path: Path, data: bytes, settle: Callable[[int], None]) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            settle(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where the system can."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _listed(root: Path) -> list[str]:
+def listed(root: Path) -> list[str]:
+    """Return the names in the index folder; none where there is no such folder."""
     try:
         return os.listdir(root)
     except FileNotFoundError:
@@ -298,39 +179,8 @@ def _read_seal(path: Path) -> Seal:
     try:
         crc, _, body = path.read_bytes().partition(b"\n")
     except OSError:
-        raise IndexDamaged(f"{path.parent.name}/{_SEAL} is gone") from None
+        raise IndexDamaged(f"{path.parent.name}/{SEAL} is gone") from None
     if crc != b"%08x" % zlib.crc32(body):
-        raise IndexDamaged(f"{path.parent.name}/{_SEAL} is unreadable")
+        raise IndexDamaged(f"{path.parent.name}/{SEAL} is unreadable")
     found = json.loads(body)
     return Seal(**{**found, "files": {name: (size, sum_) for name, (size, sum_) in found["files"].items()}})
-
-
-def link(source: Path, target: Path) -> None:
-    """Give a file a second name; copy it where the file system has no hard links."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-
-
-def _checksums(staged: Path, base: Generation | None) -> dict[str, tuple[int, int]]:
-    """Return the checksums of words and vectors; those of files that are links to sealed ones are carried over."""
-    found: dict[str, tuple[int, int]] = {}
-    for part in (WORDS, VECTORS):
-        for entry in os.scandir(staged / part):
-            name = f"{part}/{entry.name}"
-            if entry.name.endswith(".lock"):
-                continue
-            known = base.seal.files.get(name) if base else None
-            if base and known and _same_file(base.folder / name, entry):
-                found[name] = known
-            else:
-                found[name] = checksum(staged / name)
-    return found
-
-
-def _same_file(old: Path, new: os.DirEntry[str]) -> bool:
-    try:
-        return old.stat().st_ino == new.inode()
-    except OSError:
-        return False

@@ -8,7 +8,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from filemem.index import generation
+from filemem.index import generation, staging
+from filemem.index.folder import unwritable
 from filemem.index.generation import ENTRIES, VECTORS, WORDS, Generation, IndexDamaged
 
 _FOLDER = "kept"
@@ -30,16 +31,16 @@ def keep(root: Path, current: Generation, head: str) -> None:
     try:
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(exist_ok=True)
-        staged = generation.stage(root, current, (WORDS,))
+        staged = staging.stage(root, current, (WORDS,))
         # A copy: the log is shared by generations that follow one another, and each appends to it.
         shutil.copyfile(current.folder / ENTRIES, staged / ENTRIES)
-        generation.seal(staged, current.seal)
+        staging.seal(staged, current.seal)
         staged.rename(target)
         kept = sorted(target.parent.iterdir(), key=lambda each: each.stat().st_mtime)
         for old in kept[:-_MOST]:
             shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
-        raise generation.unwritable(root, error) from error
+        raise unwritable(root, error) from error
 
 
 def forget(root: Path) -> None:
@@ -71,12 +72,12 @@ def take_up(root: Path, current: Generation, head: str, made_by: str) -> bool:
         return False
     current.check(VECTORS)
     try:
-        staged = generation.stage(root, kept, (WORDS, ENTRIES))
+        staged = staging.stage(root, kept, (WORDS, ENTRIES))
         for name in current.seal.files:
             if name.startswith(VECTORS):
-                generation.link(current.folder / name, staged / name)
-        generation.publish(root, staged, kept, kept.seal._replace(files={ENTRIES: kept.seal.files[ENTRIES]}))
+                staging.link(current.folder / name, staged / name)
+        staging.publish(root, staged, kept, kept.seal._replace(files={ENTRIES: kept.seal.files[ENTRIES]}))
         shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
-        raise generation.unwritable(root, error) from error
+        raise unwritable(root, error) from error
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filemem.index.generation import prepare, unwritable
+from filemem.index.folder import prepare, unwritable
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from filemem.index.generation import prepare, replace_file, unwritable
+from filemem.index.folder import prepare, replace_file, unwritable
 
 _NAME = "notes.json"
 

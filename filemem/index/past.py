@@ -12,7 +12,8 @@ import shutil
 import time
 from pathlib import Path
 
-from filemem.index import generation
+from filemem.index import generation, staging
+from filemem.index.folder import unwritable
 from filemem.index.generation import ENTRIES, VECTORS, WORDS, IndexDamaged
 
 FOLDER = "past"
@@ -42,16 +43,16 @@ def begin(root: Path, made_by: str) -> Path:
         base = generation.load_seal(root)
         if base is None or base.seal.format != made_by:
             return aside
-        staged = generation.stage(aside, base, (WORDS, VECTORS))
+        staged = staging.stage(aside, base, (WORDS, VECTORS))
         # A copy: the log is shared by generations that follow one another, and each appends to it.
         shutil.copyfile(base.folder / ENTRIES, staged / ENTRIES)
-        generation.publish(aside, staged, base, base.seal._replace(files={ENTRIES: base.seal.files[ENTRIES]}))
+        staging.publish(aside, staged, base, base.seal._replace(files={ENTRIES: base.seal.files[ENTRIES]}))
     except IndexDamaged:
         _empty(aside)
     except FileNotFoundError:  # a writer has just replaced the generation
         _empty(aside)
     except OSError as error:
-        raise generation.unwritable(root, error) from error
+        raise unwritable(root, error) from error
     return aside
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Self
 
 from filemem.changes import Entry
 from filemem.documents import Doc
-from filemem.index import generation, manifest, vector
+from filemem.index import manifest, staging, vector
 from filemem.index.embed import Embedder, ModelUnavailable
+from filemem.index.folder import unwritable
 from filemem.index.generation import ENTRIES, VECTORS, WORDS, Generation, IndexDamaged, Seal
 from filemem.index.keyword import key
 from filemem.index.keyword.words_writer import WordsWriter
@@ -47,11 +48,11 @@ def make(
         IndexDamaged: `base` can not be built upon.
     """
     model = model if _fits(base, work, model) else None
-    staged = generation.stage(root, base, _taken_over(base, work, model))
+    staged = staging.stage(root, base, _taken_over(base, work, model))
     try:
         return _fill(root, staged, base, work, model, progress)
     except OSError as error:
-        raise generation.unwritable(root, error) from error
+        raise unwritable(root, error) from error
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
@@ -103,7 +104,7 @@ def _fill(
         lines=lines,
         format=work.made_by,
     )
-    return generation.publish(root, staged, base, seal)
+    return staging.publish(root, staged, base, seal)
 
 
 def _chunks(docs: Iterable[Doc]) -> Iterator[tuple[int, list[Doc]]]:

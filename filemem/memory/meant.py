@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,13 @@ if TYPE_CHECKING:
 
 LIKE = 0.5  # how near a misspelling must be, on difflib's scale
 SHORT = 8  # characters of a short id
+
+
+def _near(wanted: str, names: Iterable[str], count: int) -> list[str]:
+    """The names most like a word, the likest first."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
+
+    return get_close_matches(wanted, list(names), n=count, cutoff=LIKE)
 
 
 def folder(work_tree: Path, opened: Path, wanted: str) -> str:
@@ -37,7 +43,7 @@ def folder(work_tree: Path, opened: Path, wanted: str) -> str:
             inside = [one.name for one in found.iterdir() if one.is_dir() and not one.name.startswith(".")]
         except OSError:
             return ""
-        near = [part] if part in inside else get_close_matches(part, inside, n=1, cutoff=LIKE)
+        near = [part] if part in inside else _near(part, inside, 1)
         if not near:
             return ""
         found /= near[0]
@@ -54,7 +60,7 @@ def records(nodes: Iterable[Node], wanted: str) -> str:
             on_topic = node
     if on_topic:
         return f"it is a topic; its last decision is {on_topic.title} ({on_topic.id})"
-    near = get_close_matches(wanted.casefold(), named, n=3, cutoff=LIKE) if wanted else []
+    near = _near(wanted.casefold(), named, 3) if wanted else []
     told = dict.fromkeys(f"{named[name].title} ({named[name].id})" for name in near)
     return f"did you mean {' or '.join(told)}?" if told else ""
 
@@ -63,7 +69,7 @@ def topics(nodes: Iterable[Node], wanted: str) -> str:
     """Return the hint that names topics like `wanted`, else records; "" for none."""
     known = list(nodes)
     names = {topic_key(node.topic): node.topic for node in known if node.type == DECISION}
-    near = get_close_matches(topic_key(wanted), names, n=3, cutoff=LIKE)
+    near = _near(topic_key(wanted), names, 3)
     return f"did you mean {' or '.join(names[key] for key in near)}?" if near else records(known, wanted)
 
 

@@ -1,13 +1,17 @@
 """What the facade answers. Plain values; how they are shown is the business of a dialect or the command line."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.query import Hit
-from filemem.record import Record
 from filemem.repo.people import People
-from filemem.repo.revisions import Moment
+
+if TYPE_CHECKING:
+    from filemem.record import Record
+    from filemem.repo.revisions import Moment
 
 
 class Similar(NamedTuple):

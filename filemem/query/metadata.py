@@ -6,7 +6,6 @@ of a list stand for themselves, and a record with very much metadata has the one
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 
@@ -62,4 +61,8 @@ def _term(key: str, value: object) -> str:
 
 
 def _short(term: str) -> str:
-    return term if len(term) <= _LONG else f"#{hashlib.sha256(term.encode('utf-8', 'replace')).hexdigest()}"
+    if len(term) <= _LONG:
+        return term
+    import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; hardly any term is long
+
+    return f"#{hashlib.sha256(term.encode('utf-8', 'replace')).hexdigest()}"

@@ -1,0 +1,116 @@
+"""Making the next generation. Rule: it is private until it is sealed, and comes into use by one rename.
+
+It starts as hard links to the files of the last one, is sealed with the size and checksum of every file, and `CURRENT`
+is switched to it. So a commit under way can not look like damage, and a killed writer leaves the old state in service.
+"""
+
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from filemem.index.folder import prepare, sync_folder, unwritable, write_durably
+from filemem.index.generation import (
+    CURRENT,
+    NAME,
+    SEAL,
+    VECTORS,
+    WORDS,
+    Generation,
+    IndexDamaged,
+    Seal,
+    checksum,
+    current,
+    listed,
+)
+
+_NEXT = "next"
+
+
+def stage(root: Path, base: Generation | None, parts: Iterable[str]) -> Path:
+    """Return a new private folder holding links to the files of the given parts of `base`.
+
+    Raises:
+        BrokenStore: the index folder can not be written.
+    """
+    target = root / _NEXT
+    try:
+        prepare(root)
+        if target.exists():
+            shutil.rmtree(target)
+        for part in (WORDS, VECTORS):
+            (target / part).mkdir(parents=True)
+    except OSError as error:
+        raise unwritable(root, error) from error
+    wanted = tuple(parts)
+    for name in base.seal.files if base else ():
+        if base and name.startswith(wanted):
+            try:
+                link(base.folder / name, target / name)
+            except (FileNotFoundError, IsADirectoryError):
+                raise IndexDamaged(f"{base.folder.name}/{name} is gone") from None
+    return target
+
+
+def seal(folder: Path, about: Seal) -> None:
+    """Write what is known of a generation into its folder."""
+    body = json.dumps(about._asdict(), ensure_ascii=False).encode()
+    write_durably(folder / SEAL, b"%08x\n" % zlib.crc32(body) + body)
+
+
+def publish(root: Path, staged: Path, base: Generation | None, about: Seal) -> Generation:
+    """Seal the staged folder, make it the one in use, and delete all but it and its predecessor.
+
+    Args:
+        about: everything but `files`, save for an entry of the entries log (its counting part).
+    """
+    try:
+        old = current(root)
+    except IndexDamaged:
+        old = ""
+    number = 1 + max((int(name[1:]) for name in listed(root) if NAME.fullmatch(name)), default=0)
+    name = f"g{number:010d}"
+    sealed = about._replace(files={**_checksums(staged, base), **about.files})
+    seal(staged, sealed)
+    for part in (WORDS, VECTORS, "."):
+        sync_folder(staged / part)
+    staged.rename(root / name)
+    sync_folder(root)
+    write_durably(root / CURRENT, f"{name} {zlib.crc32(name.encode()):08x}\n".encode())
+    for entry in listed(root):
+        if NAME.fullmatch(entry) and entry not in (name, old):
+            shutil.rmtree(root / entry, ignore_errors=True)
+    return Generation(root / name, sealed)
+
+
+def link(source: Path, target: Path) -> None:
+    """Give a file a second name; copy it where the file system has no hard links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _checksums(staged: Path, base: Generation | None) -> dict[str, tuple[int, int]]:
+    """Return the checksums of words and vectors; those of files that are links to sealed ones are carried over."""
+    found: dict[str, tuple[int, int]] = {}
+    for part in (WORDS, VECTORS):
+        for entry in os.scandir(staged / part):
+            name = f"{part}/{entry.name}"
+            if entry.name.endswith(".lock"):
+                continue
+            known = base.seal.files.get(name) if base else None
+            if base and known and _same_file(base.folder / name, entry):
+                found[name] = known
+            else:
+                found[name] = checksum(staged / name)
+    return found
+
+
+def _same_file(old: Path, new: os.DirEntry[str]) -> bool:
+    try:
+        return old.stat().st_ino == new.inode()
+    except OSError:
+        return False
