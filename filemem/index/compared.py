@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from filemem.index.folder import replace_file
 
 _NAME = "compared.json"
 _TRUST = 86_400 * 10**9  # nanoseconds
@@ -47,9 +48,7 @@ def remember(folder: Path, before: Marks, names: Iterable[str]) -> None:
         told = {name: _told(folder / name) for name in names}
         marks = {name: [now, *said] for name, said in told.items() if now - said[-1] > _TICK}
         if marks:
-            temporary = folder / f"{_NAME}.{os.getpid()}"
-            temporary.write_text(json.dumps({**before, **marks}), encoding="utf-8")
-            temporary.replace(folder / _NAME)
+            replace_file(folder / _NAME, json.dumps({**before, **marks}).encode())
 
 
 def _told(path: Path) -> list[int]:

@@ -1,8 +1,11 @@
 """The index folder, and how a file in it is replaced. Rule: a reader sees the old file or the new one, never a part."""
 
+import json
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from filemem.errors import BrokenStore
 
@@ -32,6 +35,18 @@ def unwritable(root: Path, error: OSError) -> BrokenStore:
         f"the index folder {root} can not be written: {error.strerror or error}",
         "make it writable, free some space, or let the index live in your cache folder",
     )
+
+
+def checked(value: object) -> bytes:
+    """Write a value with its checksum."""
+    body = json.dumps(value).encode()
+    return b"%08x\n" % zlib.crc32(body) + body
+
+
+def unchecked(data: bytes) -> Any:
+    """Read what `checked` wrote; None where it is torn."""
+    crc, _, body = data.partition(b"\n")
+    return json.loads(body) if crc == b"%08x" % zlib.crc32(body) else None
 
 
 def replace_file(path: Path, data: bytes) -> None:

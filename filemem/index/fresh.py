@@ -5,18 +5,16 @@ in use. So whoever lists the folder first and looks at the generation second mis
 """
 
 import contextlib
-import json
 import os
 import re
 import time
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from filemem.changes import Entry
 from filemem.documents import Doc
-from filemem.index.folder import prepare, replace_file, unwritable
+from filemem.index.folder import checked, prepare, replace_file, unchecked, unwritable
 from filemem.index.pending import Pending
 
 _FOLDER, _SUFFIX = "fresh", ".json"
@@ -64,14 +62,13 @@ class Fresh:
             BrokenStore: the index folder can not be written.
         """
         said = {"path": path, "doc": doc and doc._asdict(), "entry": entry and entry._asdict()}
-        body = json.dumps({"made_by": self._made_by, **said}).encode()
         newest = max((int(name.partition("-")[0]) for name in self._items), default=0)
         self._last = max(self._clock(), self._last + 1, newest + 1)
         name = f"{self._last:020d}-{os.urandom(4).hex()}{_SUFFIX}"
         try:
             prepare(self._root)
             self._folder.mkdir(exist_ok=True)
-            replace_file(self._folder / name, b"%08x\n" % zlib.crc32(body) + body)
+            replace_file(self._folder / name, checked({"made_by": self._made_by, **said}))
         except OSError as error:
             raise unwritable(self._root, error) from error
 
@@ -109,15 +106,12 @@ class Fresh:
         """Read an entry; None where it was just folded. One that is damaged or of another version shows nothing: the
         file itself is still there, and the next look at the store finds it."""
         try:
-            crc, _, body = (self._folder / name).read_bytes().partition(b"\n")
+            found = unchecked((self._folder / name).read_bytes())
         except FileNotFoundError:
             return None
         except OSError:
             return Item(name, "", None, None)
-        if crc != b"%08x" % zlib.crc32(body):
-            return Item(name, "", None, None)
-        found = json.loads(body)
-        if found.get("made_by") != self._made_by:
+        if found is None or found.get("made_by") != self._made_by:
             return Item(name, "", None, None)
         doc = _doc(found["doc"]) if found["doc"] else None
         entry = Entry(**found["entry"]) if found["entry"] else None

@@ -4,7 +4,6 @@ A reader takes the generation that `CURRENT` names and keeps it for as long as i
 Both know files and checksums, not what is in them.
 """
 
-import json
 import os
 import re
 import zlib
@@ -14,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from filemem.errors import BrokenStore
 from filemem.index import compared
+from filemem.index.folder import unchecked
 
 WORDS, VECTORS, ENTRIES = "words", "vectors", "entries"
 CURRENT, SEAL = "CURRENT", "seal.json"
@@ -177,10 +177,9 @@ def listed(root: Path) -> list[str]:
 
 def _read_seal(path: Path) -> Seal:
     try:
-        crc, _, body = path.read_bytes().partition(b"\n")
+        found = unchecked(path.read_bytes())
     except OSError:
         raise IndexDamaged(f"{path.parent.name}/{SEAL} is gone") from None
-    if crc != b"%08x" % zlib.crc32(body):
+    if found is None:
         raise IndexDamaged(f"{path.parent.name}/{SEAL} is unreadable")
-    found = json.loads(body)
     return Seal(**{**found, "files": {name: (size, sum_) for name, (size, sum_) in found["files"].items()}})

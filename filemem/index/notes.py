@@ -1,12 +1,10 @@
 """What the caller remembers beside the index. Rule: losing it costs one full look at the store, never an answer."""
 
-import json
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from filemem.index.folder import prepare, replace_file, unwritable
+from filemem.index.folder import checked, prepare, replace_file, unchecked, unwritable
 
 _NAME = "notes.json"
 
@@ -51,22 +49,18 @@ class Notebook:
         Raises:
             BrokenStore: the index folder can not be written.
         """
-        body = json.dumps(notes._asdict()).encode()
         try:
             prepare(self._root)
-            replace_file(self._root / _NAME, b"%08x\n" % zlib.crc32(body) + body)
+            replace_file(self._root / _NAME, checked(notes._asdict()))
         except OSError as error:
             raise unwritable(self._root, error) from error
         self._read = (self._stamp(), notes)
 
     def _load(self) -> Notes:
         try:
-            crc, _, body = (self._root / _NAME).read_bytes().partition(b"\n")
+            return Notes(**(unchecked((self._root / _NAME).read_bytes()) or {}))
         except OSError:
             return Notes()
-        if crc != b"%08x" % zlib.crc32(body):
-            return Notes()
-        return Notes(**json.loads(body))
 
     def _stamp(self) -> tuple[int, int] | None:
         try:

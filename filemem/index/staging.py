@@ -4,14 +4,13 @@ It starts as hard links to the files of the last one, is sealed with the size an
 is switched to it. So a commit under way can not look like damage, and a killed writer leaves the old state in service.
 """
 
-import json
 import os
 import shutil
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from filemem.index.folder import prepare, sync_folder, unwritable, write_durably
+from filemem.index.folder import checked, prepare, sync_folder, unwritable, write_durably
 from filemem.index.generation import (
     CURRENT,
     NAME,
@@ -56,8 +55,7 @@ def stage(root: Path, base: Generation | None, parts: Iterable[str]) -> Path:
 
 def seal(folder: Path, about: Seal) -> None:
     """Write what is known of a generation into its folder."""
-    body = json.dumps(about._asdict(), ensure_ascii=False).encode()
-    write_durably(folder / SEAL, b"%08x\n" % zlib.crc32(body) + body)
+    write_durably(folder / SEAL, checked(about._asdict()))
 
 
 def publish(root: Path, staged: Path, base: Generation | None, about: Seal) -> Generation:

@@ -7,8 +7,19 @@ from collections.abc import Mapping
 
 import click
 
-from filemem.cli.show.past import revision
-from filemem.cli.show.words import Answer, as_of, aside, coloured, counted, joined, logged, prose, provenance, wrapped
+from filemem.cli.show.words import (
+    Answer,
+    as_of,
+    aside,
+    coloured,
+    counted,
+    joined,
+    logged,
+    prose,
+    provenance,
+    revision,
+    wrapped,
+)
 
 
 def hits(answer: Answer) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
 import click
 
-from filemem.cli.show.words import Answer, as_of, coloured, logged, prose, wrapped
+from filemem.cli.show.words import Answer, as_of, coloured, logged, prose, revision, wrapped
 
 
 def history(answer: Answer) -> str:
@@ -56,19 +53,6 @@ def _came_of(step: Answer) -> list[str]:
         rows.append(logged(entry) + by)
     told = [(changes, edit) for changes, edit in edits if changes or not edit["changes"]]
     return rows + [row for changes, edit in told if (row := revision(step, changes, edit))]
-
-
-def revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:
-    """An edit: when, who, which commit, what it changed, and what its message says besides the obvious."""
-    if not edit["commit"]:
-        return click.style(f"not committed: {'; '.join(changes)}", fg="yellow") if changes else ""
-    subject = re.sub(r"^(?:decision|checkpoint|observation)(?:\(.*?\))?: ", "", edit["subject"])
-    obvious = subject == step["title"] or edit["subject"] != subject or subject.startswith("Merge ")
-    said = [*(["; ".join(changes)] if changes else []), *([] if obvious and changes else [subject])]
-    who = ", ".join(filter(None, (edit["author"], edit["agent"])))
-    return f"{edit['date'][:10]} {who} {edit['commit'][:10]}: {'  '.join(said[:1])}" + "".join(
-        click.style(f"  ({one})", dim=True) for one in said[1:]
-    )
 
 
 def _same(phrase: str, entry: Answer) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -86,3 +87,16 @@ def counted(count: int, word: str) -> str:
 def joined(rows: Sequence[str]) -> str:
     """The rows that say something."""
     return "\n".join(row for row in rows if row)
+
+
+def revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:
+    """An edit: when, who, which commit, what it changed, and what its message says besides the obvious."""
+    if not edit["commit"]:
+        return click.style(f"not committed: {'; '.join(changes)}", fg="yellow") if changes else ""
+    subject = re.sub(r"^(?:decision|checkpoint|observation)(?:\(.*?\))?: ", "", edit["subject"])
+    obvious = subject == step["title"] or edit["subject"] != subject or subject.startswith("Merge ")
+    said = [*(["; ".join(changes)] if changes else []), *([] if obvious and changes else [subject])]
+    who = ", ".join(filter(None, (edit["author"], edit["agent"])))
+    return f"{edit['date'][:10]} {who} {edit['commit'][:10]}: {'  '.join(said[:1])}" + "".join(
+        click.style(f"  ({one})", dim=True) for one in said[1:]
+    )
