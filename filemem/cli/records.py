@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -12,9 +12,11 @@ from filemem.errors import BadInput
 
 Command = Callable[..., Any]
 
+_agent = click.option("--agent", help="Who acts, where it is not you: the agent's name.")
+
 _COMMON = (
     many("--tag", "tags", help="A tag."),
-    click.option("--agent", help="Who saves, where it is not you: the agent's name."),
+    _agent,
     click.option("--session", help="Name of the session this belongs to."),
     click.option("--allow-secret", is_flag=True, help="Save although it looks like a secret; the record says so."),
 )
@@ -169,6 +171,7 @@ def get(project: Project, /, as_json: bool, ids: tuple[str, ...], history: bool,
 @click.option("--title", help="A new heading.")
 @click.option("--text", help="New text below the heading; the old one stays in history.")
 @many("--tag", "tags", help="A tag it has from now on; the others go.")
+@_agent
 @as_json
 @pass_project
 def update(project: Project, /, as_json: bool, id: str, **fields: Any) -> None:  # noqa: A002
@@ -187,7 +190,11 @@ def update(project: Project, /, as_json: bool, id: str, **fields: Any) -> None: 
         emit(native_calls.update(memory, {"id": named, **given}), as_json, actions.message)
 
 
-def _forget(project: Project, /, as_json: bool, id: str, reason: str | None) -> None:  # noqa: A002
+def _stated(fields: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in fields.items() if value}
+
+
+def _forget(project: Project, /, as_json: bool, id: str, **fields: str | None) -> None:  # noqa: A002
     """Remove a record by a commit. Nothing brings it back but filemem restore.
 
     Neither a merge nor an import revives it: the commit leaves a tombstone, a file named by the hash of the id.
@@ -202,13 +209,13 @@ def _forget(project: Project, /, as_json: bool, id: str, reason: str | None) -> 
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        given = {"id": project.reference(id, memory.work_tree), **({"reason": reason} if reason else {})}
+        given = {"id": project.reference(id, memory.work_tree), **_stated(fields)}
         emit(native_calls.forget(memory, given), as_json, actions.forgotten)
 
 
 def _forgetting(name: str, *, hidden: bool = False) -> click.Command:
     command: Command = pass_project(_forget)
-    command = as_json(click.option("--reason", help="Why; it goes into the commit message.")(command))
+    command = click.option("--reason", help="Why; it goes into the commit message.")(_agent(as_json(command)))
     return click.command(name, hidden=hidden)(click.argument("id")(command))
 
 
@@ -218,9 +225,10 @@ delete = _forgetting("delete", hidden=True)  # the tools' name for the same
 
 @click.command()
 @click.argument("id")
+@_agent
 @as_json
 @pass_project
-def restore(project: Project, /, as_json: bool, id: str) -> None:  # noqa: A002
+def restore(project: Project, /, as_json: bool, id: str, **fields: str | None) -> None:  # noqa: A002
     """Bring a forgotten or deleted record back. As it last was, by a commit.
 
     \b
@@ -231,4 +239,5 @@ def restore(project: Project, /, as_json: bool, id: str) -> None:  # noqa: A002
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        emit(native_calls.restore(memory, {"id": project.reference(id, memory.work_tree)}), as_json, actions.message)
+        given = {"id": project.reference(id, memory.work_tree), **_stated(fields)}
+        emit(native_calls.restore(memory, given), as_json, actions.message)

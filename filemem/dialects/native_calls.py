@@ -160,7 +160,7 @@ def load_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
 
 def delete(memory: Memory, arguments: Arguments) -> Answer:
     """Remove a record by a commit."""
-    return present.saved(memory.delete(arguments["id"], reason=arguments.get("reason", "")))
+    return present.saved(memory.delete(**arguments))
 
 
 def forget(memory: Memory, arguments: Arguments) -> Answer:
@@ -171,7 +171,7 @@ def forget(memory: Memory, arguments: Arguments) -> Answer:
 
 def restore(memory: Memory, arguments: Arguments) -> Answer:
     """Bring a deleted record back."""
-    return present.saved(memory.restore(arguments["id"]))
+    return present.saved(memory.restore(**arguments))
 
 
 def check(memory: Memory, arguments: Arguments) -> Answer:

@@ -80,7 +80,7 @@ def update_memory(memory: Memory, arguments: Arguments) -> Answer:
         changes["metadata"] = {**hit.record.metadata, **added}
     before = everything(hit.record)
     with in_words(text="content", title="content"):
-        memory.update(hit.id, **changes)
+        memory.update(hit.id, agent=arguments.get("agent_id", ""), **changes)
     shown = _shown(memory.get(hit.id)[0])
     return {"success": True, "results": [{**shown, "event": "UPDATE", "previous_memory": before}], **shown}
 
@@ -88,7 +88,11 @@ def update_memory(memory: Memory, arguments: Arguments) -> Answer:
 def delete_memory(memory: Memory, arguments: Arguments) -> Answer:
     """Delete one memory."""
     hit = _allowed(memory, arguments)
-    return {"success": True, "id": number(hit.id), "message": memory.delete(hit.id).message}
+    return {
+        "success": True,
+        "id": number(hit.id),
+        "message": memory.delete(hit.id, agent=arguments.get("agent_id", "")).message,
+    }
 
 
 def delete_all_memories(memory: Memory, arguments: Arguments) -> Answer:

@@ -201,7 +201,7 @@ class Memory(Kept):
         return self._read(lambda: changing.resolve(self._store, topic, fields))
 
     def update(self, id: str, **fields: Any) -> Saved:  # noqa: A002  the tools' word
-        """Append what came of a decision (outcome, reason), or change status, title, text or tags.
+        """Append what came of a decision (outcome, reason), or change status, title, text or tags; `agent` says who.
 
         Raises:
             BadInput, NotFound, Conflict: as `filemem.memory.changing.update` says.
@@ -212,7 +212,7 @@ class Memory(Kept):
         self._changed()
         return updated
 
-    def delete(self, id: str, *, reason: str = "") -> Saved:  # noqa: A002
+    def delete(self, id: str, *, reason: str = "", agent: str = "") -> Saved:  # noqa: A002
         """Remove a record by a commit, and see to it that nothing but `restore` brings it back; history keeps it.
 
         Raises:
@@ -220,11 +220,11 @@ class Memory(Kept):
         """
         from filemem.memory import changing
 
-        deleted = self._read(lambda: changing.delete(self._store, id, reason))
+        deleted = self._read(lambda: changing.delete(self._store, id, reason, agent))
         self._changed()
         return deleted
 
-    def restore(self, id: str) -> Saved:  # noqa: A002
+    def restore(self, id: str, *, agent: str = "") -> Saved:  # noqa: A002
         """Bring a record back that was deleted.
 
         Raises:
@@ -232,7 +232,7 @@ class Memory(Kept):
         """
         from filemem.memory import changing
 
-        saved = self._read(lambda: changing.restore(self._store, id))
+        saved = self._read(lambda: changing.restore(self._store, id, agent))
         self._changed()
         return saved
 

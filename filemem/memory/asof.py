@@ -129,7 +129,7 @@ class PastMemory(Memory):
         """Refused."""
         refuse()
 
-    def delete(self, id: str, *, reason: str = "") -> NoReturn:  # noqa: A002, ARG002
+    def delete(self, id: str, *, reason: str = "", agent: str = "") -> NoReturn:  # noqa: A002, ARG002
         """Refused."""
         refuse()
 

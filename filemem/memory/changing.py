@@ -58,7 +58,8 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         record = record._replace(path=record_path(record))
         note = "; ".join(filter(None, (_dangling(store, record), _outside(record))))
         data = render(record)
-        done = store.saver.put(record.path, data, _message(record, record.title), policy=_policy(store, kind))
+        message = _message(record, record.title, record.agent)
+        done = store.saver.put(record.path, data, message, policy=_policy(store, kind))
         degraded = _index(store, record.path, data, done.commit)
     superseded = record.supersedes or ()
     on = f" on {record.topic}" if kind == DECISION else ""
@@ -126,10 +127,11 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
     if record is None:
         raise NotFound(f"{reference}: the file {node.path} is gone", "git log shows what became of it")
     given = {name: value for name, value in fields.items() if value is not None}
+    agent = _actor(store, given.pop("agent", ""))
     changes, told = _amendments(store, record, given)
     refuse_secrets(given)
     with store.saver.exclusive():
-        message = _message(record, told, subject=f"{_scope(record)}: {told}")
+        message = _message(record, told, agent, subject=f"{_scope(record)}: {told}")
         done = store.saver.amend(node.path, message, policy=_policy(store, node.type), **changes)
         data = store.bytes_of(node.path)
         degraded = _index(store, node.path, data, "", birth=node.birth)
@@ -156,7 +158,7 @@ def _outdone(now: Record | None, added: Outcome | None) -> str:
     )
 
 
-def delete(store: Store, reference: str, reason: str) -> Saved:
+def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
     """Remove one record by a commit, which leaves its tombstone: nothing brings it back but `restore`.
 
     Raises:
@@ -164,13 +166,13 @@ def delete(store: Store, reference: str, reason: str) -> Saved:
         Conflict: the file has edits that are not committed.
     """
     node = searching.find(store, reference)
-    told = writing.line("reason", reason)
+    told, agent = writing.line("reason", reason), _actor(store, agent)
     record = store.read(node.path, node.birth.path).record
     shown = record or Record(id=node.id, type=node.type, title=node.title, topic=node.topic)
     revived, aware = hints.revived(store, node), not following.deepened(store)
     with store.saver.exclusive():
         subject = f"{_scope(shown)}: delete {short_id(shown.id)}" + (f" ({told})" if told else "")
-        message = _message(shown, "", subject=subject)
+        message = _message(shown, "", agent, subject=subject)
         mark = tombstones.path_of(node.id)
         done = store.saver.remove(node.path, message, policy=_policy(store, node.type), tombstone=mark)
         degraded = _told(lambda: _taken_out(store, node.path, aware))
@@ -186,7 +188,7 @@ def delete(store: Store, reference: str, reason: str) -> Saved:
     )
 
 
-def restore(store: Store, reference: str) -> Saved:
+def restore(store: Store, reference: str, agent: str = "") -> Saved:
     """Bring a forgotten or deleted record back as it last was, and take its tombstone away.
 
     Raises:
@@ -196,7 +198,7 @@ def restore(store: Store, reference: str) -> Saved:
     found = removed.find(store, writing.line("id", reference).strip())
     record, mark, aware = found.record, tombstones.path_of(found.record.id), not following.deepened(store)
     marked = tombstones.forgotten(record.id, store.tombstones)
-    message = _message(record, "", subject=f"{_scope(record)}: restore {record.title}")
+    message = _message(record, "", _actor(store, agent), subject=f"{_scope(record)}: restore {record.title}")
     with store.saver.exclusive():
         if store.files.exists(found.path):  # it came back, and was only hidden
             done = store.saver.remove(mark, message)
@@ -385,8 +387,13 @@ def _scope(record: Record) -> str:
     return f"{record.type}({record.topic})" if record.type == DECISION and record.topic else record.type
 
 
-def _message(record: Record, body: str, subject: str = "") -> Message:
+def _actor(store: Store, agent: object) -> str:
+    """Who acts, where it is not the person whose commit it is: as the caller says, else as their settings do."""
+    return writing.line("agent", agent) or store.config.agent
+
+
+def _message(record: Record, body: str, agent: str, subject: str = "") -> Message:
     trailers = [("Filemem-Id", record.id)]
     trailers += [("Supersedes", old) for old in record.supersedes or ()] if not subject else []
-    trailers += [("Agent", record.agent)] if record.agent else []
+    trailers += [("Agent", agent)] if agent else []
     return Message(subject or f"{_scope(record)}: {body}", tuple(trailers))

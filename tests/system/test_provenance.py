@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from filemem.dialects import profile
+from filemem.dialects.calling import perform
+from filemem.memory import Memory
 from tests.support import git, write
 from tests.system.tools import cli, ok
 
@@ -84,3 +89,29 @@ def test_a_file_cannot_say_who_wrote_it(repo: Path) -> None:
     assert told["author"] == "Ada"
     assert "Linus" not in str(told)
     assert not told.keys() & {"reviewers", "co_authors", "agent"}
+
+
+def test_the_trailer_names_who_acts_and_not_who_saved(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "One",
+               "--agent", "claude")["id"]  # fmt: skip
+
+    def acted(*command: str) -> str:
+        ok(repo, *command)
+        return git(repo, "log", "-1", "--format=%(trailers:key=Agent,valueonly)").strip()
+
+    assert acted("update", saved, "--outcome", "failed", "--reason", "Evicts early") == "", "a person did"
+    assert acted("forget", saved) == ""
+    monkeypatch.setenv("FILEMEM_AGENT", "codex")
+    assert acted("restore", saved) == "codex"
+    assert acted("update", saved, "--title", "Use an LRU", "--agent", "gemini") == "gemini"
+    assert acted("forget", saved, "--agent", "aider") == "aider"
+    assert acted("restore", saved, "--agent", "amp") == "amp"
+
+
+def test_agents_say_over_mcp_who_acts(repo: Path) -> None:
+    native = profile("native").dialect
+    with Memory.open(repo) as memory:
+        saved = memory.save(title="Slow", text="Tests are slow", agent="claude").id
+        for tool, given in (("update", {"tags": ["ci"]}), ("delete", {"reason": "No more"})):
+            perform(native, memory, tool, {"id": saved, **given, "agent": "codex"})
+            assert git(repo, "log", "-1", "--format=%(trailers:key=Agent,valueonly)").strip() == "codex"
