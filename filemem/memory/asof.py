@@ -196,8 +196,8 @@ def _index(store: Store, past: AsOf) -> Index:
 
     found = store.index.then(past.tree or "none", make)
     known = past.repo.history.is_ancestor
-    if found.head != past.moment.commit and not (
-        known(found.head, past.moment.commit) or known(past.moment.commit, found.head)
+    if found.notes.head != past.moment.commit and not (
+        known(found.notes.head, past.moment.commit) or known(past.moment.commit, found.notes.head)
     ):
         store.index.forget_then(past.tree)  # another line of history came to the same files
         found = store.index.then(past.tree, make)
@@ -206,7 +206,7 @@ def _index(store: Store, past: AsOf) -> Index:
 
 def _bring(store: Store, past: AsOf) -> None:
     """Bring an index that holds the present, or nothing, to a past state."""
-    base = past.index.head
+    base = past.index.notes.head
     try:
         before = past.index.manifest()
     except IndexDamaged:

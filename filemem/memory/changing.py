@@ -225,7 +225,7 @@ def _taken_out(store: Store, path: str, aware: bool) -> None:
 def _note(store: Store, aware: bool) -> None:
     """Spare the next look what this call knows: which tombstone came or went."""
     if aware and following.deepened(store):
-        store.index.note(head=store.index.head, past=following.past_stamp(store))
+        store.index.note(head=store.index.notes.head, past=following.past_stamp(store))
 
 
 def resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def knows(store: Store, place: Place) -> bool:
         return True
     if store.index.unreadable:
         return False
-    came_from = _known_before(store, place.tip, (store.index.head, before.tip if before else None))
+    came_from = _known_before(store, place.tip, (store.index.notes.head, before.tip if before else None))
     if came_from is None:
         return False
     seen = before.waiting if before and came_from == before.tip else {}
@@ -70,12 +70,12 @@ def settled(store: Store) -> bool:
 def at_tip(store: Store) -> bool:
     """Whether HEAD is where it was when the index was last found right, and knows as much of the past."""
     tip = store.repo.tip()
-    return bool(tip) and tip == store.index.head and not deepened(store)
+    return bool(tip) and tip == store.index.notes.head and not deepened(store)
 
 
 def in_step(store: Store) -> bool:
     """Whether the index has everything, as far as HEAD and folder times tell: a few stats, no lock, no process."""
-    folders = store.index.folders
+    folders = store.index.notes.folders
     return at_tip(store) and bool(folders) and not store.files.changed_folders(folders)
 
 

@@ -105,7 +105,7 @@ class Kept:
             if not (verify and self._store.index.verify()):
                 look = syncing.catch_up(self._store, full=full, hints=hints, progress=self._progress)
                 if deepened and not look.busy:
-                    self._store.index.note(head=self._store.index.head, past=past)
+                    self._store.index.note(head=self._store.index.notes.head, past=past)
                 return look
         except IndexDamaged:
             pass

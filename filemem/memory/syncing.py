@@ -185,7 +185,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         hints: absolute paths that a watcher named.
         progress: told how far the work is.
     """
-    known = store.index.folders
+    known = store.index.notes.folders
     times = store.files.folder_times(known)  # before the scan: what is written during it is looked at again next time
     if not full and not hints and following.at_tip(store) and times == known and not store.index.pending():
         return Look()
@@ -195,7 +195,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     gone = [Node.loads(text) for text in store.index.removed_nodes()]
     before, head = store.index.manifest(), store.repo.head() or ""
     moved = _moved(store, head) if before else ELSEWHERE  # an index built anew knows nothing of what came before
-    news = origins(store, store.index.head) if moved == ONWARD else None
+    news = origins(store, store.index.notes.head) if moved == ONWARD else None
     folders, began = None, time.time_ns()
     if moved == ELSEWHERE and before and store.index.turn_to(head):
         moved, before = STILL, store.index.manifest()
@@ -248,7 +248,7 @@ STILL, ONWARD, ELSEWHERE = "still", "onward", "elsewhere"  # where HEAD went sin
 
 def _moved(store: Store, head: str) -> str:
     """Commits on top of what we knew change files in folders whose times tell; a checkout or reset may change any."""
-    known = store.index.head
+    known = store.index.notes.head
     if head == known:
         return STILL
     onward = known and not store.index.keeps(head) and store.repo.history.is_ancestor(known)

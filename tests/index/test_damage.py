@@ -151,7 +151,7 @@ def test_another_format_is_rebuilt(words_only: Index, monkeypatch: pytest.Monkey
     tree = Tree([doc("a.md", "Use Redis")])
     tree.apply(words_only)
     words_only.close()
-    monkeypatch.setattr("filemem.index.FORMAT", "0.00000000")
+    monkeypatch.setattr("filemem.index.current.FORMAT", "0.00000000")
     other = Index(words_only.root)
     assert other.verify() == ["it was made by another version"]
     with pytest.raises(IndexDamaged, match="another version"):

@@ -12,7 +12,8 @@ import pytest
 from filemem.changes import MODIFIED, REMOVED, Change, Entry
 from filemem.documents import Doc
 from filemem.errors import BrokenStore, Locked
-from filemem.index import FORMAT, Index, embedder
+from filemem.index import Index, embedder
+from filemem.index.current import FORMAT
 from filemem.query import Filter, Terms, parse
 from tests.index.samples import DAY, START, Tree, doc, ids, make
 
@@ -29,7 +30,7 @@ def test_everything_applied_is_found(index: Index) -> None:
     for number in (0, 57, 119):
         assert found(index, f"serial{number}")[0] == make(number).path
     assert index.count() == 120
-    assert index.head == "head1"
+    assert index.notes.head == "head1"
     assert index.manifest() == tree.entries()
     assert index.verify() == []
     assert not index.stale
@@ -290,7 +291,7 @@ def test_size_and_time_are_renewed_without_reading(words_only: Index) -> None:
     touched = {path: Entry(entry.blob, 9, 99) for path, entry in tree.entries().items()}
     words_only.note(head="h2", folders={"": 5}, seen=touched)
     assert words_only.manifest() == touched
-    assert (words_only.head, words_only.folders) == ("h2", {"": 5})
+    assert (words_only.notes.head, words_only.notes.folders) == ("h2", {"": 5})
     assert words_only.count() == 2
 
 
@@ -337,7 +338,7 @@ def test_rebuild_keeps_answering_and_then_switches(index: Index) -> None:
     index.rebuild(tree.entries(), load, "h3")
     assert set(during) == {6}
     assert index.count() == 6
-    assert index.head == "h3"
+    assert index.notes.head == "h3"
     assert len([entry for entry in index.root.iterdir() if entry.name.startswith("g0")]) == 2
 
 

@@ -121,9 +121,9 @@ def test_commits_made_during_a_look_are_news_for_the_next(
     act = {"commit": ("commit", "-q", "--allow-empty", "-m", "Meanwhile"), "checkout": ("checkout", "-q", "other")}
     (repo / "memory" / "new.md").write_text("# Written by hand\n")
     catch_up(memory._store, full=True, progress=lambda _done, _all: git(repo, *act[command]))
-    assert memory._store.index.head == (before if remembered else "")
+    assert memory._store.index.notes.head == (before if remembered else "")
     memory.refresh(full=True)
-    assert memory._store.index.head == git(repo, "rev-parse", "HEAD").strip()
+    assert memory._store.index.notes.head == git(repo, "rev-parse", "HEAD").strip()
 
 
 def test_a_memory_that_has_rested_answers_as_before(memory: Memory) -> None:
