@@ -200,8 +200,8 @@ def history(value: History) -> Answer:
                 "implied": step.implied,
                 "foreign": step.foreign,
                 "path": step.path,
-                "co_authors": list(step.people.co_authors),
-                "reviewers": list(step.people.reviewers),
+                "co_authors": list(step.co_authors),
+                "reviewers": list(step.reviewers),
                 "note": _step_note(step),
                 "revisions": revisions(step.revisions),
             }

@@ -7,7 +7,7 @@ what a commit adds (who, when, which edit) is told beside it, and where Git cann
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from filemem import record
@@ -21,7 +21,6 @@ from filemem.record import DECISION, Record, topic_key
 from filemem.record.revising import revised
 from filemem.repo.history import Revision as Version
 from filemem.repo.log import Commit
-from filemem.repo.people import People, people
 
 NOBODY = Commit("", 0, "", "", "")  # of a record that is not committed
 ANEW = 60_000  # milliseconds between writing a commit and making it that show it was made again
@@ -48,9 +47,7 @@ def history(store: Store, topic_or_id: str) -> History:
     beyond = linked(resolved, members)
     told = [around[one] for one in sorted({*members, *beyond}, key=lambda one: resolved.nodes[one].age)]
     pasts = past_of(store, told)
-    firsts = {past.first.id for past in pasts.values() if past.first and past.first.author}
-    named = people(store.repo.git_dir, firsts)
-    steps = (_step(store, node, resolved, key, named, pasts[node.path]) for node in told)
+    steps = (_step(store, node, resolved, key, pasts[node.path]) for node in told)
     topic = next((around[m].topic for m in reversed(members) if around[m].stated), start[0].topic)
     chain = tuple(step for step in steps if step is not None)
     return History(topic, tuple(heads), chain, _notes(store, chain))
@@ -137,7 +134,7 @@ def linked(resolved: Graph, start: Iterable[str]) -> list[str]:
     return sorted(seen, key=lambda each: resolved.nodes[each].age)
 
 
-def _step(store: Store, node: Node, resolved: Graph, key: str, named: Mapping[str, People], past: Past) -> Step | None:
+def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past) -> Step | None:
     found = store.read(node.path, node.birth.path).record
     if found is None:
         return None
@@ -155,7 +152,8 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, named: Mapping[st
         superseded_by=resolved.superseded_by(node.id),
         implied=node.id in resolved.chain(node.key).implied,
         foreign=node.key != key,
-        people=named.get(first.id, People(first.co_authors, first.reviewers)),
+        co_authors=first.co_authors,
+        reviewers=first.reviewers,
         revisions=past.revisions,
         edited=any(not revision.commit for revision in past.revisions),
         shallow=shallow,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.query import Hit
-from filemem.repo.people import People
 
 if TYPE_CHECKING:
     from filemem.record import Record
@@ -105,7 +104,7 @@ class Step(NamedTuple):
         supersedes, superseded_by: ids, oldest first.
         implied: nobody stated what it supersedes.
         foreign: it belongs to another topic that the chain leads to.
-        people: co-authors and reviewers that the commit names.
+        co_authors, reviewers: whom the commit names.
         revisions: edits in place, oldest first.
         edited: the file has changes that are not committed.
         shallow: it came before the commits that a shallow clone has.
@@ -123,7 +122,8 @@ class Step(NamedTuple):
     superseded_by: tuple[str, ...] = ()
     implied: bool = False
     foreign: bool = False
-    people: People = People()
+    co_authors: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] = ()
     revisions: tuple[Revision, ...] = ()
     edited: bool = False
     shallow: bool = False
