@@ -166,7 +166,10 @@ def delete(memory: Memory, arguments: Arguments) -> Answer:
 def forget(memory: Memory, arguments: Arguments) -> Answer:
     """The same as `delete`, and how to take the record out of history too."""
     answer = delete(memory, arguments)
-    return answer | ({"purge": list(memory.purging(answer["path"], answer["id"]))} if answer.get("commit") else {})
+    if not answer.get("commit"):
+        return answer
+    purge = memory.purging(answer["path"], answer["id"])
+    return answer | {"purge": list(purge.steps), "purge_warnings": list(purge.warnings)}
 
 
 def restore(memory: Memory, arguments: Arguments) -> Answer:

@@ -25,6 +25,7 @@ from filemem.record import DECISION, number
 
 if TYPE_CHECKING:
     from filemem.memory.asof import PastMemory
+    from filemem.memory.purging import Purge
     from filemem.memory.sharing import Synced
 
 __all__ = ["History", "Hit", "Memory", "Results", "Revision", "Saved", "Similar", "Step", "Topic"]
@@ -205,16 +206,16 @@ class Memory(Asked):
         self._changed()
         return saved
 
-    def purging(self, path: str, record_id: str) -> tuple[str, ...]:
-        """Return the commands that take a record out of Git's history; filemem itself never rewrites it.
+    def purging(self, path: str, record_id: str) -> Purge:
+        """Return what takes a record out of Git's history; filemem itself never rewrites it.
 
         Args:
             path: of the record, from the top of the work tree, as answers show it.
             record_id: its id, which the messages of its commits name.
         """
-        from filemem.memory import removed
+        from filemem.memory import purging
 
-        return removed.purging(self._store, self._store.asked(path), record_id)
+        return purging.steps(self._store, self._store.asked(path), record_id)
 
     def sync(self, tell: Callable[[str], object] | None = None) -> Synced:
         """Bring here what others saved, put what was saved here on top, and push it.

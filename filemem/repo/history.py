@@ -234,6 +234,16 @@ class History(NamedTuple):
             return False
         return True
 
+    def first(self, paths: Iterable[str], *refs: str) -> str:
+        """A commit that touches one of these files while none before it does; "" where there is none.
+
+        Args:
+            paths: from the top of the work tree.
+            refs: where to look, as `git rev-list` takes it: `--remotes`, or the name of a branch.
+        """
+        asked = ("rev-list", "--topo-order", "--reverse", "--full-history", *refs, "--", *paths)
+        return self.git.run(*asked, limit=LONG).decode().partition("\n")[0]
+
     def undone(self, commit: str) -> bool:
         """Whether the reflogs show that a command put HEAD back to what it had read before this commit was made.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -97,11 +98,18 @@ def test_forgetting_waits_for_a_repository_that_is_busy(repo: Path) -> None:
     assert git(repo, "status", "--porcelain") == ""
 
 
-def purge(steps: list[str], at: Path) -> None:
-    done = subprocess.run(
-        ["bash", "-e", "-c", "\n".join(steps)], cwd=at, env=environment(), capture_output=True, check=False
-    )
+def paste(steps: list[str], at: Path) -> int:
+    """Run commands as a shell does that they are pasted into: it stops for nothing but what they say themselves."""
+    command = ["bash", "-c", "\n".join(steps)]
+    return subprocess.run(command, cwd=at, env=environment(), capture_output=True, check=False).returncode
+
+
+def purge(steps: list[str], at: Path) -> str:
+    """Run the steps, which must succeed; what they print."""
+    command = ["bash", "-c", "\n".join(steps)]
+    done = subprocess.run(command, cwd=at, env=environment(), capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode().rpartition("was rewritten\n")[2]
 
 
 def objects(repo: Path) -> str:
@@ -116,8 +124,9 @@ def test_the_commands_that_purge_a_secret_do_so(tmp_path: Path) -> None:
     git(repo, "commit", "-q", "-m", "moved by hand")
     told = cli(repo, "forget", saved["id"])
     assert "hunter2" in objects(repo)
-    steps = [row.strip() for row in told.out.partition("revoke it first):\n")[2].splitlines()]
-    purge(steps, tmp_path)
+    steps = [row.strip() for row in told.out.splitlines() if row.startswith("    ")]
+    rows = purge(steps, tmp_path).splitlines()
+    assert {row.partition(" ")[2] for row in rows} == {"missing"}
     assert "hunter2" not in objects(repo)
     assert not any("hunter2" in p.read_text(errors="replace") for p in (repo / ".git").rglob("*") if p.is_file())
     assert ok(repo, "get", other["id"])["count"] == 1
@@ -166,3 +175,133 @@ def test_a_purge_reaches_messages_and_earlier_names_and_no_other_file(tmp_path: 
     log = git(repo, "log", "--format=%B")
     assert f"purged\n\nFilemem-Id: {saved['id']}\n" in log
     assert log.count("Moved\n\nCo-authored-by: Grace <grace@example.com>") == 2
+
+
+def work(repo: Path) -> dict[str, str]:
+    """What a user has that is not committed: stashes, what is staged, what is edited."""
+    stashes = git(repo, "stash", "list", "--format=%gd %H").splitlines()
+    shown = {name: git(repo, "show", f"{name}:code.py") for name in (row.split()[0] for row in stashes)}
+    changes = {"staged": git(repo, "diff", "--cached"), "edited": git(repo, "diff")}
+    return {**shown, **changes, "stashes": "\n".join(stashes)}
+
+
+def unfinished(repo: Path) -> None:
+    """Leave three stashes, something staged and something edited."""
+    for number in range(3):
+        write(repo / "code.py", f"print({number})\n")
+        git(repo, "stash", "-q")
+    write(repo / "new.py", "staged\n")
+    git(repo, "add", "new.py")
+    write(repo / "code.py", "print('edited')\n")
+
+
+def test_a_purge_leaves_stashes_and_edits_alone(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    unfinished(repo)
+    saved = ok(repo, *DECISION, "The password is swordfish77")
+    forgotten = ok(repo, "forget", saved["id"])
+    assert "git stash list" in " ".join(forgotten["purge_warnings"])
+    before = work(repo)
+    assert len(before["stashes"].splitlines()) == 3
+    purge(forgotten["purge"], tmp_path)
+    assert work(repo) == before
+    assert "swordfish77" not in objects(repo)
+    git(repo, "commit", "-q", "-a", "-m", "go on")
+    git(repo, "stash", "drop", "-q")
+
+
+def test_a_purge_says_what_still_holds_the_record(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    saved = ok(repo, *DECISION, "The password is swordfish77")
+    unfinished(repo)
+    before = work(repo)
+    rows = purge(ok(repo, "forget", saved["id"])["purge"], tmp_path).splitlines()
+    assert work(repo) == before
+    assert [row.partition(" ")[2] for row in rows] == ["is still here"]
+    found = ("log", f"--find-object={rows[0].split()[0]}", "--format=%H")
+    assert git(repo, *found, "--branches", "--tags") == ""
+    assert git(repo, *found, "--all", "--reflog"), "the stash has it"
+
+
+def test_a_purge_that_fails_goes_no_further(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    unfinished(repo)
+    saved = ok(repo, *DECISION, "The password is swordfish77")
+    steps = ok(repo, "forget", saved["id"])["purge"]
+    write(repo / ".git/refs/heads/main.lock", b"")
+    before, log = work(repo), git(repo, "reflog")
+    assert paste(steps, tmp_path) != 0
+    assert (work(repo), git(repo, "reflog")) == (before, log)
+    assert "swordfish77" in objects(repo)
+    assert list((repo / ".git/filemem/recent").iterdir())
+    (repo / ".git/refs/heads/main.lock").unlink()
+    purge(steps, tmp_path)
+    assert "swordfish77" not in objects(repo)
+
+
+def shared_secret(tmp_path: Path) -> tuple[Path, Path, list[str]]:
+    """A hub that got a secret, somebody's clone of it, and the steps that purge it."""
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "hub.git")
+    repo = make_repo(tmp_path / "repo")
+    git(repo, "remote", "add", "origin", str(tmp_path / "hub.git"))
+    saved = ok(repo, *DECISION, "The password is swordfish77")
+    git(repo, "push", "-q", "-u", "origin", "main")
+    git(repo, "push", "-q", "origin", "main:it's/a#branch", "main^:refs/heads/untouched")
+    git(tmp_path, "clone", "-q", "hub.git", "theirs")
+    steps = ok(repo, "forget", saved["id"])["purge"]
+    assert ok(repo, "sync")["sent"] == 1
+    git(tmp_path / "theirs", "pull", "-q")
+    return tmp_path / "hub.git", tmp_path / "theirs", steps
+
+
+def test_a_purge_keeps_what_others_push_meanwhile(tmp_path: Path) -> None:
+    hub, theirs, steps = shared_secret(tmp_path)
+    git(theirs, "commit", "-q", "--allow-empty", "-m", "theirs")
+    pushing = f"git -C {theirs} push -q origin"
+    assert paste([steps[0], f"{pushing} main &&", *steps[1:]], tmp_path) != 0
+    assert git(hub, "rev-parse", "main") == git(theirs, "rev-parse", "main")
+    assert git(hub, "log", "--format=%s", "main", "--", "memory/decisions"), "all or none"
+    shutil.rmtree(tmp_path / "purge.git")
+    untouched = git(hub, "rev-parse", "untouched")
+    purge([steps[0], f"{pushing} main^^^:refs/heads/meanwhile &&", *steps[1:]], tmp_path)
+    assert git(hub, "rev-parse", "meanwhile", "untouched").splitlines() == [untouched, untouched]
+    assert git(hub, "log", "-1", "--format=%s", "main") == "theirs"
+    git(hub, "gc", "-q", "--prune=now")
+    assert "swordfish77" not in objects(hub)
+    assert not (tmp_path / "purge.git").exists(), "it holds the secret"
+
+
+def test_what_was_never_pushed_is_purged_here(tmp_path: Path) -> None:
+    hub, theirs, _ = shared_secret(tmp_path)
+    git(theirs, "config", "user.name", "Grace")
+    git(theirs, "config", "user.email", "grace@example.com")
+    saved = ok(theirs, *DECISION, "A second one, tuna88")
+    before = git(hub, "for-each-ref")
+    purge(ok(theirs, "forget", saved["id"])["purge"], tmp_path)
+    assert "tuna88" not in objects(theirs)
+    assert git(hub, "for-each-ref") == before
+    assert git(theirs, "merge-base", "--is-ancestor", "origin/main", "main") == ""
+
+
+def test_what_came_before_the_record_stays_as_it_is(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    git(repo, "checkout", "-q", "-b", "side")
+    git(repo, "-c", "i18n.commitEncoding=ISO-8859-1", "commit", "-q", "--allow-empty", "-m", "has a header of its own")
+    git(repo, "checkout", "-q", "main")
+    git(repo, "merge", "-q", "--no-ff", "-m", "both", "side")
+    before = git(repo, "rev-list", "main")
+    saved = ok(repo, *DECISION, "The password is swordfish77")
+    purge(ok(repo, "forget", saved["id"])["purge"], tmp_path)
+    assert "swordfish77" not in objects(repo)
+    assert git(repo, "rev-list", "main").endswith(before)
+
+
+def test_a_shallow_clone_is_purged_of_what_was_not_pushed(tmp_path: Path) -> None:
+    hub = make_repo(tmp_path / "hub")
+    git(hub, "commit", "-q", "--allow-empty", "-m", "the last one")
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{hub}", "repo")
+    repo = make_repo(tmp_path / "repo", commit=False)
+    saved = ok(repo, *DECISION, "The password is swordfish77")
+    purge(ok(repo, "forget", saved["id"])["purge"], tmp_path)
+    assert "swordfish77" not in objects(repo)
+    assert git(repo, "merge-base", "main", "origin/main") == git(hub, "rev-parse", "main")

@@ -32,12 +32,12 @@ def saved(answer: Answer) -> str:
 
 def forgotten(answer: Answer) -> str:
     """What was removed, and what it takes to remove it from history too."""
-    steps = answer.get("purge", ())
-    rows = []
-    if steps:
-        rows.append("  these do not touch commit messages and files of others that quote it: git log --all --grep=WORD")
-        rows.append("  to take it out of history too, for everybody (if it was a secret, revoke it first):")
-    return joined([message(answer), *rows, *(f"    {step}" for step in steps)])
+    rows = [message(answer)]
+    if answer.get("purge"):
+        rows.append("  to take it out of history too (if it was a secret, revoke it first); before you do:")
+        rows += [click.style(f"  - {warning}", fg="yellow") for warning in answer["purge_warnings"]]
+        rows += [f"    {step}" for step in answer["purge"]]
+    return joined(rows)
 
 
 def synced(answer: Answer) -> str:

@@ -1,0 +1,115 @@
+"""What takes a removed record out of Git's history for good: commands for the user, who decides, and never for us.
+
+Rule: they are one chain, so that nothing goes on after a step that failed. They rewrite branches and tags alone, and
+leave stashes as they are. `git filter-branch` refuses to work beside edits, and a stash would keep the old history:
+so here it works in an empty work tree of its own. On the other side only that is replaced which is as it was.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from filemem.memory import home
+
+if TYPE_CHECKING:
+    from filemem.memory.store import Store
+
+
+class Purge(NamedTuple):
+    """How to take a record out of history.
+
+    Args:
+        warnings: what to know before, a sentence each.
+        steps: the commands, each but the last ending with `&&`.
+    """
+
+    warnings: tuple[str, ...]
+    steps: tuple[str, ...]
+
+
+# What a message says of a record goes; trailers stay, for they tie the commit to others.
+_MESSAGE = (
+    'awk \'{ row[NR] = $0 } index($0, "Filemem-Id: %s") { ours = 1 } END { for (n = 1; n <= NR; n++) '
+    'if (!ours || (n > 1 && row[n] ~ /^$|^[A-Z][A-Za-z-]*: /)) print row[n]; else if (n == 1) print "purged" }\''
+)
+_ALL = ("--branches", "--tags")
+_OLD = "%(refname:lstrip=2)"  # of a ref below refs/original: the name of the branch or tag that was rewritten
+_ELSEWHERE = "other commits whose messages or files quote it keep that: git log --all --grep=WORD"
+_HERE = (
+    "every branch and tag that had it is rewritten, and commits that none of them holds are lost (what was amended or "
+    "reset): make a copy of the repository first",
+    _ELSEWHERE,
+    "in the end each version of it must be `missing`; for one that is `still here`, "
+    "git log --all --reflog --find-object=ID tells where",
+)
+_STASHES = "stashes are left alone, and those made while it was there keep it: git stash list"
+_THERE = (
+    "they work in a fresh clone, purge.git; every branch and tag there that had it is replaced, all or none: where "
+    "somebody pushed to one meanwhile, nothing is, and you start again",
+    _ELSEWHERE,
+    "clones made before keep it, yours too: tell everybody to clone anew, and not to merge what they have",
+    "the host may keep it until it collects garbage: ask there",
+)
+
+
+def steps(store: Store, path: str, record_id: str) -> Purge:
+    """Work out what takes a record out of history: on the other side where it was pushed, here where it was not.
+
+    Args:
+        store: the parts.
+        path: of the record, store-relative.
+        record_id: its id, by which the messages of its commits are found.
+    """
+    named = store.files.named(path)
+    log = store.repo.history.logs({named: ""}, beyond=True)[named]  # before it was brought back, too
+    paths = sorted({revision.path for revision in log} | {named})
+    sharing, branch = store.repo.sharing, store.repo.branch() or ""
+    name = sharing.upstream(branch) or sharing.usual(branch)
+    own = store.files.store == home.TOP
+    first = store.repo.history.first(paths, "--remotes")
+    if name is not None and first:
+        refs = (f"refs/heads/{name.branch}",) if own else _ALL
+        lease = shlex.quote(f"--force-with-lease={_OLD}:%(objectname)%0a{_OLD}:{_OLD}")
+        push = f"git for-each-ref --format={lease} refs/original | tr '\\n' '\\0' | xargs -0 git push --atomic origin"
+        there = (
+            f"git clone --bare {shlex.quote(name.push_url)} purge.git && cd purge.git",
+            _rewrite(paths, record_id, refs, first),
+            push,
+            "cd .. && rm -rf purge.git",
+        )
+        return Purge(_THERE, _chained(there))
+    refs = (f"refs/heads/{branch}",) if own else _ALL
+    versions = dict.fromkeys(blob for one in log for blob in (one.blob, one.old) if blob)
+    beside = shlex.quote(str(store.repo.shared / "purge"))
+    here = (
+        f"cd {shlex.quote(str(store.repo.work_tree))} && rm -rf {beside}",
+        f"git worktree add -q -f --detach {beside} $(git commit-tree -m purge $(git mktree </dev/null))",
+        f"cd {beside}",
+        _rewrite(paths, record_id, refs, store.repo.history.first(paths, *refs)),
+        "git for-each-ref --format='delete %(refname)' refs/original | git update-ref --stdin",
+        f"cd {shlex.quote(str(store.repo.work_tree))} && git worktree remove {beside}",
+        f"rm -rf {shlex.quote(str(store.repo.shared / 'recent'))} {shlex.quote(str(store.index.root))}",
+        # Unlike `git reflog expire`, gc spares the stash, whose entries are nothing but its reflog.
+        "git -c gc.reflogExpireUnreachable=now gc -q --prune=now",
+        f"printf '%s\\n' {' '.join(versions)} | git cat-file --batch-check='%(objectname) is still here'",
+    )
+    stashes = (_STASHES,) if store.repo.objects.read("refs/stash") else ()
+    return Purge((*_HERE, *stashes), _chained(here))
+
+
+def _rewrite(paths: Sequence[str], record_id: str, refs: Sequence[str], first: str) -> str:
+    """Take paths out of the commits of some refs, from the first one that has them on: those before stay as they are,
+    signatures and all."""
+    remove = f"git --literal-pathspecs rm -q --cached --ignore-unmatch -- {' '.join(map(shlex.quote, paths))}"
+    unsaid = _MESSAGE % record_id
+    return (
+        "FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --tag-name-filter cat "
+        f"--index-filter {shlex.quote(remove)} --msg-filter {shlex.quote(unsaid)} "
+        f"-- {' '.join(refs)} --not {shlex.quote(f'{first}^@')}"
+    )
+
+
+def _chained(commands: Sequence[str]) -> tuple[str, ...]:
+    return (*(f"{one} &&" for one in commands[:-1]), commands[-1])
