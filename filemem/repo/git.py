@@ -11,11 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import select
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
 
 LIMIT = 20.0  # seconds for one call
 LONG = 120.0  # seconds for one over much history or many files: a walk of 100,000 commits takes ten
-NOTED = 3.0  # seconds of silence after which it is said what is waited for
 NEEDED = (2, 36)
 
 _OFF = (
@@ -88,22 +83,6 @@ class GitError(BrokenStore):
             f"git {command} failed: {first[0] if first else f'exit status {code}'}",
             "try the same with Git itself; `git fsck` tells whether the repository is sound",
         )
-
-
-class Patience(NamedTuple):
-    """How long a call that reaches others is waited for.
-
-    Args:
-        what: what is waited for, in words.
-        limit: seconds it may take in all.
-        silence: seconds for which it may say nothing.
-        tell: told what it says, and what is waited for; None for nobody.
-    """
-
-    what: str
-    limit: float
-    silence: float
-    tell: Callable[[str], object] | None = None
 
 
 class Git(NamedTuple):
@@ -203,178 +182,6 @@ def finish(process: subprocess.Popen[bytes], name: str, data: bytes = b"", limit
     if process.returncode:
         raise GitError(name, process.returncode, err.decode("utf-8", "replace"))
     return out
-
-
-def listen(process: subprocess.Popen[bytes], name: str, patience: Patience) -> None:
-    """Wait for a call that was started apart and may take long, passing on what it says as it comes.
-
-    Raises:
-        GitError: it failed, took too long or was silent for too long; `stderr` holds all that it said.
-    """
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
-    heard: list[bytes] = []
-    overdue: list[float] = []
-
-    def give_up(after: float) -> None:
-        overdue.append(after)
-        _end(process)
-
-    late = threading.Timer(patience.limit, give_up, (patience.limit,))
-    ear = threading.Thread(target=_follow, args=(process.stderr.fileno(), heard, patience, give_up), daemon=True)
-    late.start()
-    ear.start()
-    try:
-        process.stdin.close()
-        out = process.stdout.read()
-        code = process.wait()
-        ear.join()
-    except BaseException:
-        _end(process)
-        process.wait()
-        ear.join(1.0)
-        raise
-    finally:
-        late.cancel()
-        process.stdout.close()
-        process.stderr.close()
-    if overdue:
-        raise GitError(name, -1, f"no answer in {overdue[0]:g} seconds")
-    if code:
-        raise GitError(name, code, (b"".join(heard) + b"\n" + out).decode("utf-8", "replace"))
-
-
-def _follow(fd: int, heard: list[bytes], patience: Patience, give_up: Callable[[float], object]) -> None:
-    """Pass on what a call says; say once that it is waited for, and give it up where it says nothing for too long."""
-    last, noted = time.monotonic(), not patience.tell
-    while True:
-        wait = patience.silence if noted else min(NOTED, patience.silence)
-        ready, _, _ = select.select([fd], [], [], max(0.0, last + wait - time.monotonic()))
-        if ready:
-            data = os.read(fd, 1 << 12)
-            if not data:
-                return
-            heard.append(data)
-            last = time.monotonic()
-            if patience.tell:
-                patience.tell(data.decode("utf-8", "replace"))
-        elif time.monotonic() - last >= patience.silence:
-            give_up(patience.silence)
-            return
-        elif patience.tell and not noted:
-            patience.tell(f"waiting for {patience.what}; given up after {patience.silence:g} seconds of silence\n")
-            noted = True
-
-
-@contextlib.contextmanager
-def outlived_by_none() -> Iterator[None]:
-    """While calls run apart: let a signal that would end this process on the spot end them too."""
-
-    def leave(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
-    known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    ours = threading.current_thread() is threading.main_thread()
-    deadly = [number for number in known if ours and signal.getsignal(number) is signal.SIG_DFL]
-    for number in deadly:
-        signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        for number in deadly:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a call that was started apart, and what it has started."""
-    try:
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    except ProcessLookupError:
-        pass
-
-
-class Helper:
-    """One Git process that stays and answers request after request; it ends when its standard input closes.
-
-    Args:
-        process: the process, its error stream kept small by its own nature.
-        name: for messages.
-    """
-
-    def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
-        self.process, self._name = process, name
-        self._buffer = b""
-
-    def send(self, data: bytes) -> None:
-        """Write a request. Raises GitError where the process is gone."""
-        assert self.process.stdin is not None  # noqa: S101 - opened as a pipe
-        try:
-            self.process.stdin.write(data)
-            self.process.stdin.flush()
-        except OSError:
-            raise self.ended() from None
-
-    def line(self, limit: float = LIMIT) -> bytes:
-        """One line of the answer without its end. Raises GitError."""
-        while b"\n" not in self._buffer:
-            self._more(limit)
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return line
-
-    def exactly(self, size: int, limit: float = LIMIT) -> bytes:
-        """The next `size` bytes of the answer. Raises GitError."""
-        while len(self._buffer) < size:
-            self._more(limit)
-        data, self._buffer = self._buffer[:size], self._buffer[size:]
-        return data
-
-    def ended(self) -> GitError:
-        """The error that ended the process; collects it."""
-        if not self._ends_itself():
-            self.process.kill()
-        _, err = self.process.communicate()
-        return GitError(self._name, self.process.returncode or -1, err.decode("utf-8", "replace"))
-
-    def close(self) -> None:
-        """Let the process end."""
-        if self.process.poll() is None:
-            assert self.process.stdin is not None  # noqa: S101 - opened as a pipe
-            try:
-                self.process.stdin.close()
-            except OSError:
-                pass
-            if not self._ends_itself():
-                self.process.kill()
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if stream is not None:
-                try:
-                    stream.close()
-                except OSError:
-                    pass
-        self.process.wait()
-
-    def _ends_itself(self) -> bool:
-        import subprocess
-
-        try:
-            self.process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-
-    def _more(self, limit: float) -> None:
-        assert self.process.stdout is not None  # noqa: S101 - opened as a pipe
-        ready, _, _ = select.select([self.process.stdout], [], [], limit)
-        if not ready:
-            self.process.kill()
-            self.process.communicate()
-            raise GitError(self._name, -1, f"no answer in {limit:g} seconds")
-        data = os.read(self.process.stdout.fileno(), 1 << 16)
-        if not data:
-            raise self.ended()
-        self._buffer += data
 
 
 def locate(environment: Mapping[str, str], work_tree: Path) -> str:

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from filemem.errors import BrokenStore
 from filemem.repo import trees
-from filemem.repo.git import Git, GitError, Helper
+from filemem.repo.git import Git, GitError
+from filemem.repo.helper import Helper
 from filemem.repo.parallel import together
 
 _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import FilememError
-from filemem.repo.git import Git, GitError, Helper, feed, finish
+from filemem.repo.git import Git, GitError, feed, finish
+from filemem.repo.helper import Helper
 
 REFLOG = "filemem: save"  # what `git reflog` shows for our commits
 _LASTS = 5.0  # seconds; it writes the time of its start into the reflog

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import BrokenStore, Conflict
-from filemem.repo.git import ASKED, Git, GitError, Patience, listen, outlived_by_none
+from filemem.repo.git import ASKED, Git, GitError
+from filemem.repo.patience import Patience, listen, outlived_by_none
 from filemem.repo.settings import Settings
 
 LIMIT = 600.0  # seconds for one fetch or push

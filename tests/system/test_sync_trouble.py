@@ -391,7 +391,7 @@ def test_a_remote_that_never_answers_is_given_up(hub: Path, monkeypatch: pytest.
 
 def test_a_silent_remote_is_named_and_given_up_soon(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("filemem.repo.remote.SILENCE", 1.5)
-    monkeypatch.setattr("filemem.repo.git.NOTED", 0.1)
+    monkeypatch.setattr("filemem.repo.patience.NOTED", 0.1)
     ada = clone(hub, "ada")
     with socket.create_server(("127.0.0.1", 0)) as server:
         git(ada, "remote", "set-url", "origin", f"http://me:hunter2@127.0.0.1:{server.getsockname()[1]}/x.git")
