@@ -18,6 +18,7 @@ Answer = dict[str, Any]
 
 _SHALLOW = "history is shallow: who wrote this, and when, is not known here; git fetch --unshallow brings it"
 _EDITED = "has uncommitted changes"
+_COPIED = "unknown: another commit brought it there, by a squash, a rebase or a copy"
 _PARTS = ("keyword", "vector", "wording", "title", "recency", "final")
 _ALWAYS = ("id", "type", "topic", "title", "path")
 _FOUND = ("score", "superseded_by")
@@ -153,7 +154,7 @@ def provenance(value: Hit, *, whole: bool = True) -> Answer:
     date = _time(by.date) if by.date is not None else ""
     told: Answer = {"author": by.author, "agent": by.agent, "commit": by.commit, "date": date, "branch": by.branch}
     if by.default:
-        landed = _time(by.landed) if by.landed is not None else ""
+        landed = _time(by.landed) if by.landed is not None else _COPIED if by.copied else ""
         other = by.default if by.default != by.branch else ""
         told |= {"default": other, "merged": by.merged, "differs": by.differs or None, "landed": landed}
     return _filled(

@@ -23,12 +23,14 @@ class Standing(NamedTuple):
         merged: whether it has the record; None where no branch can be told.
         differs: it has another version.
         landed: since when it has it, epoch milliseconds; None where that is not known.
+        copied: its commit is not there, though its file is: a squash, a rebase or a copy brought it.
     """
 
     default: str = ""
     merged: bool | None = None
     differs: bool = False
     landed: int | None = None
+    copied: bool = False
 
 
 UNKNOWN = Standing()
@@ -61,7 +63,8 @@ class Standings:
         if status == "A":
             return Standing(default.name, merged=False)
         landed = self._landed.at(node.birth.commit, default.tip)
-        return Standing(default.name, merged=True, differs=status == "M", landed=landed)
+        copied = landed is None and self._landed.current(default.tip)
+        return Standing(default.name, merged=True, differs=status == "M", landed=landed, copied=copied)
 
     def default(self) -> Branch | None:
         """The default branch of what holds the records; None where none can be told."""

@@ -35,6 +35,7 @@ class Provenance(NamedTuple):
         merged: whether the default branch has the record; None where that is not known.
         differs: the default branch has another version of it.
         landed: since when the default branch has it, epoch milliseconds; None where that is not known.
+        copied: it came there by another commit than its own, so that `landed` is not known: a squash, a rebase, a copy.
         reviewers, co_authors: whom the trailers of that commit name.
         edits: the newest of the commits that changed it since, oldest first.
     """
@@ -48,6 +49,7 @@ class Provenance(NamedTuple):
     merged: bool | None = None
     differs: bool = False
     landed: int | None = None
+    copied: bool = False
     reviewers: tuple[str, ...] = ()
     co_authors: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()

@@ -119,16 +119,16 @@ class Landed:
 
     def at(self, commit: str, tip: str) -> int | None:
         """When a commit landed, in epoch milliseconds; None where it did not, or where nobody looked yet."""
-        if not self._current(tip):
+        if not self.current(tip):
             return None
         return self._found(commit)
 
     def look(self, tip: str) -> None:
         """Find out about every commit up to a tip, however many these are."""
-        self._current(tip, grow=True)
+        self.current(tip, grow=True)
 
-    def _current(self, tip: str, *, grow: bool = False) -> bool:
-        """Bring what is known up to a tip, where that is little work or wanted at all costs."""
+    def current(self, tip: str, *, grow: bool = False) -> bool:
+        """Bring what is known up to a tip, where that is little work or wanted at all costs; whether it is."""
         if not tip or self._tip == tip:
             return bool(tip)
         self._data = self._memo.read() or self._data

@@ -62,7 +62,10 @@ def test_squash_merges_and_rebases_land_records_too(repo: Path) -> None:
     git(repo, "commit", "-q", "-m", "Caching (#1)", **day(3))
     assert by(repo, "caching")["landed"][:10] == "2031-01-03"
     git(repo, "switch", "-q", "feature")
-    assert by(repo, "caching")["merged"] is True, "its files are there, whatever commit brought them"
+    told = by(repo, "caching")
+    assert told["merged"] is True, "its files are there, whatever commit brought them"
+    assert told["landed"].startswith("unknown: another commit brought it there"), "that one is not this record's"
+    assert "on main, since when is unknown: another commit" in cli(repo, "search", "Redis").out
     git(repo, "mv", "memory/decisions/caching", "memory/decisions/cache")
     git(repo, "commit", "-q", "-m", "rename")
     assert by(repo, "caching")["merged"] is True

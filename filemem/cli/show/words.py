@@ -48,7 +48,8 @@ def _standing(by: Answer) -> str:
     """How a record stands to the default branch, where another one is checked out."""
     if not by["merged"]:
         return f"only on {by.get('branch') or 'this commit'}"
-    since = f" since {by['landed'][:10]}" if by.get("landed") else ""
+    landed = by.get("landed", "")
+    since = f" since {landed[:10]}" if landed[:1].isdigit() else f", since when is {landed}" if landed else ""
     return f"on {by['default']}{since}" + (", in another version" if by.get("differs") else "")
 
 
