@@ -10,6 +10,7 @@ from filemem.documents import Birth, doc_of, node_of
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import blob_id
 from filemem.memory import following, graph, hints, meant, removed, searching, tombstones, writing
+from filemem.memory.origins import origins
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.store import Store
 from filemem.memory.values import Saved
@@ -204,8 +205,7 @@ def restore(store: Store, reference: str, agent: str = "") -> Saved:
             done = store.saver.remove(mark, message)
         else:
             done = store.saver.put(found.path, found.data, message, policy=COMMIT, tombstone=mark if marked else "")
-        degraded = _index(store, found.path, found.data, done.commit)
-        degraded = degraded or _told(lambda: _note(store, aware))
+        degraded = _told(lambda: _taken_in(store, found, done.commit, aware))
     return Saved(
         id=record.id,
         type=record.type,
@@ -215,6 +215,13 @@ def restore(store: Store, reference: str, agent: str = "") -> Saved:
         pending=done.pending or "",
         degraded=degraded,
     )
+
+
+def _taken_in(store: Store, found: removed.Gone, commit: str | None, aware: bool) -> None:
+    """Make a restored record searchable at once, with the past that it had."""
+    birth = origins(store).births.get(found.path, Birth()) if commit else Birth()
+    _push(store, parse(found.data, found.path, birth.path).record or found.record, found.data, birth)
+    _note(store, aware)
 
 
 def _taken_out(store: Store, path: str, aware: bool) -> None:

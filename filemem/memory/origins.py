@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from filemem.documents import Birth, Edited
+from filemem.memory import tombstones
 from filemem.memory.store import Store
 from filemem.repo import history
 
@@ -19,12 +20,14 @@ class Origins(NamedTuple):
         removed: paths of files that are gone.
         touched: paths of all that commits brought or changed.
         edits: what changed files after their first commit, by path, oldest first.
+        restored: some record was, so that its first commit lies further back.
     """
 
     births: dict[str, Birth]
     removed: frozenset[str]
     touched: frozenset[str] = frozenset()
     edits: Mapping[str, tuple[history.Edit, ...]] = MappingProxyType({})
+    restored: bool = False
 
     def known(self, births: Mapping[str, Birth]) -> dict[str, Birth]:
         """Births of records that were there before, with what changed them in this stretch of history."""
@@ -45,12 +48,14 @@ def origins(store: Store, since: str = "") -> Origins:
     inside = store.files.inside
     if store.repo.head() is None:
         return Origins({}, frozenset())
-    walk = store.history.walk(store.files.store, since)
+    marks = store.files.named(tombstones.FOLDER)
+    walk = store.history.walk(store.files.store, since, marks=marks)
     edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
     births = {inside(path): born(b, inside(b.first_path)) for path, b in walk.births.items()}
     births = {path: birth.edited(map(edit_of, edits.get(path, ()))) for path, birth in births.items()}
     removed, touched = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched))
-    return Origins(births, removed, touched, edits)
+    restored = any(path.startswith(f"{marks}/") for path in walk.removed)
+    return Origins(births, removed, touched, edits, restored)
 
 
 def born(first: history.Birth, path: str) -> Birth:

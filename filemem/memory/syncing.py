@@ -301,8 +301,10 @@ def _births(
     if past is not None:
         news = past.births
         known = {node.path: node.birth.commit for node in store.lookup("path", list(news))}
-        # A rename or a merge shows files as added that were born before: then only the whole walk tells.
-        doubtful = any(b.path != path or known.get(path, "") not in ("", b.commit) for path, b in news.items())
+        # A rename, a merge or a restore shows files as added that were born before: then only the whole walk tells.
+        doubtful = past.restored or any(
+            b.path != path or known.get(path, "") not in ("", b.commit) for path, b in news.items()
+        )
         if doubtful:
             births |= origins(store).births
         else:

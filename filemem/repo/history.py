@@ -88,12 +88,15 @@ class History(NamedTuple):
     git: Git
     tip: str = "HEAD"
 
-    def walk(self, folder: str, since: str = "") -> Walk:
+    def walk(self, folder: str, since: str = "", *, marks: str = "") -> Walk:
         """Follow every file below a folder from its first commit, through renames.
+
+        A file that is brought back as it was, by a commit that takes a mark of its removal away, keeps its past.
 
         Args:
             folder: from the top of the work tree.
             since: only commits after this one (the `head` of an earlier walk); births are those of this stretch.
+            marks: the folder of such marks, from the top of the work tree; "" where there are none.
 
         Raises:
             BadInput: `since` is not a revision.
@@ -102,11 +105,13 @@ class History(NamedTuple):
         removed: dict[str, Revision] = {}
         touched: set[str] = set()
         edits: dict[str, list[Edit]] = {}
+        away: dict[str, tuple[Birth, list[Edit]]] = {}  # the past of what was removed
         differs: Counter[tuple[str, str]] = Counter()  # of a commit and a path: parents that have something else
         head, cut = "", self.boundary()
         for order, (made, rows) in enumerate(self._log(folder, since)):
             head = made.id
             commit = _nobodys(made) if made.id in cut else made
+            restores = bool(marks) and any(row.status == "D" and row.path.startswith(f"{marks}/") for row in rows)
             for status, before, path, old, new in rows:
                 touched.add(path)
                 if status == "R" and before in edits:
@@ -116,10 +121,13 @@ class History(NamedTuple):
                     edits.setdefault(path, []).append(Edit(commit, old, new))  # not what a merge took from one side
                 if status == "A" and path not in births:
                     births[path] = Birth(path, path, commit, order)
-                    removed.pop(path, None)
+                    gone = removed.pop(path, None)
+                    if restores and gone and gone.blob == new and path in away:
+                        births[path], before_it = away.pop(path)
+                        edits[path] = [*before_it, Edit(commit, old, new)]
                 elif status == "D":
-                    births.pop(path, None)
-                    edits.pop(path, None)
+                    if path in births:
+                        away[path] = births.pop(path), edits.pop(path, [])
                     removed[path] = Revision(commit, path, old)
                 elif status == "R" and before in births:
                     born = births.pop(before)

@@ -11,7 +11,7 @@ from filemem.dialects import profile
 from filemem.dialects.calling import perform
 from filemem.memory import Memory
 from tests.support import git, write
-from tests.system.tools import cli, ok
+from tests.system.tools import cli, ok, talking
 
 FILE = "memory/decisions/caching.md"
 TEXT = "---\ntopic: caching\n---\n# Use an LRU cache\n\nOne process.\n"
@@ -115,3 +115,39 @@ def test_agents_say_over_mcp_who_acts(repo: Path) -> None:
         for tool, given in (("update", {"tags": ["ci"]}), ("delete", {"reason": "No more"})):
             perform(native, memory, tool, {"id": saved, **given, "agent": "codex"})
             assert git(repo, "log", "-1", "--format=%(trailers:key=Agent,valueonly)").strip() == "codex"
+
+
+def test_a_record_that_was_restored_keeps_its_author(repo: Path) -> None:
+    """Who brought it back is told as an edit, whether the index followed each commit or is built anew."""
+    write(repo / FILE, TEXT)
+    first = commit(repo, MESSAGE)
+    write(repo / FILE, TEXT + "\nMeasured since.\n")
+    commit(repo, "Say more")
+    ok(repo, "forget", FILE)
+    git(repo, "config", "user.name", "Grace")
+    restored = ok(repo, "restore", FILE)["commit"]
+
+    def editor() -> str:
+        found = by(repo)
+        assert (found["author"], found["commit"], found["reviewers"]) == ("Ada", first, ["Alan <alan@example.com>"])
+        whole = ok(repo, "get", FILE)["results"][0]["by"]["edited"]
+        return str(whole[0]["author"])
+
+    assert editor() == "Grace"
+    assert by(repo)["edited"][0]["commit"] == restored
+    with talking(repo) as client:  # catches up with what a command did beside it
+        client.call("search", query="LRU cache")
+        ok(repo, "forget", FILE)
+        git(repo, "revert", "--no-edit", "HEAD")
+        client.call("search", query="LRU cache")
+        assert editor() == "Grace"
+    ok(repo, "index", "--rebuild")
+    assert editor() == "Grace"
+    write(repo / "memory/decisions/other.md", "# Log as JSON\n")
+    commit(repo, "Decide something else")
+    assert editor() == "Grace"
+    ok(repo, "forget", FILE)
+    git(repo, "rm", "-q", "-r", "memory/.forgotten")
+    write(repo / FILE, TEXT + "\nSaid anew.\n")
+    anew = commit(repo, "Write it once more", **GRACE)
+    assert (by(repo)["author"], by(repo)["commit"]) == ("Grace", anew), "what is not as it was is another record"
