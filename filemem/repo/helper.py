@@ -1,0 +1,94 @@
+"""A Git process that stays and answers request after request: starting one for each costs more than the answer."""
+
+from __future__ import annotations
+
+import os
+import select
+from typing import TYPE_CHECKING
+
+from filemem.repo.git import LIMIT, GitError
+
+if TYPE_CHECKING:
+    import subprocess
+
+
+class Helper:
+    """One such process; it ends when its standard input closes.
+
+    Args:
+        process: the process, its error stream kept small by its own nature.
+        name: for messages.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
+        self.process, self._name = process, name
+        self._buffer = b""
+
+    def send(self, data: bytes) -> None:
+        """Write a request. Raises GitError where the process is gone."""
+        assert self.process.stdin is not None  # noqa: S101 - opened as a pipe
+        try:
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
+        except OSError:
+            raise self.ended() from None
+
+    def line(self, limit: float = LIMIT) -> bytes:
+        """One line of the answer without its end. Raises GitError."""
+        while b"\n" not in self._buffer:
+            self._more(limit)
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def exactly(self, size: int, limit: float = LIMIT) -> bytes:
+        """The next `size` bytes of the answer. Raises GitError."""
+        while len(self._buffer) < size:
+            self._more(limit)
+        data, self._buffer = self._buffer[:size], self._buffer[size:]
+        return data
+
+    def ended(self) -> GitError:
+        """The error that ended the process; collects it."""
+        if not self._ends_itself():
+            self.process.kill()
+        _, err = self.process.communicate()
+        return GitError(self._name, self.process.returncode or -1, err.decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Let the process end."""
+        if self.process.poll() is None:
+            assert self.process.stdin is not None  # noqa: S101 - opened as a pipe
+            try:
+                self.process.stdin.close()
+            except OSError:
+                pass
+            if not self._ends_itself():
+                self.process.kill()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:
+                    pass
+        self.process.wait()
+
+    def _ends_itself(self) -> bool:
+        import subprocess
+
+        try:
+            self.process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _more(self, limit: float) -> None:
+        assert self.process.stdout is not None  # noqa: S101 - opened as a pipe
+        ready, _, _ = select.select([self.process.stdout], [], [], limit)
+        if not ready:
+            self.process.kill()
+            self.process.communicate()
+            raise GitError(self._name, -1, f"no answer in {limit:g} seconds")
+        data = os.read(self.process.stdout.fileno(), 1 << 16)
+        if not data:
+            raise self.ended()
+        self._buffer += data

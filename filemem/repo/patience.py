@@ -1,0 +1,125 @@
+"""Waiting for a call that reaches others: for as long as it says something, telling what it says, and not for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from filemem.repo.git import GitError
+
+if TYPE_CHECKING:
+    import subprocess
+
+NOTED = 3.0  # seconds of silence after which it is said what is waited for
+
+
+class Patience(NamedTuple):
+    """How long a call that reaches others is waited for.
+
+    Args:
+        what: what is waited for, in words.
+        limit: seconds it may take in all.
+        silence: seconds for which it may say nothing.
+        tell: told what it says, and what is waited for; None for nobody.
+    """
+
+    what: str
+    limit: float
+    silence: float
+    tell: Callable[[str], object] | None = None
+
+
+def listen(process: subprocess.Popen[bytes], name: str, patience: Patience) -> None:
+    """Wait for a call that was started apart and may take long, passing on what it says as it comes.
+
+    Raises:
+        GitError: it failed, took too long or was silent for too long; `stderr` holds all that it said.
+    """
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
+    heard: list[bytes] = []
+    overdue: list[float] = []
+
+    def give_up(after: float) -> None:
+        overdue.append(after)
+        _end(process)
+
+    late = threading.Timer(patience.limit, give_up, (patience.limit,))
+    ear = threading.Thread(target=_follow, args=(process.stderr.fileno(), heard, patience, give_up), daemon=True)
+    late.start()
+    ear.start()
+    try:
+        process.stdin.close()
+        out = process.stdout.read()
+        code = process.wait()
+        ear.join()
+    except BaseException:
+        _end(process)
+        process.wait()
+        ear.join(1.0)
+        raise
+    finally:
+        late.cancel()
+        process.stdout.close()
+        process.stderr.close()
+    if overdue:
+        raise GitError(name, -1, f"no answer in {overdue[0]:g} seconds")
+    if code:
+        raise GitError(name, code, (b"".join(heard) + b"\n" + out).decode("utf-8", "replace"))
+
+
+def _follow(fd: int, heard: list[bytes], patience: Patience, give_up: Callable[[float], object]) -> None:
+    """Pass on what a call says; say once that it is waited for, and give it up where it says nothing for too long."""
+    last, noted = time.monotonic(), not patience.tell
+    while True:
+        wait = patience.silence if noted else min(NOTED, patience.silence)
+        ready, _, _ = select.select([fd], [], [], max(0.0, last + wait - time.monotonic()))
+        if ready:
+            data = os.read(fd, 1 << 12)
+            if not data:
+                return
+            heard.append(data)
+            last = time.monotonic()
+            if patience.tell:
+                patience.tell(data.decode("utf-8", "replace"))
+        elif time.monotonic() - last >= patience.silence:
+            give_up(patience.silence)
+            return
+        elif patience.tell and not noted:
+            patience.tell(f"waiting for {patience.what}; given up after {patience.silence:g} seconds of silence\n")
+            noted = True
+
+
+@contextlib.contextmanager
+def outlived_by_none() -> Iterator[None]:
+    """While calls run apart: let a signal that would end this process on the spot end them too."""
+
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    ours = threading.current_thread() is threading.main_thread()
+    deadly = [number for number in known if ours and signal.getsignal(number) is signal.SIG_DFL]
+    for number in deadly:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in deadly:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a call that was started apart, and what it has started."""
+    try:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    except ProcessLookupError:
+        pass
