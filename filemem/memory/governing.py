@@ -26,7 +26,7 @@ FEW = 20  # decisions whose files are compared one by one, before history is wal
 SOON, LONG = 5.0, 120.0  # seconds that a walk may take: to answer a question, and to check everything
 MOST = 1 << 20  # bytes of a file that is read to see what is left of it; data is larger, code is not
 _UNSEEN = "history does not show when the decision came to this branch"
-_CLAIMS, _LAYOUT = "claims", 1  # the memo that keeps claims, and its layout
+_CLAIMS, _LAYOUT = "claims", 2  # the memo that keeps claims, and its layout
 
 
 def added(store: Store, hits: Iterable[Hit], drifting: Collection[str] | None = None) -> tuple[Hit, ...]:

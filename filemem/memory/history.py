@@ -14,9 +14,10 @@ from filemem import record
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
-from filemem.memory import finding, meant, searching, writing
+from filemem.memory import finding, governing, meant, searching, writing
 from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
+from filemem.query.evidence import Claim
 from filemem.record import DECISION, Record, topic_key
 from filemem.record.revising import revised
 from filemem.repo.history import Revision as Version
@@ -47,7 +48,8 @@ def history(store: Store, topic_or_id: str) -> History:
     beyond = linked(resolved, members)
     told = [around[one] for one in sorted({*members, *beyond}, key=lambda one: resolved.nodes[one].age)]
     pasts = past_of(store, told)
-    steps = (_step(store, node, resolved, key, pasts[node.path]) for node in told)
+    every = governing.claims(store)
+    steps = (_step(store, node, resolved, key, pasts[node.path], every) for node in told)
     topic = next((around[m].topic for m in reversed(members) if around[m].stated), start[0].topic)
     chain = tuple(step for step in steps if step is not None)
     return History(topic, tuple(heads), chain, _notes(store, chain))
@@ -134,7 +136,7 @@ def linked(resolved: Graph, start: Iterable[str]) -> list[str]:
     return sorted(seen, key=lambda each: resolved.nodes[each].age)
 
 
-def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past) -> Step | None:
+def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every: Sequence[Claim]) -> Step | None:
     found = store.read(node.path, node.birth.path).record
     if found is None:
         return None
@@ -158,6 +160,7 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past) -> St
         edited=any(not revision.commit for revision in past.revisions),
         shallow=shallow,
         written=first.written if anew and not shallow else 0,
+        evidence=governing.evidence_of(store, node, found, every),
     )
 
 

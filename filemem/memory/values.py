@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from filemem.query import Hit
 
 if TYPE_CHECKING:
+    from filemem.query.evidence import Evidence
     from filemem.record import Record
     from filemem.repo.revisions import Moment
 
@@ -110,6 +111,7 @@ class Step(NamedTuple):
         shallow: it came before the commits that a shallow clone has.
         written: when the author wrote the commit, where it was made again later (a rebase, an amend, an import); epoch
             milliseconds, 0 where it was not.
+        evidence: what commits say came of it, as far as no outcome answers it.
     """
 
     record: Record
@@ -128,6 +130,7 @@ class Step(NamedTuple):
     edited: bool = False
     shallow: bool = False
     written: int = 0
+    evidence: tuple[Evidence, ...] = ()
 
 
 class History(NamedTuple):

@@ -7,12 +7,14 @@ take it away; what answers it is an outcome that a later commit records.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 # What `git revert` writes below the subject, and what the button of a forge leaves of it in the subject.
-_REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{7,64})", re.MULTILINE)
-_TITLE = re.compile(r'^Revert "(.*)"(?: \(#\d+\))?$')
+_REVERTS = re.compile(
+    r"^This reverts commit ([0-9a-f]{7,64})(?:,\s+reversing\s+changes\s+made\s+to\s+([0-9a-f]{7,64}))?", re.MULTILINE
+)
+_TITLE = re.compile(r'^(Revert|Reapply) "(.*)"(?: \(#\d+\))?$')
 SHORTEST = 7  # characters of an abbreviated commit id
 
 
@@ -21,7 +23,8 @@ class Claim(NamedTuple):
 
     Args:
         commit, at, author, subject: the commit; `at` in epoch milliseconds.
-        reverts: ids of the commits that it reverts, as far as they are written.
+        reverts: full ids of the commits that it reverts, as far as they are written and on this branch; of a merge,
+            all that it brought.
         decisions: what its `Decision:` trailers name.
         outcome: what its `Outcome:` trailer says, as a word of the format; "" for none.
     """
@@ -38,7 +41,9 @@ class Claim(NamedTuple):
     def title(self) -> str:
         """The subject of the commit that it takes back, by its own subject; "" if it takes none back."""
         found = _TITLE.match(self.subject)
-        return found[1] if found else ""
+        if not found:
+            return ""
+        return found[2] if found[1] == "Revert" else f'Revert "{found[2]}"'
 
 
 class Evidence(NamedTuple):
@@ -54,8 +59,8 @@ class Evidence(NamedTuple):
         return f"possibly {self.outcome}: {self.text}"
 
 
-def reverted(body: str) -> tuple[str, ...]:
-    """The ids of the commits that a message says it reverts."""
+def reverted(body: str) -> tuple[tuple[str, str], ...]:
+    """The ids of the commits that a message says it reverts, each with the side of a merge that is left, or ""."""
     return tuple(_REVERTS.findall(body))
 
 
@@ -65,30 +70,40 @@ def evidence(names: Collection[str], carriers: Mapping[str, str], claims: Sequen
     Args:
         names: ids that mean the decision.
         carriers: the commits that brought it, by id, each with its subject.
-        claims: every claim on this branch.
+        claims: every claim on this branch, each after all that it descends from.
     """
-    naming = [claim for claim in claims if not set(names).isdisjoint(claim.decisions)]
-    carried = {**carriers, **{one.commit: one.subject for one in naming if not one.outcome}}
-    found = [
-        Evidence("failed", claim.commit, claim.at, claim.author, f"reverted in {claim.commit[:10]}")
-        for claim in claims
-        if _reverts_any(claim, carried) and not _taken_back(claim, claims)
-    ]
-    found += [
-        Evidence(claim.outcome, claim.commit, claim.at, claim.author, f"{claim.commit[:10]} says so: {claim.subject}")
-        for claim in naming
-        if claim.outcome and not _taken_back(claim, claims)
-    ]
-    return tuple(sorted(found, key=lambda one: (one.at, one.commit)))
+    carried, known = dict(carriers), frozenset(names)
+    found = []
+    for place, claim in enumerate(claims):
+        said, name = "", claim.commit[:10]
+        if not known.isdisjoint(claim.decisions):
+            said = f"{name} says so: {claim.subject}" if claim.outcome else ""
+            carried |= {} if claim.outcome else {claim.commit: claim.subject}
+        outcome = claim.outcome if said else "failed"
+        said = said or (f"reverted in {name}" if _reverts_any(claim, carried) else "")
+        if said and _stands(claims, place):
+            found.append(Evidence(outcome, claim.commit, claim.at, claim.author, said))
+    return tuple(found)
 
 
-def _taken_back(claim: Claim, claims: Iterable[Claim]) -> bool:
-    own = {claim.commit: claim.subject}
-    return any(other is not claim and other.at >= claim.at and _reverts_any(other, own) for other in claims)
+def _stands(claims: Sequence[Claim], place: int) -> bool:
+    """Whether a claim was not taken back, or what took it back was itself: by what came later, whatever clocks say."""
+    family = {claims[place].commit: claims[place].subject}
+    takers: list[tuple[str, list[str]]] = []
+    for other in claims[place + 1 :]:
+        taken = [commit for commit, subject in family.items() if _reverts_any(other, {commit: subject})]
+        if taken:
+            takers.append((other.commit, taken))
+            family[other.commit] = other.subject
+    fallen: set[str] = set()
+    for taker, taken in reversed(takers):
+        if taker not in fallen:
+            fallen.update(taken)
+    return claims[place].commit not in fallen
 
 
 def _reverts_any(claim: Claim, commits: Mapping[str, str]) -> bool:
     """Whether a claim takes back one of some commits: by id, or where it gives none by subject."""
     if claim.reverts:
-        return any(commit.startswith(one) for one in claim.reverts for commit in commits)
+        return not commits.keys().isdisjoint(claim.reverts)
     return bool(claim.title) and claim.title in commits.values()

@@ -6,7 +6,8 @@ squash as the one commit it is. So it does not matter how a pull request was mer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from filemem.query.drift import Arrival, Row
 from filemem.query.evidence import Claim, reverted
@@ -20,7 +21,8 @@ _LINES = 10.0  # seconds for the past of a few lines, which Git works out patch 
 _KEYS = ("Decision", "Outcome")
 _TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _KEYS)
 _CLAIM = f"format:%x01%H%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
-_TELLING = ("^This reverts commit [0-9a-f]{7,}", '^Revert "', "^(Decision|Outcome): ")
+_TELLING = ("^This reverts commit [0-9a-f]{7,}", '^(Revert|Reapply) "', "^(Decision|Outcome): ")
+BROUGHT = 1_000  # commits that a merge brought, of those that count as reverted with it
 RENAMES = 4  # names of one file that are followed
 MOST_TOUCHING = 200  # commits of a file that are looked at, the newest
 
@@ -108,7 +110,7 @@ def touching(
 
 
 def claims(history: History, since: str = "") -> tuple[Claim, ...]:
-    """The commits whose messages say something of decisions or take other commits back, oldest first.
+    """The commits whose messages say something of decisions or take other commits back, each after its ancestors.
 
     Args:
         history: of the code.
@@ -116,24 +118,68 @@ def claims(history: History, since: str = "") -> tuple[Claim, ...]:
     """
     span = f"{since}..{history.tip}" if since else history.tip
     wanted = (f"--grep={pattern}" for pattern in _TELLING)
-    command = ("log", "--reverse", "-E", *wanted, f"--pretty={_CLAIM}", "--no-show-signature", "--no-color", span, "--")
+    command = (
+        "log",
+        "--reverse",
+        "--topo-order",
+        "-E",
+        *wanted,
+        f"--pretty={_CLAIM}",
+        "--no-show-signature",
+        "--no-color",
+        span,
+        "--",
+    )
     try:
         answer = history.git.run(*command, limit=LONG).decode("utf-8", "replace")
     except GitError as error:
         if "unknown revision" in error.stderr or "bad revision" in error.stderr:
             return ()  # no commit yet
         raise
-    return tuple(_claims(iter(answer.split("\0"))))
+    found = list(_claims(iter(answer.split("\0"))))
+    taken = _on_branch(history, {one for _, reverts in found for one, _ in reverts})
+    return tuple(
+        claim._replace(
+            reverts=tuple(commit for one, kept in reverts for commit in _taken(history, taken.get(one), kept))
+        )
+        for claim, reverts in found
+    )
 
 
-def _claims(fields: Iterator[str]) -> Iterator[Claim]:
+def _on_branch(history: History, names: Collection[str]) -> dict[str, str]:
+    """Full ids by what they were called, of commits that are on the branch; a rebase leaves the names of others."""
+    if not names:
+        return {}
+    asked = "".join(f"{name}^{{commit}}\n" for name in sorted(names)).encode()
+    rows = [row.split() for row in history.git.run("cat-file", "--batch-check", input=asked).decode().splitlines()]
+    told = zip(sorted(names), rows, strict=True)
+    found = {name: commit for name, (commit, kind, *_) in told if kind == "commit" and commit.startswith(name)}
+    if not found:
+        return {}
+    others = "".join(f"{commit}\n" for commit in {*found.values(), f"^{history.tip}"}).encode()
+    away = set(history.git.run("rev-list", "--stdin", input=others, limit=LONG).decode().split())
+    return {name: commit for name, commit in found.items() if commit not in away}
+
+
+def _taken(history: History, commit: str | None, kept: str) -> Iterator[str]:
+    """What a revert takes back: a commit, or a merge with what it brought to the side that is kept."""
+    if commit is None:
+        return
+    yield commit
+    if kept:
+        with contextlib.suppress(GitError):  # of a side that is not there
+            told = history.git.run("rev-list", f"-{BROUGHT}", commit, f"^{kept}", "--", limit=LONG).decode().split()
+            yield from (one for one in told if one != commit)
+
+
+def _claims(fields: Iterator[str]) -> Iterator[tuple[Claim, tuple[tuple[str, str], ...]]]:
     for field in fields:
         if field.lstrip("\n").startswith("\x01"):
             commit = field.lstrip("\n")[1:]
             at, author, subject, decisions, outcomes, body = (next(fields, "") for _ in range(6))
             named = tuple(name for part in decisions.split("\x1f") for name in part.replace(",", " ").split())
             said = [word for part in outcomes.split("\x1f") if (word := parse_outcome(part.strip()))]
-            yield Claim(commit, millis(at), author, subject, reverted(body), named, said[-1] if said else "")
+            yield Claim(commit, millis(at), author, subject, (), named, said[-1] if said else ""), reverted(body)
 
 
 def _blob(oid: str) -> str:

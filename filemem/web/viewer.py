@@ -112,7 +112,7 @@ class _View:
         facts = [format_time(hit.created)[:16].replace("T", " ") if hit.created else "", record.type, record.kind]
         if record.type == DECISION:
             facts += [record.outcome if record.outcome != "pending" else "", "superseded" if hit.superseded_by else ""]
-        facts += [hit.provenance.author, record.agent]
+        facts += [hit.provenance.author, hit.provenance.agent]
         told = escape(" · ".join(fact for fact in facts if fact))
         topic = f"{self.link(record.topic, topic=record.topic)}: " if record.topic else ""
         text = f"<pre>{escape(everything(record))}</pre>" if whole else ""

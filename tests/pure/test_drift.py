@@ -126,11 +126,11 @@ def told(*claims: Claim) -> tuple[str, ...]:
 
 
 def test_a_revert_of_the_commit_that_brought_it() -> None:
-    assert reverted(f"Because\n\nThis reverts commit {OLD}.\n") == (OLD,)
+    assert reverted(f"Because\n\nThis reverts commit {OLD}.\n") == ((OLD, ""),)
+    assert reverted(f"This reverts commit {OLD}, reversing\nchanges made to {NEW}.\n") == ((OLD, NEW),)
     assert reverted(f"we say `This reverts commit {OLD}`") == ()
     by_id = Claim(NEW, 5, "Ada", 'Revert "Use LRU"', (OLD,))
     assert told(by_id) == (f"possibly failed: reverted in {NEW[:10]}",)
-    assert told(by_id._replace(reverts=(OLD[:8],))) == told(by_id)
     assert told(by_id._replace(reverts=("c" * 40,))) == (), "the id counts, not the subject"
     by_title = Claim(NEW, 5, "Ada", 'Revert "Use LRU (#7)" (#8)')
     assert told(by_title) == told(by_id)
@@ -139,7 +139,11 @@ def test_a_revert_of_the_commit_that_brought_it() -> None:
 
 def test_a_revert_that_was_reverted_is_none() -> None:
     first = Claim(NEW, 5, "Ada", 'Revert "Use LRU"', (OLD,))
-    assert told(first, Claim("c" * 40, 6, "Ada", "Reapply", (NEW,))) == ()
+    again = Claim("c" * 40, 6, "Ada", 'Reapply "Use LRU"', (NEW,))
+    assert told(first, again) == ()
+    assert told(first, again._replace(at=1)) == (), "clocks run backwards, history does not"
+    assert told(first, again._replace(reverts=())) == (), "the subject counts where no id is known"
+    assert told(first, again, Claim("d" * 40, 7, "Ada", "Out again", (again.commit,))) == told(first)
 
 
 def test_trailers_name_decisions() -> None:

@@ -17,7 +17,7 @@ DECISION = ("save", "decision", "--topic", "caching", "--reasoning", "r", "--dec
 def origin(tmp_path: Path) -> Path:
     """A repository whose first decision and hand-written note are older than its last two commits."""
     repo = make_repo(tmp_path / "origin")
-    ok(repo, *DECISION, "Use Redis")
+    ok(repo, *DECISION, "Use Redis", "--agent", "trusted-bot")
     write(repo / "memory/decisions/hand.md", "# Written by hand\n\nWithout a date.\n")
     git(repo, "add", ".")
     git(repo, "commit", "-q", "-m", "note", GIT_AUTHOR_NAME="Bob")
@@ -40,7 +40,7 @@ def test_a_shallow_clone_names_nobody_for_what_came_before_it(origin: Path) -> N
     shallow = clone(origin, "--depth", "2")
     told = ok(shallow, "history", "caching")
     old, new = told["chain"]
-    assert (old["author"], old["commit"], old["co_authors"]) == ("", "", [])
+    assert (old["author"], old["agent"], old["commit"], old["co_authors"]) == ("", "", "", [])
     assert "history is shallow" in old["note"]
     assert (new["author"], new["note"]) == ("Ada", "")
     hits = {hit["title"]: hit for hit in ok(shallow, "search")["results"]}
@@ -57,6 +57,7 @@ def test_a_shallow_clone_names_nobody_for_what_came_before_it(origin: Path) -> N
         out = cli(shallow, *command).out
         assert "history is shallow" in out
         assert "Mallory" not in out + cli(shallow, *command, "--json").out
+        assert "trusted-bot" not in out or "agent: trusted-bot" in out, "what a file says of itself stands apart"
         assert "not committed" not in out
 
 

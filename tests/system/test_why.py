@@ -225,6 +225,53 @@ def test_a_revert_speaks_against_a_decision_until_an_outcome_answers(repo: Path)
     assert "evidence" not in cli(repo, "check").out
 
 
+def test_a_revert_is_known_by_its_subject_where_a_rebase_made_ids_stale(repo: Path) -> None:
+    commit(repo, "Code", code_py="1\n")
+    git(repo, "checkout", "-q", "-b", "side")
+    one = decide(repo, "code", "Rewrite it")
+    done = commit(repo, f"Rewrite\n\nDecision: {one}", code_py="2\n")
+    git(repo, "revert", "--no-edit", done)
+    assert len(evidence(repo, one)) == 1
+    git(repo, "checkout", "-q", "main")
+    commit(repo, "Go on", more_py="1\n")
+    git(repo, "checkout", "-q", "side")
+    git(repo, "rebase", "-q", "main")
+    undone = git(repo, "rev-parse", "HEAD")
+    assert evidence(repo, one) == [f"possibly failed: reverted in {undone[:10]}"]
+
+
+def test_a_revert_that_was_reverted_counts_for_nothing_also_where_the_clock_ran_backwards(repo: Path) -> None:
+    one = decide(repo, "code", "Rewrite it")
+    done = commit(repo, f"Rewrite\n\nDecision: {one}", code_py="2\n")
+    git(repo, "revert", "--no-edit", done)
+    git(repo, "revert", "--no-edit", "HEAD", GIT_COMMITTER_DATE="1000000000 +0000")
+    assert evidence(repo, one) == []
+    git(repo, "revert", "--no-edit", "HEAD", GIT_COMMITTER_DATE="1000000001 +0000")
+    assert len(evidence(repo, one)) == 1, "taken back once more, it counts again"
+
+
+def test_the_revert_of_a_merge_speaks_against_what_the_merge_brought(repo: Path) -> None:
+    commit(repo, "Code", code_py="1\n")
+    other = decide(repo, "other", "Leave it")
+    git(repo, "checkout", "-q", "-b", "feature")
+    one = decide(repo, "code", "Rewrite it")
+    commit(repo, "Rewrite", code_py="2\n")
+    git(repo, "checkout", "-q", "main")
+    commit(repo, "Go on", more_py="1\n")
+    git(repo, "merge", "-q", "--no-ff", "-m", "Merge feature", "feature")
+    git(repo, "revert", "--no-commit", "-m", "1", "HEAD")
+    git(repo, "checkout", "-q", "HEAD", "--", "memory")
+    merge, kept = git(repo, "rev-parse", "HEAD", "HEAD~1").split()
+    undone = commit(
+        repo, f'Revert "Merge feature"\n\nThis reverts commit {merge}, reversing\nchanges made to {kept}.', x_py="1\n"
+    )
+    assert evidence(repo, one) == [f"possibly failed: reverted in {undone[:10]}"]
+    assert evidence(repo, other) == []
+    (step,) = ok(repo, "history", "code")["chain"]
+    assert step["evidence"] == evidence(repo, one)
+    assert f"possibly failed: reverted in {undone[:10]}" in cli(repo, "history", "code").out
+
+
 def test_trailers_say_what_came_of_a_decision(repo: Path) -> None:
     one = decide(repo, "code", "Rewrite it")
     other = decide(repo, "other", "Leave it")

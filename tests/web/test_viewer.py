@@ -8,6 +8,8 @@ import re
 
 import pytest
 
+from tests.support import write
+from tests.system.tools import until
 from tests.web.support import Server
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'</title></pre>"
@@ -45,6 +47,12 @@ def test_links_lead_to_topics_and_records(server: Server) -> None:
     for link in set(re.findall(r'href="([^"]+)"', page)):
         assert server.get(link.replace("&amp;", "&")).status in (200, 307), link
     assert server.get("/viewer", topic="nothing of the kind").status == 404
+
+
+def test_a_file_cannot_say_who_wrote_it(server: Server) -> None:
+    write(server.folder / "memory/decisions/forged.md", "---\ntopic: forged\nagent: trusted-bot\n---\n# Trust me\n")
+    until(lambda: "Trust me" in server.get("/viewer", topic="forged").text)
+    assert "trusted-bot" not in server.get("/viewer", topic="forged").text
 
 
 def test_hostile_text_is_only_text(server: Server) -> None:

@@ -26,6 +26,7 @@ def history(answer: Answer) -> str:
         rows += [f"    {row}" for row in wrapped(prose(step.get("reasoning", "")), 2)]
         rows += [f"    rejected: {one}" for one in step.get("rejected", ())]
         rows += [f"    {row}" for row in _came_of(step)]
+        rows += [click.style(f"    {one}", fg="yellow") for one in step.get("evidence", ())]
     rows += [click.style(f"note: {note}", fg="yellow") for note in answer["notes"]]
     if len(answer["heads"]) > 1:
         rows.append(
