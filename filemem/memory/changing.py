@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from filemem import secrets
-from filemem.documents import Birth, doc_of, node_of
-from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
-from filemem.files import blob_id
-from filemem.memory import following, graph, hints, meant, removed, searching, tombstones, writing
-from filemem.memory.origins import origins
+from filemem.documents import Node
+from filemem.errors import BadInput, Conflict, NotFound
+from filemem.memory import following, hints, meant, removed, searching, showing, tombstones, writing
 from filemem.memory.saving import BATCH, COMMIT
+from filemem.memory.saving import Saved as Done
 from filemem.memory.store import Store
 from filemem.memory.values import Saved
 from filemem.query.drift import within
@@ -44,8 +43,8 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         Conflict: the topic is forked and nothing says which decisions are replaced.
     """
     kind, given = writing.check(fields)
-    allowed = refuse_secrets(given)
-    given |= {name: resolve_all(store, name, given[name]) for name in EDGE_KINDS if given.get(name)}
+    allowed = _refuse_secrets(given)
+    given |= {name: _resolve_all(store, name, given[name]) for name in EDGE_KINDS if given.get(name)}
     given.setdefault("agent", store.config.agent)
     if kind == CHECKPOINT:
         given.setdefault("branch", store.code.branch() or "")
@@ -61,17 +60,15 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         data = render(record)
         message = _message(record, record.title, record.agent)
         done = store.saver.put(record.path, data, message, policy=_policy(store, kind))
-        degraded = _index(store, record.path, data, done.commit)
+        degraded = showing.saved(store, record.path, data, done.commit)
     superseded = record.supersedes or ()
     on = f" on {record.topic}" if kind == DECISION else ""
     replaced = f", replacing {len(superseded)}" if superseded and record.status in ("accepted", "deprecated") else ""
-    return Saved(
-        id=record.id,
-        type=kind,
-        path=store.shown(record.path),
-        message=f"{kind.capitalize()} saved{on}{replaced}",
-        commit=done.commit or "",
-        pending=done.pending or "",
+    return _answer(
+        store,
+        record,
+        done,
+        f"{kind.capitalize()} saved{on}{replaced}",
         superseded=superseded,
         similar=hints.known(store, record),
         degraded=degraded,
@@ -130,22 +127,14 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
     given = {name: value for name, value in fields.items() if value is not None}
     agent = _actor(store, given.pop("agent", ""))
     changes, told = _amendments(store, record, given)
-    refuse_secrets(given)
+    _refuse_secrets(given)
     with store.saver.exclusive():
         message = _message(record, told, agent, subject=f"{_scope(record)}: {told}")
         done = store.saver.amend(node.path, message, policy=_policy(store, node.type), **changes)
         data = store.bytes_of(node.path)
-        degraded = _index(store, node.path, data, "", birth=node.birth)
-    return Saved(
-        id=node.id,
-        type=node.type,
-        path=store.shown(node.path),
-        message=f"Updated {node.id}: {told}",
-        commit=done.commit or "",
-        pending=done.pending or "",
-        degraded=degraded,
-        note=_outdone(parse(data, node.path).record, changes.get("outcome")),
-    )
+        degraded = showing.saved(store, node.path, data, "", birth=node.birth)
+    note = _outdone(parse(data, node.path).record, changes.get("outcome"))
+    return _answer(store, node, done, f"Updated {node.id}: {told}", degraded=degraded, note=note)
 
 
 def _outdone(now: Record | None, added: Outcome | None) -> str:
@@ -176,17 +165,10 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
         message = _message(shown, "", agent, subject=subject)
         mark = tombstones.path_of(node.id)
         done = store.saver.remove(node.path, message, policy=_policy(store, node.type), tombstone=mark)
-        degraded = _told(lambda: _taken_out(store, node.path, aware))
+        degraded = showing.removed(store, node.path, aware)
     kept = "Git history keeps it" if done.commit or node.birth.commit else "it was never committed, so nothing keeps it"
-    return Saved(
-        id=node.id,
-        type=node.type,
-        path=store.shown(node.path),
-        message=f"Deleted {node.id}; {kept}" + (f". {revived} again, since nothing replaces it" if revived else ""),
-        commit=done.commit or "",
-        pending=done.pending or "",
-        degraded=degraded,
-    )
+    holds = f". {revived} again, since nothing replaces it" if revived else ""
+    return _answer(store, node, done, f"Deleted {node.id}; {kept}{holds}", degraded=degraded)
 
 
 def restore(store: Store, reference: str, agent: str = "") -> Saved:
@@ -205,37 +187,18 @@ def restore(store: Store, reference: str, agent: str = "") -> Saved:
             done = store.saver.remove(mark, message)
         else:
             done = store.saver.put(found.path, found.data, message, policy=COMMIT, tombstone=mark if marked else "")
-        degraded = _told(lambda: _taken_in(store, found, done.commit, aware))
-    return Saved(
-        id=record.id,
-        type=record.type,
-        path=store.shown(found.path),
-        message=f"Restored {record.id}",
-        commit=done.commit or "",
-        pending=done.pending or "",
-        degraded=degraded,
-    )
+        degraded = showing.restored(store, found, done.commit, aware)
+    about = record._replace(path=found.path)
+    return _answer(store, about, done, f"Restored {record.id}", degraded=degraded)
 
 
-def _taken_in(store: Store, found: removed.Gone, commit: str | None, aware: bool) -> None:
-    """Make a restored record searchable at once, with the past that it had."""
-    birth = origins(store).births.get(found.path, Birth()) if commit else Birth()
-    _push(store, parse(found.data, found.path, birth.path).record or found.record, found.data, birth)
-    _note(store, aware)
+def _answer(store: Store, about: Node | Record, done: Done, message: str, **more: Any) -> Saved:
+    """The answer to what was done about a record: `more` are further fields of it."""
+    path, commit, pending = store.shown(about.path), done.commit or "", done.pending or ""
+    return Saved(id=about.id, type=about.type, path=path, message=message, commit=commit, pending=pending, **more)
 
 
-def _taken_out(store: Store, path: str, aware: bool) -> None:
-    store.index.push_removed(path)
-    _note(store, aware)
-
-
-def _note(store: Store, aware: bool) -> None:
-    """Spare the next look what this call knows: which tombstone came or went."""
-    if aware and following.deepened(store):
-        store.index.note(head=store.index.notes.head, past=following.past_stamp(store))
-
-
-def resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
+def _resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
     """Turn the references of an edge into ids; a file without an id is named by its path.
 
     Raises:
@@ -253,7 +216,7 @@ def resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[st
     return tuple(dict.fromkeys(ids))
 
 
-def refuse_secrets(fields: Mapping[str, Any]) -> bool:
+def _refuse_secrets(fields: Mapping[str, Any]) -> bool:
     """Refuse secret-shaped content before it reaches the disk.
 
     Returns:
@@ -331,39 +294,6 @@ def _amendments(store: Store, record: Record, given: Mapping[str, object]) -> tu
     if not changes:
         raise BadInput("nothing to update", "give outcome and reason, status, title, text or tags", field="outcome")
     return changes, ", ".join(told)
-
-
-def _index(store: Store, path: str, data: bytes, commit: str | None, birth: Birth | None = None) -> str:
-    """Make a record searchable at once, by every process; what goes wrong is told and never fails the save."""
-    record = parse(data, path, birth.path if birth else "").record
-    if record is None:
-        return ""
-    if birth is None:
-        author = store.repo.identity()[0].name if commit else ""
-        birth = Birth(commit, author, record.agent, store.repo.revisions.time_of(commit), path) if commit else Birth()
-    return _told(lambda: _push(store, record, data, birth))
-
-
-def _push(store: Store, record: Record, data: bytes, birth: Birth) -> None:
-    node = node_of(record, birth, lambda reference: _known(store, reference))
-    around = graph.gather(store.lookup_any, [node], {record.path: node}).nodes
-    resolved = graph.resolve((around | {node.id: node}).values(), unrelated=store.unrelated)
-    node = node._replace(live=graph.is_live(resolved, node))
-    store.index.push(doc_of(record, blob_id(data, store.repo.hash_name), node))
-
-
-def _known(store: Store, reference: str) -> str | None:
-    nodes = store.lookup("id", [reference]) or store.lookup("path", [reference])
-    return nodes[0].id if nodes else None
-
-
-def _told(write: Callable[[], None]) -> str:
-    """Do what comes after a commit: it must not fail, or a caller would save again."""
-    try:
-        write()
-    except BrokenStore as error:
-        return f"saved, but not searchable yet: {error.message}"
-    return ""
 
 
 def _same_again(store: Store, record: Record) -> Saved | None:
