@@ -6,7 +6,6 @@ What a hit shows comes from the file as it is now; the index only says where to 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import accumulate
 
 from filemem import query
 from filemem.chain import Graph
@@ -23,7 +22,7 @@ RANKED = 50  # candidates asked of words and of meaning, and of both those that 
 NEAR = 5  # records looked at for likeness
 GIST = 900  # characters of a text that are compared by meaning
 SPARE = 10  # candidates beyond what is shown whose chains are gathered at once
-CLOSE = 0.3  # a best hit below this shares neither words nor meaning with the query
+CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
 find = finding.find
 
@@ -78,7 +77,7 @@ def search(
     hits = _hits(store, [nodes_by_id[place.id] for place in shown], shown, pointing, terms)
     told += (
         ["nothing is close to this: these are the nearest"]
-        if hits and mode == "hybrid" and hits[0].score < CLOSE
+        if hits and mode == "hybrid" and scored[0].scores.final < CLOSE
         else []
     )
     told += _doubts(store, hits, terms, wanted, len(placed), offset)
@@ -176,12 +175,6 @@ def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> 
     return _hits(store, listed, places, pointing, terms, listing=True)
 
 
-def _worth(places: Sequence[Placed]) -> list[float]:
-    """The score of each place: a record's own, but never less than that of what known order puts below it."""
-    own = [place.scored.scores.final if place.scored else 0.0 for place in places]
-    return list(accumulate(reversed(own), max))[::-1]
-
-
 def neighbourhood(store: Store, nodes: Iterable[Node]) -> tuple[Graph, dict[str, Node], tuple[Node, ...]]:
     """The supersession graph around nodes, the decisions in it by id, and the records that point to one of them."""
     around, pointing = graph.gather(store.lookup_any, nodes)
@@ -203,7 +196,7 @@ def _hits(
     store.read_ahead([node.path for node in listed])
     incoming = _incoming(pointing, {node.id for node in listed})
     hits = []
-    for node, place, worth in zip(listed, placed, _worth(placed), strict=True):
+    for node, place in zip(listed, placed, strict=True):
         record = store.read(node.path, node.birth.path).record
         if record is None:  # gone since it was indexed; the next look takes it out
             continue
@@ -218,7 +211,7 @@ def _hits(
                 record=record,
                 path=store.shown(node.path),
                 created=node.created,
-                score=worth,
+                score=place.worth,
                 scores=scored.scores if scored else None,
                 superseded_by=place.superseded_by,
                 heads=place.heads,

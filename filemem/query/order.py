@@ -7,6 +7,7 @@ what led there after it, at most three in all; what is left out is counted. Ever
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
 from filemem.query.score import Scored
@@ -45,6 +46,7 @@ class Placed(NamedTuple):
         heads: what holds today for this decision; two or more where its topic is forked.
         chain: the summary of its chain, as `summary` words it.
         more: found records of the same chain that are left out; stated on the first of them only.
+        worth: its own score, but never less than that of what known order puts below it, however much of that is shown.
     """
 
     id: str
@@ -53,6 +55,7 @@ class Placed(NamedTuple):
     heads: tuple[str, ...] = ()
     chain: str = ""
     more: int = 0
+    worth: float = 0.0
 
 
 def anything(_node: str) -> bool:
@@ -79,11 +82,20 @@ def arrange(
     """
     found = {each.id: each for each in sorted(scored, key=lambda each: each.rank)}
     placed: list[Placed] = []
-    for members in _groups(found, known):
+    for members, below in pairwise([*_groups(found, known), []]):
         if limit is not None and len(placed) >= limit:
             break
-        placed += _of_one_chain(members, found, known, may_bring, most)
+        least = found[below[0]].scores.final if below else 0.0
+        placed += _valued(_of_one_chain(members, found, known, may_bring, most), found[members[0]], least)
     return tuple(placed[:limit])
+
+
+def _valued(places: Sequence[Placed], best: Scored, least: float) -> list[Placed]:
+    """Say what the places of one chain are worth: the first as much as the best found of it, all at least `least`."""
+    own = [place.scored.scores.final if place.scored else 0.0 for place in places]
+    own[0] = max(own[0], best.scores.final)
+    worth = list(accumulate(reversed(own), max, initial=least))[:0:-1]
+    return [place._replace(worth=one) for place, one in zip(places, worth, strict=True)]
 
 
 def contested(known: Known, node: str) -> tuple[str, ...]:

@@ -361,7 +361,7 @@ def test_at_most_three_of_a_chain_and_the_rest_counted() -> None:
     places = query.arrange(scored(a=0.9, b=0.8, c=0.7, d=0.6, other=0.5), resolve(CHAIN))
     assert [place.id for place in places] == ["d", "b", "a", "other"]
     assert [place.more for place in places] == [1, 0, 0, 0]
-    assert places[0] == Placed("d", places[0].scored, (), ("d",), "4 decisions, 3 replaced", 1)
+    assert places[0] == Placed("d", places[0].scored, (), ("d",), "4 decisions, 3 replaced", 1, 0.9)
     assert [place.superseded_by for place in places[1:3]] == [("c",), ("b",)]
     assert places[1].heads == ("d",)
     assert places[3].chain == ""
@@ -397,6 +397,13 @@ def test_a_head_that_stands_on_a_forked_topic_is_brought_in_once() -> None:
     assert placed(graph, a=0.9, g=0.8) == "g +j a"
 
 
+def test_what_a_place_is_worth_does_not_hang_on_how_many_are_shown() -> None:
+    graph = resolve(CHAIN)
+    for limit in (1, 2, 3, 4, None):
+        places = query.arrange(scored(a=0.9, b=0.2, c=0.1, d=0.25, other=0.5), graph, limit=limit)
+        assert [place.worth for place in places] == [0.9, 0.9, 0.9, 0.5][:limit], "d b a other"
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> list[Node]:
     names = "abcdefghij"
@@ -416,8 +423,12 @@ def histories(draw: st.DrawFn) -> list[Node]:
 @given(histories(), st.dictionaries(st.sampled_from("abcdefghijxyz"), st.floats(0, 1), max_size=13))
 def test_no_superseded_decision_stands_above_what_holds_instead(nodes: list[Node], finals: dict[str, float]) -> None:
     graph = resolve(nodes)
-    ids = [place.id for place in query.arrange(scored(**finals), graph)]
+    places = query.arrange(scored(**finals), graph)
+    ids = [place.id for place in places]
     assert len(ids) == len(set(ids))
+    worth = [place.worth for place in places]
+    assert worth == sorted(worth, reverse=True)
+    assert all(query.arrange(scored(**finals), graph, limit=count) == places[:count] for count in (1, 3))
     assert set(ids) >= {name for name in finals if graph.is_head(name) or name in "xyz"}
     for place, name in enumerate(ids):
         if graph.superseded_by(name):

@@ -166,3 +166,18 @@ def test_a_forked_topic_shows_both_heads(repo: Path) -> None:
         assert {hit.id for hit in hits} == {"decision_one", "decision_two"}
         assert all(set(hit.heads) == {"decision_one", "decision_two"} for hit in hits)
         assert "forked" in hits[0].chain
+
+
+def test_scores_and_doubts_do_not_hang_on_how_many_are_asked_for(repo: Path) -> None:
+    with Memory.open(repo) as memory:
+        for decision in ("Use Redis for answers", "Use Redis with a replica", "Keep them in the process"):
+            memory.save(topic="where", decision=decision, reasoning="It is enough.")
+        all_of_them = memory.search("Redis replica")
+        assert all_of_them.hits[0].record.title == "Keep them in the process"
+        for limit in (1, 2):
+            found = memory.search("Redis replica", limit=limit)
+            assert found.note == all_of_them.note == ""
+            assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in all_of_them.hits[:limit]])
+        assert memory.search("Redis replica", limit=2, offset=2).note == ""
+        assert "nothing is close" in memory.search("waiting room").note
+        assert "nothing is close" in memory.search("waiting room", offset=1).note
