@@ -15,7 +15,7 @@ Answer = dict[str, Any]
 LONGEST_TITLE = 160  # characters
 _FACTS = frozenset(
     (
-        *("id", "type", "topic", "path", "created", "score", "holds", "superseded_by", "successors", "heads"),
+        *("id", "type", "topic", "title", "path", "created", "score", "holds", "superseded_by", "successors", "heads"),
         *("status", "outcome", "confidence", "chain", "more", "kind", "because", "line"),
         *("drift", "evidence", "note", "by"),
     )
@@ -37,6 +37,7 @@ class _Step(NamedTuple):
 
 _STEPS = (_Step(0, 0, 0), _Step(90, 0, 0), _Step(160, 160, 0), _Step(160, 160, 160), _Step(300, 300, 300))
 _LINE = 80  # characters that are worth a look at what else could be shown
+_ENCODED = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _BEST = 2  # the step to which the best result is raised before any other is
 
 
@@ -47,25 +48,26 @@ def within(answer: Answer, budget: int) -> Answer:
         answer: one with `results`, the best first.
         budget: characters; exceeded only where the facts alone are more.
     """
-    if _size(answer) <= budget:
-        return answer
     results: list[Answer] = answer["results"]
-    told = [_cut(result, 0) for result in results]
-    left = budget - _size(answer | {"results": told})
+    empty = _size(answer | {"results": []}) + len(results)  # and a comma after each
+    if empty + sum(map(_size, results)) <= budget:
+        return answer
+    facts = [_facts(result) for result in results]
+    left = budget - empty - sum(map(_size, facts))
     if left < 0:
-        bare = [{name: one[name] for name in _BARE if name in one} | {"truncated": True} for one in told]
+        bare = [{name: one[name] for name in _BARE if name in one} | {"truncated": True} for one in facts]
         return answer | {"results": bare}
-    sizes = [_size(one) for one in told]
+    texts: list[Answer] = [{} for _ in results]
     for at, step in _raises(len(results)):
         if left < _LINE:
             break
-        more = _cut(results[at], step)
-        cost = _size(more) - sizes[at]
+        more = _texts(results[at], step)
+        cost = _size(more) - _size(texts[at])
         if 0 < cost <= left:
-            told[at] = more
-            sizes[at] += cost
+            texts[at] = more
             left -= cost
-    return answer | {"results": told}
+    told = (_told(*parts) for parts in zip(results, facts, texts, strict=True))
+    return answer | {"results": list(told)}
 
 
 def _raises(count: int) -> Iterator[tuple[int, int]]:
@@ -74,17 +76,30 @@ def _raises(count: int) -> Iterator[tuple[int, int]]:
     yield from ((at, step) for step in range(1, len(_STEPS)) for at in range(count))
 
 
-def _cut(result: Answer, step: int) -> Answer:
+def _facts(result: Answer) -> Answer:
+    """What is always shown; and, until all is, that it is not all."""
+    cut = {name: value for name, value in result.items() if name in _FACTS}
+    return cut | {"title": _shorter(result["title"], LONGEST_TITLE), "truncated": True}
+
+
+def _texts(result: Answer, step: int) -> Answer:
+    """What else is shown of a result at a step."""
     most = _STEPS[step]
     lead = next((name for name in _LEADS if name in result), "")
-    limits = {"title": LONGEST_TITLE, "decision": most.decision} | dict.fromkeys((lead, *_POINTED), most.lead)
+    limits = {"decision": most.decision} | dict.fromkeys((lead, *_POINTED), most.lead)
     details = most.rest if step == len(_STEPS) - 1 else 0
     cut = {}
-    for name, value in result.items():
-        if name in _FACTS:
-            cut[name] = value
-        elif limit := limits.get(name, details if name in _DETAILS else most.rest):
+    for name in result.keys() - _FACTS:
+        if limit := limits.get(name, details if name in _DETAILS else most.rest):
+            value = result[name]
             cut[name] = _shorter(value[::-1][: limit // _ITEM][::-1] if name == "reasons" else value, limit)
+    return cut
+
+
+def _told(result: Answer, facts: Answer, texts: Answer) -> Answer:
+    """A result as it is shown, in the order in which it came."""
+    shown = facts | texts
+    cut = {name: shown[name] for name in result if name in shown}
     return cut if cut == result else cut | {"truncated": True}
 
 
@@ -99,4 +114,4 @@ def _shorter(value: Any, limit: int) -> Any:
 
 
 def _size(answer: Mapping[str, Any]) -> int:
-    return len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
+    return len(_ENCODED(answer))

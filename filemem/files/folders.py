@@ -70,8 +70,9 @@ def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise BadInput(f"{path} is no regular file", "records are regular files", field="path")
         if found.st_size <= limit:
-            with open(fd, "rb", closefd=False) as file:
-                data = file.read(limit + 1)
+            data = b""
+            while len(data) <= limit and (more := os.read(fd, found.st_size + 1)):  # it may grow while it is read
+                data += more
             if len(data) <= limit:
                 return data
         raise BadInput(f"{path} is larger than {limit} bytes", "split it up", field="path")

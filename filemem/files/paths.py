@@ -13,6 +13,8 @@ from functools import lru_cache
 
 from filemem.errors import BadInput
 
+_DRIVE = re.compile(r"[A-Za-z]:")
+_NOWHERE = frozenset(("", ".", ".."))
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?", re.IGNORECASE)
 _GIT_SHORT = re.compile(r"gi[^.]{0,4}~[0-9]+")  # what an 8.3 file system calls .git, .gitmodules, ...
 _CONTROL = ("Cc", "Cs", "Zl", "Zp")  # control characters, undecodable bytes, line and paragraph separators
@@ -58,13 +60,13 @@ def is_private(path: str) -> bool:
 
 
 def _bad_path(path: str, parts: tuple[str, ...]) -> str:
-    if not path or path.startswith("/") or "\\" in path or re.match(r"[A-Za-z]:", path):
+    if not path or path.startswith("/") or "\\" in path or _DRIVE.match(path):
         return "is not a relative path with /"
     if not path.isprintable() and any(unicodedata.category(c) in _CONTROL for c in path):
         return "holds control characters"
-    if any(part in ("", ".", "..") for part in parts):
+    if not _NOWHERE.isdisjoint(parts):
         return "leaves the store or has empty parts"
-    if any(_is_git(part) for part in parts):
+    if any(map(_is_git, parts)):
         return "reaches into a Git directory or Git's own files"
     return ""
 
@@ -79,6 +81,10 @@ def _bad_new_path(parts: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=4096)  # paths share their folders
 def _is_git(part: str) -> bool:
-    visible = "".join(c for c in unicodedata.normalize("NFKC", part) if unicodedata.category(c) != "Cf")
-    plain = visible.split(":")[0].casefold().rstrip(". ")
+    plain = (part if part.isascii() else _visible(part)).split(":")[0].casefold().rstrip(". ")
     return plain.startswith(".git") or bool(_GIT_SHORT.match(plain))
+
+
+def _visible(part: str) -> str:
+    """A name as a file system that folds letters and drops invisible ones would take it."""
+    return "".join(c for c in unicodedata.normalize("NFKC", part) if unicodedata.category(c) != "Cf")

@@ -52,9 +52,9 @@ class Standings:
     def of(self, nodes: Iterable[Node]) -> dict[str, Standing]:
         """How records stand, by path; nothing is said of those that are not committed."""
         committed = [node for node in nodes if node.birth.commit]
-        tip = self._store.repo.tip() if committed else ""
-        default = self.default() if tip else None
-        apart = self._difference(default.tip, tip) if default else None
+        here = self._store.repo.here() if committed else Branch("", "")
+        default = self._default(here) if here.tip else None
+        apart = self._difference(default.tip, here.tip) if default else None
         if default is None or apart is None:
             return {}
         return {node.path: self._one(node, default, apart.get(node.path, "")) for node in committed}
@@ -68,15 +68,15 @@ class Standings:
 
     def default(self) -> Branch | None:
         """The default branch of what holds the records; None where none can be told."""
+        return self._default(self._store.repo.here())
+
+    def _default(self, here: Branch) -> Branch | None:
         repo, store = self._store.repo, self._store
-        here = repo.branch()
         if repo is not store.code:  # records that have a branch of their own are all on it
-            return Branch(here, repo.tip()) if here else None
-        found = defaults(repo.common_dir)
-        if not found:
-            return None
-        if found[0].name == here:
-            return Branch(here, repo.tip())
+            return here if here.name else None
+        found = defaults(repo.common_dir, here)
+        if not found or found[0] == here:
+            return next(iter(found), None)
         if self._chosen is None or self._chosen[0] != found:
             self._chosen = found, self._further(found)
         return self._chosen[1]

@@ -41,10 +41,14 @@ def tip_of(common_dir: Path, ref: str) -> str:
     return line[1] if line else ""
 
 
-def defaults(common_dir: Path) -> tuple[Branch, ...]:
+def defaults(common_dir: Path, current: Branch) -> tuple[Branch, ...]:
     """The default branch, here and on the remote, as far as there are both; nothing where none can be told.
 
     It is what the remote says it is (`refs/remotes/origin/HEAD`), else the first of the usual names that there is.
+
+    Args:
+        common_dir: the Git directory that holds the references.
+        current: the branch that is checked out; where it is the default one it is all there is, and nothing is read.
     """
     remotes = sorted((common_dir / "refs" / "remotes").glob("*/HEAD"), key=lambda each: each.parent.name != REMOTE)
     for head in remotes:
@@ -53,11 +57,13 @@ def defaults(common_dir: Path) -> tuple[Branch, ...]:
             target = head.read_text().strip().removeprefix("ref: ")
             name = target.removeprefix(f"refs/remotes/{remote}/")
             if name != target:
-                return _there(common_dir, name, remote)
-    return next(filter(None, (_there(common_dir, name, REMOTE) for name in USUAL)), ())
+                return _there(common_dir, name, remote, current)
+    return next(filter(None, (_there(common_dir, name, REMOTE, current) for name in USUAL)), ())
 
 
-def _there(common_dir: Path, name: str, remote: str) -> tuple[Branch, ...]:
+def _there(common_dir: Path, name: str, remote: str, current: Branch) -> tuple[Branch, ...]:
+    if name == current.name and current.tip:
+        return (current,)
     tips = (tip_of(common_dir, f"refs/heads/{name}"), tip_of(common_dir, f"refs/remotes/{remote}/{name}"))
     return tuple(Branch(name, tip) for tip in dict.fromkeys(tips) if tip)
 

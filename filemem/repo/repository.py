@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
 from filemem.repo import head
-from filemem.repo.branches import tip_of
+from filemem.repo.branches import Branch, tip_of
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError, check_version, clean, locate, trusted
 from filemem.repo.journal import KEEP, Journal
@@ -139,6 +139,11 @@ class Repo:
         except OSError:
             return ""
         return tip_of(self.common_dir, found) if found.startswith("refs/") else found
+
+    def here(self) -> Branch:
+        """The current branch with its last commit, as files tell; without a name where HEAD is detached."""
+        name = self.branch()
+        return Branch(name or "", tip_of(self.common_dir, f"{head.BRANCHES}{name}") if name else self.tip())
 
     def branch(self) -> str | None:
         """The current branch; None where HEAD is detached."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from filemem.repo import Repo
-from filemem.repo.branches import Landed, Row, defaults, landings
+from filemem.repo.branches import Branch, Landed, Row, defaults, landings
 from filemem.repo.memo import Memo
 from tests.support import git, make_repo
 
@@ -87,15 +87,17 @@ def test_what_is_known_grows_with_the_branch_and_is_found_out_anew_when_it_is_re
 def test_the_default_branch(tmp_path: Path, packed: bool) -> None:
     origin = make_repo(tmp_path / "origin")
     git(origin, "branch", "-m", "develop")
-    assert defaults(origin / ".git") == ()
+    assert defaults(origin / ".git", Branch("develop", "")) == ()
     tip = git(origin, "rev-parse", "HEAD")
     git(tmp_path, "clone", "-q", str(origin), "clone")
     clone = tmp_path / "clone"
     git(clone, "switch", "-q", "-c", "feature")
+    here = Branch("feature", tip)
     if packed:
         git(clone, "pack-refs", "--all")
-    assert [(one.name, one.tip) for one in defaults(clone / ".git")] == [("develop", tip)]
+    assert [(one.name, one.tip) for one in defaults(clone / ".git", here)] == [("develop", tip)]
     git(clone, "remote", "remove", "origin")
-    assert defaults(clone / ".git") == ()
+    assert defaults(clone / ".git", here) == ()
     git(clone, "branch", "-m", "develop", "master")
-    assert [(one.name, one.tip) for one in defaults(clone / ".git")] == [("master", tip)]
+    assert [(one.name, one.tip) for one in defaults(clone / ".git", here)] == [("master", tip)]
+    assert defaults(clone / ".git", Branch("master", tip)) == (Branch("master", tip),)
