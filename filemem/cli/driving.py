@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from filemem import config
-from filemem.cli.plan import Step, read
+from filemem.cli.plan import Step, line_end, read
 from filemem.errors import FilememError
 from filemem.files import is_record
 from filemem.memory import home
@@ -21,7 +21,8 @@ def steps(work_tree: Path, store: str, *, dry_run: bool) -> list[Step]:
     path = f"{store}/.gitattributes" if store != home.TOP else ".gitattributes"
     old = read(work_tree, path) or ""
     kept = LINE in old.splitlines()
-    content = None if kept else f"{old}{LINE}\n" if not old or old.endswith("\n") else f"{old}\n{LINE}\n"
+    end = line_end(old)
+    content = None if kept else f"{old}{'' if not old or old.endswith(end) else end}{LINE}{end}"
     attributes = Step(path, "keep" if kept else "change" if old else "create", content, "names the diff driver")
     if not dry_run:
         repo = Repo.discover(work_tree)

@@ -25,6 +25,7 @@ _TEXTS = frozenset(
         "message",
         "hint",
         "note",
+        "content",
     )
 )
 

@@ -13,10 +13,12 @@ from typing import Any
 
 from filemem import config
 from filemem.cli import driving, owning
-from filemem.cli.plan import Step, read
+from filemem.cli.plan import Step, line_end, read, write
+from filemem.cli.splice import with_member
 from filemem.errors import BadInput, NotFound
 from filemem.memory import home
 from filemem.repo import Repo, create
+from filemem.repo.discovery import find
 
 BEGIN, END = "<!-- filemem:begin -->", "<!-- filemem:end -->"
 SERVER = {"command": "filemem", "args": ["serve"]}
@@ -103,19 +105,24 @@ def run(
         "branch": branch,
         **({"warning": warning} if (warning := _unreachable()) else {}),
         "steps": [
-            {"path": step.path, "action": step.action, "note": step.note, "content": step.content}
+            {"path": step.path, "action": step.action, "note": _noted(work_tree, step), "content": step.content}
             for step in steps
             if step.action != "skip"
         ],
     }
 
 
+def _noted(work_tree: Path, step: Step) -> str:
+    """What is to be said of a file, and where its content stands where the file is a link."""
+    link = f"a link to {(work_tree / step.path).readlink()}" if (work_tree / step.path).is_symlink() else ""
+    return "; ".join(filter(None, (link, step.note)))
+
+
 def _carry_out(work_tree: Path, steps: Iterable[Step]) -> None:
+    top, spool = (places := find(work_tree)).work_tree, places.spool
     for step in steps:
         if step.content is not None:
-            target = work_tree / step.path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(step.content, encoding="utf-8", newline="")
+            write(top, step.path, step.content, spool)
 
 
 def _unreachable() -> str:
@@ -159,31 +166,35 @@ def _settings(work_tree: Path, store: str, branch: str) -> Step:
     """A store elsewhere, or on a branch of its own, must be known to the server and to other clones as well."""
     path = config.REPOSITORY_FILE
     stated = config.load(work_tree)
-    lines = [f'store = "{store}"\n'] if store != stated.store else []
-    lines += [f'branch = "{branch}"\n'] if branch != stated.branch else []
+    lines = [f'store = "{store}"'] if store != stated.store else []
+    lines += [f'branch = "{branch}"'] if branch != stated.branch else []
     if not lines:
         return Step(path, "skip", None)
     old = read(work_tree, path) or ""
-    return Step(path, "change" if old else "create", "".join(lines) + old, "names the store")
+    added = "".join(f"{line}{line_end(old)}" for line in lines)
+    return Step(path, "change" if old else "create", added + old, "names the store")
 
 
 def _mcp(work_tree: Path) -> Step:
     path = ".mcp.json"
     old = read(work_tree, path)
     try:
-        value = json.loads(old) if old and old.strip() else {}
+        value = json.loads(old.removeprefix("\ufeff"), parse_int=str) if old and old.strip() else {}
+    except RecursionError:
+        raise BadInput(f"{path} is nested too deep", "correct it, then run filemem init again") from None
     except json.JSONDecodeError as error:
         raise BadInput(
             f"{path}:{error.lineno}: not JSON: {error.msg}", "correct it, then run filemem init again"
         ) from None
-    servers = value.setdefault("mcpServers", {}) if isinstance(value, dict) else None
+    servers = value.get("mcpServers", {}) if isinstance(value, dict) else None
     if not isinstance(servers, dict):
         raise BadInput(f"{path}: mcpServers is not an object", "correct it, then run filemem init again")
     if "filemem" in servers:
         return Step(path, "keep", None, "names a filemem server already")
-    servers["filemem"] = SERVER
-    new = json.dumps(value, indent=_indent(old or ""), ensure_ascii=False) + "\n"
-    return Step(path, "change", new, "an entry for filemem; the others stay") if old else Step(path, "create", new)
+    entry = ("mcpServers", "filemem")
+    if not old or not old.strip():
+        return Step(path, "create", with_member("{}\n", entry, SERVER))
+    return Step(path, "change", with_member(old, entry, SERVER), "an entry for filemem; the others stay")
 
 
 def _agents(work_tree: Path, store: str, branch: str) -> Step:
@@ -192,23 +203,15 @@ def _agents(work_tree: Path, store: str, branch: str) -> Step:
     old, block = read(work_tree, path), BLOCK.format(store=store, sync=sync)
     if old is None:
         return Step(path, "create", block)
+    end_of_line = line_end(old)
+    block = block.replace("\n", end_of_line)
     begin, end = old.find(BEGIN), old.find(END)
     if begin < 0 and end < 0:
-        return Step(
-            path, "change", f"{old.rstrip()}\n\n{block}" if old.strip() else block, "a block is added at the end"
-        )
+        gap = "" if not old.strip() else end_of_line if old.endswith(end_of_line) else end_of_line * 2
+        return Step(path, "change", f"{old}{gap}{block}", "a block is added at the end")
     if not 0 <= begin < end:
         raise BadInput(f"{path}: the block between {BEGIN} and {END} is broken", "restore or remove both lines")
-    new = old[:begin] + block.rstrip("\n") + old[end + len(END) :]
+    new = old[:begin] + block.rstrip() + old[end + len(END) :]
     return (
         Step(path, "keep", None, "is up to date") if new == old else Step(path, "change", new, "the block is renewed")
     )
-
-
-def _indent(text: str) -> int | str:
-    """The indentation a JSON file uses, so that merging changes no other line."""
-    for row in text.splitlines():
-        if row[:1] in " \t" and row.strip():
-            white = row[: len(row) - len(row.lstrip())]
-            return white if "\t" in white else len(white)
-    return 2

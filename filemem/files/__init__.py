@@ -21,10 +21,21 @@ from filemem.changes import Entry, Manifest
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.files.folders import broken, open_folder, read_file
 from filemem.files.paths import check_path, is_listed, is_private, is_record
-from filemem.files.staging import Staged, stage
+from filemem.files.staging import Staged, replace, stage
 from filemem.record.model import Problem
 
-__all__ = ["CLOCK_TICK", "MAX_SIZE", "Files", "Staged", "blob_id", "check_path", "is_listed", "is_private", "is_record"]
+__all__ = [
+    "CLOCK_TICK",
+    "MAX_SIZE",
+    "Files",
+    "Staged",
+    "blob_id",
+    "check_path",
+    "is_listed",
+    "is_private",
+    "is_record",
+    "replace",
+]
 
 MAX_SIZE = 1024 * 1024  # bytes
 CLOCK_TICK = 20_000_000  # nanoseconds; a file time this young may still hide a second write in the same tick
@@ -177,7 +188,7 @@ class Files:
 
     def write(self, path: str, data: bytes) -> None:
         """Write one file durably: aside, synced, renamed, folders synced. Errors as for `stage`."""
-        _finish(self.stage(path, data))
+        self.stage(path, data).finish()
 
     def hide(self, folder: str) -> None:
         """Make Git overlook a folder of the store: a `.gitignore` holding `*` in it, unless it is there.
@@ -191,7 +202,7 @@ class Files:
             with open_folder(self.work_tree, parts[:-1]) as at:
                 lines = read_file(at, ".gitignore", name, MAX_SIZE).split()
         except NotFound:
-            _finish(stage(self.work_tree, parts, b"*\n", self._spool))
+            stage(self.work_tree, parts, b"*\n", self._spool).finish()
             return
         if b"*" not in lines:
             raise Conflict(f"{name} does not hold *: private records could be committed", "add a line with *")
@@ -275,15 +286,6 @@ class Files:
             reason = ("file-name", error.message)
         problems.append(_skipped(path, *reason))
         return None
-
-
-def _finish(staged: Staged) -> None:
-    try:
-        staged.sync()
-        staged.publish()
-        staged.sync_folders()
-    finally:
-        staged.discard()
 
 
 def _newest(found: os.stat_result) -> int:

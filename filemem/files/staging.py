@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,6 +54,22 @@ class Staged:
         for folder in self.changed:
             os.fsync(folder)
 
+    def finish(self) -> None:
+        """Sync, publish, sync the folders, and let go.
+
+        Raises:
+            BadInput: a link or a file stands where a folder must be.
+            BrokenStore: the disk refuses; what stood in the place stands there still.
+        """
+        try:
+            self.sync()
+            self.publish()
+            self.sync_folders()
+        except OSError as error:
+            raise broken(error, "/".join(self.parts)) from None
+        finally:
+            self.discard()
+
     def discard(self) -> None:
         """Let go of everything held open; before `publish`, of the temporary file too."""
         for fd in (self.fd, *self.changed):
@@ -88,6 +106,23 @@ def stage(work_tree: Path, parts: tuple[str, ...], data: bytes, spool: Path | No
             staged.discard()
         raise broken(error, "/".join(parts)) from None
     return staged
+
+
+def replace(work_tree: Path, path: str, data: bytes, spool: Path | None) -> None:
+    """Make a file of the work tree, or give it other content; at any moment the old one or the new stands there.
+
+    Args:
+        path: from the top of the work tree, without links. Its permissions stay.
+        spool: as `stage` takes it.
+
+    Raises:
+        BadInput: a link or a file stands where a folder must be.
+        BrokenStore: the disk refuses; the file is what it was.
+    """
+    staged = stage(work_tree, tuple(path.split("/")), data, spool)
+    with contextlib.suppress(FileNotFoundError):
+        os.fchmod(staged.fd, stat.S_IMODE(os.lstat(work_tree / path).st_mode))
+    staged.finish()
 
 
 def _temporary_folder(work_tree: Path, parts: tuple[str, ...], spool: Path | None) -> Path:

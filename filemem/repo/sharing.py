@@ -273,8 +273,14 @@ class Sharing:
     def _overlook(self, folder: str) -> None:
         """Make every branch's `git status` overlook a folder: by a line that is this clone's own."""
         file = self._git.places.common_dir / "info" / "exclude"
-        line = f"/{folder}/"
-        lines = file.read_text(errors="surrogateescape").splitlines() if file.is_file() else []
-        if line not in lines:
+        line = os.fsencode(f"/{folder}/")
+        try:
+            held = file.read_bytes() if file.is_file() else b""
+            if line in held.splitlines():
+                return
             file.parent.mkdir(exist_ok=True)
-            file.write_text("".join(f"{one}\n" for one in (*lines, line)), errors="surrogateescape")
+            # Added to, not written anew: a full disk must not cost the user what stands there.
+            with file.open("ab") as end:
+                end.write((b"" if not held or held.endswith(b"\n") else b"\n") + line + b"\n")
+        except OSError as error:
+            raise BrokenStore(f"{file}: {error.strerror}", "check space and permissions there") from None

@@ -1,0 +1,102 @@
+"""`filemem init` beside what is there already: nothing of the user's is lost or changed, whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from filemem.cli import EXIT_CODES
+from filemem.cli.splice import with_member
+from filemem.errors import BrokenStore
+from tests.support import write
+from tests.system.tools import FILEMEM, cli, snapshot
+
+SERVER = {"command": "filemem", "args": ["serve"]}
+
+
+@pytest.mark.parametrize("name", [".mcp.json", "AGENTS.md"])
+def test_a_disk_that_takes_no_more_leaves_the_file_what_it_was(repo: Path, name: str) -> None:
+    long = {"mcpServers": {}, "more": "x" * 10_000}
+    old = write(repo / name, json.dumps(long) if name == ".mcp.json" else f"# Rules\n\n{'x' * 10_000}\n")
+    old.chmod(0o640)
+    before = old.read_bytes()
+    limit = f"ulimit -f 4; exec {shlex.join((FILEMEM, '-C', str(repo), 'init'))}"
+    done = subprocess.run(["bash", "-c", limit], capture_output=True, text=True, check=False)
+    assert done.returncode == EXIT_CODES[BrokenStore], done
+    assert f"{name}: File too large" in done.stderr
+    assert old.read_bytes() == before
+    assert not [path for path in snapshot(repo, skip=()) if ".filemem-" in path], "nothing is left beside"
+    assert cli(repo, "init").code == 0
+    assert "filemem" in old.read_text()
+    assert old.stat().st_mode & 0o777 == 0o640, "who may read a file is not ours to change"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        '{"mcpServers": {}}\n',
+        '{"a": [1e5, 1.10, 12345678901234567890123]}',
+        '{\r\n\t"mcpServers": {\r\n\t\t"x": {"timeout": 1e5}\r\n\t},\r\n\t"é": "\\u00e9"\r\n}',
+        '{\n    "mcpServers": {"x": {}} ,\n    "b": "}"\n}\n',
+        '{ "mcpServers": {\n  "a": 1\n} , "mcpServers": { "b" : {"c": "{"} } }',
+        '\ufeff{\n "a": 1\n}',
+    ],
+)
+def test_a_member_is_added_to_json_and_nothing_else_changes(text: str) -> None:
+    new = with_member(text, ("mcpServers", "filemem"), SERVER)
+    value, old = json.loads(new.removeprefix("\ufeff")), json.loads(text.removeprefix("\ufeff"))
+    assert value["mcpServers"].pop("filemem") == SERVER
+    assert value == {**old, "mcpServers": old.get("mcpServers", {})}
+    kept = iter(new)
+    assert all(one in kept for one in text), "every character of the old one stands there still, in order"
+    if "\r\n" in text:
+        assert "\n" not in new.replace("\r\n", "")
+
+
+def test_init_changes_only_the_lines_that_it_must(repo: Path) -> None:
+    old = '{\r\n  "mcpServers": {\r\n    "x": {"timeout": 1e5}\r\n  }\r\n}'
+    write(repo / ".mcp.json", old)
+    write(repo / "AGENTS.md", "# Rules\r\n\r\nBe kind.  \r\n")
+    assert cli(repo, "init").code == 0
+    rows = (repo / ".mcp.json").read_bytes().decode().split("\r\n")
+    assert rows[:2] == old.split("\r\n")[:2]
+    assert rows[2] == '    "x": {"timeout": 1e5},'
+    assert rows[3] == '    "filemem": {'
+    assert rows[-2:] == ["  }", "}"]
+    agents = (repo / "AGENTS.md").read_bytes()
+    assert agents.startswith(b"# Rules\r\n\r\nBe kind.  \r\n\r\n<!-- filemem:begin -->\r\n")
+    assert b"\n" not in agents.replace(b"\r\n", b"")
+    before = snapshot(repo)
+    assert cli(repo, "init").code == 0
+    assert snapshot(repo) == before
+
+
+def test_a_dry_run_shows_each_line_of_what_it_would_write(repo: Path) -> None:
+    shown = [row.strip() for row in cli(repo, "init", "--dry-run").out.splitlines()]
+    assert cli(repo, "init").code == 0
+    for name in (".mcp.json", "AGENTS.md", "memory/README.md"):
+        for row in (repo / name).read_text().splitlines():
+            assert row.strip() in shown, row
+
+
+def test_a_link_to_a_file_of_the_project_is_followed_and_no_other(repo: Path, tmp_path: Path) -> None:
+    write(repo / "CLAUDE.md", "# Rules\n")
+    (repo / "AGENTS.md").symlink_to("CLAUDE.md")
+    done = cli(repo, "init")
+    assert done.code == 0, done
+    assert "change AGENTS.md  (a link to CLAUDE.md; a block is added at the end)" in done.out
+    assert (repo / "AGENTS.md").is_symlink()
+    assert (repo / "CLAUDE.md").read_text().startswith("# Rules\n\n<!-- filemem:begin -->\n")
+    outside = write(tmp_path / "outside.md", "# Mine\n")
+    for target in (str(outside), "../outside.md", ".git/description", "AGENTS.md"):
+        (repo / "AGENTS.md").unlink()
+        (repo / "AGENTS.md").symlink_to(target)
+        refused = cli(repo, "init")
+        assert refused.code == 2, target
+        assert "AGENTS.md is a symbolic link" in refused.err
+    assert outside.read_text() == "# Mine\n"
