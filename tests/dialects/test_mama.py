@@ -145,6 +145,7 @@ def test_the_four_tools_are_what_is_listed() -> None:
     ]
 
 
+@pytest.mark.requirement("mama-search")
 def test_a_topic_that_is_asked_for_by_name_is_similar(memory: Memory) -> None:
     for topic, decision in (
         ("mesh_detail", "Sixteen segments"),

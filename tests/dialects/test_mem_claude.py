@@ -158,6 +158,7 @@ def test_what_is_listed() -> None:
     assert schema.get("additionalProperties", True) is True
 
 
+@pytest.mark.requirement("mc-search", "mc-search-filters")
 def test_an_empty_answer_and_a_table_say_why_they_are_as_they_are(memory: Memory) -> None:
     save(memory, "one")
     old = memory.save(topic="cache", decision="Use Redis", reasoning="Known")

@@ -205,6 +205,7 @@ def test_bad_requests_are_told_in_mamas_words(server: Server, path: str, body: A
     assert server.get("/api/memory/export").body["count"] == before
 
 
+@pytest.mark.requirement("mama-http-save")
 def test_an_edge_to_nothing_is_told_here_too(server: Server) -> None:
     gone = "decision_gone_1763650000123_k3f9w2ma"
     asked = {"topic": "edges", "decision": "Lean on it", "reasoning": f"As before. builds_on: {gone}"}
