@@ -176,18 +176,14 @@ def restore(store: Store, reference: str, agent: str = "") -> Saved:
 
     Raises:
         NotFound: nothing that was removed goes by that name, or Git does not have it any more.
-        Conflict: another file stands in its place.
+        Conflict: another file, or a folder, stands in its place.
     """
     found = removed.find(store, writing.line("id", reference).strip())
-    record, mark, aware = found.record, tombstones.path_of(found.record.id), not following.deepened(store)
-    marked = tombstones.forgotten(record.id, store.tombstones)
+    record, aware = found.record, not following.deepened(store)
     message = _message(record, "", _actor(store, agent), subject=f"{_scope(record)}: restore {record.title}")
     with store.saver.exclusive():
-        if store.files.exists(found.path):  # it came back, and was only hidden
-            done = store.saver.remove(mark, message)
-        else:
-            done = store.saver.put(found.path, found.data, message, policy=COMMIT, tombstone=mark if marked else "")
-        degraded = showing.restored(store, found, done.commit, aware)
+        done = removed.bring_back(store, found, message)
+        degraded = showing.restored(store, found, aware)
     about = record._replace(path=found.path)
     return _answer(store, about, done, f"Restored {record.id}", degraded=degraded)
 

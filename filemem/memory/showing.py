@@ -41,9 +41,9 @@ def removed(store: Store, path: str, aware: bool) -> str:
     return _told(lambda: store.index.push_removed(path)) or noted(store, aware)
 
 
-def restored(store: Store, found: Gone, commit: str | None, aware: bool) -> str:
+def restored(store: Store, found: Gone, aware: bool) -> str:
     """Show a record that came back, with the past that it had; `aware` as for `noted`."""
-    return _told(lambda: _take_in(store, found, commit)) or noted(store, aware)
+    return _told(lambda: _take_in(store, found)) or noted(store, aware)
 
 
 def noted(store: Store, aware: bool) -> str:
@@ -55,9 +55,9 @@ def _note(store: Store) -> None:
     store.index.note(head=store.index.notes.head, past=following.past_stamp(store))
 
 
-def _take_in(store: Store, found: Gone, commit: str | None) -> None:
-    birth = origins(store).births.get(found.path, Birth()) if commit else Birth()
-    _push(store, parse(found.data, found.path, birth.path).record or found.record, found.data, birth)
+def _take_in(store: Store, found: Gone) -> None:
+    birth, data = origins(store).births.get(found.path, Birth()), store.bytes_of(found.path)
+    _push(store, parse(data, found.path, birth.path).record or found.record, data, birth)
 
 
 def _push(store: Store, record: Record, data: bytes, birth: Birth) -> None:

@@ -56,6 +56,15 @@ class Revision(NamedTuple):
     old: str = ""
 
 
+class Removed(NamedTuple):
+    """The last version of a file that a commit removed: its blob, where it stood, and where it was first committed."""
+
+    commit: Commit
+    path: str
+    blob: str
+    first_path: str
+
+
 class Edit(NamedTuple):
     """A commit that changed what a file says, with its blob before and after."""
 
@@ -69,17 +78,19 @@ class Walk(NamedTuple):
 
     Args:
         births: of the files that stand at its end, by path.
-        removed: the last version of each file that does not, by path: the commit that removed it, and its blob.
+        removed: the last version of each file that does not, by path.
+        replaced: what was removed from paths at which another file was added later, oldest first.
         touched: every path that a commit brought or changed.
         head: the commit it ended with; "" in an empty repository.
         edits: of the files that stand at its end and were changed after their birth, by path, oldest first.
     """
 
     births: dict[str, Birth]
-    removed: dict[str, Revision]
+    removed: dict[str, Removed]
     touched: frozenset[str] = frozenset()
     head: str = ""
     edits: Mapping[str, Sequence[Edit]] = MappingProxyType({})
+    replaced: Sequence[Removed] = ()
 
 
 class History(NamedTuple):
@@ -102,7 +113,8 @@ class History(NamedTuple):
             BadInput: `since` is not a revision.
         """
         births: dict[str, Birth] = {}
-        removed: dict[str, Revision] = {}
+        removed: dict[str, Removed] = {}
+        replaced: list[Removed] = []
         touched: set[str] = set()
         edits: dict[str, list[Edit]] = {}
         away: dict[str, tuple[Birth, list[Edit]]] = {}  # the past of what was removed
@@ -125,16 +137,19 @@ class History(NamedTuple):
                     if restores and gone and gone.blob == new and path in away:
                         births[path], before_it = away.pop(path)
                         edits[path] = [*before_it, Edit(commit, old, new)]
+                    elif gone:
+                        replaced.append(gone)
                 elif status == "D":
+                    first = births[path].first_path if path in births else path
                     if path in births:
                         away[path] = births.pop(path), edits.pop(path, [])
-                    removed[path] = Revision(commit, path, old)
+                    removed[path] = Removed(commit, path, old, first)
                 elif status == "R" and before in births:
                     born = births.pop(before)
                     births[path] = Birth(path, born.first_path, born.commit, born.order)
                 elif status == "R":
                     births[path] = Birth(path, before, commit, order)
-        return Walk(births, removed, frozenset(touched), head, edits)
+        return Walk(births, removed, frozenset(touched), head, edits, replaced)
 
     def rows(self, *arguments: str, limit: float = LONG) -> Iterator[tuple[Commit, list[Row]]]:
         """Each commit of a `git log` with the files it shows: status letter, path before and after, blob likewise.

@@ -305,3 +305,86 @@ def test_a_shallow_clone_is_purged_of_what_was_not_pushed(tmp_path: Path) -> Non
     purge(ok(repo, "forget", saved["id"])["purge"], tmp_path)
     assert "swordfish77" not in objects(repo)
     assert git(repo, "merge-base", "main", "origin/main") == git(hub, "rev-parse", "main")
+
+
+def refused(repo: Path, *arguments: str) -> dict[str, str]:
+    """Run a command that must fail; its error."""
+    done = cli(repo, *arguments, "--json")
+    assert done.code, done
+    error: dict[str, str] = done.json["error"]
+    return error
+
+
+def test_restore_refuses_where_something_else_stands_in_the_place(repo: Path) -> None:
+    saved = ok(repo, *DECISION, "Use Redis")
+    ok(repo, "forget", saved["id"])
+    head, at = git(repo, "rev-parse", "HEAD"), repo / saved["path"]
+    for in_the_way in (at, at / "inner.txt"):
+        write(in_the_way, "# Something else\n")
+        for _ in range(2):
+            error = refused(repo, "restore", "Use Redis")
+            assert error["kind"] == "conflict"
+            assert saved["path"] in error["message"]
+            assert "move" in error["hint"]
+        assert (git(repo, "rev-parse", "HEAD"), tombstone(repo, saved["id"]).exists()) == (head, True)
+        git(repo, "clean", "-q", "-d", "-f")
+    write(at, "# Something else\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "another record at the same path")
+    assert refused(repo, "restore", "Use Redis")["kind"] == "conflict"
+    git(repo, "mv", saved["path"], "memory/decisions/else.md")
+    git(repo, "commit", "-q", "-m", "out of the way")
+    assert ok(repo, "restore", "Use Redis")["commit"]
+    assert ok(repo, "get", saved["id"])["count"] == 1
+    assert ok(repo, "get", "Something else")["count"] == 1
+
+
+def test_what_stands_is_not_restored_twice(repo: Path) -> None:
+    saved = ok(repo, *DECISION, "Use Redis")
+    git(repo, "rm", "-q", saved["path"])
+    git(repo, "commit", "-q", "-m", "removed by hand")
+    write(repo / "memory/decisions/elsewhere.md", git(repo, "show", f"HEAD^:{saved['path']}").replace("r\n", "more\n"))
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "back under another name")
+    error = refused(repo, "restore", saved["id"])
+    assert (error["kind"], "elsewhere.md" in error["message"]) == ("not_found", True)
+
+
+def test_a_removal_that_waits_is_taken_back(repo: Path) -> None:
+    saved = ok(repo, *DECISION, "Use Redis")
+    ok(repo, "update", saved["id"], "--outcome", "failed", "--reason", "slow")
+    git(repo, "checkout", "-q", "--detach")
+    assert ok(repo, "forget", saved["id"])["pending"]
+    assert ok(repo, "search")["count"] == 0
+    back = ok(repo, "restore", "Use Redis")
+    assert (back["id"], back.get("pending", "")) == (saved["id"], "")
+    hit = ok(repo, "search")["results"][0]
+    assert (hit["id"], hit["outcome"], hit["by"]["commit"]) == (saved["id"], "failed", saved["commit"])
+    assert ok(repo, "status")["pending"] == []
+    git(repo, "checkout", "-q", "main")
+    assert ok(repo, "search")["count"] == 1
+    assert (git(repo, "status", "--porcelain"), tombstone(repo, saved["id"]).exists()) == ("", False)
+
+
+def test_a_removal_left_to_the_user_is_taken_back(repo: Path) -> None:
+    write(repo / ".filemem.toml", '[commit]\ndecision = "leave"\n')
+    saved = ok(repo, *DECISION, "Use Redis")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "saved by hand")
+    ok(repo, "forget", saved["id"])
+    assert tombstone(repo, saved["id"]).exists()
+    ok(repo, "restore", saved["id"])
+    assert git(repo, "status", "--porcelain") == ""
+    assert ok(repo, "search")["count"] == 1
+
+
+def test_a_file_without_an_id_that_was_renamed_comes_back(repo: Path) -> None:
+    write(repo / "memory/decisions/redis.md", "# Use Redis\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "by hand")
+    git(repo, "mv", "memory/decisions/redis.md", "memory/decisions/store.md")
+    git(repo, "commit", "-q", "-m", "renamed")
+    named = ok(repo, "search")["results"][0]["id"]
+    ok(repo, "forget", named)
+    assert ok(repo, "restore", "Use Redis")["id"] == named
+    assert ok(repo, "search")["results"][0]["id"] == named

@@ -217,6 +217,11 @@ class Saver:
                 self._repo.journal.drop(entry)
             return len(entries)
 
+    def withdraw(self, path: str) -> bool:
+        """Take back a removal that still waits: the file stands again. Returns whether there was one."""
+        with self._locked():
+            return self._operations.withdraw(path)
+
     # what waits
 
     def pending(self) -> tuple[PendingOp, ...]:

@@ -201,6 +201,19 @@ class Operations:
                 return self._postpone(entry, None, wait, landed)
         return Saved(path, "", commit)
 
+    def withdraw(self, path: str) -> bool:
+        waiting = [
+            entry
+            for entry in self.unfinished(path)
+            if entry.operation.kind == REMOVE and not self._repo.history.is_ancestor(entry.marks.get("commit", "none"))
+        ]
+        for entry in waiting:
+            if self._work.on_disk(path) is None:
+                self._files.write(path, self._repo.blob(entry.operation.old) or b"")
+            self._work.mark(entry.operation, undo=True)
+            self._repo.journal.drop(entry)
+        return bool(waiting)
+
     def _check_clean(self, path: str, committed: str, seen: bytes) -> None:
         in_repo = self._work.in_repo(path)
         head = self._repo.blob(committed) or b""
