@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
+from filemem.record.keys import KEYS, SECRETS_ALLOWED
 from filemem.record.lines import fenced, one_line
-from filemem.record.model import DECISION, Record
+from filemem.record.model import DECISION, Edge, Record
 from filemem.record.times import format_time
 
 FORM = "only its form changed"
@@ -21,19 +22,18 @@ _LISTED = 3  # items or sections that are named; the rest is counted
 _KEPT = 0.3  # of the lines; a text that keeps fewer is written anew
 _HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*$")
 
-_WORDS = ("topic", "confidence", "limitation", "decided_by", "branch", "kind", "project", "visibility", "agent")
-_LISTS: Mapping[str, str] = {
-    "supersedes": "supersedes",
-    "builds_on": "builds_on",
-    "debates": "debates",
-    "synthesizes": "synthesizes",
-    "affects": "affects",
-    "rejected": "rejected",
-    "tags": "tags",
-    "facts": "facts",
-    "concepts": "concepts",
-    "open_files": "open_files",
-}  # field of a record -> what it is called
+# Fields that have words of their own below, or say nothing that another field does not say. All others are told by
+# default, so that a new field of a record is never passed over.
+_OWN_WORDS = frozenset(
+    "path title text decision next_steps status superseded_by outcome outcomes created topic_stated id_stated extra".split()
+)
+_WEIGHTY = ("type", "id", "secrets_allowed")
+_NAMES = {key.field: key.name for key in KEYS} | {"mentions": "links in the text"}  # field -> what it is called
+_PLAIN = [
+    field
+    for field in dict.fromkeys((*_NAMES, *Record._fields))
+    if field not in _OWN_WORDS and field not in _WEIGHTY and field in Record._fields
+]
 
 
 def revised(before: Record, after: Record) -> tuple[str, ...]:
@@ -48,11 +48,12 @@ def revised(before: Record, after: Record) -> tuple[str, ...]:
     """
     found = [
         *_moved(before, after),
+        *_fields(before, after, _WEIGHTY),
         *_status(before, after),
         *_outcome(before, after),
         *_title(before, after),
-        *_lists(before, after),
-        *_values(before, after),
+        *_fields(before, after, _PLAIN),
+        *_others(before, after),
         *_text("decision", _said(before), _said(after)),
         *_text("reasoning" if after.type == DECISION else "text", before.text, after.text),
         *_text("next steps", before.next_steps, after.next_steps),
@@ -72,6 +73,8 @@ def _status(before: Record, after: Record) -> Iterator[str]:
         yield f"status {old} -> superseded by {_listed(new)}"
     elif old != now:
         yield f"status {old} -> {now}"
+    elif gone := [reference for reference in before.superseded_by if reference not in after.superseded_by]:
+        yield f"status superseded by {_listed(gone)} -> {now}"
 
 
 def _standing(record: Record) -> str:
@@ -96,24 +99,51 @@ def _title(before: Record, after: Record) -> Iterator[str]:
         yield f'title "{_quoted(before.title)}" -> "{_quoted(after.title)}"'
 
 
-def _lists(before: Record, after: Record) -> Iterator[str]:
-    for field, name in _LISTS.items():
-        old, new = getattr(before, field) or (), getattr(after, field) or ()
-        added, gone = [one for one in new if one not in old], [one for one in old if one not in new]
-        if added or gone:
-            parts = [f"+ {_listed(added)}"] * bool(added) + [f"- {_listed(gone)}"] * bool(gone)
-            yield f"{name} {', '.join(parts)}"
-
-
-def _values(before: Record, after: Record) -> Iterator[str]:
-    for field in _WORDS:
+def _fields(before: Record, after: Record, fields: Iterable[str]) -> Iterator[str]:
+    """What changed in some fields, in the words that fit the shape of their values."""
+    for field in fields:
         old, new = getattr(before, field), getattr(after, field)
-        if field == "topic" and not (before.topic_stated and after.topic_stated):
-            old, new = (before.topic if before.topic_stated else ""), (after.topic if after.topic_stated else "")
+        if field == "topic":
+            old, new = (one.topic if one.topic_stated else "" for one in (before, after))
         if old != new:
-            yield f"{field} {_value(old)} -> {_value(new)}"
+            yield from _changed(_NAMES.get(field, field), old, new)
+
+
+def _changed(name: str, old: object, new: object) -> Iterator[str]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            if old.get(key) != new.get(key):
+                yield f"{name} {_quoted(str(key))} {_value(old.get(key))} -> {_value(new.get(key))}"
+    elif isinstance(old, tuple) or isinstance(new, tuple):
+        yield f"{name} {_list_change(old, new)}"
+    else:
+        yield f"{name} {_value(old)} -> {_value(new)}"
+
+
+def _list_change(old: object, new: object) -> str:
+    was, now = ([_item(one) for one in each] if isinstance(each, tuple) else [] for each in (old, new))
+    added, gone = [one for one in now if one not in was], [one for one in was if one not in now]
+    if added or gone:
+        return ", ".join([f"+ {_listed(added)}"] * bool(added) + [f"- {_listed(gone)}"] * bool(gone))
+    if old is None or new is None:
+        return f"{_stated(old)} -> {_stated(new)}"
+    return "in another order"
+
+
+def _item(one: object) -> str:
+    return f"{one.kind} {one.target}" if isinstance(one, Edge) else str(one)
+
+
+def _stated(value: object) -> str:
+    return "not stated" if value is None else "nothing"
+
+
+def _others(before: Record, after: Record) -> Iterator[str]:
+    """The date, and keys that are not ours."""
     if before.created != after.created:
-        yield f"created {_date(before.created)} -> {_date(after.created)}"
+        days = _date(before.created), _date(after.created)
+        told = days if days[0] != days[1] else tuple(_time(one.created) for one in (before, after))
+        yield f"created {told[0]} -> {told[1]}"
     for key in sorted({*before.extra, *after.extra} - {"status", "outcomes"}):
         old, new = before.extra.get(key), after.extra.get(key)
         if old != new:
@@ -179,11 +209,17 @@ def _listed(items: list[str]) -> str:
 
 
 def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return SECRETS_ALLOWED if value else "none"
     return "none" if value in (None, "", (), []) else _quoted(str(value))
 
 
 def _date(at: int | None) -> str:
-    return "none" if at is None else format_time(at)[:10]
+    return _time(at)[:10]
+
+
+def _time(at: int | None) -> str:
+    return "none" if at is None else format_time(at)
 
 
 def _quoted(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filemem.record import parse
+from filemem.record import Edge, Outcome, Record, parse
 from filemem.record.revising import FORM, revised
 
 PLAIN = """\
@@ -108,3 +108,48 @@ def test_what_looks_like_a_heading_in_code_is_none() -> None:
     fence = "no Redis.\n\n```\n# not a heading\nx = 1\n```\n"
     text = PLAIN.replace("no Redis.", fence)
     assert words(("x = 1", "x = 2"), text=text) == ("reasoning reworded",)
+
+
+OTHER: dict[str, object] = {
+    "type": "observation",
+    "status": "deprecated",
+    "confidence": 0.1,
+    "created": 1,
+    "outcome": "failed",
+    "outcomes": (Outcome(1, "failed"),),
+    "mentions": (Edge("builds_on", "decision_x"),),
+    "metadata": {"team": "core"},
+    "extra": {"ticket": "X-1"},
+    "supersedes": (),
+    "secrets_allowed": True,
+}
+SAID_BY_OTHERS = ("topic_stated", "id_stated", "path")  # by the topic, the id; and a path is told as a move
+
+
+@pytest.mark.parametrize("field", [field for field in Record._fields if field not in SAID_BY_OTHERS])
+def test_no_field_of_a_record_changes_unseen(field: str) -> None:
+    """Whatever a record may come to hold is told by default."""
+    before = Record(id="a", type="decision", title="t", topic="x", topic_stated=True, decision="t")
+    shape = getattr(before, field)
+    other = OTHER.get(field, ("new",) if isinstance(shape, tuple) else "new")
+    after = Record(**{**before._asdict(), field: other})
+    for was, now in ((before, after), (after, before)):
+        told = revised(was, now)
+        assert FORM not in told, field
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        (("type: decision", "type: observation"), "type decision -> observation"),
+        (("topic: caching", "topic: caching\nsecrets: allowed"), "secrets none -> allowed"),
+        (("topic: caching", "topic: caching\nsession: s-1"), "session none -> s-1"),
+        (("topic: caching", "topic: caching\nuser_id: bob"), "user_id none -> bob"),
+        (("topic: caching", "topic: caching\nmetadata: {team: core}"), "metadata team none -> core"),
+        (("supersedes: []\n", ""), "supersedes nothing -> not stated"),
+        (("src/a.py, src/b.py", "src/b.py, src/a.py"), "affects in another order"),
+        (("T14:46:40.123Z", "T15:46:40.123Z"), "created 2025-11-20T14:46:40.123Z -> 2025-11-20T15:46:40.123Z"),
+    ],
+)
+def test_fields_that_are_seldom_edited(edit: tuple[str, str], told: str) -> None:
+    assert told in words(edit)
