@@ -27,14 +27,15 @@ HIDDEN: Mapping[str, str] = {
 }  # name -> what it looks like as a pattern
 
 
-def lint(path: str, data: bytes) -> Parsed:
+def lint(path: str, data: bytes, first_path: str = "") -> Parsed:
     """Read one record and say all that is wrong with it alone.
 
     Args:
         path: relative to the store.
         data: the file's bytes.
+        first_path: as `parse` takes it.
     """
-    parsed = parse(data, path)
+    parsed = parse(data, path, first_path)
     if parsed.record is None:
         return parsed
     return parsed._replace(problems=(*parsed.problems, *_in_text(path, data, parsed.record)))

@@ -20,15 +20,17 @@ if TYPE_CHECKING:
     from filemem.record import Problem
 
 FORMATS = ("text", "json", "sarif", "github")
-ADVISORY = frozenset(("drift", "evidence"))  # told, and no reason to stop a merge: the code may be right
+ADVISORY = frozenset(
+    ("drift", "evidence", "no-longer-holds")
+)  # told, and no reason to stop a merge: the code may be right
 
 
 @click.command()
 @click.argument("paths", nargs=-1)
-@click.option("--base", metavar="REV", help="Only what changed since this branch left REV, for example origin/main.")
+@click.option("--base", metavar="REV", help="Only what merging this branch into REV would bring, as in --base main.")
 @click.option("--lint", is_flag=True, help="Judge each file by itself, for a commit hook: no Git, no other records.")
 @click.option("--drift", is_flag=True, help="Tell of all governed code that changed, not only of what was rewritten.")
-@click.option("--strict", is_flag=True, help="Fail for advice too: code that was rewritten, evidence in history.")
+@click.option("--strict", is_flag=True, help="Fail for advice too: rewritten code, what commits say, what lapsed.")
 @click.option(
     "--format",
     "form",

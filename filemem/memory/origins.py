@@ -38,18 +38,20 @@ class Origins(NamedTuple):
         }
 
 
-def origins(store: Store, since: str = "") -> Origins:
+def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
     """Ask Git of all files of a store.
 
     Args:
         store: the parts.
         since: only what happened after this commit.
+        tip: the commit from which it is seen; what is checked out where none is given.
     """
     inside = store.files.inside
     if store.repo.head() is None:
         return Origins({}, frozenset())
     marks = store.files.named(tombstones.FOLDER)
-    walk = store.history.walk(store.files.store, since, marks=marks)
+    seen = store.repo.history_at(tip) if tip else store.history
+    walk = seen.walk(store.files.store, since, marks=marks)
     edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
     births = {inside(path): born(b, inside(b.first_path)) for path, b in walk.births.items()}
     births = {path: birth.edited(map(edit_of, edits.get(path, ()))) for path, birth in births.items()}

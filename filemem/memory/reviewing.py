@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from filemem.chain import Graph
 from filemem.changes import Manifest
 from filemem.config import REPOSITORY_FILE, Config, stated_store
 from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.files import is_listed
 from filemem.memory import governing, moments, tombstones
-from filemem.memory.origins import Origins
 from filemem.memory.store import Store
+from filemem.memory.surveying import Survey
 from filemem.query.drift import CHANGED, Drift
 from filemem.record import DECISION, Problem, Record, parse
 from filemem.record.revising import revised
@@ -30,15 +29,17 @@ class Since(NamedTuple):
     """What changed since a branch left another.
 
     Args:
+        tip: the commit of that other branch, in the history of the records.
         commit: where it left, in the history of the records.
         code: the same in the history of the code.
-        records: store paths of the records that are not what they were, are new, or are read no longer.
+        records: store paths of the files that are not what they were, are new, or are gone.
         files: the files of the code that are not.
         marks: tombstones that came since.
         moved: files that no scan reads, each with the path of the record that it was.
         left_behind: what the settings leave in a store that they no longer name; "" for nothing.
     """
 
+    tip: str
     commit: str
     code: str
     records: frozenset[str]
@@ -46,22 +47,6 @@ class Since(NamedTuple):
     marks: frozenset[str] = frozenset()
     moved: Mapping[str, str] = MappingProxyType({})
     left_behind: str = ""
-
-
-class Read(NamedTuple):
-    """The records as `check` has read them, and how they hang together.
-
-    Args:
-        records: by store path.
-        nodes: by id; decisions only.
-        resolved: which of them hold.
-        past: what Git says of the files.
-    """
-
-    records: Mapping[str, Record]
-    nodes: Mapping[str, Node]
-    resolved: Graph
-    past: Origins
 
 
 def since(store: Store, base: str, manifest: Manifest) -> Since:
@@ -87,15 +72,25 @@ def since(store: Store, base: str, manifest: Manifest) -> Since:
         raise BadInput(f"base: {base} and HEAD have no commit in common", hint, field="base")
     commit = code if store.repo is store.code else moment.commit
     inside, history, folder = store.files.inside, store.repo.history, store.files.store
-    before = {inside(path): blob for path, blob in history.listing(folder, commit).items()}
-    records = {path for path, entry in manifest.items() if before.get(path) != entry.blob}
-    records |= {inside(path) for path in history.differing(commit, [folder])}
+    records = {inside(path) for path in history.differing(commit, [folder])} | _uncommitted(store, manifest)
     rows = history.between(commit, "HEAD", folder)
     moved = {inside(row.path): inside(row.before) for row in rows if row.status == "R"}
     unread = {path: old for path, old in moved.items() if is_listed(old) and not is_listed(path)}
     marks = store.tombstones - tombstones.at(store, commit)
     left_behind = _left_behind(store, code, manifest) if store.repo is store.code else ""
-    return Since(commit, code, frozenset(records), store.code.history.differing(code), marks, unread, left_behind)
+    return Since(
+        moment.commit, commit, code, frozenset(records), store.code.history.differing(code), marks, unread, left_behind
+    )
+
+
+def _uncommitted(store: Store, manifest: Manifest) -> set[str]:
+    """The records that are not what HEAD has, were never committed, or are gone from the work tree."""
+    listing = store.repo.history.listing(store.files.store) if store.repo.head() else {}
+    left_out = set(store.repo.left_out(store.files.store))
+    committed = {store.files.inside(path): blob for path, blob in listing.items() if path not in left_out}
+    changed = {path for path, entry in manifest.items() if committed.get(path) != entry.blob}
+    gone = {path for path in committed.keys() - manifest.keys() if is_listed(path)}
+    return {path for path in changed if path not in committed or store.edited(path)} | gone
 
 
 def _left_behind(store: Store, commit: str, manifest: Manifest) -> str:
@@ -111,7 +106,7 @@ def _left_behind(store: Store, commit: str, manifest: Manifest) -> str:
     return f"{REPOSITORY_FILE} named the store {was}, and {len(lost)} of its records are not in {now}" if lost else ""
 
 
-def problems(store: Store, read: Read, left: Since | None, drift: bool) -> Iterable[Problem]:
+def problems(store: Store, read: Survey, left: Since | None, drift: bool) -> Iterable[Problem]:
     """What Git says against the records.
 
     Args:
@@ -138,7 +133,7 @@ def problems(store: Store, read: Read, left: Since | None, drift: bool) -> Itera
                 yield Problem(node.path, 1, "evidence", "warning", text)
 
 
-def _drifted(store: Store, read: Read, live: Iterable[Node], left: Since | None, every: bool) -> Iterable[Problem]:
+def _drifted(store: Store, read: Survey, live: Iterable[Node], left: Since | None, every: bool) -> Iterable[Problem]:
     """Code that has left its decision behind; with `every`, as a hint, also code that only changed."""
     affects = [(node, read.records[node.path].affects) for node in live]
     for one, drift in governing.drifted(store, affects).items():
@@ -158,7 +153,7 @@ def _told(drift: Drift, left: Since | None) -> str:
     return f"{drift}{here}{', '.join(files[:_NAMED])}{more}" if files else str(drift)
 
 
-def _edited(store: Store, read: Read, left: Since | None) -> Iterable[Problem]:
+def _edited(store: Store, read: Survey, left: Since | None) -> Iterable[Problem]:
     """What a superseded decision says was changed: on this branch, or in the work tree."""
     for node in read.nodes.values():
         successors = read.resolved.superseded_by(node.id)
@@ -168,32 +163,33 @@ def _edited(store: Store, read: Read, left: Since | None) -> Iterable[Problem]:
         now = read.records[node.path]
         head = store.repo.show(store.files.named(node.path))
         before = _at(head, node.path)
-        if before is not None and _said(before) != _said(now):
-            yield _rewritten(node, by, before, now, "")
+        if before is not None and said(before) != said(now):
+            yield rewritten(node.path, by, before, now, "")
         for edit in read.past.edits.get(node.path, ()) if left is not None else ():
             if left is None or store.repo.history.is_ancestor(edit.commit.id, left.commit):
                 continue
             if not by.birth.commit or not store.repo.history.is_ancestor(by.birth.commit, edit.commit.id):
                 continue
             old, new = (_at(store.repo.blob(blob), node.path) for blob in (edit.before, edit.after))
-            if old is not None and new is not None and _said(old) != _said(new):
-                yield _rewritten(node, by, old, new, f" in {edit.commit.id[:10]} by {edit.commit.author}")
+            if old is not None and new is not None and said(old) != said(new):
+                yield rewritten(node.path, by, old, new, f" in {edit.commit.id[:10]} by {edit.commit.author}")
 
 
-def _rewritten(node: Node, by: Node, before: Record, after: Record, where: str) -> Problem:
+def rewritten(path: str, by: Node, before: Record, after: Record, where: str) -> Problem:
+    """Say that a decision was changed after another had superseded it."""
     what = ", ".join(revised(before, after)[:3])
     text = (
         f"changed{where} after {by.title} ({by.id}) superseded it: {what}; "
         "leave it as it was decided, and say what is new in a decision of its own"
     )
-    return Problem(node.path, 1, "edited-superseded", "warning", text)
+    return Problem(path, 1, "edited-superseded", "warning", text)
 
 
 def _at(data: bytes | None, path: str) -> Record | None:
     return parse(data, path).record if data is not None else None
 
 
-def _said(record: Record) -> tuple[object, ...]:
+def said(record: Record) -> tuple[object, ...]:
     """What was decided and why: outcomes, status and tags may still change."""
     if record.type != DECISION:
         return ()

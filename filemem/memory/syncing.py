@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
 from filemem.memory import following, governing, graph, tombstones
+from filemem.memory.identities import Claim, landing, owners
 from filemem.memory.origins import Origins, origins
 from filemem.memory.store import Store
 from filemem.record import (
@@ -101,14 +101,11 @@ class Batch:
 
     def _unique_ids(self, read: Collection[Record]) -> dict[str, str]:
         """Of two files with one id the older keeps it; the younger is known by one derived from its path."""
-        claims: dict[str, list[tuple[bool, int, str]]] = defaultdict(list)  # what is committed comes first
-        for record in read:
-            birth = self.births.get(record.path, Birth())
-            claims[record.id].append((not birth.commit, birth.at or record.created or 0, record.path))
-        others = [n for n in self.store.lookup("id", list(claims)) if n.path not in self.changes and n.id in claims]
-        for node in others:
-            claims[node.id].append((not node.birth.commit, node.birth.at or node.created, node.path))
-        owner = {record_id: min(claimants)[-1] for record_id, claimants in claims.items()}
+        ids = {record.id for record in read}
+        others = [n for n in self.store.lookup("id", list(ids)) if n.path not in self.changes and n.id in ids]
+        claims = [Claim(r.id, r.path, self.births.get(r.path, Birth()).commit, r.created or 0) for r in read]
+        claims += [Claim(node.id, node.path, node.birth.commit, node.created) for node in others]
+        owner = owners(claims, landing(self.store.history))
         for node in others:
             if owner[node.id] != node.path:
                 self._again(node._replace(id=derived_id(node.path), open=(*node.open, "id")))

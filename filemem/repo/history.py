@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -266,6 +266,16 @@ class History(NamedTuple):
         """
         asked = ("rev-list", "--topo-order", "--reverse", "--full-history", *refs, "--", *paths)
         return self.git.run(*asked, limit=LONG).decode().partition("\n")[0]
+
+    def landed(self, commits: Collection[str]) -> tuple[str, ...]:
+        """Those of some commits that are in this history, in the order they came to it, whatever dates they bear.
+
+        A commit comes after its parents, and what a merge brought comes after what was on the branch before.
+        """
+        if not commits:
+            return ()
+        listed = self.git.run("rev-list", "--topo-order", "--reverse", self.tip, "--", limit=LONG).decode().split()
+        return tuple(commit for commit in listed if commit in commits)
 
     def undone(self, commit: str) -> bool:
         """Whether the reflogs show that a command put HEAD back to what it had read before this commit was made.

@@ -1,0 +1,115 @@
+"""What would come of a branch if it were merged now: the memory of its base, the merged one, and what is worse in it.
+
+Rule: a file that the branch touched is as it is here, any other as the base has it by now; only what the base did not
+have is told, wherever it shows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from filemem.files import is_listed
+from filemem.memory import tombstones
+from filemem.memory.differing import rows_of
+from filemem.memory.identities import landing
+from filemem.memory.origins import Origins, origins
+from filemem.memory.reviewing import Since, rewritten, said
+from filemem.memory.store import Store
+from filemem.memory.surveying import State, Survey
+from filemem.record import DECISION, Problem, Record, topic_key
+
+
+def states(store: Store, left: Since, now: State) -> tuple[State, State]:
+    """Return the base as it is, and the same with the branch merged.
+
+    Args:
+        store: the parts.
+        left: where the branch left its base, and what it touched.
+        now: the branch.
+    """
+    base = _at(store, left.tip, now)
+    order = landing(store.repo.history_at(left.tip), store.history)  # an id that the base has given out is given out
+    if left.tip == left.commit:
+        return base, now._replace(landing=order)
+    moved = {row.path for row in rows_of(store, left.commit, left.tip) if row.before in left.records}
+    theirs = {path: data for path, data in base.data.items() if path not in left.records | moved}
+    ours = {path: data for path, data in now.data.items() if path in left.records}
+    data = {**theirs, **ours}
+    births = {path: birth for past in (now.past, base.past) for path, birth in past.births.items() if path in data}
+    removed = (base.past.removed | now.past.removed) - data.keys()
+    parted = _listing(store, left.commit)
+    tracked = {
+        path: blob
+        for path in (base.tracked.keys() | now.tracked.keys()) - moved
+        if (blob := (base if now.tracked.get(path) == parted.get(path) else now).tracked.get(path))
+    }
+    old = tombstones.at(store, left.commit)
+    marks = (now.marks - old) | (base.marks - old) | (now.marks & base.marks)
+    return base, State(data, tracked, Origins(births, removed), marks, order)
+
+
+def _at(store: Store, commit: str, now: State) -> State:
+    tracked = _listing(store, commit)
+    known = {store.repo.blob_id(data): data for data in now.data.values()}
+    records = {path: blob for path, blob in tracked.items() if is_listed(path)}
+    known |= store.repo.revisions.blobs(set(records.values()) - known.keys())
+    data = {path: known[blob] for path, blob in records.items() if blob in known}
+    order = landing(store.repo.history_at(commit))
+    return State(data, tracked, origins(store, tip=commit), tombstones.at(store, commit), order)
+
+
+def _listing(store: Store, commit: str) -> dict[str, str]:
+    listing = store.repo.history.listing(store.files.store, commit)
+    return {store.files.inside(path): blob for path, blob in listing.items()}
+
+
+def worse(base: Survey, merged: Survey) -> Iterator[Problem]:
+    """Return what is wrong in the one and was not in the other."""
+    known = Counter(finding.key for finding in base.findings)
+    for finding in merged.findings:
+        known[finding.key] -= 1
+        if known[finding.key] < 0:
+            yield finding.problem
+
+
+def lapsed(base: Survey, merged: Survey) -> Iterator[Problem]:
+    """Return the decisions that hold no longer although nothing replaces them: by id, so that no move hides one."""
+    there = merged.by_id
+    for key, chain in base.resolved.chains.items():
+        for one in chain.heads:
+            node = merged.nodes.get(one)
+            if merged.resolved.superseded_by(one) or (node and node.key == key and merged.resolved.is_head(one)):
+                continue
+            was = base.nodes[one]
+            record = there.get(one)
+            left = [merged.nodes[head].title for head in merged.resolved.chain(key).heads]
+            rest = f"what holds on {was.topic}: {', '.join(left)}" if left else f"nothing holds on {was.topic} any more"
+            text = f"{was.title} held, and nothing replaces it: {_why(base.records[was.path], record)}; {rest}"
+            yield Problem(record.path if record else was.path, 1, "no-longer-holds", "warning", text)
+
+
+def _why(was: Record, now: Record | None) -> str:
+    if now is None:
+        return "its file is removed"
+    if now.type != DECISION:
+        return f"it is {'an' if now.type[0] in 'aeiou' else 'a'} {now.type} now"
+    if not now.topic_stated or topic_key(now.topic) != topic_key(was.topic):
+        return f"it is on topic {now.topic} now" if now.topic_stated else "it states no topic now"
+    return f"status {was.status} -> {now.status}"
+
+
+def reworded(base: Survey, merged: Survey, told: Iterable[Problem]) -> Iterator[Problem]:
+    """Return the decisions that were superseded in the base and say something else now.
+
+    Args:
+        base, merged: the two states.
+        told: what is said of them already.
+    """
+    paths = {problem.path for problem in told if problem.code == "edited-superseded"}
+    there = merged.by_id
+    for one, node in base.nodes.items():
+        successors = base.resolved.superseded_by(one)
+        now, was = there.get(one), base.records[node.path]
+        if successors and now and now.path not in paths and said(was) != said(now):
+            yield rewritten(now.path, base.nodes[successors[0]], was, now, "")

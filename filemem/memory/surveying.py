@@ -1,0 +1,253 @@
+"""One state of the memory, whole: every record read afresh, each alone and then all together. The index is not asked.
+
+Rule: a state is a value, and what is wrong with it follows from it alone, so that two states can be compared: what a
+branch brings is what is wrong after it and was not before.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from filemem import secrets
+from filemem.chain import Graph
+from filemem.documents import Birth, Node, node_of
+from filemem.files import MAX_SIZE, is_listed, is_private
+from filemem.lint import lint
+from filemem.memory import graph, meant, tombstones
+from filemem.memory.identities import Claim, Landing, owners
+from filemem.memory.origins import Origins
+from filemem.memory.store import Store
+from filemem.record import (
+    DECISION,
+    Parsed,
+    Problem,
+    Record,
+    derived_id,
+    format_time,
+    reference_index,
+    resolve_reference,
+    short_id,
+)
+
+DAY = 86_400_000  # milliseconds; clocks differ, but not by more
+PRIVATE = "private"
+
+
+class State(NamedTuple):
+    """What a state of the memory is made of. Paths are relative to the store.
+
+    Args:
+        data: the bytes of every record.
+        tracked: blob ids of all regular files that Git has, records and others.
+        past: what Git says of the files.
+        marks: what is forgotten.
+        landing: which commit came first.
+    """
+
+    data: Mapping[str, bytes]
+    tracked: Mapping[str, str]
+    past: Origins
+    marks: frozenset[str]
+    landing: Landing
+
+
+class Finding(NamedTuple):
+    """A problem, and what makes it the same one in another state, wherever its file stands there by then.
+
+    Args:
+        problem: as it is shown.
+        about: id of the record, or path of the file.
+        what: what is wrong with it: a line's own words, or who else takes part.
+    """
+
+    problem: Problem
+    about: str
+    what: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for the same problem in two states."""
+        return self.problem.code, self.problem.level, self.about, self.what
+
+
+class Survey(NamedTuple):
+    """A state as it was read.
+
+    Args:
+        records: by path, each under the id that is its own; without what is forgotten.
+        nodes: decisions, by id.
+        resolved: which of them hold.
+        past: what Git says of the files.
+        findings: what is wrong.
+    """
+
+    records: Mapping[str, Record]
+    nodes: Mapping[str, Node]
+    resolved: Graph
+    past: Origins
+    findings: Sequence[Finding]
+
+    @property
+    def by_id(self) -> Mapping[str, Record]:
+        """The records by id."""
+        return {record.id: record for record in self.records.values()}
+
+
+class Surveyor:
+    """Reads states of one store; what two of them have in common is read once.
+
+    Args:
+        store: the parts.
+        ours: paths that a fork is told at, where they take part in it.
+    """
+
+    def __init__(self, store: Store, ours: Collection[str] = ()) -> None:
+        self._store, self._ours = store, ours
+        self._parsed: dict[tuple[str, str, bytes], Parsed] = {}
+
+    def survey(self, state: State) -> Survey:
+        """Read a state and say what is wrong with it."""
+        parsed = {path: self._read(path, data, state) for path, data in state.data.items()}
+        records = {path: one.record for path, one in parsed.items() if one.record is not None}
+        hidden = {path for path, record in records.items() if tombstones.forgotten(record.id, state.marks)}
+        findings = [self._forgotten(records.pop(path)) for path in sorted(hidden)]
+        read, together = self._together(records, state)
+        topics = {posixpath.dirname(path): record.topic for path, record in records.items() if record.topic_stated}
+        for path, one in parsed.items():
+            rows = state.data[path].decode(errors="replace").splitlines() if one.problems else []
+            about = read[path].id if path in read else path
+            for problem in one.problems:
+                line = rows[problem.line - 1].strip() if problem.line <= len(rows) else ""
+                findings.append(Finding(_joining(problem, topics), about, (problem.message, line)))
+        findings += [finding for record in read.values() for finding in self._ahead(record)]
+        findings += [*together.findings, *self._for_git(state, read), *self._secrets(state)]
+        return together._replace(findings=findings)
+
+    def _read(self, path: str, data: bytes, state: State) -> Parsed:
+        birth = state.past.births.get(path)
+        asked = (path, birth.path if birth else "", data)
+        if asked not in self._parsed:
+            self._parsed[asked] = lint(path, data, asked[1])
+        return self._parsed[asked]
+
+    def _together(self, stated: Mapping[str, Record], state: State) -> tuple[Mapping[str, Record], Survey]:
+        """What can be seen only across files: ids used twice, links to nothing, circles, forks."""
+        births = state.past.births
+        claims = [Claim(r.id, p, births.get(p, Birth()).commit, r.created or 1 << 62) for p, r in stated.items()]
+        owner = owners(claims, state.landing)
+        records = {p: r if owner[r.id] == p else r._replace(id=derived_id(p)) for p, r in stated.items()}
+        found = [self._duplicate(stated[p], r, owner) for p, r in records.items() if r.id != stated[p].id]
+        index = reference_index([*records.values(), *_earlier(records, births)])
+        nodes = {
+            p: node_of(r, births.get(p, Birth()), lambda ref: resolve_reference(ref, index)) for p, r in records.items()
+        }
+        by_id = {node.id: node for node in nodes.values() if node.type == DECISION}
+        gone = _gone(by_id, {node.id for node in nodes.values()})
+        removed = _removed(gone, state.past.removed)
+        resolved = graph.resolve(by_id.values(), removed=removed, unrelated=self._store.unrelated)
+        for flaw in resolved.problems:
+            problem = Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message)
+            found.append(Finding(problem, flaw.node, (flaw.message,)))
+        found += [
+            Finding(
+                Problem(node.path, 1, "dangling-edge", "warning", f"{kind}: there is no record {target}"),
+                node.id,
+                (kind, target),
+            )
+            for node in by_id.values()
+            for kind, target, _ in node.edges
+            if target in gone and kind != "synthesizes"
+        ]
+        found += self._forks(by_id, resolved)
+        return records, Survey(records, by_id, resolved, state.past, found)
+
+    def _forgotten(self, record: Record) -> Finding:
+        text = f"{record.id} was forgotten, so it is hidden: remove the file, or filemem restore it"
+        return Finding(Problem(record.path, 1, "forgotten", "warning", text), record.id, ())
+
+    def _duplicate(self, stated: Record, known: Record, owner: Mapping[str, str]) -> Finding:
+        text = (
+            f"the id {stated.id} belongs to {self._store.shown(owner[stated.id])}; "
+            f"this file is known as {known.id}: give it its own id"
+        )
+        return Finding(Problem(known.path, 1, "duplicate-id", "error", text), known.id, (stated.id,))
+
+    def _forks(self, by_id: Mapping[str, Node], resolved: Graph) -> Iterator[Finding]:
+        topics = {node.key: node for node in by_id.values() if node.key}
+        for key, node in sorted(topics.items()):
+            heads = resolved.chain(key).heads
+            if len(heads) > 1:
+                here = next((head for head in reversed(heads) if by_id[head].path in self._ours), heads[-1])
+                others = ", ".join(self._store.shown(by_id[head].path) for head in heads if head != here)
+                verb = "holds" if len(heads) == 2 else "hold"
+                text = f"topic {node.topic} is forked: {others} also {verb}; {meant.ending(node.topic)}"
+                problem = Problem(by_id[here].path, 1, "forked-topic", "warning", text)
+                yield Finding(problem, key, tuple(sorted(heads)))
+
+    def _ahead(self, record: Record) -> Iterator[Finding]:
+        """What no later record or outcome can take the place of, since its date is still to come."""
+        last = max((entry.at for entry in record.outcomes), default=0)
+        for code, at, what in (
+            ("future-outcome", last, "the outcome of {0} lies ahead, and holds whatever follows: correct its date"),
+            ("future-created", record.created or 0, "it was created on {0}, which lies ahead: correct the date"),
+        ):
+            if at > self._store.clock() + DAY:
+                text = what.format(format_time(at)[:10])
+                yield Finding(Problem(record.path, 1, code, "warning", text), record.id, (text,))
+
+    def _for_git(self, state: State, records: Mapping[str, Record]) -> Iterator[Finding]:
+        """Private files that Git has."""
+        for path in state.tracked:
+            record = records.get(path)
+            stated = record is not None and record.visibility == PRIVATE
+            if stated or (is_private(path) and not posixpath.basename(path).startswith(".")):
+                text = "is private, and Git has it: git rm --cached it, and purge it from history if it was pushed"
+                yield Finding(Problem(path, 1, "private-committed", "error", text), path, ())
+
+    def _secrets(self, state: State) -> Iterator[Finding]:
+        """Secrets where no record is: in the names of files, and in files that are no records."""
+        names = sorted({*state.data, *state.tracked})
+        for found in secrets.find("\n".join(names)):
+            path = names[found.line - 1]
+            text = f"the name of a file in here looks like a secret ({found.kind}): rename it, and revoke it"
+            yield Finding(Problem(posixpath.dirname(path), 1, "secret", "error", text), path, ())
+        for path, blob in state.tracked.items():
+            if not is_listed(path):
+                yield from self._in_other(path, self._store.repo.blob(blob, MAX_SIZE) or b"")
+
+    def _in_other(self, path: str, data: bytes) -> Iterator[Finding]:
+        text = data.decode(errors="replace")
+        rows = text.split("\n")
+        for found in secrets.find(text):
+            told = f"this looks like a secret ({found.kind}): take it out, and revoke it"
+            yield Finding(Problem(path, found.line, "secret", "error", told), path, (rows[found.line - 1].strip(),))
+
+
+def _joining(problem: Problem, topics: Mapping[str, str]) -> Problem:
+    """Name the topic that a decision without one would join, for its folder is that of a topic; `topics` by folder."""
+    folder = posixpath.dirname(problem.path)
+    if problem.code != "no-topic" or not folder.startswith("decisions/"):
+        return problem
+    topic = topics.get(folder) or folder.removeprefix("decisions/").replace("/", "_")
+    return problem._replace(message=f"states no topic; add `topic: {topic}` to join the topic of its folder")
+
+
+def _earlier(records: Mapping[str, Record], births: Mapping[str, Birth]) -> Iterator[Record]:
+    """The names that files had once, which references may still use."""
+    for path, record in records.items():
+        birth = births.get(path)
+        if birth is not None and birth.path not in ("", path):
+            yield Record(id=record.id, type="", path=birth.path)
+
+
+def _gone(nodes: Mapping[str, Node], known: set[str]) -> set[str]:
+    targets = {t for node in nodes.values() for t in (*graph.supersession(node), *(edge[1] for edge in node.edges))}
+    return targets - known
+
+
+def _removed(references: Iterable[str], paths: Iterable[str]) -> frozenset[str]:
+    """The references whose file Git's history shows to have been removed: by path, or by the id in its name."""
+    names = {part for path in paths for part in (path, posixpath.basename(path)[:-3].rpartition("-")[2])}
+    return frozenset(ref for ref in references if ref in names or short_id(ref) in names)

@@ -1,0 +1,268 @@
+"""What a pull request is held for: what is wrong with the memory as it would be merged, and was not before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import TIME, git, write
+from tests.system.tools import cli, ok
+
+
+def decide(repo: Path, topic: str, decision: str, *more: str) -> dict[str, Any]:
+    arguments = ("--topic", topic, "--decision", decision, "--reasoning", "One process")
+    return ok(repo, "save", "decision", *arguments, *more)  # type: ignore[no-any-return]
+
+
+def commit(repo: Path, subject: str = "Tidy", date: str = TIME) -> None:
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", subject, GIT_AUTHOR_DATE=date, GIT_COMMITTER_DATE=date)
+
+
+def found(repo: Path, *arguments: str) -> list[tuple[str, str]]:
+    """Path and code of each problem that counts or is advice, of what the branch brings."""
+    told = cli(repo, "check", "--base", "main", *arguments, "--json").json["problems"]
+    return [(one["path"], one["code"]) for one in told if one["level"] != "hint"]
+
+
+def codes(repo: Path, *arguments: str) -> set[str]:
+    return {code for _, code in found(repo, *arguments)}
+
+
+def reword(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+@pytest.fixture
+def feature(repo: Path) -> Path:
+    """Two topics on main, one of them decided twice, and a branch `feature` checked out."""
+    decide(repo, "caching", "Use Redis")
+    decide(repo, "caching", "Use an LRU cache")
+    decide(repo, "queues", "Use NATS")
+    git(repo, "switch", "-q", "-c", "feature")
+    return repo
+
+
+def holding(repo: Path, topic: str) -> dict[str, Any]:
+    return ok(repo, "search", "--topic", topic, "--live")["results"][0]  # type: ignore[no-any-return]
+
+
+def title(repo: Path, record: str) -> str:
+    return ok(repo, "get", record)["results"][0]["title"]  # type: ignore[no-any-return]
+
+
+def test_no_date_of_a_commit_takes_an_id_away(feature: Path) -> None:
+    """Whose an id is follows from which file was there first, never from what a commit says of its time."""
+    victim = holding(feature, "caching")
+    write(feature / "memory/decisions/aaa/x.md", f"---\nid: {victim['id']}\ntopic: other\n---\n# Mine\n\nText.\n")
+    commit(feature, date="1000000000 +0000")
+    assert found(feature) == [("memory/decisions/aaa/x.md", "duplicate-id")]
+    assert title(feature, victim["id"]) == "Use an LRU cache"
+    git(feature, "switch", "-q", "main")
+    git(feature, "merge", "-q", "--no-ff", "--no-edit", "feature")
+    assert title(feature, victim["id"]) == "Use an LRU cache"
+    assert ok(feature, "history", "caching")["heads"] == [victim["id"]]
+    ok(feature, "index", "--rebuild")
+    assert title(feature, victim["id"]) == "Use an LRU cache"
+    told = cli(feature, "check", "--json").json["problems"]
+    assert [one["path"] for one in told if one["code"] == "duplicate-id"] == ["memory/decisions/aaa/x.md"]
+
+
+Edit = Callable[[Path, Path], None]
+
+
+def _remove(repo: Path, path: Path) -> None:
+    git(repo, "rm", "-q", str(path))
+
+
+def _status(status: str) -> Edit:
+    return lambda _, path: reword(path, "type: decision\n", f"type: decision\nstatus: {status}\n")
+
+
+def _retype(_: Path, path: Path) -> None:
+    reword(path, "type: decision", "type: observation")
+
+
+def _move_topic(_: Path, path: Path) -> None:
+    reword(path, "topic: ", "topic: other-")
+
+
+def _move_out(repo: Path, path: Path) -> None:
+    (repo / "docs").mkdir()
+    git(repo, "mv", str(path), "docs/")
+
+
+WAYS: list[tuple[Edit, str]] = [
+    (_remove, "its file is removed"),
+    (_move_out, "its file is removed"),
+    (_retype, "it is an observation now"),
+    (_status("rejected"), "status accepted -> rejected"),
+    (_status("proposed"), "status accepted -> proposed"),
+    (_move_topic, "it is on topic other-"),
+]
+
+
+@pytest.mark.parametrize(("edit", "why"), WAYS)
+def test_what_holds_no_longer_is_told(feature: Path, edit: Edit, why: str) -> None:
+    for topic, rest in (
+        ("queues", "nothing holds on queues any more"),
+        ("caching", "what holds on caching: Use Redis"),
+    ):
+        git(feature, "switch", "-q", "-C", "feature", "main")
+        edit(feature, feature / holding(feature, topic)["path"])
+        commit(feature)
+        done = cli(feature, "check", "--base", "main")
+        (row,) = [row for row in done.out.splitlines() if " no-longer-holds " in row]
+        assert why in row
+        assert rest in row or edit is _move_topic
+        assert cli(feature, "check", "--base", "main", "--strict").code == 1
+        git(feature, "rm", "-rqf", "--ignore-unmatch", "docs")
+        commit(feature, "Clean up") if git(feature, "status", "--porcelain") else None
+
+
+def test_moving_the_store_away_is_told(feature: Path) -> None:
+    git(feature, "mv", "memory", "notes")
+    commit(feature)
+    assert [code for _, code in found(feature)].count("no-longer-holds") == 2
+
+
+def test_what_a_branch_breaks_in_files_that_it_leaves_alone(feature: Path) -> None:
+    """A resolving record that goes, and a decision that others build on: the harm is told where it shows."""
+    nats = holding(feature, "queues")
+    git(feature, "switch", "-q", "main")
+    decide(feature, "sessions", "Keep sessions in queues", "--builds-on", nats["id"])
+    one = decide(feature, "logs", "Text")
+    write(
+        feature / "memory/decisions/logs/other.md",
+        "---\nid: decision_logs_1763650000123_k3f9w2ma\n"
+        "topic: logs\nsupersedes: []\n---\n# JSON\n\nMachines read them.\n",
+    )
+    commit(feature, "Fork")
+    end = ok(feature, "resolve", "logs", "--decision", "Both", "--reasoning", "Each is right")
+    git(feature, "switch", "-q", "-C", "feature", "main")
+    assert found(feature) == []
+    _remove(feature, feature / nats["path"])
+    commit(feature)
+    assert codes(feature) == {"dangling-edge", "no-longer-holds"}
+    for edit in (_remove, _status("rejected"), _retype):
+        git(feature, "switch", "-q", "-C", "feature", "main")
+        edit(feature, feature / end["path"])
+        commit(feature)
+        assert "forked-topic" in codes(feature), edit
+        assert cli(feature, "check", "--base", "main").code == 1
+    assert one["id"]
+
+
+def test_what_was_wrong_before_is_not_the_branchs_fault(feature: Path) -> None:
+    """Also in a file that it edits, moves, or stands beside."""
+    git(feature, "switch", "-q", "main")
+    text = "---\ntopic: logs\nconfidence: high\nbuilds_on: [decision_x_1763650000123_k3f9w2ma]\n---\n# JSON\n\nText.\n"
+    write(feature / "memory/decisions/logs/old.md", text)
+    commit(feature, "Old")
+    git(feature, "switch", "-q", "-C", "feature", "main")
+    path = feature / "memory/decisions/logs/old.md"
+    reword(path, "Text.", "More text.")
+    commit(feature)
+    assert found(feature) == []
+    assert {"bad-confidence", "dangling-edge"} <= {
+        one["code"] for one in cli(feature, "check", "--json").json["problems"]
+    }
+    reword(path, "confidence: high", "confidence: low")
+    commit(feature)
+    assert codes(feature) == {"bad-confidence"}
+
+
+def test_a_fork_that_only_the_merge_makes_stops_it(feature: Path) -> None:
+    """The head of a pull request is checked out, not what merging it would come to."""
+    ours = decide(feature, "queues", "Use Kafka")
+    git(feature, "switch", "-q", "main")
+    decide(feature, "queues", "Use RabbitMQ")
+    lru = holding(feature, "caching")
+    git(feature, "switch", "-q", "feature")
+    assert found(feature) == [(ours["path"], "forked-topic")]
+    git(feature, "switch", "-q", "-C", "feature", "main~1")
+    decide(feature, "sessions", "Keep them in the cache", "--builds-on", lru["id"])
+    git(feature, "switch", "-q", "main")
+    _remove(feature, feature / lru["path"])
+    commit(feature)
+    git(feature, "switch", "-q", "feature")
+    assert codes(feature) == {"dangling-edge"}, "what main took away meanwhile"
+
+
+def test_what_main_brought_meanwhile_is_not_the_branchs_fault(feature: Path) -> None:
+    decide(feature, "queues", "Use Kafka")
+    git(feature, "switch", "-q", "main")
+    write(feature / "memory/decisions/bad.md", "---\ntopic: bad\nconfidence: high\n---\n# Bad\n\nText.\n")
+    lru = feature / holding(feature, "caching")["path"]
+    _status("rejected")(feature, lru)
+    commit(feature, "Main")
+    git(feature, "switch", "-q", "feature")
+    assert found(feature) == []
+
+
+@pytest.mark.parametrize("way", ["move", "retype", "edit"])
+def test_a_superseded_decision_is_compared_by_its_id(feature: Path, way: str) -> None:
+    redis = next(one for one in ok(feature, "search", "--topic", "caching")["results"] if not one["holds"])
+    path = feature / redis["path"]
+    if way == "move":
+        (feature / "memory/decisions/elsewhere").mkdir()
+        git(feature, "mv", redis["path"], "memory/decisions/elsewhere/y.md")
+        path = feature / "memory/decisions/elsewhere/y.md"
+    elif way == "retype":
+        reword(path, "type: decision", "type: observation")
+    header, _, _ = path.read_text().partition("\n# ")
+    path.write_text(header + "\n# It was never Redis\n\n" + "".join(f"Word {n} of another story.\n" for n in range(40)))
+    commit(feature)
+    assert "edited-superseded" in codes(feature)
+
+
+SECRET = "ghp_a1B2c3D4e5a1B2c3D4e5a1B2c3D4e5f6G7h8"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("memory/README.md", f"# Memory\n\ntoken: {SECRET}\n"),
+        ("memory/notes.txt", f"{SECRET}\n"),
+        ("memory/.forgotten/" + "0" * 64, f"{SECRET}\n"),
+        (f"memory/decisions/{SECRET}.md", "---\ntopic: t\n---\n# T\n\nText.\n"),
+    ],
+)
+def test_a_secret_anywhere_below_the_store_is_seen(feature: Path, path: str, text: str) -> None:
+    write(feature / path, text)
+    commit(feature)
+    done = cli(feature, "check", "--base", "main")
+    assert (done.code, " secret " in done.out) == (1, True), done.out
+    assert SECRET not in done.out + done.err
+    assert " secret " in cli(feature, "check").out
+    git(feature, "switch", "-q", "main")
+    git(feature, "merge", "-q", "feature")
+    git(feature, "switch", "-q", "-c", "later")
+    write(feature / "memory/README.md", (text if "README" in path else "") + "\nMore.\n")
+    commit(feature)
+    assert codes(feature) == set(), "it was there before"
+
+
+def test_private_records_are_not_for_git(feature: Path) -> None:
+    write(feature / "memory/private/observations/a.md", "# Mine\n\nText.\n")
+    write(
+        feature / "memory/observations/b.md", "---\ntype: observation\nvisibility: private\n---\n# Mine too\n\nText.\n"
+    )
+    commit(feature)
+    told = [path for path, code in found(feature) if code == "private-committed"]
+    assert told == ["memory/observations/b.md", "memory/private/observations/a.md"]
+    assert cli(feature, "check").code == 1
+
+
+def test_a_decision_of_the_future_is_told(feature: Path) -> None:
+    write(
+        feature / "memory/decisions/queues/f.md",
+        "---\ntopic: queues\ncreated: 2099-01-01\n---\n# Future pick\n\nText.\n",
+    )
+    commit(feature)
+    assert "future-created" in codes(feature)
