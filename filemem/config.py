@@ -175,13 +175,12 @@ def stated_store(data: bytes) -> str:
         return ""
 
 
-def powermem_user(environment: Mapping[str, str] | None = None) -> tuple[str, str]:
+def powermem_user() -> tuple[str, str]:
     """The user that powermem's own settings file names, for those who come from it, and why the file is not used.
 
     Both are empty where there is no such file.
     """
-    environment = os.environ if environment is None else environment
-    stated = environment.get("POWERMEM_DIR", "")
+    stated = os.environ.get("POWERMEM_DIR", "")
     path = (Path(stated) if stated else Path.home() / ".powermem") / "config.json"
     if not os.path.lexists(path):
         return "", ""

@@ -68,7 +68,6 @@ def arrange(
     known: Known,
     *,
     may_bring: Callable[[str], bool] = anything,
-    most: int = MOST_OF_A_CHAIN,
     limit: int | None = None,
 ) -> tuple[Placed, ...]:
     """Return the places of an answer, best first.
@@ -77,7 +76,6 @@ def arrange(
         scored: what was found, each record once.
         known: the supersession graph of the decisions among them.
         may_bring: says whether a head that was not found satisfies the filter of the search.
-        most: how many hits of one chain are shown; all that hold are shown even if there are more.
         limit: how many places are wanted; None for all.
     """
     found = {each.id: each for each in sorted(scored, key=lambda each: each.rank)}
@@ -86,7 +84,7 @@ def arrange(
         if limit is not None and len(placed) >= limit:
             break
         least = found[below[0]].scores.final if below else 0.0
-        placed += _valued(_of_one_chain(members, found, known, may_bring, most), found[members[0]], least)
+        placed += _valued(_of_one_chain(members, found, known, may_bring), found[members[0]], least)
     return tuple(placed[:limit])
 
 
@@ -141,14 +139,13 @@ def _of_one_chain(
     found: Mapping[str, Scored],
     known: Known,
     may_bring: Callable[[str], bool],
-    most: int,
 ) -> list[Placed]:
     holding = _holding(members, known)
     heads = [node for node in members if node in holding]
     missing = [node for node in holding if node not in found and may_bring(node)]
-    heads += missing[: max(0, most - len(heads))]
+    heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
     others = [node for node in members if node not in holding]
-    kept = others[: max(0, most - len(heads))]  # the best of them, then told from the newest back
+    kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]  # the best of them, then told from the newest back
     shown = [*heads, *_successors_first(sorted(kept, key=lambda node: -found[node].created), known)]
     left_out = len(others) - len(kept)
     return [

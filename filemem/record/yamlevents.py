@@ -45,9 +45,9 @@ class _Events:
 
     __slots__ = ("_left", "_next")
 
-    def __init__(self, text: str, budget: int) -> None:
+    def __init__(self, text: str) -> None:
         self._next = _Loader(text).get_event
-        self._left = budget
+        self._left = MAX_EVENTS
 
     def next(self) -> Any:
         event: Any = self._next()
@@ -97,14 +97,14 @@ def _end(event: Any) -> int:
     return int(event.end_mark.index)
 
 
-def read_entries(text: str, budget: int = MAX_EVENTS) -> tuple[list[Entry], bool]:
+def read_entries(text: str) -> tuple[list[Entry], bool]:
     """Return the keys of the mapping that `text` is, and whether it is written in braces.
 
     Raises:
         Refused: it is not YAML, too deep, too large, not a mapping, or uses aliases.
     """
     try:
-        return _entries(_Events(text, budget))
+        return _entries(_Events(text))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"

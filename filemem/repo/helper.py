@@ -33,17 +33,17 @@ class Helper:
         except OSError:
             raise self.ended() from None
 
-    def line(self, limit: float = LIMIT) -> bytes:
+    def line(self) -> bytes:
         """One line of the answer without its end. Raises GitError."""
         while b"\n" not in self._buffer:
-            self._more(limit)
+            self._more()
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 
-    def exactly(self, size: int, limit: float = LIMIT) -> bytes:
+    def exactly(self, size: int) -> bytes:
         """The next `size` bytes of the answer. Raises GitError."""
         while len(self._buffer) < size:
-            self._more(limit)
+            self._more()
         data, self._buffer = self._buffer[:size], self._buffer[size:]
         return data
 
@@ -81,13 +81,13 @@ class Helper:
             return False
         return True
 
-    def _more(self, limit: float) -> None:
+    def _more(self) -> None:
         assert self.process.stdout is not None  # noqa: S101 - opened as a pipe
-        ready, _, _ = select.select([self.process.stdout], [], [], limit)
+        ready, _, _ = select.select([self.process.stdout], [], [], LIMIT)
         if not ready:
             self.process.kill()
             self.process.communicate()
-            raise GitError(self._name, -1, f"no answer in {limit:g} seconds")
+            raise GitError(self._name, -1, f"no answer in {LIMIT:g} seconds")
         data = os.read(self.process.stdout.fileno(), 1 << 16)
         if not data:
             raise self.ended()

@@ -160,15 +160,14 @@ class History(NamedTuple):
         """
         return log.commits(self.git, *arguments, limit=limit)
 
-    def differing(self, base: str, paths: Iterable[str] = (), *, kinds: str = "AMDT") -> frozenset[str]:
+    def differing(self, base: str, paths: Iterable[str] = ()) -> frozenset[str]:
         """The files that are not what they were in another commit.
 
         Args:
             base: the other commit.
             paths: files and folders; all where none is given.
-            kinds: what counts, of A(dded), D(eleted), M(odified), T (another kind).
         """
-        how = ("-r", "-z", "--name-only", "--no-renames", f"--diff-filter={kinds}")
+        how = ("-r", "-z", "--name-only", "--no-renames")
         answer = self.git.run("diff-tree", *how, revision(base), self.tip, "--", *paths)
         return frozenset(answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
 

@@ -44,14 +44,13 @@ class Repo:
     Args:
         places: where it is.
         environment: what Git's processes may see of the process's own environment.
-        run_hooks: whether the repository's commit hooks run on our commits: the user's decision, never a repository's.
     """
 
-    def __init__(self, places: Places, environment: Mapping[str, str], *, run_hooks: bool = False) -> None:
+    def __init__(self, places: Places, environment: Mapping[str, str]) -> None:
         self.places = places
         self.work_tree, self.git_dir, self.common_dir = places.work_tree, places.git_dir, places.common_dir
         self.private, self.shared = places.private, places.shared
-        self.run_hooks = run_hooks
+        self.run_hooks = False  # on our commits: the user's decision, never a repository's
         self._environment = environment
         self._git = Git(locate(environment, places.work_tree), places, clean(environment))
         self._settings: tuple[object, Settings] | None = None
@@ -66,22 +65,19 @@ class Repo:
         self.journal = Journal(self.shared, worktree)
 
     @classmethod
-    def discover(
-        cls, path: str | Path, *, environment: Mapping[str, str] | None = None, run_hooks: bool = False
-    ) -> Repo:
+    def discover(cls, path: str | Path, *, environment: Mapping[str, str] | None = None) -> Repo:
         """Find the repository that a folder belongs to.
 
         Args:
             path: a folder in the work tree.
             environment: variables to use instead of the process's own; `GIT_*` in it only names author and committer.
-            run_hooks: run the repository's commit hooks.
 
         Raises:
             NotFound: there is no repository.
             BrokenStore: it has no work tree, belongs to somebody Git does not trust, or there is no Git.
         """
         # The one read of the environment outside `config`: it is passed on to Git, nothing is decided by it.
-        repo = cls(find(Path(path)), os.environ if environment is None else environment, run_hooks=run_hooks)
+        repo = cls(find(Path(path)), os.environ if environment is None else environment)
         if repo.places.foreign:
             repo._ask_trust()
         return repo

@@ -375,7 +375,9 @@ def test_hooks_run_only_where_the_user_says_so(repo: Path, tmp_path: Path) -> No
     assert saver.put("decisions/a.md", b"# a\n", message()).commit
     saver.close()
     assert not canary.exists()
-    willing = Saver(saver._files, Repo.discover(repo, run_hooks=True), clock=lambda: 1_763_650_000_000)
+    asked = Repo.discover(repo)
+    asked.run_hooks = True
+    willing = Saver(saver._files, asked, clock=lambda: 1_763_650_000_000)
     assert willing.put("decisions/b.md", b"# b\n", message()).commit
     assert canary.read_text().split() == ["pre-commit", "commit-msg", "post-commit"]
     write(repo / ".git/hooks/pre-commit", "#!/bin/sh\necho not today >&2\nexit 1\n").chmod(0o755)
