@@ -149,14 +149,14 @@ def serve(
 
 def _named_files(config: Path | None, env: Path | None) -> str:
     """Read the files that powermem's server takes; return whose memories are meant, and say what is not needed."""
-    from filemem import config as settings
+    from filemem.config import others
 
-    told = list(settings.environment_file(env)) if env else []
+    told = list(others.environment_file(env)) if env else []
     user = ""
     if config:
-        user, others = settings.powermem_file(config)
-        told += [f"{config.name}: {', '.join(others)} not needed here: docs/migrating.md says why"] if others else []
-    elif trouble := settings.powermem_user()[1]:
+        user, further = others.powermem_file(config)
+        told += [f"{config.name}: {', '.join(further)} not needed here: docs/migrating.md says why"] if further else []
+    elif trouble := others.powermem_user()[1]:
         told.append(trouble)
     click.echo("".join(f"filemem: {line}\n" for line in told), err=True, nl=False)
     return user

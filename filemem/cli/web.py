@@ -46,11 +46,12 @@ def serve(project: Project, offer: Advertised, served: Served, user: str = "") -
 
     from filemem import VERSION, config, server
     from filemem.cli.care import Serving, report
+    from filemem.config import others
     from filemem.server.http import Access
     from filemem.web.entry import Slack
     from filemem.web.site import Site
 
-    stated = config.web()
+    stated = others.web()
     strict = served.token or config.load(project.folder).token
     known = strict or stated.token
     token = known or secrets.token_urlsafe(24)
@@ -136,8 +137,9 @@ def web(
       filemem web
       filemem web --port 8080
     """
-    from filemem import config, dialects
+    from filemem import dialects
+    from filemem.config import others
 
-    stated = config.web().port
+    stated = others.web().port
     chosen = port if port is not None else PORT if stated is None else stated
     serve(project, dialects.profile(profile, prefix), Served(host, chosen, token, names))

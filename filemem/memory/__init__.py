@@ -103,7 +103,7 @@ class Memory(Asked):
     @property
     def user_id(self) -> str:
         """Whose memories are saved where a save does not say, as the user has configured it; may be empty."""
-        from filemem.config import powermem_user
+        from filemem.config.others import powermem_user
 
         return self.stated_user or powermem_user()[0]
 

@@ -241,7 +241,7 @@ class Asked(Kept):
 
     def status(self) -> dict[str, Any]:
         """Say how the memory stands: counts, index, what waits for a commit, problems."""
-        from filemem.config import powermem_user
+        from filemem.config.others import powermem_user
         from filemem.memory import telling
 
         settings = {"settings": trouble} if (trouble := powermem_user()[1]) else {}

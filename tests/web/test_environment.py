@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem import config
+from filemem.config import others
 from filemem.errors import BadInput
 from tests.support import make_repo
 from tests.web.support import serving
@@ -17,22 +17,22 @@ DOCS = Path(__file__).parents[2] / "docs" / "http.md"
 
 @pytest.mark.requirement("mama-env-port")
 def test_what_is_understood() -> None:
-    found = config.web({"MAMA_AUTH_TOKEN": "t", "MAMA_SERVER_PORT": "3000", "SLACK_BOT_TOKEN": "x"})
+    found = others.web({"MAMA_AUTH_TOKEN": "t", "MAMA_SERVER_PORT": "3000", "SLACK_BOT_TOKEN": "x"})
     assert (found.token, found.port, found.slack_token, found.unneeded) == ("t", 3000, "x", ())
     assert "t" not in repr(found).replace("Web(...)", "")
-    assert config.web({}) == config.Web()
+    assert others.web({}) == others.Web()
 
 
 @pytest.mark.parametrize("port", ["many", "-1", "70000", "３", "1" * 5000])
 def test_a_port_that_is_none_is_refused(port: str) -> None:
     with pytest.raises(BadInput, match="MAMA_SERVER_PORT"):
-        config.web({"MAMA_SERVER_PORT": port})
+        others.web({"MAMA_SERVER_PORT": port})
 
 
 @pytest.mark.requirement("mama-env-db", "mama-env-token", "mama-env-embedding")
-@pytest.mark.parametrize("name", [*config.UNNEEDED, "LLM_API_KEY", "EMBEDDING_PROVIDER"])
+@pytest.mark.parametrize("name", [*others.UNNEEDED, "LLM_API_KEY", "EMBEDDING_PROVIDER"])
 def test_what_is_not_needed_is_answered_without_its_value(name: str) -> None:
-    (told,) = config.web({name: "a secret value"}).unneeded if not name.endswith("_") else ("x",)
+    (told,) = others.web({name: "a secret value"}).unneeded if not name.endswith("_") else ("x",)
     assert "secret" not in told
     assert name.endswith("_") or told.startswith(f"{name}: not needed, ")
 
@@ -69,7 +69,7 @@ def test_every_variable_is_documented() -> None:
         "SLACK_BOT_TOKEN",
         "POWERMEM_DIR",
     }
-    assert documented == used | set(config.UNNEEDED)
+    assert documented == used | set(others.UNNEEDED)
 
 
 def test_every_route_is_documented() -> None:
