@@ -25,6 +25,7 @@ from filemem.record import (
     format_time,
     parse,
     record_path,
+    refuse_unreadable,
     render,
     short_id,
     topic_key,
@@ -58,6 +59,7 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         record = record._replace(path=record_path(record))
         note = "; ".join(filter(None, (_dangling(store, record), _outside(record))))
         data = render(record)
+        refuse_unreadable(data, record.path)
         message = _message(record, record.title, record.agent)
         done = store.saver.put(record.path, data, message, policy=_policy(store, kind))
         degraded = showing.saved(store, record.path, data, done.commit)

@@ -6,6 +6,7 @@ One table says which fields each type takes and how each is checked; the type it
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -27,6 +28,7 @@ from filemem.record import (
 
 LINE, TEXT = 500, 100_000  # characters of a one-line field and of a free text
 ITEMS = 200  # entries of a list
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 HEADING = 100  # characters of a heading made from a longer text (docs/format.md)
 
 _OUTCOME_WORDS = {"failure": "failed", "fail": "failed", "succeeded": "success", **{word: word for word in OUTCOMES}}
@@ -61,9 +63,8 @@ def text(field: str, value: object, limit: int = TEXT) -> str:
             "shorten it, or split it into several records",
             field=field,
         )
-    bad = next((char for char in clean if (char < " " and char not in "\n\t") or "\ud800" <= char <= "\udfff"), None)
-    if bad is not None or "\x7f" in clean:
-        raise BadInput(f"{field} holds the control character U+{ord(bad or chr(127)):04X}", "remove it", field=field)
+    if bad := _CONTROL.search(clean):
+        raise BadInput(f"{field} holds the control character U+{ord(bad[0]):04X}", "remove it", field=field)
     return clean
 
 

@@ -44,6 +44,7 @@ from filemem.record.times import format_time, parse_time
 if TYPE_CHECKING:
     from filemem.record.amending import amend
     from filemem.record.merging import merge
+    from filemem.record.proof import refuse_unreadable
     from filemem.record.references import ReferenceIndex, answering, reference_index, resolve_reference
     from filemem.record.rendering import normal, render
     from filemem.record.wording import plainly
@@ -56,6 +57,7 @@ else:
         "normal": "rendering",
         "plainly": "wording",
         "reference_index": "references",
+        "refuse_unreadable": "proof",
         "render": "rendering",
         "resolve_reference": "references",
     }  # name -> the module that has it
@@ -105,6 +107,7 @@ __all__ = [
     "prose",
     "record_path",
     "reference_index",
+    "refuse_unreadable",
     "render",
     "resolve_reference",
     "short_id",

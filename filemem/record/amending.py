@@ -17,7 +17,8 @@ from filemem.record.keys import ALIASES, KEY_BY_NAME, TITLE_KEY
 from filemem.record.lines import conflicts, one_line, tidy, way_out
 from filemem.record.model import DECISION, Outcome, Record
 from filemem.record.outcomes import tidy_outcomes
-from filemem.record.parse import MAX_FILE, parse, stated_title
+from filemem.record.parse import MAX_FILE, is_wide, parse, stated_title
+from filemem.record.proof import refuse_unreadable
 
 _ALSO_CHANGES: Mapping[str, frozenset[str]] = {
     "topic": frozenset(("topic_stated",)),
@@ -48,7 +49,7 @@ def amend(
         text: the new text below the heading, without the known sections.
 
     Raises:
-        BadInput: the file is broken (file:line in the message) or the request is empty or of the wrong type.
+        BadInput: the file is broken (file:line in the message) or would be; the request is empty or of the wrong type.
         Conflict: it cannot be done without touching other lines.
     """
     document = Document.of(data)
@@ -69,6 +70,7 @@ def amend(
         document = set_text(document, path, before.type, text)
     changed = document.data()
     if changed != data:
+        refuse_unreadable(changed, path, data)
         wrong = _unwanted(before, changed, path, keys, outcome, title, text)
         if wrong:
             raise Conflict(f"{path}: {wrong}", "edit the file by hand")
@@ -78,6 +80,10 @@ def amend(
 def _refuse_broken(document: Document, data: bytes, path: str) -> None:
     if len(data) > MAX_FILE:
         raise BadInput(f"{path}: the file is larger than 1 MiB", "split it")
+    if is_wide(data):
+        raise BadInput(
+            f"{path}:1: UTF-16, and only UTF-8 is changed in place", "write the file as UTF-8, then try again"
+        )
     text = document.text()
     lines = text.split("\n") if "<<<<<<<" in text else []
     if found := conflicts(lines):

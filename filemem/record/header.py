@@ -162,14 +162,22 @@ def _trouble(error: Refused, text: str, first_line: int) -> Note:
     return Note(line, error.code, "error", f"{error.message}; correct the header")
 
 
+def chunks(text: str) -> Iterator[tuple[int, str]]:
+    """The parts of a header that begin with a `key:` each, with where they begin; by their look alone."""
+    start = -1
+    for match in _CHUNK.finditer(text):
+        if start >= 0:
+            yield start, text[start : match.start()]
+        start = match.start()
+    if start >= 0:
+        yield start, text[start:]
+
+
 def _salvage(text: str, first_line: int) -> tuple[list[tuple[str | None, Value, int]], list[Note]]:
     """Read each `key:` by itself, so that one bad value does not hide the others."""
-    starts = [match.start() for match in islice(_CHUNK.finditer(text), _MOST_CHUNKS + 1)]
-    stops = [*starts[1:], len(text)]
     found: list[tuple[str | None, Value, int]] = []
     lost: list[Note] = []
-    for start, stop in islice(zip(starts, stops, strict=False), _MOST_CHUNKS):
-        chunk = text[start:stop]
+    for start, chunk in islice(chunks(text), _MOST_CHUNKS):
         try:
             entries = _entries(chunk)
         except Refused as error:

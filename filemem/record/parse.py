@@ -30,6 +30,9 @@ from filemem.record.yamltext import Plain, Value
 
 MAX_FILE = 1024 * 1024  # bytes
 
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_CONTROL = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")  # form feeds part pages in old texts
+_STEERING = bytes({*range(32), 0x7F} - {*b"\t\n\f\r"})  # those of them that are ASCII: looked for faster
 _ID = re.compile(r"[^\s/\\\x00-\x1f\x7f]{1,200}")
 _FILE_NUMBER = re.compile(r"^(?:\d{8}|(?:[A-Za-z]{2,8}-)?\d{1,5})[-_ ]+(?=.)")
 
@@ -57,6 +60,10 @@ def parse(data: bytes, path: str, first_path: str = "") -> Parsed:
         notes.append(Note(1, "no-id", "hint", "no `id`; the file is known by its path"))
     body = text[header.body :]
     first_line = text.count("\n", 0, header.body) + 1
+    if not (data.isascii() and data == data.translate(None, _STEERING)) and (control := _CONTROL.search(body)):
+        line = first_line + body.count("\n", 0, control.start())
+        message = f"the control character U+{ord(control[0]):04X}, which a terminal may obey"
+        notes.append(Note(line, "control-character", "warning", message))
     lines = body.split("\n")
     may_fence = "```" in body or "~~~" in body
     parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header), may_fence=may_fence)
@@ -107,9 +114,16 @@ class _Reading(NamedTuple):
 # -- the whole file -----------------------------------------------------------------------------------------
 
 
+def is_wide(data: bytes) -> bool:
+    """Tell whether a file is UTF-16 by its mark or, where it has none, by every other byte being NUL."""
+    return data.startswith(_WIDE_MARKS) or (b"\0" in data and data.count(0) * 3 > len(data))
+
+
 def _decode(data: bytes, notes: list[Note]) -> str:
     try:
-        text = data.decode()
+        text = data.decode("utf-16" if data.startswith(_WIDE_MARKS) else "utf-8")
+        if is_wide(data):
+            notes.append(Note(1, "encoding", "error", "UTF-16, not UTF-8"))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         notes.append(Note(line, "encoding", "error", "not UTF-8; unreadable bytes are shown as \ufffd"))

@@ -100,6 +100,37 @@ def test_broken_files_are_refused_with_file_and_line(name: str) -> None:
     assert raised.value.hint
 
 
+def test_a_change_that_no_reader_would_take_names_the_field() -> None:
+    old = render(
+        Record(id="decision_t_1_k3f9w2ma", type="decision", created=1, topic="t", title="T", affects=("a",) * 90)
+    )
+    for keys, why in (
+        ({"tags": [f"{n} {'x' * 490}" for n in range(190)]}, "larger than 64 KiB; the largest field is tags"),
+        ({"zz": [[[["x"]]]] * 2000}, "YAML events; the largest field is zz"),
+    ):
+        with pytest.raises(BadInput, match=why) as raised:
+            amend(old, "x.md", keys=keys)
+        assert raised.value.field in keys
+
+
+@pytest.mark.parametrize(("mark", "encoding"), [("\ufeff", "utf-16-le"), ("\ufeff", "utf-16-be"), ("", "utf-16-le")])
+def test_a_file_in_utf_16_is_not_amended(mark: str, encoding: str) -> None:
+    data = f"{mark}# Use SQLite\n\nOne file.\n".encode(encoding)
+    with pytest.raises(BadInput, match="UTF-16") as raised:
+        amend(data, "x.md", outcome=FAILED)
+    assert "UTF-8" in raised.value.hint
+    parsed = parse(data, "x.md")
+    assert ("encoding", "error") in [(problem.code, problem.level) for problem in parsed.problems]
+    assert not mark or read(data, "x.md").title == "Use SQLite"
+
+
+def test_a_file_in_latin_1_keeps_its_bytes() -> None:
+    old = "# Größe\n\nEine Datei, für alle.\n".encode("latin-1")
+    gone, come = changes(old, amend(old, "x.md", outcome=FAILED))
+    assert gone == []
+    assert b"\xf6\xdf" not in b"".join(come)
+
+
 KEY_CHANGES: tuple[Mapping[str, Any], ...] = (
     {"outcome": "success"},
     {"confidence": 0.5},
