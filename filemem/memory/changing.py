@@ -161,7 +161,7 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
     told, agent = writing.line("reason", reason), _actor(store, agent)
     record = store.read(node.path, node.birth.path).record
     shown = record or Record(id=node.id, type=node.type, title=node.title, topic=node.topic)
-    revived, aware = hints.revived(store, node), not following.deepened(store)
+    (revived, forked), aware = hints.revived(store, node), not following.deepened(store)
     with store.saver.exclusive():
         subject = f"{_scope(shown)}: delete {short_id(shown.id)}" + (f" ({told})" if told else "")
         message = _message(shown, "", agent, subject=subject)
@@ -169,8 +169,8 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
         done = store.saver.remove(node.path, message, policy=_policy(store, node.type), tombstone=mark)
         degraded = showing.removed(store, node.path, aware)
     kept = "Git history keeps it" if done.commit or node.birth.commit else "it was never committed, so nothing keeps it"
-    holds = f". {revived} again, since nothing replaces it" if revived else ""
-    return _answer(store, node, done, f"Deleted {node.id}; {kept}{holds}", degraded=degraded)
+    holds = f". {revived} again" if revived else ""
+    return _answer(store, node, done, f"Deleted {node.id}; {kept}{holds}", degraded=degraded, note=forked)
 
 
 def restore(store: Store, reference: str, agent: str = "") -> Saved:

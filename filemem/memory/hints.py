@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from filemem.documents import Node
 from filemem.errors import BrokenStore
-from filemem.memory import graph, searching
+from filemem.memory import graph, meant, searching
 from filemem.memory.store import Store
 from filemem.memory.values import Similar
 from filemem.record import CHECKPOINT, DECISION, Record, topic_key
@@ -22,16 +22,22 @@ def known(store: Store, record: Record) -> tuple[Similar, ...]:
     return tuple({each.id: each for each in found}.values())
 
 
-def revived(store: Store, node: Node) -> str:
-    """What holds again once a decision is gone, in words; empty where nothing does."""
+def revived(store: Store, node: Node) -> tuple[str, str]:
+    """What holds again once a decision is gone, and which topic is forked by that, in words; each empty for none."""
     if node.type != DECISION:
-        return ""
+        return "", ""
     before, around, _ = searching.neighbourhood(store, [node])
     others = [one for one in around.values() if one.id != node.id]
     after = graph.resolve(others, unrelated=store.unrelated)
     held = {head for one in others for head in before.heads_of(one.id)}
     again = {head for one in others for head in after.heads_of(one.id)} - held
-    return " and ".join(f"{around[one].title!r} ({one}) holds" for one in sorted(again) if one in around)
+    back = [around[one] for one in sorted(again) if one in around]
+    topics = {one.key: one.topic for one in back if one.key}
+    forked = [key for key in topics if after.chain(key).is_forked and not before.chain(key).is_forked]
+    told = (f"topic {topics[key]} is forked: {len(after.chain(key).heads)} decisions hold at once" for key in forked)
+    ending = f"; {meant.ending(topics[forked[0]])}" if forked else ""
+    named = " and ".join(f"{one.title!r} ({one.id})" for one in back)
+    return f"{named} {'holds' if len(back) == 1 else 'hold'}" if back else "", "; ".join(told) + ending
 
 
 def _near_topics(store: Store, record: Record) -> tuple[Similar, ...]:

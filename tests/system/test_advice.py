@@ -87,3 +87,14 @@ def test_an_edge_that_leads_nowhere_is_told_by_the_save(memory: Memory) -> None:
     fields = {"type": "decision", "topic": "a", "decision": "b", "reasoning": f"debates: {gone}"}
     for dialect in ("native", "mama"):
         assert f"no record {gone}" in str(call(profile(dialect).dialect, memory, "save", fields).payload)
+
+
+def test_deleting_what_ended_a_fork_says_that_the_topic_is_forked_again(memory: Memory) -> None:
+    first = memory.save(topic="queue", decision="Use Kafka", reasoning="r")
+    other = memory.save(topic="queue", decision="Use NATS", reasoning="r", supersedes=[])
+    ended = memory.resolve("queue", decision="Use NATS for now", reasoning="r")
+    done = memory.delete(ended.id)
+    assert all(part in done.message for part in ("'Use Kafka'", "'Use NATS'", "hold again"))
+    assert all(part in done.note for part in ("topic queue is forked: 2 decisions", "filemem resolve queue"))
+    assert memory.delete(other.id).note == "", "it ends the fork"
+    assert memory.search("topic:queue is:live").hits[0].id == first.id
