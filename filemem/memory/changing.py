@@ -125,12 +125,12 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
     node = searching.find(store, reference)
     record = store.read(node.path, node.birth.path).record
     if record is None:
-        raise NotFound(f"{reference}: the file {node.path} is gone", "git log shows what became of it")
+        raise NotFound(f"{reference}: the file {store.shown(node.path)} is gone", "git log shows what became of it")
     given = {name: value for name, value in fields.items() if value is not None}
     agent = _actor(store, given.pop("agent", ""))
     changes, told = _amendments(store, record, given)
     _refuse_secrets(given)
-    with store.saver.exclusive():
+    with store.saver.exclusive(), store.naming(node.path):
         message = _message(record, told, agent, subject=f"{_scope(record)}: {told}")
         done = store.saver.amend(node.path, message, policy=_policy(store, node.type), **changes)
         data = store.bytes_of(node.path)
@@ -162,7 +162,7 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
     record = store.read(node.path, node.birth.path).record
     shown = record or Record(id=node.id, type=node.type, title=node.title, topic=node.topic)
     (revived, forked), aware = hints.revived(store, node), not following.deepened(store)
-    with store.saver.exclusive():
+    with store.saver.exclusive(), store.naming(node.path):
         subject = f"{_scope(shown)}: delete {short_id(shown.id)}" + (f" ({told})" if told else "")
         message = _message(shown, "", agent, subject=subject)
         mark = tombstones.path_of(node.id)

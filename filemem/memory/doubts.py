@@ -27,12 +27,12 @@ def why_empty(store: Store, terms: Terms, wanted: Filter, matched: int, offset: 
         offset: how many hits were passed over.
 
     Returns:
-        The sentence; "" where nothing was ever saved, which is said elsewhere.
+        The sentence; "" where nothing was ever saved, or what was cannot be read, which is said elsewhere.
     """
     if matched:
         return passed_over(matched, offset)
     if not store.index.count():
-        return "" if store.absent else NOTHING_YET
+        return "" if store.absent or store.obstacle() else NOTHING_YET
     reasons = list(_unpassed(store, wanted))
     if reasons:
         return "; ".join(reasons)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from filemem import record
 from filemem.config import Config
 from filemem.documents import Birth, Node, node_of
-from filemem.errors import BadInput, NotFound
+from filemem.errors import BadInput, FilememError, NotFound
 from filemem.files import Files, blob_id
 from filemem.index import Index, embedder
 from filemem.memory import home, obstacles, tombstones
@@ -144,6 +144,16 @@ class Store:
     def shown(self, path: str) -> str:
         """A store path as people see it: from the top of the code's work tree."""
         return path if self.name == home.TOP else f"{self.name}/{path}"
+
+    @contextlib.contextmanager
+    def naming(self, path: str) -> Iterator[None]:
+        """Let errors about a record's file, which saving knows by its store path, name it as people see it."""
+        try:
+            yield
+        except FilememError as error:
+            if error.message.startswith(path):
+                error.message = self.shown(path) + error.message.removeprefix(path)
+            raise
 
     def asked(self, path: str) -> str:
         """The store path of a path as people see it; one that lies elsewhere stays as it is."""

@@ -17,6 +17,7 @@ from filemem.record.identity import (
     slug,
     topic_folders,
     topic_key,
+    topic_of_heading,
 )
 from filemem.record.keys import KEY_BY_NAME, KEYS, Key
 from filemem.record.lines import heading, one_line, tidy
@@ -115,4 +116,5 @@ __all__ = [
     "tidy",
     "topic_folders",
     "topic_key",
+    "topic_of_heading",
 ]

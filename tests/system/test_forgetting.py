@@ -49,6 +49,15 @@ def test_forget_and_restore(repo: Path) -> None:
     assert cli(repo, "restore", "nothing").code == 4
 
 
+def test_an_edited_record_is_not_forgotten_and_named_as_people_see_it(repo: Path) -> None:
+    saved = ok(repo, *DECISION, "Use Redis")
+    path = repo / saved["path"]
+    path.write_text(path.read_text() + "More.\n")
+    assert cli(repo, "forget", saved["id"]).err.startswith(f"error: {saved['path']} has edits that are not committed")
+    path.write_text(path.read_text() + "<<<<<<< a\nx\n=======\ny\n>>>>>>> b\n")
+    assert cli(repo, "update", saved["id"], "--outcome", "failed").err.startswith(f"error: {saved['path']}:")
+
+
 def test_what_a_merge_brings_back_is_hidden_and_reported(repo: Path) -> None:
     saved = ok(repo, *DECISION, "Use Redis")
     git(repo, "checkout", "-q", "-b", "side")

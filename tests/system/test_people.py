@@ -489,3 +489,11 @@ def test_the_page_on_the_library_is_true(repo: Path, monkeypatch: pytest.MonkeyP
         r"`(\w+)`", "".join(row.split("|")[1] for row in page.splitlines() if row.startswith("| `"))
     ):
         assert hasattr(Hit, field), field
+
+
+def test_a_topic_is_named_unless_the_heading_serves_as_one(repo: Path) -> None:
+    ok(repo, "save", "decision", "--topic", "cache", "--decision", "Ann cache", "--reasoning", "r")
+    write(repo / "memory/decisions/0012-use-redis.md", "# 12. Use Redis\n\nIt is enough.\n")
+    told = cli(repo, "search").out
+    assert "Ann cache  decision · cache\n" in told
+    assert "12. Use Redis  decision\n" in told

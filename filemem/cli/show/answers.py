@@ -14,6 +14,7 @@ from filemem.cli.show.words import (
     coloured,
     counted,
     joined,
+    labelled,
     logged,
     prose,
     provenance,
@@ -83,7 +84,7 @@ def topics(answer: Answer) -> str:
 
 def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     dead = bool(hit.get("superseded_by"))
-    topic = "" if hit["title"].endswith(hit.get("topic", "")) else hit["topic"]  # a heading that serves as topic
+    topic = labelled(hit["title"], hit.get("topic", ""))
     labels = [hit["type"], topic, hit.get("status", "") if hit.get("status") != "accepted" else ""]
     outcome = hit.get("outcome", "") if hit.get("outcome") != "pending" else ""
     parts = " · ".join(label for label in labels if label)

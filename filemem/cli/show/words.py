@@ -63,6 +63,13 @@ def coloured(word: str) -> str:
     return click.style(word, fg=_COLOURS.get(word))
 
 
+def labelled(title: str, topic: str) -> str:
+    """The topic of a decision, where it says more than the heading, which serves as topic where none is stated."""
+    from filemem import record  # `--help` pays for none
+
+    return topic if topic not in (title, record.topic_of_heading(title)) else ""
+
+
 def prose(text: str) -> str:
     """A text without its marks."""
     from filemem import record  # `--help` pays for none
