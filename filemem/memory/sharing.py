@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore, Conflict, NotFound
+from filemem.files import is_private
 from filemem.memory import home, tombstones, withdrawn
 from filemem.memory.store import Store
 from filemem.record import merge, parse
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], object]  # told what Git says of its progress
 TRIES = 50  # of pushing; each loss means that somebody else has pushed
+_OVER = "sync again when that is over"
 _PAUSE = 0.3  # seconds between two tries, at most
 
 
@@ -84,6 +86,8 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
     """
     saver, sharing = store.saver, store.repo.sharing
     with sharing.alone():
+        with saver.exclusive():
+            sharing.settle()
         saver.flush()
         saver.replay(thorough=False)
         where = _where(store, sharing)
@@ -132,7 +136,6 @@ def _where(store: Store, sharing: Sharing) -> Remote:
 
 def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], tip: str | None) -> _Here:
     """Bring what was fetched into the branch, under the save lock; nothing is changed where something is in the way."""
-    sharing.resume(store.repo.head())
     head, contains = store.repo.head(), store.repo.history.is_ancestor
     if head is None:
         left = "nothing is committed here yet" if tip else ""
@@ -141,11 +144,11 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     gone = _without(sharing.unpublished(head, tip), commits) if tip else ()
     behind, removed = tip is not None and (bool(gone) or not contains(tip, head)), tip is None and bool(known)
     answer = Synced(where.label, waiting=len(commits))
-    reason = store.repo.state(time.time()) or store.repo.leftovers.in_the_way()
+    reason = store.repo.state(time.time())
     if not reason and not behind and not commits and not removed:
         return _Here("", answer)
-    if reason := reason or _in_the_way(store, sharing):
-        hint = f"sync again when that is over; or git -C {store.repo.work_tree} pull --rebase"
+    reason, hint = (reason, _OVER) if reason else _in_the_way(store, sharing)
+    if reason:
         return _Here("", answer._replace(left=f"only fetched, because {reason}", hint=hint))
     if told := _foreign(store, gone, replaying=False):
         left = f"left to you, because commits were taken back there, and {told}"
@@ -167,6 +170,7 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
         return _Here(head, answer)
     settle = _settling(store, (tip, head))
     brought = sharing.replay(commits, tip, head, store.clock(), settle)
+    _refuse_private(store, sharing.changes(head, brought.tip, *_below(store)))
     received = sharing.count(tip, head)
     if not sharing.advance(head, brought.tip):
         return _Here("", answer, again=True)
@@ -174,6 +178,21 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     merged = tuple(store.shown(store.files.inside(path)) for path in brought.merged)
     answer = answer._replace(received=received, waiting=waiting, merged=merged)
     return _Here(brought.tip if waiting else "", answer)
+
+
+def _below(store: Store) -> tuple[str, ...]:
+    """The paths that the store is limited to: none where it is all of its work tree."""
+    return () if store.files.store == home.TOP else (store.files.store,)
+
+
+def _refuse_private(store: Store, paths: Sequence[str]) -> None:
+    """Refuse what would be written where private records are, which stand nowhere else."""
+    for path in paths:
+        if is_private(store.files.inside(path)):
+            raise Conflict(
+                f"{_seen(store, path)} came from the other side, and lies where private records are",
+                f"have it removed there: git rm -r --cached {store.shown('private')}, commit and push",
+            )
 
 
 def _without(commits: Sequence[Local], others: Sequence[Local]) -> tuple[Local, ...]:
@@ -199,12 +218,17 @@ def _rewritten(
     return "", ""
 
 
-def _in_the_way(store: Store, sharing: Sharing) -> str:
-    """What is staged or edited, in words, or ""; where asking would run a stranger's program, that."""
+def _in_the_way(store: Store, sharing: Sharing) -> tuple[str, str]:
+    """What keeps the work tree from being taken along, and what to do about it: a lock, programs, edits; or ""."""
+    pull = f"git -C {store.repo.work_tree} pull --rebase"
+    if lock := store.repo.leftovers.in_the_way():
+        return lock, "if no Git command is running there, one was interrupted: remove that file, then sync again"
     if programs := sharing.own_programs:
-        return f"Git would run {programs[0]}, which only the repository's own configuration names"
-    file = sharing.unsettled()
-    return f"{_seen(store, file)} has changes that are not committed" if file else ""
+        return f"Git would run {programs[0]}, which only the repository's own configuration names", pull
+    if file := sharing.unsettled():
+        hint = f"commit or stash that, then sync again; or {pull} --autostash"
+        return f"{_seen(store, file)} has changes that are not committed", hint
+    return "", ""
 
 
 def _foreign(store: Store, commits: Sequence[Local], *, replaying: bool) -> str:

@@ -40,6 +40,11 @@ class Places(NamedTuple):
         return self.common_dir / FOLDER
 
     @property
+    def steps(self) -> Path:
+        """Where whoever shares notes what is about to be done; it is there only while that goes on, or has died."""
+        return self.shared / "sync" / "steps"
+
+    @property
     def spool(self) -> Path:
         """Where files for the work tree are written before they are renamed into it."""
         return self.private / "spool"

@@ -79,9 +79,12 @@ class GitError(BrokenStore):
     def __init__(self, command: str, code: int, stderr: str) -> None:
         self.code, self.stderr = code, stderr
         first = stderr.strip().splitlines()
+        locked = ".lock': File exists" in stderr
         super().__init__(
             f"git {command} failed: {first[0] if first else f'exit status {code}'}",
-            "try the same with Git itself; `git fsck` tells whether the repository is sound",
+            "if no Git command is running there, one was interrupted: remove that file"
+            if locked
+            else "try the same with Git itself; `git fsck` tells whether the repository is sound",
         )
 
 

@@ -51,7 +51,7 @@ class Leftovers(NamedTuple):
             if alive(entry.operation.pid, entry.operation.started):
                 continue
             for lock, begun, contents in self._locks(entry):
-                if _is_ours(lock, begun, contents) and not git_at_work(self.places):
+                if is_ours(lock, begun, contents) and not git_at_work(self.places):
                     lock.unlink(missing_ok=True)
                     removed.append(lock.name)
         return removed
@@ -84,7 +84,14 @@ class Leftovers(NamedTuple):
             yield from ((lock, int(begun) / 1000, contents) for lock in refs)
 
 
-def _is_ours(lock: Path, begun: float, contents: tuple[bytes, ...] | None) -> bool:
+def is_ours(lock: Path, begun: float, contents: tuple[bytes, ...] | None) -> bool:
+    """Whether a lock was made in a step of ours that began then (epoch seconds), and left alone since.
+
+    Args:
+        lock: the file.
+        begun: when the step began.
+        contents: what it may hold; None for anything.
+    """
     try:
         made = lock.lstat().st_mtime
         if time.time() - made < AGE or not begun - 1 <= made <= begun + _SPAN:

@@ -1,13 +1,12 @@
-"""Replaying commits on top of others, and taking the work tree along: what a rebase does, without its programs.
+"""Replaying commits on top of others: what a rebase does, without its programs.
 
-Everything is worked out on objects first; a conflict leaves branch, index and files as they were. Author, date and
-message of a commit stay; what the new base has already is left out.
+Everything is worked out on objects: branch, index and files are left alone. Author, date and message of a commit stay;
+what the new base has already is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -18,7 +17,6 @@ from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.message import Stamp
 from filemem.repo.objects import Objects
 
-REFLOG = "filemem: sync"
 _KEPT = (b"author ", b"encoding ")  # header lines of a commit that a replay keeps
 _RAW = ("-r", "-z", "-M", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv")
 
@@ -96,40 +94,6 @@ def fork_point(git: Git, one: str, other: str) -> str:
         return git.run("merge-base", one, other, limit=LONG).decode().strip()
     except GitError:
         return ""
-
-
-def unsettled(git: Git) -> str:
-    """A file that is staged, edited or in conflict, as far as Git keeps it; "" where all is as committed."""
-    command = ("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty", "--no-renames")
-    rows = git.run(*command, limit=LONG).decode("utf-8", "replace").split("\0")
-    return rows[0][3:] if rows[0] else ""
-
-
-def take_along(git: Git, old: str, new: str) -> None:
-    """Bring index and work tree from one commit to another; nothing that differs from `old` is overwritten.
-
-    Raises:
-        Conflict: a file is in the way; nothing was changed then.
-    """
-    with suppress(GitError):  # it tells of files that differ; those are found out next
-        git.run("update-index", "-q", "--refresh", limit=LONG)  # saves leave entries without the times of their files
-    try:
-        git.run("read-tree", "-m", "-u", old, new, limit=LONG, config=("submodule.recurse=false",))
-    except GitError as error:
-        rows = [row.removeprefix("error: ") for row in error.stderr.splitlines() if row.startswith("error: ")]
-        said = rows[0] if rows else error.message
-        raise Conflict(f"the work tree cannot take what others saved: {said}", "move that file away") from None
-
-
-def move(git: Git, new: str, old: str) -> bool:
-    """Point HEAD from one commit to another; False where it is not at `old` any more."""
-    try:
-        git.run("update-ref", "-m", REFLOG, "HEAD", new, old)
-    except GitError as error:
-        if "but expected" in error.stderr:
-            return False
-        raise
-    return True
 
 
 @dataclass

@@ -296,6 +296,11 @@ class Repo:
         return made
 
     @property
+    def interrupted(self) -> bool:
+        """Whether something that shares is under way, or died on it."""
+        return self.places.steps.exists()
+
+    @property
     def leftovers(self) -> Leftovers:
         """What saves that died have left in the Git directory."""
         from filemem.repo.leftovers import Leftovers

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import BrokenStore, Conflict
-from filemem.repo import remote, replaying
+from filemem.repo import head, moving, remote, replaying
 from filemem.repo.git import Git, GitError
 from filemem.repo.lock import SaveLock
 from filemem.repo.message import Stamp
@@ -18,8 +18,8 @@ from filemem.repo.objects import Objects
 from filemem.repo.remote import Exchange, Remote, Tell
 from filemem.repo.replaying import Local, Merge
 from filemem.repo.settings import Identity, Settings
+from filemem.repo.unfinished import Unfinished
 
-FOLDER = "sync"  # of ours, in the Git directory that all work trees share
 _PATIENCE = 30.0  # seconds to wait for another process that shares
 
 
@@ -51,6 +51,7 @@ class Sharing:
     ) -> None:
         self._git, self._settings, self._objects = git, settings, objects
         self._environment, self._who = environment, who
+        self._unfinished = Unfinished(git)
 
     # the other side
 
@@ -70,7 +71,7 @@ class Sharing:
     @cached_property
     def folder(self) -> Path:
         """Our folder for this, in the Git directory that all work trees share."""
-        return self._git.places.shared / FOLDER
+        return self._git.places.steps.parent
 
     def pushes_to(self, branch: str) -> str:
         """The remote that the user pushes a branch to where that is another than it follows, or ""."""
@@ -99,7 +100,9 @@ class Sharing:
 
     def track(self, where: Remote, commit: str) -> None:
         """Remember where the branch on the other side is."""
-        self._git.run("update-ref", "-m", replaying.REFLOG, where.tracking, commit)
+        self._unfinished.lock(self._git.places.common_dir / where.tracking, holds=(commit,))
+        self._git.run("update-ref", "-m", moving.REFLOG, where.tracking, commit)
+        self._unfinished.done()
 
     def follow(self, branch: str, where: Remote) -> None:
         """Make a branch follow one on the other side, as `git push -u` does."""
@@ -136,12 +139,12 @@ class Sharing:
 
     def unsettled(self) -> str:
         """A file that is staged or edited, or ""."""
-        return replaying.unsettled(self._git)
+        return moving.unsettled(self._git)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Hold a lock, so that one process of this repository shares at a time. Raises Locked."""
-        with SaveLock(self.folder).held(_PATIENCE):
+    def alone(self, patience: float = _PATIENCE) -> Iterator[None]:
+        """Hold a lock, so that one process of this repository shares at a time; waits some seconds. Raises Locked."""
+        with SaveLock(self.folder).held(patience):
             yield
 
     @property
@@ -175,30 +178,37 @@ class Sharing:
 
         Raises:
             Conflict: a file is in the way; nothing is changed.
+            BrokenStore: the work tree cannot be written; the next `settle` undoes what was.
         """
         # Index and files come first: a crash between then shows what others saved as staged, not as staged removals.
-        note = self.folder / "moving"
-        note.write_text(f"{old} {new}")
-        try:
-            replaying.take_along(self._git, old, new)
-            if replaying.move(self._git, new, old):
-                return True
-            replaying.take_along(self._git, new, old)
-            return False
-        finally:
-            note.unlink(missing_ok=True)
+        self._take_along(self._git, old, new, ends=True)
+        places = self._git.places
+        branch = places.common_dir / head.BRANCHES / head.branch(places.git_dir)
+        self._unfinished.lock(places.git_dir / "HEAD", branch, holds=(new,))
+        moved = moving.move(self._git, new, old)
+        if not moved:
+            self._take_along(self._git, new, old, ends=False)
+        self._unfinished.done()
+        return moved
 
-    def resume(self, head: str | None) -> None:
-        """End an `advance` that died between index and HEAD: the index holds just what HEAD was to become."""
-        note = self.folder / "moving"
+    def settle(self) -> bool:
+        """End or undo what a process that shared and died has left; False where a lock keeps us from it.
+
+        Ask only alone, and under the save lock: index and HEAD may move. Raises BrokenStore.
+        """
+        return not self.own_programs and self._unfinished.settle()
+
+    def changes(self, old: str, new: str, *below: str) -> tuple[str, ...]:
+        """The paths that the second of two commits adds or changes, below some paths where any are given."""
+        return tuple(row.path for row in moving.rows(self._git, old, new, *below) if row.new)
+
+    def _take_along(self, git: Git, old: str, new: str, *, ends: bool) -> None:
+        self._unfinished.checkout(git.places.work_tree, old, new, ends=ends)
         try:
-            old, new = note.read_text().split()
-        except (OSError, ValueError):
-            return
-        tree = self._objects.read(f"{new}^{{tree}}")
-        if head == old and tree is not None and self._git.run("write-tree").decode().strip() == tree.oid:
-            replaying.move(self._git, new, old)
-        note.unlink(missing_ok=True)
+            moving.take_along(git, old, new, lambda: self._unfinished.lock(git.places.git_dir / "index"))
+        except Conflict:
+            self._unfinished.done()
+            raise
 
     def _sign(self, stamp: Stamp, tree: str, parent: str, message: bytes, author: Mapping[str, str]) -> str:
         from filemem.repo.commit import signed
@@ -264,7 +274,8 @@ class Sharing:
         from filemem.repo.discovery import find
 
         linked = self._git._replace(places=find(place))
-        linked.run("read-tree", "-m", "-u", "HEAD", limit=120)
+        self._take_along(linked, self._objects.write("tree", b""), self.branch_tip(branch), ends=False)
+        self._unfinished.done()
 
     def repair(self, place: Path) -> None:
         """Mend the link between a work tree and its repository after one of them was moved. Raises BrokenStore."""

@@ -464,22 +464,3 @@ def test_a_signed_commit_is_signed_again(pair: tuple[Path, Path], tmp_path: Path
     raw = git(bob, "cat-file", "commit", "HEAD")
     assert "gpgsig -----BEGIN PGP SIGNATURE" in raw
     assert "author bob <bob@example.com>" in raw
-
-
-def test_a_sync_that_died_between_index_and_head_is_ended(
-    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, bob = pair
-
-    def dies(*_: object) -> bool:
-        raise KeyboardInterrupt
-
-    with Memory.open(bob) as memory, monkeypatch.context() as patch:
-        patch.setattr("filemem.repo.replaying.move", dies)
-        patch.setattr("filemem.repo.sharing.Path.unlink", lambda *_, **__: None)
-        with pytest.raises(KeyboardInterrupt):
-            memory.sync()
-    assert git(bob, "diff", "--cached", "--name-only") != ""
-    assert ok(bob, "sync")["sent"] == 1
-    assert git(bob, "status", "--porcelain") == ""
-    assert not (bob / ".git/filemem/sync/moving").exists()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
-from filemem.errors import BadInput, Conflict
+from filemem.errors import BadInput, Conflict, Locked
 from filemem.memory.saving.aftercare import HOUR, MINUTE, heal, recheck
 from filemem.memory.saving.values import IN_BATCH, Amendment, PendingOp, Replayed
 from filemem.memory.saving.work import Landed, Work
@@ -22,7 +23,7 @@ _GONE = "its work tree was removed"
 def needed(work: Work, thorough: bool) -> bool:
     """Whether there is anything to look at; cheap enough for every start."""
     journal = work.repo.journal
-    if work.entries() or journal.has_recent(time.time(), HOUR if thorough else MINUTE):
+    if work.repo.interrupted or work.entries() or journal.has_recent(time.time(), HOUR if thorough else MINUTE):
         return True
     return thorough and any(work.repo.leftovers.temporary())
 
@@ -89,7 +90,8 @@ def replay(work: Work, thorough: bool) -> Replayed:
     leftovers = work.repo.leftovers
     for file in list(leftovers.temporary()) if thorough else ():
         file.unlink(missing_ok=True)
-    repaired = [f"removed the lock {name} of a save that died" for name in leftovers.clear_locks(entries)]
+    repaired = ["ended or undid what a sync that died had begun"] if _settled(work) else []
+    repaired += [f"removed the lock {name} of a save that died" for name in leftovers.clear_locks(entries)]
     repaired += heal(work, thorough)
     reason = work.gate() or leftovers.in_the_way()  # no use in waiting for one lock once per entry
     batch = [e for e in entries if e.marks.get("pending") == IN_BATCH]
@@ -110,6 +112,16 @@ def replay(work: Work, thorough: bool) -> Replayed:
     if not reason:
         repaired += recheck(work)
     return Replayed(tuple(finished), tuple(waiting), tuple(repaired))
+
+
+def _settled(work: Work) -> bool:
+    """End or undo what a sync that died has begun, unless one is under way; whether there was anything."""
+    if not work.repo.interrupted:
+        return False
+    sharing = work.repo.sharing
+    with suppress(Locked), sharing.alone(patience=0.0):
+        return sharing.settle()
+    return False
 
 
 def _shared_message(entries: Sequence[Entry]) -> Message:
