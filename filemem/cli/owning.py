@@ -24,6 +24,7 @@ def step(
     *,
     dry_run: bool,
     tell: Callable[[str], object] | None,
+    announce: Callable[[], None],
 ) -> Step:
     """Attach the branch, or say what would be done.
 
@@ -34,6 +35,7 @@ def step(
         files: what the branch begins with where there is none; None for not to begin one.
         dry_run: only say it.
         tell: told what Git says of its progress.
+        announce: writes the settings that name the branch, before its work tree is made.
 
     Raises:
         Conflict: the folder holds something else, or the branch does.
@@ -47,34 +49,37 @@ def step(
     code = Repo.discover(work_tree)
     try:
         place = work_tree / name
-        home.refuse_other(code, branch, code.sharing.branch_tip(branch))
-        if os.path.lexists(place / ".git"):
-            return Step(path, "keep", None, _found(code, place, branch))
-        if elsewhere := worktrees.of_branch(code.places, branch):
-            return Step(path, "keep", None, f"the branch {branch} is attached at {elsewhere}")
-        if code.item(name) is not None:
-            raise Conflict(
-                f"{path} holds files of this branch already",
-                f"move them to the new branch: git rm -rq --cached {name}, commit, move {name} away, run this again, "
-                f"move the files into {name} and commit there",
-            )
+        home.refuse_other(code, branch, code.attaching.tip(branch))
+        if os.path.lexists(place / ".git") and (told := _found(place, branch)):
+            return Step(path, "keep", None, told)
+        if not os.path.lexists(place / ".git"):
+            if elsewhere := worktrees.of_branch(code.places, branch):
+                return Step(path, "keep", None, f"the branch {branch} is attached at {elsewhere}")
+            if code.item(name) is not None:
+                raise Conflict(
+                    f"{path} holds files of this branch already",
+                    f"move them to the new branch: git rm -rq --cached {name}, commit, move {name} away, run this "
+                    f"again, move the files into {name} and commit there",
+                )
         if dry_run:
             return Step(path, "create", None, f"a work tree of the branch {branch}")
-        from filemem.memory import sharing
+        from filemem.memory import attaching
 
-        done = sharing.attach(code, name, branch, files, time.time_ns() // 1_000_000, tell)
+        done = attaching.attach(code, name, branch, files, time.time_ns() // 1_000_000, tell, announce)
         return Step(path, "create", None, done)
     finally:
         code.close()
 
 
-def _found(code: Repo, place: Path, branch: str) -> str:
-    """Say what is attached; a link that leads nowhere, because the project was moved, is mended."""
+def _found(place: Path, branch: str) -> str:
+    """Say what is attached; "" where it was never whole, or its link leads nowhere: the project was moved."""
     try:
         inner = Repo.discover(place)
     except BrokenStore:
-        code.sharing.repair(place)
-        inner = Repo.discover(place)
+        return ""
     found = inner.branch() or "a detached HEAD"
+    whole = inner.git_dir == inner.common_dir or inner.places.checked_out
     inner.close()
+    if not whole:
+        return ""
     return f"a work tree of {found}" if found == branch else f"a work tree of {found}, not of {branch}"

@@ -8,6 +8,7 @@ import posixpath
 import shutil
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +88,13 @@ def run(
             create(work_tree)
     name = config.store_path(store) if store else config.load(work_tree).store
     branch = config.branch_name(own_branch) if own_branch else _branch(work_tree)
-    steps += [_settings(work_tree, name, branch), _mcp(work_tree), _agents(work_tree, name, branch)]
+    settings = _settings(work_tree, name, branch)
+    steps += [settings, _mcp(work_tree), _agents(work_tree, name, branch)]
     if branch:
         files = {"README.md": _readme_text().encode(), config.REPOSITORY_FILE: owning.SETTINGS.encode()}
         begin = files if own_branch else None
-        steps.insert(0, owning.step(work_tree, name, branch, begin, dry_run=dry_run, tell=tell))
+        announce = partial(_carry_out, work_tree, [settings])
+        steps.insert(0, owning.step(work_tree, name, branch, begin, dry_run=dry_run, tell=tell, announce=announce))
     else:
         steps.insert(0, _readme(work_tree, name))
     if diff_driver:

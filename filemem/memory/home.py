@@ -72,6 +72,11 @@ def _home(code: Repo, stated: str | None) -> Home:
     if place is None:
         return Home(config, code, code, name, name, named)
     repo = Repo.discover(place)
+    if not repo.places.checked_out and repo.tip():
+        raise BrokenStore(
+            f"the work tree {place} of this project's memory is not checked out: that was interrupted, or is going on",
+            "`filemem init` ends it",
+        )
     if place.is_relative_to(code.work_tree) and not worktrees.holds(code.places, repo.places):
         raise BrokenStore(f"{name}/.git leads to another repository, {repo.git_dir}", "work in that one, or remove it")
     alone = bool(branch) and repo.common_dir == code.common_dir

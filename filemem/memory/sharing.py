@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem.errors import BrokenStore, Conflict, NotFound
+from filemem.errors import Conflict, NotFound
 from filemem.files import is_private
 from filemem.memory import home, tombstones, withdrawn
 from filemem.memory.store import Store
 from filemem.record import merge, parse
-from filemem.repo import Raced, Remote, Repo, state
+from filemem.repo import Raced, Remote, state
 
 if TYPE_CHECKING:
     from filemem.repo.replaying import Local, Merge
@@ -272,61 +271,3 @@ def _settling(store: Store, tips: tuple[str, str]) -> Merge:
 def _stated_id(data: bytes, path: str) -> str:
     record = parse(data, path).record
     return record.id if record is not None and record.id_stated else ""
-
-
-def attach(
-    code: Repo, name: str, branch: str, files: Mapping[str, bytes] | None, at: int, tell: Tell | None = None
-) -> str:
-    """Attach a work tree of its own for the records, from the branch that holds them here or on the other side.
-
-    Args:
-        code: the repository of the project.
-        name: the folder, from the top of its work tree.
-        branch: the branch.
-        files: what a new branch begins with; None where there must be one already.
-        at: epoch milliseconds.
-        tell: told what Git says of its progress.
-
-    Returns:
-        What was done, in words.
-
-    Raises:
-        NotFound: there is no such branch, and none is to be made.
-        Conflict: something stands in the way of the folder, or the branch holds more than a memory.
-        BrokenStore: Git refuses.
-    """
-    sharing, place = code.sharing, Path(code.work_tree) / name
-    done = f"a work tree of the branch {branch}"
-    if not sharing.branch_tip(branch):
-        where = sharing.usual(branch)
-        found, trouble = _found(sharing, where, tell) if where else ("", "")
-        if found and where:
-            home.refuse_other(code, branch, found)
-            sharing.make_branch(branch, found)
-            sharing.follow(branch, where)
-            done += f", from {where.label}"
-        elif files is None:
-            why = trouble or f"it is neither here nor on {where.name if where else 'a remote'}"
-            raise NotFound(
-                f"there is no branch {branch}, which .filemem.toml names for the memory: {why}",
-                "whoever set it up pushes it with filemem sync; `filemem init --own-branch` begins a new one",
-            )
-        else:
-            sharing.begin(branch, files, "memory: begin", at)
-            done += ", which begins empty"
-    sharing.attach(branch, place)
-    return done
-
-
-def _found(sharing: Sharing, where: Remote, tell: Tell | None) -> tuple[str, str]:
-    """The tip of a branch on the other side, and why it cannot be told; what was fetched before will do."""
-    if known := sharing.tracked(where):
-        return known, ""
-    try:
-        with sharing.alone():
-            tip = sharing.exchange(tell).fetch(where, ())
-    except BrokenStore as error:
-        return "", error.message
-    if tip:
-        sharing.track(where, tip)
-    return tip or "", ""

@@ -40,6 +40,11 @@ class Places(NamedTuple):
         return self.common_dir / FOLDER
 
     @property
+    def checked_out(self) -> bool:
+        """Whether there was ever a whole checkout here: Git writes the index last."""
+        return (self.git_dir / "index").is_file()
+
+    @property
     def steps(self) -> Path:
         """Where whoever shares notes what is about to be done; it is there only while that goes on, or has died."""
         return self.shared / "sync" / "steps"
@@ -81,13 +86,15 @@ def _places(work_tree: Path) -> Places:
         if not text.startswith("gitdir:"):
             raise BrokenStore(f"{entry} is not a Git directory", "check it, or clone the repository again")
         git_dir = (work_tree / text.removeprefix("gitdir:").strip()).resolve()
-    if not (git_dir / "HEAD").is_file():
-        raise BrokenStore(
-            f"{entry} does not lead to a Git directory", "run `git worktree repair`, or clone the repository again"
-        )
     common = git_dir
     if (git_dir / "commondir").is_file():
         common = (git_dir / _pointer(git_dir / "commondir").strip()).resolve()
+    # Without `commondir` a linked work tree's own folder would pass for a whole repository.
+    if not (git_dir / "HEAD").is_file() or not (common / "objects").is_dir():
+        raise BrokenStore(
+            f"{entry} does not lead to a Git directory that is whole",
+            "`filemem init` mends a memory's; run `git worktree repair`, or clone the repository again",
+        )
     return Places(work_tree, git_dir, common, _foreign_owner(work_tree, entry, git_dir))
 
 

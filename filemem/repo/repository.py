@@ -23,6 +23,7 @@ from filemem.repo.journal import KEEP, Journal
 from filemem.repo.memo import Memo
 
 if TYPE_CHECKING:
+    from filemem.repo.attaching import Attaching
     from filemem.repo.commit import Made, Plan
     from filemem.repo.conversion import Conversion
     from filemem.repo.history import History
@@ -243,6 +244,13 @@ class Repo:
 
         self._settings_due = 0.0  # addresses may have been changed just now
         return Sharing(self._git, self.settings, self.objects, self._environment, self.identity)
+
+    @property
+    def attaching(self) -> Attaching:
+        """The branch that holds records alone, and its work tree."""
+        from filemem.repo.attaching import Attaching
+
+        return Attaching(self._git, self.settings, self.objects, self.identity)
 
     def conversion(self, path: str) -> Conversion:
         """What becomes of the bytes of a path on their way into a commit."""

@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from filemem.errors import BrokenStore, Conflict
 from filemem.repo import head, moving, remote, replaying
 from filemem.repo.git import Git, GitError
 from filemem.repo.lock import SaveLock
@@ -181,13 +180,13 @@ class Sharing:
             BrokenStore: the work tree cannot be written; the next `settle` undoes what was.
         """
         # Index and files come first: a crash between then shows what others saved as staged, not as staged removals.
-        self._take_along(self._git, old, new, ends=True)
+        self._unfinished.take_along(old, new, ends=True)
         places = self._git.places
         branch = places.common_dir / head.BRANCHES / head.branch(places.git_dir)
         self._unfinished.lock(places.git_dir / "HEAD", branch, holds=(new,))
         moved = moving.move(self._git, new, old)
         if not moved:
-            self._take_along(self._git, new, old, ends=False)
+            self._unfinished.take_along(new, old)
         self._unfinished.done()
         return moved
 
@@ -202,96 +201,9 @@ class Sharing:
         """The paths that the second of two commits adds or changes, below some paths where any are given."""
         return tuple(row.path for row in moving.rows(self._git, old, new, *below) if row.new)
 
-    def _take_along(self, git: Git, old: str, new: str, *, ends: bool) -> None:
-        self._unfinished.checkout(git.places.work_tree, old, new, ends=ends)
-        try:
-            moving.take_along(git, old, new, lambda: self._unfinished.lock(git.places.git_dir / "index"))
-        except Conflict:
-            self._unfinished.done()
-            raise
-
     def _sign(self, stamp: Stamp, tree: str, parent: str, message: bytes, author: Mapping[str, str]) -> str:
         from filemem.repo.commit import signed
 
         committer = {"NAME": stamp.committer.name, "EMAIL": stamp.committer.email, "DATE": stamp.time}
         who = {**author, **{f"GIT_COMMITTER_{key}": value for key, value in committer.items()}}
         return signed(self._git, self._settings.signing or (), tree, (parent,), message, who)
-
-    # work trees of their own
-
-    def branch_tip(self, branch: str) -> str:
-        """The tip of a branch of this repository; "" where there is none."""
-        found = self._objects.read(f"refs/heads/{branch}")
-        return found.oid if found else ""
-
-    def begin(self, branch: str, files: Mapping[str, bytes], subject: str, at: int) -> str:
-        """Make a branch that has nothing in common with others, holding a few files; returns its first commit.
-
-        Raises:
-            Conflict: there is such a branch.
-            BadInput: Git does not know who commits.
-        """
-        from filemem.repo import trees
-        from filemem.repo.message import Message, commit_bytes
-
-        if self.branch_tip(branch):
-            raise Conflict(f"there is a branch {branch} already", "give another name")
-        author, committer = self._who()
-        blobs: dict[str, str | None] = {path: self._objects.write("blob", data) for path, data in files.items()}
-        tree, data = trees.splice(self._objects.tree, self._objects.keep_tree, None, blobs)
-        for each in data:
-            self._objects.write("tree", each)
-        text = str(Message(subject))
-        commit = self._objects.write("commit", commit_bytes(tree, (), Stamp(author, committer, at), text))
-        self.make_branch(branch, commit)
-        return commit
-
-    def make_branch(self, branch: str, commit: str) -> None:
-        """Make a branch."""
-        self._git.run("update-ref", "-m", "filemem: init", f"refs/heads/{branch}", commit, "0" * len(commit))
-
-    def attach(self, branch: str, place: Path) -> None:
-        """Check a branch out into a linked work tree of its own, which all other branches overlook.
-
-        Raises:
-            Conflict: something stands in the way.
-            BrokenStore: Git refuses, or the repository names programs that a checkout would run.
-        """
-        if self.own_programs:
-            raise BrokenStore(
-                f"a checkout would run {self.own_programs[0]}, which only this repository's own configuration names",
-                f"if you trust it: git worktree add {place.name} {branch}",
-            )
-        if os.path.lexists(place) and (place.is_symlink() or not place.is_dir() or any(place.iterdir())):
-            raise Conflict(f"{place} is there already, and not empty", "move it away first")
-        top = self._git.places.work_tree
-        self._overlook(place.relative_to(top).as_posix())
-        try:
-            # By force: a work tree that stood here once, and was removed by hand, is still known.
-            self._git.run("worktree", "add", "--force", "--no-checkout", "--quiet", str(place), branch)
-        except GitError as error:
-            raise BrokenStore(f"git worktree add: {error.message}", error.hint) from None
-        from filemem.repo.discovery import find
-
-        linked = self._git._replace(places=find(place))
-        self._take_along(linked, self._objects.write("tree", b""), self.branch_tip(branch), ends=False)
-        self._unfinished.done()
-
-    def repair(self, place: Path) -> None:
-        """Mend the link between a work tree and its repository after one of them was moved. Raises BrokenStore."""
-        self._git.run("worktree", "repair", str(place))
-
-    def _overlook(self, folder: str) -> None:
-        """Make every branch's `git status` overlook a folder: by a line that is this clone's own."""
-        file = self._git.places.common_dir / "info" / "exclude"
-        line = os.fsencode(f"/{folder}/")
-        try:
-            held = file.read_bytes() if file.is_file() else b""
-            if line in held.splitlines():
-                return
-            file.parent.mkdir(exist_ok=True)
-            # Added to, not written anew: a full disk must not cost the user what stands there.
-            with file.open("ab") as end:
-                end.write((b"" if not held or held.endswith(b"\n") else b"\n") + line + b"\n")
-        except OSError as error:
-            raise BrokenStore(f"{file}: {error.strerror}", "check space and permissions there") from None

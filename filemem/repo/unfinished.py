@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from filemem.errors import BrokenStore, NotFound
+from filemem.errors import BrokenStore, Conflict, NotFound
 from filemem.repo import moving
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError
@@ -59,9 +59,27 @@ class Unfinished(NamedTuple):
         now = time.time()
         self._note(*((LOCK, *Lock(str(file.with_name(f"{file.name}.lock")), now, holds)) for file in files))
 
-    def checkout(self, work_tree: Path, old: str, new: str, *, ends: bool) -> None:
-        """Note that a work tree is about to be taken from one commit to another."""
-        self._note((CHECKOUT, *Checkout(str(work_tree), old, new, ends)))
+    def take_along(self, old: str, new: str, *, ends: bool = False) -> None:
+        """Bring index and work tree from one commit or tree to another, noted before.
+
+        Args:
+            old: what they are at.
+            new: what they are to become.
+            ends: whether HEAD is to follow, and the caller says when all is `done`.
+
+        Raises:
+            Conflict: a file is in the way; nothing was changed then.
+            BrokenStore: the work tree cannot be written; the next `settle` undoes what was.
+        """
+        places = self.git.places
+        self._note((CHECKOUT, *Checkout(str(places.work_tree), old, new, ends)))
+        try:
+            moving.take_along(self.git, old, new, lambda: self.lock(places.git_dir / "index"))
+        except Conflict:
+            self.done()
+            raise
+        if not ends:
+            self.done()
 
     def done(self) -> None:
         """Forget all steps: they were taken, or nothing came of them."""

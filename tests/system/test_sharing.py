@@ -226,7 +226,7 @@ def test_a_second_work_tree_of_the_code_uses_the_memory_of_the_first(hub: Path) 
     moved = ada.rename(ada.parent / "moved")
     broken = cli(moved, "search", "redis")
     assert (broken.code, "git worktree repair" in broken.err) == (7, True)
-    assert ok(moved, "init")["steps"][0]["note"] == "a work tree of notes/memory"
+    assert ok(moved, "init")["steps"][0]["note"] == "a work tree of the branch notes/memory, mended"
     assert ok(moved, "search", "redis")["count"]
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support import git, write
-from tests.system.test_sharing import clone, hub
+from tests.system.test_sharing import DECISION, clone, hub
 from tests.system.test_sync_trouble import pair, state
 from tests.system.tools import cli, ok, process
 
@@ -129,6 +130,7 @@ case " $* " in
 *" $DIE_IN "*)
     for argument; do case $argument in --git-dir=*) at=${argument#*=};; esac; old=$new; new=$argument; done
     case $DIE_AFTER in
+    tampering) "$REAL" "$@" && (cd .git/worktrees/memory && eval "$TAMPER") ;;
     all) "$REAL" "$@" ;;
     refs) for ref in $LOCKS; do : > "$at/$ref.lock"; done ;;
     some)
@@ -146,8 +148,11 @@ exec "$REAL" "$@"
 """
 
 
+Dies = Callable[..., None]
+
+
 @pytest.fixture
-def dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+def dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dies:
     """Runs a command whose Git dies with it: `dies(folder, *command, DIE_IN=..., DIE_AFTER=...)`."""
     monkeypatch.setattr("filemem.repo.leftovers.AGE", 0.0)  # the next one looks at once
     program = write(tmp_path / "dying/git", DYING)
@@ -176,16 +181,19 @@ DEATHS = (
 )
 
 
+def named(death: dict[str, str]) -> str:
+    """What a test is called."""
+    return "-".join(death.values()).replace(" ", "_")
+
+
 def locks(repo: Path) -> list[Path]:
     """Locks of Git's that nobody holds any more."""
     return [lock for lock in (repo / ".git").rglob("*.lock") if "filemem" not in lock.parts]
 
 
-@pytest.mark.parametrize("death", DEATHS, ids=lambda death: "-".join(death.values()).replace(" ", "_"))
-@pytest.mark.parametrize("then", ["sync", "save"])
-def test_a_sync_that_died_is_ended_or_undone(
-    pair: tuple[Path, Path], dies: object, death: dict[str, str], then: str
-) -> None:
+@pytest.mark.parametrize("death", DEATHS, ids=named)
+def test_a_sync_that_died_is_ended_or_undone(pair: tuple[Path, Path], dies: Dies, death: dict[str, str]) -> None:
+    then = ("sync", "save")[DEATHS.index(death) % 2]
     ada, bob = pair
     write(ada / "notes/new.txt", "Ada's notes, which Bob gets\n")
     git(ada, "rm", "-q", "code.py")
@@ -193,7 +201,7 @@ def test_a_sync_that_died_is_ended_or_undone(
     git(ada, "commit", "-q", "-m", "Notes")
     git(ada, "push", "-q")
     write(bob / "mine.txt", "Bob's, and not committed\n")
-    dies(bob, "sync", **death)  # type: ignore[operator]
+    dies(bob, "sync", **death)
     if then == "save":
         assert ok(bob, "save", "checkpoint", "--summary", "after it died")["commit"]
         assert git(bob, "status", "--porcelain") == "?? mine.txt"
@@ -207,10 +215,66 @@ def test_a_sync_that_died_is_ended_or_undone(
     assert not locks(bob)
 
 
-def test_what_the_user_wrote_since_a_sync_died_is_kept(pair: tuple[Path, Path], dies: object) -> None:
+ATTACHING = (
+    {"DIE_IN": "read-tree", "DIE_AFTER": "some", "BYTES": "9999"},
+    {"DIE_IN": "read-tree", "DIE_AFTER": "some", "BYTES": "7"},
+    {"DIE_IN": "read-tree", "DIE_AFTER": "none"},
+    {"DIE_IN": "read-tree", "DIE_AFTER": "all"},
+    {"DIE_IN": "worktree add", "DIE_AFTER": "none"},
+    {"DIE_IN": "worktree add", "DIE_AFTER": "all"},
+    {"DIE_IN": "worktree add", "DIE_AFTER": "tampering", "TAMPER": "echo initializing > locked"},
+    {"DIE_IN": "worktree add", "DIE_AFTER": "tampering", "TAMPER": "echo initializing > locked; rm HEAD commondir"},
+    {"DIE_IN": "worktree add", "DIE_AFTER": "tampering", "TAMPER": "echo initializing > locked; rm commondir"},
+    {
+        "DIE_IN": "worktree add",
+        "DIE_AFTER": "tampering",
+        "TAMPER": "echo initializing > locked; rm -r HEAD commondir ../../../memory",
+    },
+)
+
+
+@pytest.mark.parametrize("death", ATTACHING, ids=named)
+def test_an_init_that_died_is_ended_by_the_next(hub: Path, dies: Dies, death: dict[str, str]) -> None:
+    bob, begins = clone(hub, "bob"), ATTACHING.index(death) % 2 == 1
+    if not begins:
+        ada = clone(hub, "ada")
+        ok(ada, "init", "--own-branch")
+        git(ada, "add", ".")
+        git(ada, "commit", "-q", "-m", "init")
+        git(ada, "push", "-q")
+        ok(ada, *DECISION, "Use Redis")
+        ok(ada, "sync")
+        git(bob, "pull", "-q")
+    dies(bob, "init", *(["--own-branch"] if begins else []), **death)
+    whole = death == {"DIE_IN": "read-tree", "DIE_AFTER": "all"}
+    for command in (("search", "redis"), ("status",), ("check",), ("save", "checkpoint", "--summary", "x")):
+        told = cli(bob, *command)
+        assert whole or (told.code, "filemem init" in told.err) == (7, True), told
+    ok(bob, "init")
+    saved = ok(bob, "save", "checkpoint", "--summary", "x")
+    assert git(bob / "memory", "rev-parse", "HEAD") == saved["commit"]
+    assert git(bob / "memory", "status", "--porcelain") == ""
+    assert ok(bob, "search", "type:decision")["count"] == (0 if begins else 1)
+    assert git(bob, "worktree", "list").count("\n") == 1
+    assert not (bob / ".git/filemem/sync/steps").exists()
+    assert not locks(bob)
+    assert cli(bob, "sync").code == 0
+
+
+def test_what_stands_in_a_memory_that_is_attached_again_is_kept(hub: Path, dies: Dies) -> None:
+    own_branch(hub)
+    bob = clone(hub, "carl")
+    dies(bob, "init", DIE_IN="read-tree", DIE_AFTER="some", BYTES="9")
+    write(bob / "memory/README.md", "My own words\n")
+    refused = cli(bob, "init")
+    assert (refused.code, "README.md is in the way" in refused.err) == (5, True), refused
+    assert (bob / "memory/README.md").read_text() == "My own words\n"
+
+
+def test_what_the_user_wrote_since_a_sync_died_is_kept(pair: tuple[Path, Path], dies: Dies) -> None:
     ada, bob = pair
     send(ada, ada, "notes.txt", "Ada's notes\n")
-    dies(bob, "sync", DIE_IN="read-tree", DIE_AFTER="some", BYTES="5")  # type: ignore[operator]
+    dies(bob, "sync", DIE_IN="read-tree", DIE_AFTER="some", BYTES="5")
     write(bob / "notes.txt", "Ada's notes\nand Bob's\n")
     assert "notes.txt is in the way" in cli(bob, "sync").err
     assert (bob / "notes.txt").read_text() == "Ada's notes\nand Bob's\n"
