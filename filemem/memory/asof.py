@@ -17,6 +17,7 @@ from filemem.errors import BadInput, NotFound
 from filemem.files import MAX_SIZE, is_listed
 from filemem.index import Index, IndexDamaged
 from filemem.memory import Memory, moments, syncing, tombstones
+from filemem.memory.batch import KEEP, Batch
 from filemem.memory.origins import born, edit_of, origins
 from filemem.memory.saving import Saver
 from filemem.memory.standing import Standing
@@ -89,7 +90,7 @@ class AsOf(Store):
         if len(wanted) <= MANY:
             found = self.repo.objects.read_all(wanted)
             self._read_ahead = {one.oid: one.data for one in found if one.kind == "blob"}
-        elif len(wanted) <= syncing.KEEP:
+        elif len(wanted) <= KEEP:
             self._read_ahead = self.repo.revisions.blobs(wanted)
 
     def close(self) -> None:
@@ -223,7 +224,7 @@ def _bring(store: Store, past: AsOf) -> None:
     told = past.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births
     past.read_ahead([change.path for change in (*found, *again)])
-    batch = syncing.Batch(past, [*found, *again], births)
+    batch = Batch(past, [*found, *again], births)
     past.index.apply(batch.changes.values(), batch.load, head=past.moment.commit)
     past.read_ahead(())
 

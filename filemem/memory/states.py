@@ -14,7 +14,8 @@ from filemem import record
 from filemem.chain import Graph
 from filemem.documents import Birth, Node, node_of
 from filemem.files import MAX_SIZE
-from filemem.memory import graph, syncing
+from filemem.memory import graph
+from filemem.memory.batch import References
 from filemem.memory.differing import rows_of
 from filemem.memory.store import Store
 from filemem.memory.values import Named
@@ -94,7 +95,7 @@ class States:
                 read[path] = found
         hidden = {*hidden, *(on.hidden if on else ())}
         known = {**(on.records if on else {}), **read}
-        references = syncing.References(self._store, {*hidden, *files}, births)
+        references = References(self._store, {*hidden, *files}, births)
         references.add(known.values())
         stated = {to for one in read.values() for to in (*one.superseded_by, *(edge.target for edge in one.edges))}
         there = {node.id for node in self._present.lookup({"id": stated}) if node.path not in hidden}
