@@ -22,6 +22,7 @@ _BREAK, _HERE = "&#8203;", "\0"
 HEADINGS = {
     "forked": "Forked: more than one decision holds",
     "new": "New",
+    "accepted": "Accepted",
     "superseded": "Superseded",
     "outcome": "Outcomes",
     "revised": "Revised",
@@ -51,7 +52,9 @@ def _rows(effect: Answer) -> Iterator[str]:
     labels = [effect["type"]] * (effect["type"] != "decision") + list(filter(None, [effect.get("topic")]))
     shown = [escaped(label) for label in labels if label != effect["title"]]
     others = "; ".join(escaped(other["title"]) for other in effect.get("others", ()))
-    word = {"new": "supersedes", "superseded": "by", "forked": "", "joined": "by"}.get(effect["kind"], "")
+    word = {"new": "supersedes", "superseded": "by", "forked": "", "joined": "by", "orphaned": "held:"}.get(
+        effect["kind"], ""
+    )
     told = [f"{word} {others}".strip()] if others else []
     told += [escaped(phrase) for phrase in effect.get("details", ())]
     head = f"- **{escaped(effect['title'])}**" + (f" ({', '.join(shown)})" if shown else "")

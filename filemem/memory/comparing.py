@@ -17,7 +17,7 @@ from filemem.memory.states import State, States
 from filemem.memory.store import Store
 from filemem.memory.values import KINDS, Comparison, Effect, Named
 from filemem.record import DECISION, Record
-from filemem.record.revising import revised
+from filemem.record.revising import FORM, revised
 from filemem.repo.branches import REMOTE, tip_of
 from filemem.repo.log import Row
 from filemem.repo.revisions import Moment
@@ -44,7 +44,7 @@ def compare(store: Store, text: str) -> Comparison:
     states = States(store, parted, head, base, rows)
     before, after = states.before, states.after
     follows = consequences(before.graph, after.graph)
-    effects = [*_touched(before, after, rows), *_follow(after, follows), *_hanging(before, after, follows)]
+    effects = [*_touched(before, after, rows), *_follow(before, after, follows), *_hanging(before, after, follows)]
     effects += _later_forks(states, follows)
     told = (one._replace(path=store.shown(one.path) if one.path else "") for one in effects)
     return Comparison(base, head, parted, tuple(sorted(told, key=lambda one: KINDS.index(one.kind))))
@@ -95,30 +95,48 @@ def _touched(before: State, after: State, rows: Iterable[Row]) -> Iterator[Effec
     now = {one.id: one for row in rows if (one := after.records.get(row.path)) and row.status != "D"}
     for one in now.values():
         if one.id in was:
-            yield from _revisions(was[one.id], one)
+            yield from _revisions(was[one.id], one, before, after)
         else:
             replaced = after.named(after.graph.predecessors(one.id), before)
             details = (one.status,) if one.type == DECISION and one.status != "accepted" else ()
-            yield _effect("new", one, details, replaced)
+            yield _effect("new", one, (*details, *_keeper(one, after), *_unreadable(one, before, after)), replaced)
     for one in was.values():
         if one.id not in now:
             yield _effect("removed", one)
 
 
-def _revisions(was: Record, now: Record) -> Iterator[Effect]:
-    phrases = revised(was, now)
+def _revisions(was: Record, now: Record, before: State, after: State) -> Iterator[Effect]:
+    phrases, unreadable = revised(was, now), _unreadable(now, before, after)
     outcomes = tuple(one for one in phrases if one.startswith(OUTCOME))
-    others = tuple(one for one in phrases if one not in outcomes)
+    others = tuple(one for one in phrases if one not in outcomes and not (one == FORM and unreadable))
     if outcomes:
         yield _effect("outcome", now, outcomes)
-    if others:
-        yield _effect("revised", now, others)
+    if others or unreadable:
+        yield _effect("revised", now, (*others, *unreadable))
 
 
-def _follow(after: State, follows: Consequences) -> Iterator[Effect]:
+def _unreadable(one: Record, before: State, after: State) -> tuple[str, ...]:
+    """What of a file cannot be read any more, so that no record says it."""
+    known = {problem.code for problem in before.unreadable.get(one.path, ())}
+    found = [problem for problem in after.unreadable.get(one.path, ()) if problem.code not in known]
+    return tuple(f"{problem.code}: {problem.message}" for problem in found)
+
+
+def _keeper(one: Record, after: State) -> tuple[str, ...]:
+    """Whose id a file states that is not known by it."""
+    stated = after.stated[one.path].id
+    if stated == one.id:
+        return ()
+    (keeper,) = after.named([stated])
+    return (f"states the id of {keeper.title}, which keeps it",)
+
+
+def _follow(before: State, after: State, follows: Consequences) -> Iterator[Effect]:
     """What follows for decisions, touched or not."""
     for one, successors in follows.superseded.items():
         yield _of(after.nodes[one], "superseded", (), after.named(successors))
+    for one in follows.accepted:
+        yield _of(after.nodes[one], "accepted")
     for one in follows.revived:
         yield _of(after.nodes[one], "revived")
     for key, heads in follows.forked.items():
@@ -126,8 +144,11 @@ def _follow(after: State, follows: Consequences) -> Iterator[Effect]:
     for key, heads in follows.joined.items():
         yield _on_topic(after, "joined", key, heads)
     for key in follows.headless:
-        last = after.graph.chain(key).order[-1]
-        yield _of(after.nodes[last], "orphaned", ("nothing holds on this topic any more",))
+        phrase = "nothing holds on this topic any more"
+        if order := after.graph.chain(key).order:
+            yield _of(after.nodes[order[-1]], "orphaned", (phrase,))
+        elif left := [one for one in before.graph.chain(key).heads if one in after.nodes]:
+            yield _on_topic(before, "orphaned", key, left, phrase)
 
 
 def _later_forks(states: States, follows: Consequences) -> list[Effect]:

@@ -38,21 +38,21 @@ def find(store: Store, text: object, field: str = "at") -> Moment:
     if not store.repo.tip() and store.repo.head() is None:
         raise NotFound("nothing is committed yet, so there is no past to ask", f"leave `{field}` out")
     if found := store.code.revisions.named(name):
-        return _in_memory(store, found)
+        return _in_memory(store, found, field)
     when = parse_moment(name, store.clock(), end=True)
     if when is None:
         raise NotFound(f"{field}: no commit, tag, branch or date {name!r}", _meant(store, name))
-    return _by(store, name, when)
+    return _by(store, name, when, field)
 
 
-def _in_memory(store: Store, found: Moment) -> Moment:
+def _in_memory(store: Store, found: Moment, field: str) -> Moment:
     """The commit itself where it is one of the memory's; else what the memory had when it was made."""
     if store.repo is store.code or store.history.is_ancestor(found.commit):
         return found
-    return _by(store, found.name, found.at)
+    return _by(store, found.name, found.at, field)
 
 
-def _by(store: Store, name: str, when: int) -> Moment:
+def _by(store: Store, name: str, when: int, field: str) -> Moment:
     """The last commit of the memory's branch by a moment. Raises NotFound."""
     line = store.repo.revisions.line(store.repo.tip() or store.repo.head() or "HEAD")
     found = line.by(when)
@@ -61,7 +61,8 @@ def _by(store: Store, name: str, when: int) -> Moment:
         if store.history.boundary():
             more = "; history is shallow, so there may be older ones: git fetch --unshallow"
         told = f"nothing was committed by {format_time(when)[:10]}: the first commit is of {first}"
-        raise NotFound(f"at {name}: {told}", f"ask for a later moment{more}")
+        hint = f"ask for a later moment, or for that commit: {line.commits[0][:10]}{more}"
+        raise NotFound(f"{field} {name}: {told}", hint)
     return found._replace(name=name)
 
 

@@ -17,9 +17,10 @@ from filemem.files import MAX_SIZE
 from filemem.memory import graph
 from filemem.memory.batch import References
 from filemem.memory.differing import rows_of
+from filemem.memory.identities import Claim, Landing, landing, owners
 from filemem.memory.store import Store
 from filemem.memory.values import Named
-from filemem.record import DECISION, Record
+from filemem.record import DECISION, Problem, Record, derived_id
 from filemem.repo.log import Row
 from filemem.repo.revisions import Moment
 
@@ -70,41 +71,58 @@ class States:
         paths = {file.here for files in (ends, starts, theirs) for file in files.values()}
         self._births = {node.path: node.birth for node in store.lookup("path", list(paths)) if node.birth.commit}
         start = Moment("", parted, store.repo.revisions.time_of(parted))
-        self.before = self._state(starts, not_then, start)
-        self.after = self._state(ends, not_now, head)
+        at = store.repo.history_at
+        self.before = self._state(starts, not_then, start, landing(at(parted)))
+        self.after = self._state(ends, not_now, head, landing(at(parted), at(head.commit)))
         gone = {row.before for row in self.theirs if row.before not in touched}
-        self.merged = self._state(theirs, gone, base, self.after) if self.theirs else None
+        order = landing(at(base.commit), at(head.commit))
+        self.merged = self._state(theirs, gone, base, order, self.after) if self.theirs else None
         changed = [*self.before.files.values(), *self.after.files.values()]
         self.before.around(changed, store.unrelated)
         self.after.around(changed, store.unrelated)
         if self.merged:
             self.merged.around([*changed, *self.merged.files.values()], store.unrelated)
 
-    def _state(self, files: Mapping[str, _File], hidden: set[str], at: Moment, on: State | None = None) -> State:
+    def _state(
+        self, files: Mapping[str, _File], hidden: set[str], at: Moment, order: Landing, on: State | None = None
+    ) -> State:
         read: dict[str, Record] = {}
-        births: dict[str, Birth] = {}
+        births = dict(on.births) if on else {}
+        unreadable: dict[str, list[Problem]] = {}
         for path, file in files.items():
             data = self._blobs.get(file.blob)
             births[path] = self._births.get(file.here) or Birth(at.commit, at=at.at, path=path)
-            found = (
-                record.parse(data, path, births[path].path).record
-                if data is not None and len(data) <= MAX_SIZE
-                else None
-            )
-            if found is not None:
-                read[path] = found
-        hidden = {*hidden, *(on.hidden if on else ())}
-        known = {**(on.records if on else {}), **read}
-        references = References(self._store, {*hidden, *files}, births)
+            if data is None or len(data) > MAX_SIZE:
+                continue
+            found = record.parse(data, path, births[path].path)
+            unreadable[path] = [problem for problem in found.problems if problem.level == "error"]
+            if found.record is not None:
+                read[path] = found.record
+        hidden = {*hidden, *files, *(on.hidden if on else ())}
+        stated = {**(on.stated if on else {}), **read}
+        known_as = self._known_as(stated, births, hidden, order)
+        known = {path: one._replace(id=known_as.get(path, one.id)) for path, one in stated.items()}
+        references = References(self._store, hidden, births)
         references.add(known.values())
-        stated = {to for one in read.values() for to in (*one.superseded_by, *(edge.target for edge in one.edges))}
-        there = {node.id for node in self._present.lookup({"id": stated}) if node.path not in hidden}
+        named = {to for one in read.values() for to in (*one.superseded_by, *(edge.target for edge in one.edges))}
+        there = {node.id for node in self._present.lookup({"id": named}) if node.path not in hidden}
 
         def resolve(reference: str) -> str | None:
             return reference if reference in there else references.resolve(reference)
 
-        nodes = {path: node_of(one, births[path], resolve) for path, one in read.items()}
-        return State(self._present, {**(on.files if on else {}), **nodes}, known, hidden | files.keys())
+        nodes = {path: node_of(known[path], births[path], resolve) for path in read}
+        earlier = {path: node._replace(id=known[path].id) for path, node in on.files.items()} if on else {}
+        return State(self._present, {**earlier, **nodes}, known, hidden, known_as, stated, births, unreadable)
+
+    def _known_as(
+        self, stated: Mapping[str, Record], births: Mapping[str, Birth], hidden: Collection[str], order: Landing
+    ) -> dict[str, str]:
+        """The ids of files whose own belongs to another, by path; as the index would have it at that commit."""
+        claims = [Claim(one.id, path, births[path].commit, one.created or 0) for path, one in stated.items()]
+        present = self._present.lookup({"id": {claim.id for claim in claims} | self._present.contested})
+        claims += [Claim(n.id, n.path, n.birth.commit, n.created) for n in present if n.path not in hidden]
+        owner = owners(claims, order)
+        return {claim.path: derived_id(claim.path) for claim in claims if owner[claim.id] != claim.path}
 
 
 def _from(rows: Iterable[Row]) -> tuple[dict[str, _File], set[str]]:
@@ -115,12 +133,18 @@ def _from(rows: Iterable[Row]) -> tuple[dict[str, _File], set[str]]:
 
 
 class _Present:
-    """What the index says, each thing asked of it once for all states that are compared."""
+    """What the index says, each thing asked of it once for all states that are compared.
+
+    Files whose id belongs to another have the one that they state: whose it is differs from state to state.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._asked: dict[str, set[str]] = defaultdict(set)
-        self._nodes: dict[str, Node] = {}
+        read = {node: store.read(node.path, node.birth.path).record for node in store.lookup("open", ["id"])}
+        self._stated = {node.path: node._replace(id=one.id) for node, one in read.items() if one is not None}
+        self._nodes = {path: node for path, node in self._stated.items() if node.birth.commit}
+        self.contested = {node.id for node in self._stated.values()}
 
     def lookup(self, wanted: Wanted) -> list[Node]:
         """The committed nodes with one of the exact terms."""
@@ -128,7 +152,7 @@ class _Present:
         for field, values in new.items():
             self._asked[field] |= values
         found = self._store.lookup_any(new) if any(new.values()) else []
-        self._nodes |= {node.path: node for node in found if node.birth.commit}
+        self._nodes |= {node.path: self._stated.get(node.path, node) for node in found if node.birth.commit}
         return [node for node in self._nodes.values() if node.has_any(wanted)]
 
 
@@ -140,20 +164,34 @@ class State:
         files: the nodes of files in which the commit differs from the index, by path.
         records: the same files, read.
         hidden: paths for which the index is not to be asked.
+        known_as: the ids of files whose own belongs to another, by path.
+        stated: the records with the ids that they state.
+        births: their first commits.
+        unreadable: what of these files cannot be read, by path.
     """
 
     def __init__(
-        self, present: _Present, files: Mapping[str, Node], records: Mapping[str, Record], hidden: Iterable[str]
+        self,
+        present: _Present,
+        files: Mapping[str, Node],
+        records: Mapping[str, Record],
+        hidden: Iterable[str],
+        known_as: Mapping[str, str],
+        stated: Mapping[str, Record],
+        births: Mapping[str, Birth],
+        unreadable: Mapping[str, Sequence[Problem]],
     ) -> None:
         self.files, self.records, self.hidden = files, records, frozenset(hidden)
-        self._present = present
+        self.stated, self.births, self.unreadable = stated, births, unreadable
+        self._present, self._known_as = present, known_as
         self.nodes: dict[str, Node] = {}
         self.graph: Graph = graph.resolve(())
 
     def lookup(self, wanted: Wanted) -> list[Node]:
         """The nodes that the commit has with one of the exact terms."""
         kept = [node for node in self._present.lookup(wanted) if node.path not in self.hidden]
-        return [*kept, *(node for node in self.files.values() if node.has_any(wanted))]
+        named = (node._replace(id=self._known_as.get(node.path, node.id)) for node in kept)
+        return [node for node in (*named, *self.files.values()) if node.has_any(wanted)]
 
     def around(self, changed: Iterable[Node], unrelated: graph.Unrelated) -> None:
         """Work out the chains that some records, of this commit or of another, belong to."""

@@ -208,9 +208,9 @@ class Effect(NamedTuple):
 
     Args:
         kind: one of KINDS.
-        id, type, topic, title, path: the record; for a topic that is `forked` or `joined` only its name.
+        id, type, topic, title, path: the record; for a topic that is `forked`, `joined` or left by all, only its name.
         details: phrases: what was revised, what is left hanging.
-        others: what it replaces (new), what replaced it (superseded), what holds (forked, joined).
+        others: what it replaces (new), what replaced it (superseded); of a topic what holds, or held.
     """
 
     kind: str
@@ -223,7 +223,18 @@ class Effect(NamedTuple):
     others: tuple[Named, ...] = ()
 
 
-KINDS = ("forked", "new", "superseded", "outcome", "revised", "removed", "revived", "joined", "orphaned")  # as shown
+KINDS = (
+    "forked",
+    "new",
+    "accepted",
+    "superseded",
+    "outcome",
+    "revised",
+    "removed",
+    "revived",
+    "joined",
+    "orphaned",
+)  # as shown
 
 
 class Comparison(NamedTuple):

@@ -152,7 +152,7 @@ def _names_file(address: str) -> bool:
 
 def stated_references(value: str) -> tuple[str, ...]:
     """Return the references of one front matter scalar, such as `FIP-0003, FIP-0005` or `N/A`."""
-    if value.strip().casefold() in _NOTHING:
+    if value.strip(" \t[]{}\"'").casefold() in _NOTHING:
         return ()
     if any(sign in value for sign in ",[(:") or " " in value.strip():
         return references_in(value) or (value.strip(),)

@@ -342,3 +342,77 @@ def test_paths_outside_the_work_tree_are_told(feature: Path) -> None:
         feature, "paths", "Look elsewhere", "--affects", "../x", "--affects", "/etc/passwd", "--affects", "a"
     )
     assert saved["note"].startswith("affects ../x, /etc/passwd: outside the work tree")
+
+
+def test_an_id_that_stands_twice(feature: Path) -> None:
+    """A record copied as a template keeps the id of its model: the index gives it another, and so does the diff."""
+    redis = ok(feature, "search", "--topic", "caching")["results"][0]
+    copied = (feature / redis["path"]).read_text().replace("# Use Redis", "# Use Memcached")
+    write(feature / "memory/decisions/caching/aaa.md", copied)
+    fresh = "---\nid: decision_logs_1763650000123_k3f9w2ma\ntopic: {0}\n---\n# {0}\n\nText.\n"
+    for name in ("one", "two"):
+        write(feature / f"memory/decisions/{name}.md", fresh.format(name))
+    git(feature, "add", "-A")
+    git(feature, "commit", "-q", "-m", "Copy")
+    told = effects(feature)
+    assert ("forked", "caching", [], ["Use Redis", "Use Memcached"]) in [
+        (k, t, d, sorted(o, reverse=True)) for k, t, d, o in told
+    ]
+    assert ("new", "Use Memcached", ["states the id of Use Redis, which keeps it"], []) in told
+    assert [title for kind, title, *_ in told if kind == "new"] == ["Use Memcached", "one", "two"]
+    git(feature, "switch", "-q", "main")
+    assert effects(feature, "main...feature") == told, "whatever is checked out"
+    git(feature, "merge", "-q", "--no-edit", "feature")
+    assert effects(feature, "feature..main") == [], "and merged"
+
+
+def test_a_proposal_that_is_accepted_did_not_hold_before(feature: Path) -> None:
+    git(feature, "switch", "-q", "main")
+    new = decide(feature, "caching", "Use an LRU cache", "--status", "proposed")
+    git(feature, "switch", "-q", "-C", "feature", "main")
+    ok(feature, "update", new["id"], "--status", "accepted")
+    assert effects(feature) == [
+        ("accepted", "Use an LRU cache", [], []),
+        ("superseded", "Use Redis", [], ["Use an LRU cache"]),
+        ("revised", "Use an LRU cache", ["status proposed -> accepted"], []),
+    ]
+    assert "Accepted" in cli(feature, "diff", "--format", "markdown").out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "phrase"),
+    [
+        ("topic: queues", "topic: messages", "topic queues -> messages"),
+        ("type: decision", "type: observation", "type decision -> observation"),
+    ],
+)
+def test_nothing_holds_where_a_decision_was_taken_from(feature: Path, old: str, new: str, phrase: str) -> None:
+    path = feature / ok(feature, "search", "--topic", "queues")["results"][0]["path"]
+    path.write_text(path.read_text().replace(old, new))
+    git(feature, "commit", "-q", "-a", "-m", "Move")
+    assert effects(feature) == [
+        ("revised", "Use NATS", [phrase], []),
+        ("orphaned", "queues", ["nothing holds on this topic any more"], ["Use NATS"]),
+    ]
+
+
+def test_what_cannot_be_read_any_more_is_told(feature: Path) -> None:
+    path = feature / ok(feature, "search", "--topic", "queues")["results"][0]["path"]
+    text = path.read_text()
+    path.write_text(text + "\n<<<<<<< HEAD\n=======\nother\n>>>>>>> other\n")
+    git(feature, "commit", "-q", "-a", "-m", "Append")
+    ((kind, _, (phrase,), _),) = effects(feature)
+    assert (kind, phrase.startswith("conflict: an unresolved merge conflict")) == ("revised", True)
+    path.write_text(text.replace("topic: queues", "topic: [queues"))
+    git(feature, "commit", "-q", "-a", "-m", "Break")
+    out = cli(feature, "diff").out
+    assert "yaml-syntax: " in out
+    assert "[]" not in out
+
+
+def test_a_range_that_begins_before_the_memory(feature: Path) -> None:
+    done = cli(feature, "diff", "2001-01-01")
+    assert done.code == 4
+    assert "range 2001-01-01: nothing was committed by 2001-01-01" in done.err
+    (first,) = re.findall(r"for that commit: ([0-9a-f]{10})", done.err)
+    assert [one[0] for one in effects(feature, first)] == ["new", "new"]

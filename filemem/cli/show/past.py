@@ -76,13 +76,14 @@ def diff(answer: Answer) -> str:
 _EFFECTS = {
     "forked": ("!", "red", "hold at once:"),
     "new": ("+", "green", "supersedes"),
+    "accepted": ("+", "green", ""),
     "superseded": ("×", "yellow", "by"),
     "outcome": ("=", "cyan", ""),
     "revised": ("~", "cyan", ""),
     "removed": ("-", "red", ""),
     "revived": ("^", "green", ""),
     "joined": ("v", "green", "holds:"),
-    "orphaned": ("?", "red", ""),
+    "orphaned": ("?", "red", "held:"),
 }  # kind -> its mark, colour, and the word before others
 
 
