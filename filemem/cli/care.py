@@ -172,6 +172,9 @@ def report(tool: str, error: BaseException) -> None:
     click.echo(f"filemem: defect in {tool}, report in {crash_report(trace, ['filemem', 'serve', tool])}", err=True)
 
 
+UNBUILT = 10.0  # seconds that the first call waits where there is no index yet: before that, nothing would be found
+
+
 class Serving:
     """Opens the memory at the first call, with a watcher beside it that keeps its index in step.
 
@@ -198,7 +201,7 @@ class Serving:
         memory.stated_user = self.user
         watcher = Watcher(memory)
         watcher.start()
-        watcher.looked.wait(patience)
+        watcher.looked.wait(patience if memory.indexed else max(patience, UNBUILT))
         memory.on_close(watcher.stop)
         return memory
 

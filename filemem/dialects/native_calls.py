@@ -112,6 +112,7 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
     if "topic" in arguments:
         return history(memory, arguments)
     memory, arguments, when = _then(memory, arguments)
+    lacking = _lacking(memory)
     found = memory.timeline(**arguments)
     answer: Answer = {
         "success": True,
@@ -119,8 +120,14 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
         "anchor": found.anchor,
         "count": len(found.hits),
         "results": _shown(memory, found.hits),
+        **lacking,
     }
     return budget.within(answer, BUDGET)
+
+
+def _lacking(memory: Memory) -> Answer:
+    """Why an answer may lack records, which is asked before the question: what is missed may come meanwhile."""
+    return {"degraded": memory.degraded} if memory.degraded else {}
 
 
 def history(memory: Memory, arguments: Arguments) -> Answer:
@@ -137,9 +144,10 @@ def diff(memory: Memory, arguments: Arguments) -> Answer:
 def topics(memory: Memory, arguments: Arguments) -> Answer:
     """List topics with what holds today."""
     memory, arguments, when = _then(memory, arguments)
+    lacking = _lacking(memory)
     found = memory.topics(arguments.get("prefix", ""))
-    answer: Answer = {"success": True, **when, "count": len(found), "topics": [present.topic(topic) for topic in found]}
-    return answer | ({"degraded": memory.degraded} if memory.degraded else {})
+    shown = [present.topic(topic) for topic in found]
+    return {"success": True, **when, "count": len(found), "topics": shown, **lacking}
 
 
 def update(memory: Memory, arguments: Arguments) -> Answer:
@@ -150,12 +158,14 @@ def update(memory: Memory, arguments: Arguments) -> Answer:
 def load_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
     """Return the checkpoint to go on from."""
     memory, arguments, when = _then(memory, arguments)
+    lacking = _lacking(memory)
     found = memory.latest_checkpoint(branch=arguments.get("branch", ""))
     if found is None:
-        return {"success": True, **when, "checkpoint": None, "message": "no checkpoint saved yet"}
+        message = "no checkpoint found" if lacking else "no checkpoint saved yet"
+        return {"success": True, **when, "checkpoint": None, "message": message, **lacking}
     hit, note = found
     shown = present.hit(hit, whole=True, edited=memory.edited(hit))
-    return {"success": True, **when, "checkpoint": shown, **({"note": note} if note else {})}
+    return {"success": True, **when, "checkpoint": shown, **({"note": note} if note else {}), **lacking}
 
 
 def delete(memory: Memory, arguments: Arguments) -> Answer:

@@ -14,10 +14,10 @@ from filemem.index.changing import Changing
 from filemem.index.embed import BundledModel, ConfiguredModel, Embedder, ModelUnavailable
 from filemem.index.fresh import latest
 from filemem.index.generation import Generation, IndexDamaged
-from filemem.index.values import Candidate, Found, Scope
+from filemem.index.values import NOT_BUILT, Candidate, Found, Scope
 from filemem.query import Filter, Terms
 
-__all__ = ["Candidate", "Embedder", "Found", "Index", "IndexDamaged", "ModelUnavailable", "embedder"]
+__all__ = ["NOT_BUILT", "Candidate", "Embedder", "Found", "Index", "IndexDamaged", "ModelUnavailable", "embedder"]
 
 MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little
 LONG_WAITING = 2 * 10**9  # nanoseconds; the same

@@ -5,6 +5,8 @@ from typing import NamedTuple
 from filemem.documents import Doc
 from filemem.query import Filter, matches
 
+NOT_BUILT = "the search index is not built yet"  # what an answer lacks then: everything but what was just saved
+
 
 class Scope(NamedTuple):
     """What may be found.

@@ -19,7 +19,7 @@ from filemem.index.meaning import Meaning, Nearness
 from filemem.index.pending import Scorer, admits
 from filemem.index.plan import Plan, plan
 from filemem.index.spelling import respelt
-from filemem.index.values import Candidate, Found, Scope
+from filemem.index.values import NOT_BUILT, Candidate, Found, Scope
 from filemem.query import FIELDS, Terms, governs, promising
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class View:
     def _gap(self, mode: str) -> str | None:
         """Say what the generation in use lacks."""
         if self.generation is None:
-            return "the search index is not built yet"
+            return NOT_BUILT
         if self.generation.seal.missing and mode != "keyword":
             return f"{self.generation.seal.missing} records have no vectors yet"
         return None

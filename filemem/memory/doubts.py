@@ -32,7 +32,7 @@ def why_empty(store: Store, terms: Terms, wanted: Filter, matched: int, offset: 
     if matched:
         return passed_over(matched, offset)
     if not store.index.count():
-        return "" if store.absent or store.obstacle() else NOTHING_YET
+        return "" if store.absent or store.obstacle() or not store.index.exists else NOTHING_YET
     reasons = list(_unpassed(store, wanted))
     if reasons:
         return "; ".join(reasons)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from filemem.errors import BrokenStore, Locked, NotFound
-from filemem.index import IndexDamaged
+from filemem.index import NOT_BUILT, IndexDamaged
 from filemem.memory import following
 from filemem.memory.store import Store
 
@@ -53,7 +53,13 @@ class Kept:
     def degraded(self) -> str:
         """Why answers may lack something, or ""."""
         behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
-        return "; ".join(part for part in (self.trouble or "", behind, self._store.obstacle()) if part)
+        unbuilt = "" if self._store.index.exists or self._store.absent else NOT_BUILT
+        return "; ".join(part for part in (self.trouble or "", unbuilt, behind, self._store.obstacle()) if part)
+
+    @property
+    def indexed(self) -> bool:
+        """Whether an index was ever built here."""
+        return self._store.index.exists
 
     # looking at the files
 
@@ -175,7 +181,7 @@ class Kept:
             try:
                 return question()
             except NotFound as error:
-                if why := self._store.obstacle():
+                if why := self.degraded:
                     raise NotFound(error.message, why) from None
                 raise
             except IndexDamaged:

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from filemem.dialects import native_calls
+from filemem.errors import NotFound
 from filemem.memory import Memory
-from tests.support import make_repo
+from tests.support import git, make_repo
+from tests.system.tools import ok, talking
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +73,33 @@ def test_where_nothing_is_saved(tmp_path: Path) -> None:
         saved = memory.save(topic="t", decision="D", reasoning="R")
         memory.delete(saved.id)
         assert memory.search("cache").note == "nothing is saved yet"
+
+
+@pytest.fixture
+def fresh_clone(tmp_path: Path) -> Path:
+    """A clone of a memory with a decision and a checkpoint, which nobody has asked yet."""
+    repo = make_repo(tmp_path / "repo")
+    ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "r")
+    ok(repo, "save", "checkpoint", "--summary", "Half of it is done")
+    git(tmp_path, "clone", "-q", "repo", "clone")
+    return tmp_path / "clone"
+
+
+def test_before_there_is_an_index_nothing_is_said_to_be_missing(fresh_clone: Path) -> None:
+    with Memory.open(fresh_clone, serving=True) as memory:
+        told = {"degraded": "the search index is not built yet"}
+        empty = {"success": True, "count": 0, "results": [], **told}
+        assert native_calls.search(memory, {}) == empty
+        assert native_calls.search(memory, {"query": "redis", "topic": "caching"}) == empty
+        assert native_calls.timeline(memory, {}) == empty | {"anchor": ""}
+        assert native_calls.topics(memory, {}) == {"success": True, "count": 0, "topics": [], **told}
+        checkpoint = native_calls.load_checkpoint(memory, {})
+        assert checkpoint == {"success": True, "checkpoint": None, "message": "no checkpoint found", **told}
+        with pytest.raises(NotFound, match="not built yet"):
+            memory.get("Use Redis")
+
+
+def test_the_first_question_in_a_fresh_clone_is_answered(fresh_clone: Path) -> None:
+    with talking(fresh_clone) as client:
+        told = client.call("load_checkpoint")
+    assert (told["checkpoint"]["title"], told.get("degraded")) == ("Half of it is done", None)

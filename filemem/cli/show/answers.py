@@ -57,9 +57,10 @@ def records(answer: Answer) -> str:
 
 def checkpoint(answer: Answer) -> str:
     """The checkpoint to go on from, and whose it is where it is another's."""
+    head = [as_of(answer), aside("degraded", answer.get("degraded"))]
     if answer["checkpoint"] is None:
-        return joined([as_of(answer), answer["message"]])
-    return joined([as_of(answer), aside("note", answer.get("note")), _record(answer["checkpoint"], {})])
+        return joined([*head, answer["message"]])
+    return joined([*head, aside("note", answer.get("note")), _record(answer["checkpoint"], {})])
 
 
 def topics(answer: Answer) -> str:
