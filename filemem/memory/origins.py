@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import posixpath
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -58,6 +59,32 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
     removed, touched = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched))
     restored = any(path.startswith(f"{marks}/") for path in walk.removed)
     return Origins(births, removed, touched, edits, restored)
+
+
+def carried(
+    store: Store, new: Mapping[str, str], there: Collection[str], before: Mapping[str, str]
+) -> dict[str, Birth]:
+    """First commits of files that were moved, and not committed since: HEAD has their bytes where nothing stands now.
+
+    Args:
+        store: the parts.
+        new: files that no commit has, path -> blob.
+        there: all files that stand in the work tree.
+        before: path -> blob, as files stood before.
+    """
+    listed = store.history.listing(store.files.store) if new and store.repo.head() else {}
+    left = {path: blob for name, blob in listed.items() if (path := store.files.inside(name)) not in there}
+    gone: dict[str, list[str]] = {}
+    for path in sorted(left):
+        gone.setdefault(before.get(path, left[path]), []).append(path)
+    known = origins(store).births if any(blob in gone for blob in new.values()) else {}
+    found = {}
+    for path in sorted(new):
+        alike = gone.get(new[path], [])
+        if alike:  # of several with the same bytes, the one that keeps its name
+            alike.remove(source := max(alike, key=lambda one: posixpath.basename(one) == posixpath.basename(path)))
+            found[path] = known.get(source, Birth())
+    return found
 
 
 def born(first: history.Birth, path: str) -> Birth:

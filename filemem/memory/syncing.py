@@ -16,7 +16,7 @@ from filemem import changes
 from filemem.documents import Birth, Node
 from filemem.memory import following, governing, tombstones
 from filemem.memory.batch import Batch
-from filemem.memory.origins import Origins, origins
+from filemem.memory.origins import Origins, carried, origins
 from filemem.memory.store import Store
 
 Progress = Callable[[int, int], object]  # records done, records in all
@@ -63,6 +63,12 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     found = list(changes.diff(before, after))
     found += [changes.Change(changes.REMOVED, node.path, None) for node in gone if node.path not in after]
     births = _births(store, found, waiting, moved, news)
+    new = {
+        path: change.entry.blob
+        for change in found
+        if change.entry and (path := change.path) not in waiting and not births.get(path, Birth()).commit
+    }
+    births |= carried(store, new, after, {path: entry.blob for path, entry in before.items()} if new else {})
     again = unsettled(store, found, waiting, births, after, gone)
     told = store.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births
@@ -134,7 +140,9 @@ def renew(store: Store, *, progress: Progress | None = None) -> Look:
     head = store.repo.head() or ""
     entries, _ = store.files.scan(store.index.manifest(), hash_name=store.repo.hash_name)
     found = [changes.Change(changes.ADDED, path, entry) for path, entry in entries.items()]
-    batch = Batch(store, found, origins(store).births)
+    births = origins(store).births
+    new = {path: entry.blob for path, entry in entries.items() if path not in births}
+    batch = Batch(store, found, births | carried(store, new, entries, {}))
     listed = {path: change.entry for path, change in batch.changes.items() if change.entry is not None}
     store.index.rebuild(listed, batch.load, head, progress)
     return Look(len(found))

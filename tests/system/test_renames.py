@@ -1,0 +1,67 @@
+"""Moving a file changes nothing but its path: before the move is committed, after it, and where it is taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from filemem.memory import Memory
+from tests.support import git, write
+from tests.system.tools import ok
+
+OLD, NEW = "memory/decisions/db/sqlite.md", "memory/decisions/db/tests.md"
+
+
+@pytest.fixture
+def project(repo: Path) -> Path:
+    """A hand-written decision, and one that replaced it."""
+    write(repo / OLD, "---\ntopic: db\n---\n# Use SQLite\n\nOne file.\n")
+    write(repo / "memory/decisions/db/notes.md", "---\ntopic: notes\n---\n# Keep notes\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "Two by hand")
+    with Memory.open(repo) as memory:
+        memory.save(topic="db", decision="Use MySQL", reasoning="Many writers")
+    return repo
+
+
+def held(repo: Path) -> list[tuple[str, str, bool]]:
+    """The chain as it is told: who, what, whether it holds."""
+    told = ok(repo, "history", "db")
+    return [(step["id"], step["title"], step["id"] in told["heads"]) for step in told["chain"]]
+
+
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_file_that_is_moved_stays_what_it_was(project: Path, staged: bool, anew: bool) -> None:
+    before = held(project)
+    assert [holds for _, _, holds in before] == [False, True]
+    if staged:
+        git(project, "mv", OLD, NEW)
+    else:
+        (project / OLD).rename(project / NEW)
+    if anew:
+        ok(project, "index", "--rebuild")
+    assert held(project) == before
+    assert ok(project, "get", before[0][0])["results"][0]["path"] == NEW
+    if staged:
+        saved = ok(project, "save", "decision", "--topic", "db", "--decision", "Use DuckDB", "--reasoning", "Columns")
+        assert saved["superseded"] == [before[1][0]], "a save while the move waits replaces what holds"
+        before = held(project)
+    git(project, "add", "-A", "memory")
+    git(project, "commit", "-q", "-m", "Move")
+    assert held(project) == before
+
+
+def test_a_move_that_is_taken_back_leaves_nothing(project: Path) -> None:
+    before = held(project)
+    git(project, "mv", OLD, NEW)
+    assert held(project) == before
+    git(project, "mv", NEW, OLD)
+    assert held(project) == before
+
+
+def test_a_copy_is_another_record(project: Path) -> None:
+    before = held(project)
+    write(project / NEW, (project / OLD).read_bytes())
+    assert len(held(project)) == len(before) + 1
