@@ -120,6 +120,7 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
         "anchor": found.anchor,
         "count": len(found.hits),
         "results": _shown(memory, found.hits),
+        **({"note": memory.unbegun} if memory.unbegun else {}),
         **lacking,
     }
     return budget.within(answer, BUDGET)

@@ -193,6 +193,7 @@ def history(value: History) -> Answer:
                 "topic": step.record.topic,
                 "status": step.record.status,
                 "outcome": step.record.outcome,
+                "decision": step.record.decision if step.record.decision != step.record.title else "",
                 "reasoning": step.record.text,
                 "reasons": outcomes(step.record.outcomes),
                 "evidence": [str(one) for one in step.evidence],

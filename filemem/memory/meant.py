@@ -102,7 +102,8 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
         if _goes_by(store.files.inside(path), inside):
             commit = last.commit
             told = f"deleted in {commit.id[:10]} ({format_time(commit.at)[:10]}, {commit.subject})"
-            return told, f"`git show {commit.id[:10]}^:{path}` reads it"
+            back = short_id(inside) if len(short_id(inside)) == SHORT else path
+            return told, f"`git show {commit.id[:10]}^:{path}` reads it, `filemem restore {back}` brings it back"
     for path in walk.births:
         if _goes_by(store.files.inside(path), inside) and not store.files.exists(store.files.inside(path)):
             return f"its file {path} is gone, and no commit says so", f"`git restore {path}` brings it back"

@@ -16,7 +16,7 @@ from filemem.memory.standing import Standing
 from filemem.memory.store import Store
 from filemem.memory.values import Results
 from filemem.query import Filter, Hit, Placed, Provenance, Scored, Snippet, Terms
-from filemem.record import CHECKPOINT, Edge, prose
+from filemem.record import CHECKPOINT, Edge, Record, prose
 
 RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely
 NEAR = 5  # records looked at for likeness
@@ -202,10 +202,7 @@ def _hits(
             continue
         record = record._replace(id=node.id)
         scored: Scored | None = place.scored
-        decision = prose(record.decision) if record.decision != record.title else ""
-        rejected = f"Rejected: {'; '.join(record.rejected)}" if record.rejected else ""
-        body = "\n".join(part for part in (decision, prose(record.text), rejected) if part)
-        fragment, ranges = query.snippet(body, terms) if terms else ("", ())
+        fragment, ranges = query.snippet(_body(record), terms) if terms else ("", ())
         hits.append(
             Hit(
                 record=record,
@@ -225,6 +222,15 @@ def _hits(
             )
         )
     return tuple(hits)
+
+
+def _body(record: Record) -> str:
+    """What a record says beyond its heading, which is shown beside it."""
+    rejected = f"Rejected: {'; '.join(record.rejected)}" if record.rejected else ""
+    said = [part for part in (record.decision, record.text) if part and part != record.title]
+    first = query.beyond(record.title, said[0]) if said else ""
+    ended = "" if not said[1:] or first.rstrip().endswith((".", "!", "?", ":")) or not first else "."
+    return "\n".join(filter(None, (prose(first) + ended, *map(prose, said[1:]), rejected)))
 
 
 def provenance(store: Store, node: Node) -> Provenance:

@@ -1,6 +1,6 @@
 """Searching, as far as it is pure: what a query says, what a filter lets through, where a hit is placed."""
 
-from filemem.query.excerpt import passages, rejected_before, snippet
+from filemem.query.excerpt import beyond, passages, rejected_before, snippet
 from filemem.query.filter import FIELDS, NOTHING, Filter, affects_match, fold, governs, matches, merge, touches
 from filemem.query.hit import Hit, Provenance, Snippet
 from filemem.query.identifiers import split_identifiers
@@ -47,6 +47,7 @@ __all__ = [
     "Weights",
     "affects_match",
     "arrange",
+    "beyond",
     "contested",
     "fold",
     "governs",

@@ -58,6 +58,16 @@ def snippet(text: str, terms: Terms, width: int = 240) -> tuple[str, Ranges]:
     return f"{lead}{flat[start:end]}{tail}", ranges
 
 
+def beyond(title: str, text: str) -> str:
+    """Return what a text says beyond a title that is its first line, or the beginning of it, cut; else all of it."""
+    start = title.removesuffix(_ELLIPSIS)
+    rest = text[len(start) :]
+    if not text.startswith(start) or (start == title and rest[:1] not in ("", "\n")):
+        return text
+    word = "" if start == title or start[-1:].isspace() or rest[:1].isspace() else start.rpartition(" ")[2]
+    return f"{_ELLIPSIS}{word}{rest.lstrip()}" if start != title else rest.lstrip()
+
+
 def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
     """Return the texts to embed for a record: pieces of about `size` characters, each with the title in front.
 

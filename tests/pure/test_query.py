@@ -562,3 +562,19 @@ def test_any_long_text_takes_linear_time(name: str) -> None:
         started = time.process_time()
         HOSTILE[name](text)
         assert time.process_time() - started < 3, text[:10]
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "told"),
+    [
+        ("Use Redis", "Use Redis", ""),
+        ("Use Redis", "Use Redis\n\nand NATS", "and NATS"),
+        ("Use Redis", "Use Redis clusters", "Use Redis clusters"),
+        ("Use Redis", "It is enough.", "It is enough."),
+        ("Use Redis for all that is sha…", "Use Redis for all that is shared by processes", "…shared by processes"),
+        ("Use Redis for all…", "Use Redis for all that is shared", "…that is shared"),
+        ("Use Redis…", "It is enough.", "It is enough."),
+    ],
+)
+def test_beyond_its_title_a_text_says_the_rest(title: str, text: str, told: str) -> None:
+    assert query.beyond(title, text) == told

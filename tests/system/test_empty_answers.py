@@ -70,6 +70,7 @@ def test_where_nothing_is_saved(tmp_path: Path) -> None:
     with Memory.open(make_repo(tmp_path / "repo")) as memory:
         assert "just save" in memory.unbegun
         assert memory.search("cache").note == ""
+        assert "just save" in native_calls.timeline(memory, {})["note"]
         saved = memory.save(topic="t", decision="D", reasoning="R")
         memory.delete(saved.id)
         assert memory.search("cache").note == "nothing is saved yet"

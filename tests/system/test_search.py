@@ -10,6 +10,7 @@ import pytest
 
 from filemem.memory import Memory
 from tests.support import make_repo, write
+from tests.system.tools import cli, ok
 
 TOPICS = {
     "users": ("Look users up by number", "Call getUserById, never the raw table; it raises KeyError for 0."),
@@ -181,3 +182,22 @@ def test_scores_and_doubts_do_not_hang_on_how_many_are_asked_for(repo: Path) -> 
         assert memory.search("Redis replica", limit=2, offset=2).note == ""
         assert "nothing is close" in memory.search("waiting room").note
         assert "nothing is close" in memory.search("waiting room", offset=1).note
+
+
+LONG = (
+    "Switch to a local cache; pages are rendered by one process since the move, "
+    "and Redis had too much burden for what it gave"
+)
+
+
+def test_what_is_shown_beside_a_heading_goes_on_where_that_was_cut(repo: Path) -> None:
+    with Memory.open(repo) as memory:
+        memory.save(topic="cache", decision=LONG, reasoning="One process now.")
+        (hit,) = memory.search("cache burden").hits
+        assert hit.snippet.text.startswith("…")
+        assert hit.snippet.text.endswith("burden for what it gave. One process now.")
+        assert LONG.startswith(hit.record.title[:-1])
+        assert len(hit.snippet.text) < 80
+        assert [hit.snippet.text[start:end] for start, end in hit.snippet.ranges] == ["burden"]
+    assert ok(repo, "history", "cache")["chain"][0]["decision"] == LONG
+    assert "burden for what it gave" in cli(repo, "history", "cache").out

@@ -10,6 +10,7 @@ from filemem.cli.show.words import Answer, as_of, coloured, logged, prose, revis
 def history(answer: Answer) -> str:
     """A chain, oldest first."""
     from filemem.memory.meant import ending
+    from filemem.query import beyond
 
     rows = [*filter(None, [as_of(answer)]), click.style(answer["topic"], bold=True)]
     for step in answer["chain"]:
@@ -23,7 +24,8 @@ def history(answer: Answer) -> str:
         rows.append("  ".join(filter(None, (mark, step["date"][:10], f"{step['title']}{status}{outcome}"))))
         rows.append(click.style("    " + "  ".join(filter(None, (who, commit, name))), dim=True))
         rows += [click.style(f"    {step['note']}", fg="yellow")] if step.get("note") else []
-        rows += [f"    {row}" for row in wrapped(prose(step.get("reasoning", "")), 2)]
+        more = beyond(step["title"], step.get("decision", ""))
+        rows += [f"    {row}" for row in (*wrapped(prose(more), 2), *wrapped(prose(step.get("reasoning", "")), 2))]
         rows += [f"    rejected: {one}" for one in step.get("rejected", ())]
         rows += [f"    {row}" for row in _came_of(step)]
         rows += [click.style(f"    {one}", fg="yellow") for one in step.get("evidence", ())]
