@@ -18,11 +18,11 @@ from filemem.files import MAX_SIZE, is_listed
 from filemem.index import Index, IndexDamaged
 from filemem.memory import Memory, moments, syncing, tombstones
 from filemem.memory.batch import KEEP, Batch
-from filemem.memory.origins import born, edit_of, origins
+from filemem.memory.origins import born, edit_of, origins, same
 from filemem.memory.saving import Saver
 from filemem.memory.standing import Standing
 from filemem.memory.store import Store
-from filemem.repo import history
+from filemem.repo import history, lives
 from filemem.repo.revisions import Moment
 
 MANY = 64  # files from which on they are read, or their first commits looked for, all at once
@@ -239,7 +239,7 @@ def _births(store: Store, past: AsOf, found: Iterable[changes.Change], base: str
     wanted = {change.path for change in found if change.entry is not None}
     if not base:
         return origins(past).births if wanted else {}
-    since = store.repo.history_at(base).walk(store.files.store, past.moment.commit)
+    since = store.repo.history_at(base).walk(store.files.store, past.moment.commit, same(past))
     inside = store.files.inside
     later = {inside(path): inside(birth.first_path) for path, birth in since.births.items()}
     moved = {first: path for path, first in later.items() if first != path}  # path then -> path now
@@ -268,13 +268,13 @@ def _first_commits(past: AsOf, paths: Collection[str]) -> dict[str, Birth]:
         births = origins(past).births
         return {path: births[path] for path in paths if path in births}
     inside = past.files.inside
-    logs = past.history.logs({past.files.named(path): "" for path in paths}) if paths else {}
+    logs = past.history.logs({past.files.named(path): "" for path in paths}, same(past)) if paths else {}
     return {inside(path): _birth(log, inside) for path, log in logs.items() if log}
 
 
-def _birth(log: Sequence[history.Revision], inside: Callable[[str], str]) -> Birth:
+def _birth(log: Sequence[lives.Revision], inside: Callable[[str], str]) -> Birth:
     """The first commit of a file and what changed it since, from all its versions, newest first."""
     first = log[-1]
-    birth = born(history.Birth(log[0].path, first.path, first.commit, 0), inside(first.path))
-    edits = [history.Edit(new.commit, old.blob, new.blob) for new, old in pairwise(log) if new.blob != old.blob]
+    birth = born(lives.Birth(log[0].path, first.path, first.commit, 0), inside(first.path))
+    edits = [lives.Edit(new.commit, old.blob, new.blob) for new, old in pairwise(log) if new.blob != old.blob]
     return birth.edited(map(edit_of, edits))

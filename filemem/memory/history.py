@@ -15,15 +15,14 @@ from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.memory import finding, governing, meant, searching, writing
+from filemem.memory.origins import same
 from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
 from filemem.query.evidence import Claim
 from filemem.record import DECISION, Record, topic_key
 from filemem.record.revising import revised
-from filemem.repo.history import Revision as Version
-from filemem.repo.log import Commit
+from filemem.repo.lives import Revision as Version
 
-NOBODY = Commit("", 0, "", "", "")  # of a record that is not committed
 ANEW = 60_000  # milliseconds between writing a commit and making it that show it was made again
 
 
@@ -63,9 +62,9 @@ def revisions(store: Store, references: Iterable[str]) -> dict[str, tuple[Revisi
 
 
 class Past(NamedTuple):
-    """What became of one file: its first commit, however often it was away since, and its edits, oldest first."""
+    """What became of one file: when its first commit was written, and its edits, oldest first."""
 
-    first: Commit | None = None
+    written: int = 0
     revisions: tuple[Revision, ...] = ()
 
 
@@ -78,32 +77,36 @@ def past_of(store: Store, nodes: Iterable[Node]) -> dict[str, Past]:
     """
     listed = list(nodes)
     named = store.files.named
-    firsts = {named(node.path): named(node.birth.path) for node in listed if node.birth.commit}
-    logs = store.history.logs(firsts, beyond=True) if firsts else {}
+    firsts = {named(node.path): node.birth.commit for node in listed if node.birth.commit}
+    logs = store.history.logs(firsts, same(store)) if firsts else {}
     return {node.path: _past(store, node, logs.get(named(node.path), ())) for node in listed}
 
 
 def _past(store: Store, node: Node, log: Sequence[Version]) -> Past:
+    begun = next((at for at, version in enumerate(log) if version.commit.id == node.birth.commit), len(log))
     told = [
-        Revision(c.id, c.author, c.agent, c.at, c.subject, _told(store, version, node.birth.path))
-        for version in reversed(log[:-1])
+        Revision(c.id, c.author, c.agent, c.at, c.subject, _told(store, version, before, node.birth.path))
+        for version, before in reversed(list(zip(log[:begun], (*log[1:], None), strict=False)))
         if (c := version.commit)
     ]
     if node.birth.commit and store.edited(node.path):
         now = store.read(node.path, node.birth.path).record
         was = _read(store, log[0].blob, log[0].path, node.birth.path) if log else None
         told.append(Revision("", "", "", 0, "", _changes(was, now)))
-    return Past(log[-1].commit if log else None, tuple(told))
+    return Past(log[begun].commit.written if begun < len(log) else 0, tuple(told))
 
 
-def _told(store: Store, version: Version, first_path: str) -> tuple[str, ...]:
-    """What a commit did to a file."""
+def _told(store: Store, version: Version, before: Version | None, first_path: str) -> tuple[str, ...]:
+    """What a commit did to a file, and to what it was before."""
     if not version.blob:
         return ("removed",)
-    if not version.old:
-        return ("brought back",)
-    was = _read(store, version.old, version.before, first_path)
-    return _changes(was, _read(store, version.blob, version.path, first_path))
+    now = _read(store, version.blob, version.path, first_path)
+    if version.old:
+        return _changes(_read(store, version.old, version.before, first_path), now)
+    if before is None:
+        return ("added on another branch too",)
+    same_again = before.old == version.blob
+    return ("brought back", *(() if same_again else _changes(_read(store, before.old, before.path, first_path), now)))
 
 
 def _read(store: Store, blob: str, path: str, first_path: str) -> Record | None:
@@ -140,26 +143,26 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every
     found = store.read(node.path, node.birth.path).record
     if found is None:
         return None
-    birth, first = node.birth, past.first or NOBODY
+    birth = node.birth
     shallow = bool(birth.commit) and not birth.author
-    anew = first.written and first.at - first.written > ANEW
+    anew = past.written and birth.at - past.written > ANEW
     return Step(
         record=found._replace(id=node.id),
         path=store.shown(node.path),
-        commit="" if shallow else first.id,
-        author=first.author,
-        agent=first.agent,
-        at=(found.created or 0) if shallow else node.created or first.at,
+        commit="" if shallow else birth.commit,
+        author=birth.author,
+        agent=birth.agent,
+        at=(found.created or 0) if shallow else node.created or birth.at,
         supersedes=resolved.predecessors(node.id),
         superseded_by=resolved.superseded_by(node.id),
         implied=node.id in resolved.chain(node.key).implied,
         foreign=node.key != key,
-        co_authors=first.co_authors,
-        reviewers=first.reviewers,
+        co_authors=birth.co_authors,
+        reviewers=birth.reviewers,
         revisions=past.revisions,
         edited=any(not revision.commit for revision in past.revisions),
         shallow=shallow,
-        written=first.written if anew and not shallow else 0,
+        written=past.written if anew and not shallow else 0,
         evidence=governing.evidence_of(store, node, found, every),
     )
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 from filemem.documents import Birth, Edited
-from filemem.memory import tombstones
 from filemem.memory.store import Store
-from filemem.repo import history
+from filemem.record import parse
+from filemem.repo import lives
+
+_ENDED = "ended"  # the memo of paths that commits removed, on whatever branch
 
 
 class Origins(NamedTuple):
@@ -21,14 +24,14 @@ class Origins(NamedTuple):
         removed: paths of files that are gone.
         touched: paths of all that commits brought or changed.
         edits: what changed files after their first commit, by path, oldest first.
-        restored: some record was, so that its first commit lies further back.
+        ended: paths of all that commits removed, whether they came back or not.
     """
 
     births: dict[str, Birth]
     removed: frozenset[str]
     touched: frozenset[str] = frozenset()
-    edits: Mapping[str, tuple[history.Edit, ...]] = MappingProxyType({})
-    restored: bool = False
+    edits: Mapping[str, tuple[lives.Edit, ...]] = MappingProxyType({})
+    ended: frozenset[str] = frozenset()
 
     def known(self, births: Mapping[str, Birth]) -> dict[str, Birth]:
         """Births of records that were there before, with what changed them in this stretch of history."""
@@ -50,15 +53,15 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
     inside = store.files.inside
     if store.repo.head() is None:
         return Origins({}, frozenset())
-    marks = store.files.named(tombstones.FOLDER)
     seen = store.repo.history_at(tip) if tip else store.history
-    walk = seen.walk(store.files.store, since, marks=marks)
+    walk = seen.walk(store.files.store, since, same(store))
     edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
     births = {inside(path): born(b, inside(b.first_path)) for path, b in walk.births.items()}
     births = {path: birth.edited(map(edit_of, edits.get(path, ()))) for path, birth in births.items()}
-    removed, touched = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched))
-    restored = any(path.startswith(f"{marks}/") for path in walk.removed)
-    return Origins(births, removed, touched, edits, restored)
+    removed, touched, ended = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched, walk.ended))
+    if seen.tip == "HEAD":
+        _keep(store, ended, whole=not since)
+    return Origins(births, removed, touched, edits, ended)
 
 
 def carried(
@@ -87,12 +90,53 @@ def carried(
     return found
 
 
-def born(first: history.Birth, path: str) -> Birth:
+def were_there(store: Store, news: Origins, paths: Collection[str]) -> bool:
+    """Whether one of these paths may have had a file before, so that only all of history tells its first commit.
+
+    Args:
+        store: the parts.
+        news: what a stretch of history shows.
+        paths: files that it brought, by its own account.
+    """
+    known = _ended(store) if paths else frozenset[str]()
+    return known is None or not (known | news.ended).isdisjoint(paths)
+
+
+def _ended(store: Store) -> frozenset[str] | None:
+    """Every path that was ever found to have been removed; None where that is not known."""
+    try:
+        return frozenset(json.loads(store.memo(_ENDED).read() or b"null"))
+    except (ValueError, TypeError):
+        return None
+
+
+def _keep(store: Store, ended: frozenset[str], *, whole: bool) -> None:
+    known = _ended(store) if whole or ended else None
+    if (whole and known is None) or (known is not None and not known.issuperset(ended)):
+        store.memo(_ENDED).write(json.dumps(sorted(ended | (known or frozenset()))).encode())
+
+
+def same(store: Store) -> lives.Same:
+    """Whether a file that stands at a path again is the record that was removed there: by its id, which is the path's
+    own where it states none; also where either cannot be read.
+    """
+
+    def asked(path: str, before: str, after: str) -> bool:
+        if before == after or not path.endswith(".md"):
+            return True
+        texts = [store.repo.blob(one) for one in (before, after)]
+        records = [parse(text, store.files.inside(path)).record for text in texts if text is not None]
+        return len({one.id for one in records if one}) < 2
+
+    return asked
+
+
+def born(first: lives.Birth, path: str) -> Birth:
     """A first commit as documents tell it; `path` is where the file was then, in the store."""
     made = first.commit
     return Birth(made.id, made.author, made.agent, made.at, path, made.reviewers, made.co_authors)
 
 
-def edit_of(edit: history.Edit) -> Edited:
+def edit_of(edit: lives.Edit) -> Edited:
     """A later commit as documents tell it."""
     return Edited(edit.commit.id, edit.commit.author, edit.commit.agent, edit.commit.at)

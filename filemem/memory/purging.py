@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.memory import home
+from filemem.memory.origins import same
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
@@ -63,7 +64,7 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
         record_id: its id, by which the messages of its commits are found.
     """
     named = store.files.named(path)
-    log = store.repo.history.logs({named: ""}, beyond=True)[named]  # before it was brought back, too
+    log = store.repo.history.logs({named: ""}, same(store))[named]  # before it was brought back, too
     paths = sorted({revision.path for revision in log} | {named})
     sharing, branch = store.repo.sharing, store.repo.branch() or ""
     name = sharing.upstream(branch) or sharing.usual(branch)

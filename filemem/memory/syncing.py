@@ -16,7 +16,7 @@ from filemem import changes
 from filemem.documents import Birth, Node
 from filemem.memory import following, governing, tombstones
 from filemem.memory.batch import Batch
-from filemem.memory.origins import Origins, carried, origins
+from filemem.memory.origins import Origins, carried, origins, were_there
 from filemem.memory.store import Store
 
 Progress = Callable[[int, int], object]  # records done, records in all
@@ -164,10 +164,10 @@ def _births(
     if past is not None:
         news = past.births
         known = {node.path: node.birth.commit for node in store.lookup("path", list(news))}
-        # A rename, a merge or a restore shows files as added that were born before: then only the whole walk tells.
-        doubtful = past.restored or any(
+        # A rename, a merge or a return shows files as added that were born before: then only the whole walk tells.
+        doubtful = any(
             b.path != path or known.get(path, "") not in ("", b.commit) for path, b in news.items()
-        )
+        ) or were_there(store, past, [path for path in news if not known.get(path)])
         if doubtful:
             births |= origins(store).births
         else:

@@ -10,87 +10,20 @@ wrote that lies further back: its author is left empty, and nowhere else is one 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from filemem.errors import BadInput
 from filemem.repo import log
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.head import BRANCHES, branch
+from filemem.repo.lives import Birth, Edit, Found, Revision, Same, Walk, always, traced
 from filemem.repo.log import Commit, Row
 from filemem.repo.stamps import millis
 
 _REVISION = re.compile(r"[^\W_][\w./@{}^~+=-]*")
 _RENAMES = 8  # names of one file that are followed back
-
-
-class Birth(NamedTuple):
-    """How a file came to be.
-
-    Args:
-        path: where it is now (for a removed one: where it last was).
-        first_path: where it was first committed; the same unless renamed.
-        commit: the one that added it.
-        order: its place in history, counted from the oldest commit of the walk.
-    """
-
-    path: str
-    first_path: str
-    commit: Commit
-    order: int
-
-
-class Revision(NamedTuple):
-    """One commit's version of a file: where it stood then, and its blob ("" where the commit removed it).
-
-    `before` and `old` are path and blob of the version that the commit changed, of a merge its first parent's; both are
-    empty where the commit added the file.
-    """
-
-    commit: Commit
-    path: str
-    blob: str
-    before: str = ""
-    old: str = ""
-
-
-class Removed(NamedTuple):
-    """The last version of a file that a commit removed: its blob, where it stood, and where it was first committed."""
-
-    commit: Commit
-    path: str
-    blob: str
-    first_path: str
-
-
-class Edit(NamedTuple):
-    """A commit that changed what a file says, with its blob before and after."""
-
-    commit: Commit
-    before: str
-    after: str
-
-
-class Walk(NamedTuple):
-    """What a walk through history found.
-
-    Args:
-        births: of the files that stand at its end, by path.
-        removed: the last version of each file that does not, by path.
-        replaced: what was removed from paths at which another file was added later, oldest first.
-        touched: every path that a commit brought or changed.
-        head: the commit it ended with; "" in an empty repository.
-        edits: of the files that stand at its end and were changed after their birth, by path, oldest first.
-    """
-
-    births: dict[str, Birth]
-    removed: dict[str, Removed]
-    touched: frozenset[str] = frozenset()
-    head: str = ""
-    edits: Mapping[str, Sequence[Edit]] = MappingProxyType({})
-    replaced: Sequence[Removed] = ()
+_CONTESTED = 50  # paths that several branches gave to different files, looked at one by one
 
 
 class History(NamedTuple):
@@ -99,57 +32,29 @@ class History(NamedTuple):
     git: Git
     tip: str = "HEAD"
 
-    def walk(self, folder: str, since: str = "", *, marks: str = "") -> Walk:
-        """Follow every file below a folder from its first commit, through renames.
-
-        A file that is brought back as it was, by a commit that takes a mark of its removal away, keeps its past.
+    def walk(self, folder: str, since: str = "", same: Same = always) -> Walk:
+        """Follow every file below a folder from its first commit, through renames, and where it was away and came back.
 
         Args:
             folder: from the top of the work tree.
             since: only commits after this one (the `head` of an earlier walk); births are those of this stretch.
-            marks: the folder of such marks, from the top of the work tree; "" where there are none.
+            same: whether what stands at a path again is the file that was removed there.
 
         Raises:
             BadInput: `since` is not a revision.
         """
-        births: dict[str, Birth] = {}
-        removed: dict[str, Removed] = {}
-        replaced: list[Removed] = []
-        touched: set[str] = set()
-        edits: dict[str, list[Edit]] = {}
-        away: dict[str, tuple[Birth, list[Edit]]] = {}  # the past of what was removed
-        differs: Counter[tuple[str, str]] = Counter()  # of a commit and a path: parents that have something else
-        head, cut = "", self.boundary()
+        head, cut, found = "", self.boundary(), Found(same)
         for order, (made, rows) in enumerate(self._log(folder, since)):
             head = made.id
-            commit = _nobodys(made) if made.id in cut else made
-            restores = bool(marks) and any(row.status == "D" and row.path.startswith(f"{marks}/") for row in rows)
-            for status, before, path, old, new in rows:
-                touched.add(path)
-                if status == "R" and before in edits:
-                    edits[path] = edits.pop(before)
-                differs[made.id, path] += 1
-                if status in "MR" and old != new and differs[made.id, path] >= len(made.parents):
-                    edits.setdefault(path, []).append(Edit(commit, old, new))  # not what a merge took from one side
-                if status == "A" and path not in births:
-                    births[path] = Birth(path, path, commit, order)
-                    gone = removed.pop(path, None)
-                    if restores and gone and gone.blob == new and path in away:
-                        births[path], before_it = away.pop(path)
-                        edits[path] = [*before_it, Edit(commit, old, new)]
-                    elif gone:
-                        replaced.append(gone)
-                elif status == "D":
-                    first = births[path].first_path if path in births else path
-                    if path in births:
-                        away[path] = births.pop(path), edits.pop(path, [])
-                    removed[path] = Removed(commit, path, old, first)
-                elif status == "R" and before in births:
-                    born = births.pop(before)
-                    births[path] = Birth(path, born.first_path, born.commit, born.order)
-                elif status == "R":
-                    births[path] = Birth(path, before, commit, order)
-        return Walk(births, removed, frozenset(touched), head, edits, replaced)
+            found.add(_nobodys(made) if made.id in cut else made, rows, order)
+        walk = found.walk(head)
+        for path in sorted(found.contested & walk.births.keys())[:_CONTESTED]:
+            if log := self.logs({path: ""}, same)[path]:
+                walk.births[path] = Birth(path, log[-1].path, log[-1].commit, walk.births[path].order)
+                walk.edits[path] = [
+                    Edit(one.commit, one.old, one.blob) for one in reversed(log[:-1]) if one.blob != one.old
+                ]
+        return walk
 
     def rows(self, *arguments: str, limit: float = LONG) -> Iterator[tuple[Commit, list[Row]]]:
         """Each commit of a `git log` with the files it shows: status letter, path before and after, blob likewise.
@@ -187,44 +92,57 @@ class History(NamedTuple):
         """The versions of one file, newest first, through renames; `path` from the top of the work tree."""
         return self.logs({path: ""})[path]
 
-    def logs(self, births: Mapping[str, str], *, beyond: bool = False) -> dict[str, tuple[Revision, ...]]:
-        """The versions of some files, each newest first and through renames, from one `git log` for all of them.
+    def logs(self, births: Mapping[str, str], same: Same = always) -> dict[str, tuple[Revision, ...]]:
+        """The versions of some files, each newest first, through renames and where they were away and came back.
+
+        One `git log` tells of all of them. What had another name before costs another, from the commit that renamed it
+        and for that name alone: on other branches it may have meant another file.
 
         Args:
-            births: paths from the top of the work tree, each with its first path; "" where that is not known. A file
-                whose oldest version stands elsewhere costs another log, since Git sees renames only between paths that
-                it is asked about.
-            beyond: where a commit brings a file back as it was when it was removed, go on before that.
+            births: paths from the top of the work tree, each with its first commit; "" where that is not known.
+            same: as for `walk`.
 
         Returns:
             By path; nothing for one that has no commit.
         """
-        names = {*births, *filter(None, births.values())}
+        found: dict[str, list[Revision]] = {path: [] for path in births}
+        asked = {self.tip: {path: path for path in births}} if births else {}  # where from -> name then -> name now
         for _ in range(_RENAMES):
-            rows = [(commit, row) for commit, rows in self._versions(names) for row in rows]
-            found = {path: _traced(path, rows, beyond) for path in births}
-            ends = {p: told[-1] for p, told in found.items() if told and (beyond or told[-1].path != births[p])}
-            sources = self._sources(ends.values()) - names if ends else set()
-            if not sources:
+            for tip, names in asked.items():
+                rows = [(commit, row) for commit, rows in self._versions(tip, names) for row in rows]
+                for before, path in names.items():
+                    found[path] += traced(before, rows, same)
+            ends = {p: told[-1] for names in asked.values() for p in names.values() if (told := found[p])}
+            ends = {path: end for path, end in ends.items() if end.commit.id != births[path]}
+            begun = [end for end in ends.values() if not end.before]
+            sources, asked = self._sources(begun) if begun else {}, {}
+            for path, end in ends.items():
+                if source := sources.get((end.commit.id, end.path)):
+                    found[path][-1] = end._replace(before=source.before, old=source.old)
+                if (before := found[path][-1].before) and before != end.path:
+                    asked.setdefault(f"{end.commit.id}^@", {})[before] = path
+            if not asked:
                 break
-            names |= sources
+        if len(births) > 1:  # together they show branches beside the one that each of them came by
+            astray = (path for path, told in found.items() if told and births[path] not in ("", told[-1].commit.id))
+            found |= {path: list(self.logs({path: births[path]}, same)[path]) for path in astray}
         cut = self.boundary()
         return {path: tuple(_known(one, cut) for one in told) for path, told in found.items()}
 
-    def _versions(self, names: Iterable[str]) -> Iterator[tuple[Commit, list[Row]]]:
+    def _versions(self, tip: str, names: Iterable[str]) -> Iterator[tuple[Commit, list[Row]]]:
         # A merge counts where its version of a file is none of its parents': somebody decided it there.
-        return self.rows("--topo-order", "--diff-merges=combined", "-M", self.tip, "--", *sorted(names))
+        return self.rows("--topo-order", "--diff-merges=combined", "-M", tip, "--", *sorted(names))
 
-    def _sources(self, ends: Iterable[Revision]) -> set[str]:
-        """Where files came from that seem to begin in these commits."""
+    def _sources(self, ends: Iterable[Revision]) -> dict[tuple[str, str], Row]:
+        """Where files came from that seem to begin in these commits, by commit and path."""
         wanted = {(end.commit.id, end.path) for end in ends}
         commits = sorted({commit for commit, _ in wanted})
         told = self.rows("--no-walk=unsorted", "-m", "-M", *commits, "--")
         return {
-            before
+            (commit.id, row.path): row
             for commit, rows in told
-            for status, before, path, _, _ in rows
-            if status == "R" and (commit.id, path) in wanted
+            for row in rows
+            if row.status == "R" and (commit.id, row.path) in wanted
         }
 
     def between(self, one: str, other: str, *paths: str) -> tuple[Row, ...]:
@@ -300,24 +218,6 @@ def revision(text: str) -> str:
     if not _REVISION.fullmatch(text) or ".." in text or len(text) > 250:
         raise BadInput(f"{text[:80]!r} is not a revision", "give a commit id, a branch or a tag", field="rev")
     return text
-
-
-def _traced(path: str, rows: Iterable[tuple[Commit, Row]], beyond: bool) -> list[Revision]:
-    """The versions of the file that is at `path` after the newest of some rows, back to where it was added."""
-    found: list[Revision] = []
-    back = ""  # the blob that a commit brought back, as long as it is not known from where
-    for commit, (status, before, after, old, new) in rows:
-        if after != path or (back and (status, old) != ("D", back)):
-            continue
-        if status == "A":
-            found.append(Revision(commit, after, new))
-            if not beyond:
-                break
-            back = new
-        else:
-            found.append(Revision(commit, after, "" if status == "D" else new, before, old))
-            path, back = before, ""
-    return found
 
 
 def _known(revision: Revision, cut: frozenset[str]) -> Revision:

@@ -131,7 +131,8 @@ def _names(trailers: str) -> tuple[str, ...]:
 def _row(text: str, fields: Iterator[str]) -> Row:
     parents = len(text) - len(text.lstrip(":"))
     *_, status = words = text.lstrip(":").split(" ")
-    old, new = words[parents + 1], words[2 * parents + 1]
+    *olds, new = words[parents + 1 : 2 * parents + 2]
+    old = next((one for one in olds if one.strip("0")), olds[0])  # of a merge: on the first side that has the file
     path = next(fields, "")
     if parents > 1:  # of a merge: one letter for each parent, and no path of old
         return Row("A" if set(status) == {"A"} else "D" if set(status) == {"D"} else "M", path, path, old, new)

@@ -136,7 +136,7 @@ def test_several_logs_from_one_question_follow_every_name(tmp_path: Path) -> Non
     path = make_repo(tmp_path / "repo")
     write(path / "memory/a.md", "# a\n" + BODY)
     write(path / "memory/other.md", "# other\n")
-    commit(path, "add")
+    added = commit(path, "add")
     for old, new in (("a", "b"), ("b", "c"), ("c", "d")):
         git(path, "mv", f"memory/{old}.md", f"memory/{new}.md")
         commit(path, f"to {new}")
@@ -144,12 +144,68 @@ def test_several_logs_from_one_question_follow_every_name(tmp_path: Path) -> Non
         commit(path, f"edit {new}")
     history = Repo.discover(path).history
     subjects = ["edit d", "to d", "edit c", "to c", "edit b", "to b", "add"]
-    for first in ("memory/a.md", ""):
-        logs = history.logs({"memory/d.md": first, "memory/other.md": first and "memory/other.md"})
+    for first in (added, ""):
+        logs = history.logs({"memory/d.md": first, "memory/other.md": first})
         assert [one.commit.subject for one in logs["memory/d.md"]] == subjects
         assert [one.commit.subject for one in logs["memory/other.md"]] == ["add"]
         assert [one.path for one in logs["memory/d.md"]][-2:] == ["memory/b.md", "memory/a.md"]
     assert history.logs({"memory/none.md": ""}) == {"memory/none.md": ()}
+
+
+def test_what_comes_back_under_its_name_keeps_its_first_commit_unless_it_is_another(tmp_path: Path) -> None:
+    path = make_repo(tmp_path / "repo")
+    write(path / "memory/old.md", "# a\n" + BODY)
+    first = commit(path, "add")
+    git(path, "mv", "memory/old.md", "memory/a.md")
+    commit(path, "rename")
+    git(path, "rm", "-q", "memory/a.md")
+    commit(path, "remove")
+    write(path / "memory/a.md", "# a\n\nSaid anew.\n")
+    back = commit(path, "write anew")
+    history = Repo.discover(path).history
+    walk = history.walk("memory")
+    assert (walk.births["memory/a.md"].commit.id, walk.births["memory/a.md"].first_path) == (first, "memory/old.md")
+    assert [edit.commit.id for edit in walk.edits["memory/a.md"]] == [back]
+    assert walk.removed == {}
+    assert walk.ended == {"memory/a.md"}
+    subjects = [one.commit.subject for one in history.log("memory/a.md")]
+    assert subjects == ["write anew", "remove", "rename", "add"]
+
+    def other(*_: str) -> bool:
+        return False
+
+    assert history.walk("memory", same=other).births["memory/a.md"].commit.id == back
+    assert [one.commit.id for one in history.logs({"memory/a.md": ""}, other)["memory/a.md"]] == [back]
+
+
+def test_two_branches_that_give_each_others_names_to_their_files(tmp_path: Path) -> None:
+    path = make_repo(tmp_path / "repo")
+    firsts = {}
+    for branch, mine, theirs in (("one", "a", "b"), ("two", "b", "a")):
+        git(path, "checkout", "-q", "-b", branch, "main")
+        write(path / f"memory/{mine}.md", f"# by {branch}\n" + branch.join(BODY.splitlines(keepends=True)))
+        firsts[theirs] = commit(path, f"add on {branch}")
+        git(path, "mv", f"memory/{mine}.md", f"memory/{theirs}.md")
+        commit(path, f"rename on {branch}")
+    git(path, "merge", "-q", "--no-edit", "one")
+    history = Repo.discover(path).history
+    for name, first in firsts.items():
+        assert history.walk("memory").births[f"memory/{name}.md"].commit.id == first
+        logs = history.logs({f"memory/{name}.md": first for name, first in firsts.items()})
+        assert logs[f"memory/{name}.md"][-1].commit.id == first
+
+
+def test_a_file_that_two_branches_added_and_a_merge_made_one_has_the_older_first_commit(tmp_path: Path) -> None:
+    path = make_repo(tmp_path / "repo")
+    firsts = []
+    for branch, at in (("one", "1800000000"), ("two", "1700000000")):
+        git(path, "checkout", "-q", "-b", branch, "main")
+        write(path / "memory/a.md", f"# a\n{branch}\n")
+        git(path, "add", ".")
+        git(path, "commit", "-q", "-m", branch, GIT_COMMITTER_DATE=f"{at} +0000")
+        firsts.append(git(path, "rev-parse", "HEAD"))
+    git(path, "merge", "-q", "--no-edit", "-X", "theirs", "one")
+    assert Repo.discover(path).history.walk("memory").births["memory/a.md"].commit.id == firsts[1]
 
 
 def test_what_a_merge_decided_is_a_version_and_what_it_took_over_is_none(tmp_path: Path) -> None:
@@ -164,7 +220,7 @@ def test_what_a_merge_decided_is_a_version_and_what_it_took_over_is_none(tmp_pat
     write(path / "memory/b.md", "# b\n" + BODY + "main\n")
     commit(path, "main edits b")
     git(path, "merge", "-q", "-m", "clean merge", "side")
-    log = Repo.discover(path).history.logs({"memory/a.md": "memory/a.md", "memory/b.md": "memory/b.md"})
+    log = Repo.discover(path).history.logs({"memory/a.md": "", "memory/b.md": ""})
     assert [one.commit.subject for one in log["memory/a.md"]] == ["side edits a", "add"]
     assert [one.commit.subject for one in log["memory/b.md"]] == ["main edits b", "add"]
     git(path, "switch", "-q", "side")
@@ -174,7 +230,7 @@ def test_what_a_merge_decided_is_a_version_and_what_it_took_over_is_none(tmp_pat
     git(path, "merge", "-q", "side", ok=False)
     write(path / "memory/b.md", "# b\n" + BODY + "both\n")
     commit(path, "resolved")
-    log = Repo.discover(path).history.logs({"memory/b.md": "memory/b.md"})
+    log = Repo.discover(path).history.logs({"memory/b.md": ""})
     subjects = [one.commit.subject for one in log["memory/b.md"]]
     assert subjects[0] == "resolved"
     assert set(subjects[1:-1]) == {"side edits b", "main edits b"}

@@ -127,3 +127,39 @@ def test_on_the_command_line(cloned: tuple[str, Path, Memory]) -> None:
             [FILEMEM, "-C", str(folder), "--store", STORES[name], *command], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0 or "records answer to" in done.stderr, done.stderr
+
+
+def test_every_record_has_one_first_commit_at_every_door(cloned: tuple[str, Path, Memory]) -> None:
+    """What `get` names, `history` names too, and the index of a commit, also where files were away for a time."""
+    name, folder, memory = cloned
+    paths = sorted(markdown(listed(folder, name, "HEAD")))
+    births = {path: hit.provenance for path in paths for hit in memory.get(path)}
+    then = memory.at("HEAD~20")
+    for path in [path for path in paths if path in listed(folder, name, "HEAD~20")][::10]:
+        (hit,) = then.get(path)
+        assert (hit.provenance.commit, hit.provenance.author) == (births[path].commit, births[path].author), path
+    for path in paths[::10]:
+        (step, *_) = [step for step in memory.history(path).chain if step.path == path]
+        assert (step.commit, step.author) == (births[path].commit, births[path].author), path
+
+
+@pytest.mark.parametrize(
+    ("number", "first", "author"),
+    [
+        ("0001", "4c60f7e", None),  # all were removed and put back, twice
+        ("0009", "8a4e6a1e", "dev-2f522a45"),  # and this one was renamed before
+        ("0018", "2074c438", "dev-83968133"),  # added on two branches
+        ("0028", "d61986b0", "dev-afd10f86"),  # two that took each other's number on two branches
+        ("0029", "239be91b", "dev-02b862da"),
+    ],
+)
+def test_first_commits_that_are_hard_to_tell(
+    cloned: tuple[str, Path, Memory], number: str, first: str, author: str | None
+) -> None:
+    name, _, memory = cloned
+    if name != "filecoin-fips":
+        pytest.skip("it is about records of another repository")
+    (hit,) = memory.get(f"FIPS/fip-{number}.md")
+    assert hit.provenance.commit is not None
+    assert hit.provenance.commit.startswith(first)
+    assert author in (None, hit.provenance.author)

@@ -149,5 +149,45 @@ def test_a_record_that_was_restored_keeps_its_author(repo: Path) -> None:
     ok(repo, "forget", FILE)
     git(repo, "rm", "-q", "-r", "memory/.forgotten")
     write(repo / FILE, TEXT + "\nSaid anew.\n")
-    anew = commit(repo, "Write it once more", **GRACE)
-    assert (by(repo)["author"], by(repo)["commit"]) == ("Grace", anew), "what is not as it was is another record"
+    anew = commit(repo, "Write it once more", **GRACE, GIT_COMMITTER_DATE="1900000000 +0000")
+    assert editor() == "Grace", "its name is its identity, so what came back is the same record"
+    assert by(repo)["edited"][0]["commit"] == anew
+
+
+def test_every_door_names_the_same_first_commit_of_what_was_away(repo: Path) -> None:
+    """Removed and written anew with plain Git: found, read, told as history, as of then, and by an index built anew."""
+    ok(repo, "save", "decision", "--topic", "other", "--decision", "Log as JSON", "--reasoning", "Machines read it")
+    write(repo / FILE, TEXT)
+    first = commit(repo, MESSAGE)
+    git(repo, "rm", "-q", FILE)
+    commit(repo, "Remove it")
+    ok(repo, "search", "cache")  # the index has seen it gone
+    write(repo / FILE, TEXT.replace("One process.", "One process, and no server."))
+    back = commit(repo, "Bring it back in other words", **GRACE)
+
+    def told() -> set[tuple[str, str, str]]:
+        (step,) = ok(repo, "history", "caching")["chain"]
+        (then,) = ok(repo, "history", "caching", "--at", "HEAD")["chain"]
+        found = [ok(repo, "get", FILE, *more)["results"][0]["by"] for more in ((), ("--at", "HEAD"))]
+        return {(one["commit"], one["author"], one["agent"]) for one in (step, then, by(repo), *found)}
+
+    assert told() == {(first, "Ada", "claude-code")}
+    ok(repo, "index", "--rebuild")
+    assert told() == {(first, "Ada", "claude-code")}
+    (step,) = ok(repo, "history", "caching")["chain"]
+    removed, again = step["revisions"]
+    assert removed["changes"] == ["removed"]
+    assert (again["commit"], again["author"], again["changes"][0]) == (back, "Grace", "brought back")
+    assert len(again["changes"]) > 1, "what it says otherwise is told"
+
+
+def test_another_record_at_the_path_of_one_that_was_removed_has_a_first_commit_of_its_own(repo: Path) -> None:
+    write(repo / FILE, TEXT.replace("topic", "id: decision_caching_1718323200000_k3f9w2ma\ntopic"))
+    commit(repo, "Decide")
+    git(repo, "rm", "-q", FILE)
+    commit(repo, "Remove it")
+    write(repo / FILE, TEXT.replace("topic", "id: decision_caching_1763650000123_x7q2c0ne\ntopic"))
+    other = commit(repo, "Decide anew", **GRACE)
+    assert (by(repo)["commit"], by(repo)["author"]) == (other, "Grace")
+    (step,) = ok(repo, "history", "caching")["chain"]
+    assert (step["commit"], step["revisions"]) == (other, [])
