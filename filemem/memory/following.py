@@ -62,9 +62,9 @@ def _known_before(store: Store, tip: str, known: Collection[str | None]) -> str 
 
 
 def settled(store: Store) -> bool:
-    """Whether no save waits or has only just ended, nor a sync died: then a start has nothing to finish."""
+    """Whether no save waits or is still to be looked after, nor a sync died: then a start has nothing to finish."""
     journal = store.repo.journal
-    return not store.repo.interrupted and not journal.entries() and not journal.has_recent(time.time(), SETTLES)
+    return not store.repo.interrupted and not journal.entries() and journal.unsettled(time.time()) < 0
 
 
 def at_tip(store: Store) -> bool:

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from filemem.repo.refs import NotNow
     from filemem.repo.remote import Raced, Remote
     from filemem.repo.settings import Identity
+    from filemem.repo.state import MERGING
 else:
     _LATER = {
         "Change": "commit",
         "Identity": "settings",
         "Loose": "objects",
+        "MERGING": "state",
         "Made": "commit",
         "Message": "message",
         "Moved": "commit",
@@ -47,6 +49,7 @@ else:
 
 __all__ = [
     "AMEND",
+    "MERGING",
     "PUT",
     "REMOVE",
     "Change",

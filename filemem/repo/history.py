@@ -16,10 +16,8 @@ from typing import NamedTuple
 from filemem.errors import BadInput
 from filemem.repo import log
 from filemem.repo.git import LONG, Git, GitError
-from filemem.repo.head import BRANCHES, branch
 from filemem.repo.lives import Birth, Edit, Found, Revision, Same, Walk, always, traced
 from filemem.repo.log import Commit, Row
-from filemem.repo.stamps import millis
 
 _REVISION = re.compile(r"[^\W_][\w./@{}^~+=-]*")
 _RENAMES = 8  # names of one file that are followed back
@@ -82,11 +80,6 @@ class History(NamedTuple):
             return frozenset((self.git.places.common_dir / "shallow").read_text().split())
         except (OSError, UnicodeDecodeError):
             return frozenset()
-
-    def last_change(self, path: str, since: str) -> int | None:
-        """When the last commit after another that changed a path was begun, in seconds since the epoch."""
-        answer = self.git.run("log", "-1", "--pretty=format:%ct", f"{since}..{self.tip}", "--", path)
-        return millis(answer) // 1000 if answer.strip() else None
 
     def log(self, path: str) -> tuple[Revision, ...]:
         """The versions of one file, newest first, through renames; `path` from the top of the work tree."""
@@ -193,19 +186,6 @@ class History(NamedTuple):
             return ()
         listed = self.git.run("rev-list", "--topo-order", "--reverse", self.tip, "--", limit=LONG).decode().split()
         return tuple(commit for commit in listed if commit in commits)
-
-    def undone(self, commit: str) -> bool:
-        """Whether the reflogs show that a command put HEAD back to what it had read before this commit was made.
-
-        A reset "to HEAD" and the end of an aborted rebase never mean to drop a commit; both move without comparing.
-        """
-        places = self.git.places
-        logs = (places.git_dir / "logs" / "HEAD", places.common_dir / "logs" / BRANCHES / branch(places.git_dir))
-        lines = [line for log in logs if log.is_file() for line in log.read_text(errors="replace").splitlines()[-200:]]
-        told = [(line.split(" ", 2)[:2], line.partition("\t")[2]) for line in lines]
-        moves = [move for move, what in told if what == "reset: moving to HEAD" or what.startswith("rebase (abort)")]
-        took_back = any(old != new and self.is_ancestor(commit, old) for old, new in moves if commit)
-        return took_back and not self.is_ancestor(commit)
 
     def _log(self, folder: str, since: str) -> Iterator[tuple[Commit, list[Row]]]:
         span = f"{revision(since)}..{self.tip}" if since else self.tip

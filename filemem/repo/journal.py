@@ -22,7 +22,7 @@ PUT, AMEND, REMOVE = "put", "amend", "remove"
 _NAME = re.compile(r"\d{15,}-")
 _OBJECT = b'["object", "'
 KEEP = 3600.0  # seconds that a finished operation is kept
-SETTLES = 60.0  # seconds after which a start need not look at a finished operation
+SETTLES = 60.0  # seconds after which a finished operation need be looked at once more, and no more after that
 
 
 class Operation(NamedTuple):
@@ -127,6 +127,7 @@ class Journal:
     def __init__(self, folder: Path, worktree: str) -> None:
         self.folder, self.worktree = folder / "journal", worktree
         self.recent_folder = folder / "recent"
+        self._looked = folder / f"looked-{worktree.replace('/', '-')}"
         self._last = 0
         self._seen: dict[str, int] = {}
         self._entries: tuple[Entry, ...] = ()
@@ -193,6 +194,21 @@ class Journal:
     def has_recent(self, now: float, within: float) -> bool:
         """Whether an operation was finished within the last seconds, in any work tree."""
         return any(now - _time_of(file) <= within for file in _files(self.recent_folder))
+
+    def unsettled(self, now: float) -> float:
+        """Greatest age, in seconds, of what may still be dropped by a command that raced with it; -1 where nothing may.
+
+        What was looked at once when it was a minute old is out of danger; what never was stays in it for an hour.
+        """
+        ages = (now - _time_of(file) for file in _files(self.recent_folder))
+        limit = min(KEEP, now - _time_of(self._looked) + SETTLES)
+        return max((age for age in ages if age <= limit), default=-1.0)
+
+    def looked(self, now: float) -> None:
+        """Note that all finished operations of this work tree were looked at; `now` in seconds since the epoch."""
+        with contextlib.suppress(OSError):
+            self._looked.touch()
+            os.utime(self._looked, (now, now))
 
     def sync_folder(self) -> None:
         """Wait until the names of the entries are on disk."""

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from filemem.repo.discovery import Places
 from filemem.repo.journal import Entry
 from filemem.repo.lock import alive
-from filemem.repo.refs import PATIENCE, PAUSE, REFLOG, held
+from filemem.repo.processes import git_at_work
+from filemem.repo.refs import PATIENCE, PAUSE, held
 
 AGE = 10.0  # seconds that a lock must have been left alone
 _SPAN = 8.0  # seconds from the beginning of a step in which its lock is taken
@@ -99,29 +100,6 @@ def is_ours(lock: Path, begun: float, contents: tuple[bytes, ...] | None) -> boo
         return contents is None or lock.read_bytes().strip() in contents
     except OSError:
         return False
-
-
-def git_at_work(places: Places) -> bool:
-    """Whether some Git command may be running here; yes where it cannot be known."""
-    if not Path("/proc/self/cwd").exists():
-        return True
-    for pid in _listing(Path("/proc")):
-        if not pid.isdigit():
-            continue
-        try:
-            if Path(f"/proc/{pid}/comm").read_text().startswith("git") and not _is_helper(pid):
-                at = Path(os.readlink(f"/proc/{pid}/cwd"))  # noqa: PTH115 - Path.readlink is the same
-                if at.is_relative_to(places.work_tree) or at.is_relative_to(places.common_dir):
-                    return True
-        except OSError:
-            continue
-    return False
-
-
-def _is_helper(pid: str) -> bool:
-    """Whether a process is one of filemem's lasting readers and ref movers: idle whenever we hold the save lock."""
-    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"cat-file" in arguments or REFLOG.encode() in arguments
 
 
 def _listing(folder: Path) -> list[str]:

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from filemem.repo.leftovers import Leftovers
     from filemem.repo.lock import SaveLock
     from filemem.repo.objects import Object, Objects
+    from filemem.repo.processes import Mover
+    from filemem.repo.races import Races
     from filemem.repo.refs import Refs, UserIndex
     from filemem.repo.revisions import Revisions
     from filemem.repo.settings import Identity, Settings
@@ -160,11 +162,26 @@ class Repo:
                 return None
         return found if found.startswith("refs/") else None
 
-    def state(self, now: float) -> str:
-        """Why commits must wait now, or ""; `now` in epoch seconds."""
+    def state(self, now: float, patience: float = 0.0) -> str:
+        """Why commits must wait now, or "".
+
+        Args:
+            now: in epoch seconds.
+            patience: seconds to wait for a Git command of the user's that is at work.
+        """
         from filemem.repo import state
 
-        return state.waiting(self.places, self.branch(), self.settings.text("core.commentchar") or "#", now)
+        comment, hooks = self.settings.text("core.commentchar") or "#", self.settings.text("core.hookspath") or ""
+        waiting = partial(state.waiting, self.places, self.branch(), comment, now)
+        if not (reason := waiting()) and state.may_be_moving(self.places, hooks, now):
+            reason = state.at_work(self.mover, patience) or waiting()
+        return reason
+
+    def mover(self) -> Mover | None:
+        """The Git command of the user's that is about to move HEAD of this work tree, as far as can be known."""
+        from filemem.repo import processes
+
+        return processes.mover(self.places)
 
     def left_out(self, folder: str) -> tuple[str, ...]:
         """The files below a folder that a sparse checkout leaves out; asked of Git again when its index has changed."""
@@ -222,6 +239,13 @@ class Repo:
         from filemem.repo.history import History
 
         return History(self._git)
+
+    @property
+    def races(self) -> Races:
+        """What shows that the user's own commands took no account of a commit of ours."""
+        from filemem.repo.races import Races
+
+        return Races(self._git, self.history, len(self.blob_id(b"")) // 2)
 
     def history_at(self, commit: str) -> History:
         """The same, seen from another commit than HEAD."""

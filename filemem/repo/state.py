@@ -1,18 +1,22 @@
 """Why a commit must wait: the user is in the middle of something of theirs. Read from Git's own marker files.
 
-Moving HEAD under a rebase or a merge loses work when it is aborted; under an open commit editor it makes the user's
-commit fail.
+Moving HEAD under a rebase or a merge loses work when it is aborted; under an open commit editor, or beside a command
+that has read HEAD already, it makes the user's commit fail.
 """
 
 from __future__ import annotations
 
 import stat
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from filemem.repo.discovery import Places
 from filemem.repo.head import BRANCHES
+from filemem.repo.processes import Mover
 
 EDITOR_LIMIT = 600.0  # seconds; an editor that was left without a commit looks the same as one that is open
+MERGING = "a merge is in progress"
 _MARKERS = (
     ("rebase-merge", "a rebase is in progress"),
     ("rebase-apply/applying", "git am is in progress"),
@@ -20,9 +24,12 @@ _MARKERS = (
     ("CHERRY_PICK_HEAD", "a cherry-pick is in progress"),
     ("REVERT_HEAD", "a revert is in progress"),
     ("sequencer", "a cherry-pick or revert is in progress"),
-    ("MERGE_HEAD", "a merge is in progress"),
+    ("MERGE_HEAD", MERGING),
     ("BISECT_LOG", "a bisect is in progress"),
 )
+_MERGE_LASTS = 60.0  # seconds for which a merge without hooks may work
+_HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit")  # between reading HEAD and moving it
+_LOOK = 0.01  # seconds between two looks for a command at work
 _MAX_MESSAGE = 1 << 16  # bytes of a commit message looked at
 
 
@@ -43,6 +50,38 @@ def waiting(places: Places, branch: str | None, comment: str, now: float) -> str
     if _editor_open(places.git_dir, comment, now):
         return "a commit message is being edited"
     return ""
+
+
+def may_be_moving(places: Places, hooks_path: str, now: float) -> bool:
+    """Whether a command of the user's may have read HEAD and not moved it yet: a few stats, to spare a look for it.
+
+    That takes it long where it runs hooks; and a merge of many files, which notes in ORIG_HEAD that it has begun.
+
+    Args:
+        places: the repository.
+        hooks_path: the setting `core.hooksPath`, empty for Git's own folder.
+        now: seconds since the epoch.
+    """
+    try:
+        if 0 <= now + 1 - (places.git_dir / "ORIG_HEAD").stat().st_mtime <= _MERGE_LASTS:
+            return True
+    except OSError:
+        pass
+    folder = places.work_tree / Path(hooks_path).expanduser() if hooks_path else places.common_dir / "hooks"
+    return any((folder / name).exists() for name in _HOOKS)
+
+
+def at_work(mover: Callable[[], Mover | None], patience: float) -> str:
+    """Say which command of the user's is at work, after some seconds of waiting for its end; "" for none.
+
+    Args:
+        mover: looks for it.
+        patience: seconds to wait; none for one that waits for us.
+    """
+    stop = time.monotonic() + patience
+    while (found := mover()) and not found.waits_for_us and time.monotonic() < stop:
+        time.sleep(_LOOK)
+    return f"{found.name} is at work here" if found else ""
 
 
 def rebased(git_dir: Path) -> str:

@@ -1,7 +1,8 @@
-"""Looking after commits that are already made: what a gc or a racing commit did to them.
+"""Looking after commits that are already made: what a gc or a command that raced with a save did to them.
 
-A user's `git commit` reads the index before it locks it, so it can drop or revert a path that we committed meanwhile.
-For one minute such a path is committed again. A record that left HEAD in any other way stays out: that was the user.
+A user's `git commit` reads the index before it locks it, so it can drop or revert a path that we committed meanwhile; a
+merge, a stash or a reset that had read HEAD before puts index and files back to what that was. Where they left a trace
+of it (`repo/races`), the path is brought back. A record that went in any other way stays out: that was the user.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from filemem.repo import Change, Entry, Message, NotNow, Repo
 from filemem.repo.journal import KEEP, SETTLES
 
 RACE = 2.0  # seconds after our commit in which an index without our path may have been written by one who knew it not
+WINDOW = 10.0  # seconds between our commit and what a merge did that noted to have begun from the one before
+COARSE = 0.01  # seconds that a file's time may lag behind the clock
 STILL = 0.1  # seconds between seeing an index without our path and believing it
-MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a dropped path counts as a race; in which objects are looked after
+MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a commit's time alone tells a race; in which all is looked after
 
 
 def heal(work: Work, thorough: bool) -> list[str]:
@@ -26,58 +29,123 @@ def heal(work: Work, thorough: bool) -> list[str]:
     return [f"wrote {count} missing Git objects again"] if count else []
 
 
-def recheck(work: Work) -> list[str]:
-    """Look whether a commit that raced with ours dropped or reverted our path, in HEAD or in the index."""
-    repo = work.repo
-    recent = repo.journal.recent(time.time(), MINUTE)
-    latest = {e.operation.path: e for _, e in recent if "blob" in e.marks and work.mine(e)}
-    for entry in repo.journal.entries():
-        latest.pop(entry.operation.path, None)
+def recheck(work: Work, *, index_only: bool = False) -> list[str]:
+    """Look whether a command that raced with a save dropped or reverted its path, in HEAD, in the index or on disk.
+
+    Args:
+        work: tools of the saver.
+        index_only: make no commits; while the user merges, only what their merge commit would drop is put right.
+    """
+    repo, now = work.repo, time.time()
+    limit = repo.journal.unsettled(now)
+    if limit < 0:
+        return []
+    latest = _in_danger(work, now, limit)
     repaired = []
     whole: dict[str, Entry] = {}
-    for path, entry in latest.items():
+    for path, (age, entry) in latest.items():
         item = repo.item(path)
-        current, wanted = item.oid if item else "", entry.marks["blob"]
-        if not _stands(work, entry):
-            if current in ("", entry.operation.old) and _swept_away(work, entry):
-                work.files.write(work.in_store(path), entry.data or b"")
-                _commit_again(work, entry, current)
-                repaired.append(f"committed {path} again: a reset that raced with it had swept it away")
-            continue
-        if current == wanted:
+        current = item.oid if item else ""
+        if current == entry.marks["blob"]:
             whole[path] = entry
-        elif current in ("", entry.operation.old) and (
-            _raced(work, entry) or repo.history.undone(entry.marks.get("commit", ""))
-        ):
+        elif not index_only and current in ("", entry.operation.old) and (why := _taken_by(work, entry, age)):
+            if not _stands(work, entry):
+                work.files.write(work.in_store(path), entry.data or b"")
             _commit_again(work, entry, current)
-            repaired.append(f"committed {path} again: what raced with it had dropped it")
-    lost = _lost(repo, whole)
+            repaired.append(f"committed {path} again: {why}")
+    lost = _lost(work, whole)
     if lost:
         # A checkout takes the file, then the entry, then moves HEAD: what it took must have time to show as taken.
         time.sleep(STILL)
-        standing = {path: entry for path, entry in lost.items() if _stands(work, entry) and _holds(repo, path, entry)}
-        for path, entry in _lost(repo, standing).items():
-            blob = entry.marks["blob"]
-            repo.index.repair({path: ("100644", blob) if blob else None})
-            repaired.append(f"put {path} back into the index")
+        if repo.mover():
+            return repaired
+        repaired += _put_back(work, lost)
+    if not index_only:
+        repo.journal.looked(now)
     return repaired
 
 
-def _lost(repo: Repo, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+def _put_back(work: Work, lost: Mapping[str, Entry]) -> list[str]:
+    """Put paths that HEAD holds back into the index, and their files where they are gone."""
+    repo, told = work.repo, []
+    for path, entry in _lost(work, {path: entry for path, entry in lost.items() if _holds(repo, entry)}).items():
+        blob = entry.marks["blob"]
+        if not _stands(work, entry):
+            work.files.write(work.in_store(path), entry.data or b"")
+        repo.index.repair({path: ("100644", blob) if blob else None})
+        told.append(f"put {path} back into the index")
+    return told
+
+
+def _taken_by(work: Work, entry: Entry, age: float) -> str:
+    """What took a change out of HEAD without knowing of it; "" where that was the user, for all that can be told."""
+    repo = work.repo
+    if _stands(work, entry):
+        raced = (age <= MINUTE and _raced(work, entry)) or _undone(repo, entry) or _merged_away(repo, entry)
+        return "what raced with it had dropped it" if raced else ""
+    swept = _as_before(work, entry) and _undone(repo, entry)
+    return "a reset that raced with it had swept it away" if swept else ""
+
+
+def _in_danger(work: Work, now: float, limit: float) -> dict[str, tuple[float, Entry]]:
+    """The last finished operation on each path, with its age, where that is not above a limit."""
+    journal = work.repo.journal
+    recent = journal.recent(now, HOUR)
+    latest = {e.operation.path: (age, e) for age, e in recent if "blob" in e.marks and work.mine(e)}
+    for entry in journal.entries():
+        latest.pop(entry.operation.path, None)
+    return {path: (age, entry) for path, (age, entry) in latest.items() if age <= limit}
+
+
+def _lost(work: Work, entries: Mapping[str, Entry]) -> dict[str, Entry]:
     """Those whose change the index lacks, and may lack because it was read before we made it and written after."""
-    index = repo.index.entries(list(entries))
+    index = work.repo.index.entries(list(entries))
+    lacking = {path: e for path, e in entries.items() if index.get(path, "") != e.marks["blob"]}
+    written = work.repo.index.written()
     return {
         path: entry
-        for path, entry in entries.items()
-        if index.get(path, "") != entry.marks["blob"]
-        and index.get(path, "") in ("", entry.operation.old)
-        and _moved_at(entry) + RACE > repo.index.written()
+        for path, entry in lacking.items()
+        if index.get(path, "") in ("", entry.operation.old)
+        and (
+            (_stands(work, entry) and written < _moved_at(entry) + RACE)
+            or ((_stands(work, entry) or _as_before(work, entry)) and _overrun(work, entry, written))
+        )
     }
 
 
-def _holds(repo: Repo, path: str, entry: Entry) -> bool:
+def _overrun(work: Work, entry: Entry, written: float) -> bool:
+    """Whether a merge or reset that had read HEAD before ours put index and files to what that had been.
+
+    `git rm` leaves the same behind. But it changes one entry, where these read whole trees; and who merged while we
+    saved, from the commit before ours, had not seen what there was to remove.
+    """
+    began, moved = _overtaken(work.repo, entry), _moved_at(entry)
+    if written > moved + (WINDOW if began else RACE):
+        return False
+    meanwhile = began + COARSE >= int(entry.marks.get("index", 0)) / 1000
+    return (bool(began) and meanwhile) or work.repo.races.read_from_a_tree(entry.operation.path)
+
+
+def _overtaken(repo: Repo, entry: Entry) -> float:
+    """When a merge or reset began that had read HEAD just before ours was made; 0.0 for none."""
+    began = repo.races.began_from(_before(repo, entry))
+    return began if abs(began - _moved_at(entry)) <= WINDOW else 0.0
+
+
+def _before(repo: Repo, entry: Entry) -> set[str]:
+    """The commits that HEAD was at before ours: its parent, and those that lead there through our own alone."""
+    recent = (each.marks for _, each in repo.journal.recent(time.time(), HOUR))
+    parents = {marks["commit"]: marks["parent"] for marks in recent if "commit" in marks and "parent" in marks}
+    found, commit = set(), entry.marks.get("parent", "")
+    while commit and commit not in found:
+        found.add(commit)
+        commit = parents.get(commit, "")
+    return found
+
+
+def _holds(repo: Repo, entry: Entry) -> bool:
     """Whether HEAD holds what the entry brought."""
-    item = repo.item(path)
+    item = repo.item(entry.operation.path)
     return (item.oid if item else "") == entry.marks["blob"]
 
 
@@ -89,8 +157,22 @@ def _raced(work: Work, entry: Entry) -> bool:
     ours = entry.marks.get("commit", "")
     if not ours or not work.repo.history.is_ancestor(ours):
         return False
-    began = work.repo.history.last_change(entry.operation.path, since=ours)
-    return began is not None and began <= int(_moved_at(entry))
+    drop = work.repo.races.dropped(entry.operation.path, since=ours)
+    return drop is not None and drop.began <= int(_moved_at(entry))
+
+
+def _merged_away(repo: Repo, entry: Entry) -> bool:
+    """Whether a merge dropped it that had begun before ours was made; the user may have concluded it much later."""
+    ours = entry.marks.get("commit", "")
+    if not ours or not repo.history.is_ancestor(ours):
+        return False
+    drop = repo.races.dropped(entry.operation.path, since=ours)
+    return drop is not None and drop.merge and bool(_overtaken(repo, entry))
+
+
+def _undone(repo: Repo, entry: Entry) -> bool:
+    """Whether `git stash` or a reset to HEAD undid a save: it reads HEAD first and moves it back unconditionally."""
+    return repo.races.undone(entry.marks.get("commit", ""))
 
 
 def _moved_at(entry: Entry) -> float:
@@ -106,11 +188,10 @@ def _stands(work: Work, entry: Entry) -> bool:
     return disk == entry.data
 
 
-def _swept_away(work: Work, entry: Entry) -> bool:
-    """Whether `git stash` or a reset to HEAD undid a save: it reads HEAD first and moves it back unconditionally."""
+def _as_before(work: Work, entry: Entry) -> bool:
+    """Whether the file that an entry wrote is as it was before: gone, or the version that it replaced."""
     disk = work.on_disk(work.in_store(entry.operation.path))
-    as_before = disk is None or work.repo.blob_id(disk) == entry.operation.old
-    return entry.data is not None and as_before and work.repo.history.undone(entry.marks.get("commit", ""))
+    return entry.data is not None and (disk is None or work.repo.blob_id(disk) == entry.operation.old)
 
 
 def _commit_again(work: Work, entry: Entry, current: str) -> None:

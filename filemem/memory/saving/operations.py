@@ -9,11 +9,11 @@ from filemem.errors import BrokenStore, Conflict, FilememError, NotFound
 from filemem.files import is_private
 from filemem.memory.saving import replay
 from filemem.memory.saving.values import BATCH, IN_BATCH, Amendment, Saved
-from filemem.memory.saving.work import Edited, Landed, Work
+from filemem.memory.saving.work import UNCOMMITTED, Edited, Landed, Work
 from filemem.repo import AMEND, PUT, REMOVE, Change, Entry, Message, Moved, NotNow
 
+_PATIENCE = 3.0  # seconds to wait for a Git command of the user's; after that the save waits for it in the journal
 _AGAIN = 5  # times an amend is worked out anew because HEAD moved under it
-_UNCOMMITTED = "the file is not committed yet; your next commit takes it along"
 
 
 class Operations:
@@ -33,6 +33,7 @@ class Operations:
 
     def put(self, path: str, data: bytes, message: Message, policy: str, replace: bool, tombstone: str = "") -> Saved:
         work = self._work
+        reason = work.gate(_PATIENCE)
         seen = self._check_free(path, data, replace)
         in_repo = work.in_repo(path)
         how = self._repo.conversion(in_repo)
@@ -42,7 +43,7 @@ class Operations:
         item = self._repo.item(in_repo)
         old = self._repo.blob(item.oid) if item else None
         committed = how.committed(data, old)
-        reason = work.gate() or (IN_BATCH if policy == BATCH and item is None else "")
+        reason = reason or (IN_BATCH if policy == BATCH and item is None else "")
         if not reason and item and item.oid == self._repo.blob_id(committed) and seen == data:
             return Saved(path, self._repo.blob_id(data), self._repo.head())
         old_oid = item.oid if item else ""
@@ -115,7 +116,7 @@ class Operations:
         return Saved(path, self._repo.blob_id(file), None, reason)
 
     def amend(self, path: str, amendment: Amendment, message: Message) -> Saved:
-        reason = self._work.gate()
+        reason = self._work.gate(_PATIENCE)
         unfinished = self.unfinished(path)
         if unfinished and not reason:
             replay.replay(self._work, thorough=False)
@@ -144,7 +145,7 @@ class Operations:
     def _amend_later(self, path: str, amendment: Amendment, message: Message, working: bytes, reason: str) -> Saved:
         item = self._repo.item(self._work.in_repo(path))
         if item is None:
-            return self.amend_file(path, amendment, _UNCOMMITTED)
+            return self.amend_file(path, amendment, UNCOMMITTED)
         file = amendment.apply(self._work.edit, working, path)
         operation = self._work.operation(
             AMEND, path, message, old=item.oid, seen=self._work.on_disk(path), amendment=amendment
@@ -169,7 +170,7 @@ class Operations:
 
     def remove(self, path: str, message: Message, force: bool, tombstone: str = "") -> Saved:
         work, in_repo = self._work, self._work.in_repo(path)
-        reason = work.gate()
+        reason = work.gate(_PATIENCE)
         item = self._repo.item(in_repo)
         if item is None:
             self.existing(path)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from filemem.errors import BadInput, Conflict, Locked
-from filemem.memory.saving.aftercare import HOUR, MINUTE, heal, recheck
+from filemem.memory.saving.aftercare import HOUR, heal, recheck
 from filemem.memory.saving.values import IN_BATCH, Amendment, PendingOp, Replayed
 from filemem.memory.saving.work import Landed, Work
-from filemem.repo import AMEND, PUT, REMOVE, Change, Entry, Message, NotNow
+from filemem.repo import AMEND, MERGING, PUT, REMOVE, Change, Entry, Message, NotNow
 
 _BATCH_BODY = 50  # subjects listed in the message of a shared commit
 _GONE = "its work tree was removed"
@@ -23,7 +23,10 @@ _GONE = "its work tree was removed"
 def needed(work: Work, thorough: bool) -> bool:
     """Whether there is anything to look at; cheap enough for every start."""
     journal = work.repo.journal
-    if work.repo.interrupted or work.entries() or journal.has_recent(time.time(), HOUR if thorough else MINUTE):
+    now = time.time()
+    if work.repo.interrupted or work.entries() or journal.unsettled(now) >= 0:
+        return True
+    if thorough and journal.has_recent(now, HOUR):
         return True
     return thorough and any(work.repo.leftovers.temporary())
 
@@ -109,8 +112,8 @@ def replay(work: Work, thorough: bool) -> Replayed:
         done = flush(work, batch)
         finished += done.finished
         waiting += done.waiting
-    if not reason:
-        repaired += recheck(work)
+    if not reason or reason == MERGING:
+        repaired += recheck(work, index_only=bool(reason))
     return Replayed(tuple(finished), tuple(waiting), tuple(repaired))
 
 

@@ -18,6 +18,8 @@ from filemem.files import Files
 from filemem.memory.saving.values import Amendment, EditFunction
 from filemem.repo import REMOVE, Change, Entry, Loose, Message, Operation, Plan, Repo, publish, together
 
+UNCOMMITTED = "the file is not committed yet: `git add` it, and your next commit takes it along"
+
 
 class Edited(NamedTuple):
     """What an amend comes to: new bytes for the file, for the commit, and for the index where that differs."""
@@ -74,9 +76,9 @@ class Work:
         except NotFound:
             return None
 
-    def gate(self) -> str:
-        """Why commits must wait now, or ""."""
-        return self.repo.state(time.time())  # file times are the system's: no other clock would do
+    def gate(self, patience: float = 0.0) -> str:
+        """Why commits must wait now, or ""; a Git command that is at work is waited for, some seconds."""
+        return self.repo.state(time.time(), patience)  # file times are the system's: no other clock would do
 
     # the journal entry
 
@@ -244,7 +246,7 @@ class Work:
         in_repo = self.in_repo(path)
         item = self.repo.item(in_repo)
         how = self.repo.conversion(in_repo)
-        reason = "the file is not committed yet; your next commit takes it along" if item is None else ""
+        reason = UNCOMMITTED if item is None else ""
         if reason or (reason := how.obstacle):
             return reason
         assert item is not None  # noqa: S101 - the reason above
