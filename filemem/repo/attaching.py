@@ -17,9 +17,9 @@ from filemem.errors import BrokenStore, Conflict, Locked, NotFound
 from filemem.repo import moving, trees
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError
-from filemem.repo.leftovers import git_at_work
 from filemem.repo.message import Message, Stamp, commit_bytes
 from filemem.repo.objects import Objects
+from filemem.repo.processes import git_at_work
 from filemem.repo.refs import held
 from filemem.repo.settings import Identity, Settings
 from filemem.repo.unfinished import Unfinished

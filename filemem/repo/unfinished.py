@@ -18,7 +18,8 @@ from filemem.errors import BrokenStore, Conflict, NotFound
 from filemem.repo import moving
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError
-from filemem.repo.leftovers import git_at_work, is_ours
+from filemem.repo.leftovers import is_ours
+from filemem.repo.processes import git_at_work
 
 LOCK, CHECKOUT = "lock", "checkout"
 

@@ -188,6 +188,15 @@ def test_a_record_that_a_racing_commit_dropped_is_committed_again(repo: Path, sa
     assert head_file(repo, f"memory/{PATH}") == TEXT.decode()
 
 
+def test_a_record_that_a_racing_commit_dropped_is_looked_for_until_it_was_seen(repo: Path, saver: Saver) -> None:
+    saver.put(PATH, TEXT, message("save"))
+    drop(repo, PATH)
+    for file in (repo / ".git/filemem/recent").iterdir():
+        os.utime(file, (time.time() - 1800, time.time() - 1800))
+    assert saver.replay(thorough=False).repaired
+    assert head_file(repo, f"memory/{PATH}") == TEXT.decode()
+
+
 def test_an_update_that_a_racing_commit_reverted_is_committed_again(repo: Path, saver: Saver) -> None:
     saver.put(PATH, TEXT, message())
     saver.amend(PATH, message("update"), outcome=OUTCOME)
@@ -241,9 +250,10 @@ def test_what_the_user_took_away_stays_away(repo: Path, saver: Saver, how: str) 
         (repo / "memory" / PATH).write_bytes(TEXT + b"mine\n")
         drop(repo, PATH)
     else:
-        drop(repo, PATH)
         for file in (repo / ".git/filemem/recent").iterdir():
             os.utime(file, (time.time() - 70, time.time() - 70))
+        assert saver.replay().repaired == ()
+        drop(repo, PATH)
     head = git(repo, "rev-parse", "HEAD")
     assert saver.replay().repaired == ()
     assert git(repo, "rev-parse", "HEAD") == head

@@ -18,7 +18,7 @@ RACE = 2.0  # seconds after our commit in which an index without our path may ha
 WINDOW = 10.0  # seconds between our commit and what a merge did that noted to have begun from the one before
 COARSE = 0.01  # seconds that a file's time may lag behind the clock
 STILL = 0.1  # seconds between seeing an index without our path and believing it
-MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a commit's time alone tells a race; in which all is looked after
+MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a start looks after objects; in which a server does
 
 
 def heal(work: Work, thorough: bool) -> list[str]:
@@ -43,12 +43,12 @@ def recheck(work: Work, *, index_only: bool = False) -> list[str]:
     latest = _in_danger(work, now, limit)
     repaired = []
     whole: dict[str, Entry] = {}
-    for path, (age, entry) in latest.items():
+    for path, entry in latest.items():
         item = repo.item(path)
         current = item.oid if item else ""
         if current == entry.marks["blob"]:
             whole[path] = entry
-        elif not index_only and current in ("", entry.operation.old) and (why := _taken_by(work, entry, age)):
+        elif not index_only and current in ("", entry.operation.old) and (why := _taken_by(work, entry)):
             if not _stands(work, entry):
                 work.files.write(work.in_store(path), entry.data or b"")
             _commit_again(work, entry, current)
@@ -77,24 +77,24 @@ def _put_back(work: Work, lost: Mapping[str, Entry]) -> list[str]:
     return told
 
 
-def _taken_by(work: Work, entry: Entry, age: float) -> str:
+def _taken_by(work: Work, entry: Entry) -> str:
     """What took a change out of HEAD without knowing of it; "" where that was the user, for all that can be told."""
     repo = work.repo
     if _stands(work, entry):
-        raced = (age <= MINUTE and _raced(work, entry)) or _undone(repo, entry) or _merged_away(repo, entry)
+        raced = _raced(work, entry) or _undone(repo, entry) or _merged_away(repo, entry)
         return "what raced with it had dropped it" if raced else ""
     swept = _as_before(work, entry) and _undone(repo, entry)
     return "a reset that raced with it had swept it away" if swept else ""
 
 
-def _in_danger(work: Work, now: float, limit: float) -> dict[str, tuple[float, Entry]]:
-    """The last finished operation on each path, with its age, where that is not above a limit."""
+def _in_danger(work: Work, now: float, limit: float) -> dict[str, Entry]:
+    """The last finished operation on each path, where it is no older than a limit in seconds."""
     journal = work.repo.journal
     recent = journal.recent(now, HOUR)
     latest = {e.operation.path: (age, e) for age, e in recent if "blob" in e.marks and work.mine(e)}
     for entry in journal.entries():
         latest.pop(entry.operation.path, None)
-    return {path: (age, entry) for path, (age, entry) in latest.items() if age <= limit}
+    return {path: entry for path, (age, entry) in latest.items() if age <= limit}
 
 
 def _lost(work: Work, entries: Mapping[str, Entry]) -> dict[str, Entry]:
