@@ -9,7 +9,7 @@ from filemem.cli.plan import Step, line_end, read
 from filemem.errors import FilememError
 from filemem.files import is_record
 from filemem.memory import home
-from filemem.record import parse, plainly, short_id, topic_folders
+from filemem.record import Parsed, parse, plainly, short_id, topic_folders
 from filemem.repo import Repo
 
 NAME = "filemem"
@@ -32,17 +32,19 @@ def steps(work_tree: Path, store: str, *, dry_run: bool) -> list[Step]:
 
 
 def shown(file: Path, top: Path) -> str:
-    """A file as `git diff` shall show it: a record in words, anything else as it is.
+    """A file as `git diff` shall show it: a record in words, anything else, and what cannot be read whole, as it is.
 
     Args:
         file: the version that Git hands over, under a name that ends like the record's own.
         top: of the work tree.
     """
     data = file.read_bytes()
-    record = parse(data, file.name).record if is_record(file.name) else None
-    if record is None or (not record.topic_stated and not record.id_stated):
-        return data.decode(errors="replace")
-    return plainly(record, _titles(top, record.topic, record.supersedes or ()))
+    text = data.decode(errors="replace")
+    record, problems = parse(data, file.name) if is_record(file.name) else Parsed(None)
+    lost = any(problem.level == "error" for problem in problems)
+    if record is None or lost or (not record.topic_stated and not record.id_stated):
+        return text
+    return plainly(record, _titles(top, record.topic, record.supersedes or ()), text)
 
 
 def _titles(top: Path, topic: str, ids: tuple[str, ...]) -> dict[str, str]:

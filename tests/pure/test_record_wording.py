@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from filemem.record import Outcome, Record, plainly
+import pytest
+
+from filemem.record import Outcome, Record, parse, plainly
 from filemem.record.wording import sentences
 
 
@@ -53,3 +55,71 @@ def test_prose_is_cut_and_nothing_else() -> None:
         "二。",
         "v1.2 stays",
     ]
+
+
+FILE = """\
+---
+id: decision_t_1763650000123_k3f9w2ma
+type: decision
+topic: t
+created: 2025-11-20
+confidence: 0.5
+outcome: pending
+supersedes: []
+affects: [src/a.py]
+---
+# Use it
+
+Why.
+
+## Rejected
+- That: too slow
+
+## Outcomes
+- 2025-11-25T09:14:03Z pending: wait
+- not an entry
+"""
+LOST = "".join(FILE.partition("\n## Outcomes")[:1]) + "\n"
+
+
+def said(text: str, name: str = "a.md") -> str:
+    record = parse(text.encode(), name).record
+    assert record is not None
+    return plainly(record, {}, text)
+
+
+@pytest.mark.parametrize("file", [FILE, LOST, FILE.replace("type: decision", "type: observation")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("k3f9w2ma", "k3f9w2mb"),
+        ("type: decision", "type: checkpoint"),
+        ("topic: t", "topic: u"),
+        ("topic: t", "topic: t\nmetadata: {team: core}"),
+        ("topic: t", "topic: t\nmetadata:\n  team: core"),
+        ("topic: t", "topic: t\nuser_id: bob"),
+        ("topic: t", "topic: t\nvisibility: private"),
+        ("topic: t", "topic: t\nticket: X-1"),
+        ("topic: t", "topic: t\nreplaced-by: other"),
+        ("topic: t", "topic: t # the word"),
+        ("topic: t", "# reviewed\ntopic: t"),
+        ("topic: t", "topic: t\nstatus: Draft"),
+        ("topic: t", "topic: t\nsecrets: allowed"),
+        ("topic: t", "topic: t\ntitle: Another"),
+        ("confidence: 0.5", "confidence: high"),
+        ("outcome: pending", "outcome: failed"),
+        ("supersedes: []", "builds_on: []"),
+        ("supersedes: []\n", ""),
+        ("supersedes: []", "supersedes: [x]\nstatus: proposed"),
+        ("Why.", "Why?"),
+    ],
+)
+def test_a_reviewer_sees_every_change_that_says_something(file: str, old: str, new: str) -> None:
+    edited = file.replace(old, new, 1)
+    if edited != file:
+        differs = said(edited) != said(file)
+        assert differs or ("outcome" in old and "Outcomes" in file and "decision" in file), (old, new)
+
+
+def test_what_the_log_of_outcomes_holds_besides_entries_is_shown() -> None:
+    assert "- not an entry" in said(FILE).splitlines()

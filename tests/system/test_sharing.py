@@ -368,6 +368,11 @@ def test_git_diff_shows_records_in_words(repo: Path, monkeypatch: pytest.MonkeyP
     assert told[-1].endswith("failed: slow")
     ok(repo, "update", second["id"], "--status", "deprecated")
     assert {"-status: accepted", "+status: deprecated"} <= set(git(repo, "diff", "HEAD~1").splitlines())
+    path = repo / second["path"]
+    for text in ("topic: caching\ntopic: queues", "topic: caching\n<<<<<<< a\n=======\n>>>>>>> b", "topic: [caching"):
+        path.write_text(path.read_text().replace("topic: caching", text))
+        assert git(repo, "diff", "HEAD", "--", second["path"]), "what cannot be read whole is shown as it is"
+        git(repo, "checkout", "-q", "--", second["path"])
     assert "+# Memory" in git(repo, "diff", "--no-index", "/dev/null", "memory/README.md", ok=False)
     steps = {step["path"]: step["action"] for step in ok(repo, "init", "--diff-driver")["steps"]}
     assert steps["memory/.gitattributes"] == "keep"
