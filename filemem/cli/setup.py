@@ -18,6 +18,7 @@ from filemem.cli.plan import Step, line_end, read, write
 from filemem.cli.splice import with_member
 from filemem.errors import BadInput, NotFound
 from filemem.memory import home
+from filemem.record.identity import PRIVATE
 from filemem.repo import Repo, create
 from filemem.repo.discovery import find
 
@@ -97,6 +98,7 @@ def run(
         steps.insert(0, owning.step(work_tree, name, branch, begin, dry_run=dry_run, tell=tell, announce=announce))
     else:
         steps.insert(0, _readme(work_tree, name))
+    steps.append(_private(work_tree, name))
     if diff_driver:
         steps += driving.steps(work_tree, name, dry_run=dry_run)
     if not dry_run:
@@ -163,6 +165,18 @@ def _readme(work_tree: Path, store: str) -> Step:
     if read(work_tree, path) is not None:
         return Step(path, "keep", None, "is there already")
     return Step(path, "create", _readme_text(store))
+
+
+def _private(work_tree: Path, store: str) -> Step:
+    """Private records are for no commit, those that a person writes by hand before any save included."""
+    path = posixpath.normpath(f"{store}/{PRIVATE}/.gitignore")
+    old = read(work_tree, path)
+    if old is None:
+        return Step(path, "create", "*\n", "private records are never committed")
+    hides = "*" in old.split()
+    return Step(
+        path, "keep", None, "is there already" if hides else "does not hold *: private records could be committed"
+    )
 
 
 def _settings(work_tree: Path, store: str, branch: str) -> Step:

@@ -12,8 +12,8 @@ import pytest
 from filemem.cli import EXIT_CODES
 from filemem.cli.splice import with_member
 from filemem.errors import BrokenStore
-from tests.support import write
-from tests.system.tools import FILEMEM, cli, snapshot
+from tests.support import git, write
+from tests.system.tools import FILEMEM, cli, ok, snapshot
 
 SERVER = {"command": "filemem", "args": ["serve"]}
 
@@ -100,3 +100,16 @@ def test_a_link_to_a_file_of_the_project_is_followed_and_no_other(repo: Path, tm
         assert refused.code == 2, target
         assert "AGENTS.md is a symbolic link" in refused.err
     assert outside.read_text() == "# Mine\n"
+
+
+def test_private_records_are_ignored_before_there_are_any(repo: Path) -> None:
+    planned = {step["path"]: step["action"] for step in ok(repo, "init", "--dry-run")["steps"]}
+    assert planned["memory/private/.gitignore"] == "create"
+    ok(repo, "init")
+    write(repo / "memory/private/observations/mine.md", "# Mine\n\nText.\n")
+    assert "private" not in git(repo, "status", "--porcelain", "-uall")
+    git(repo, "add", "-A")
+    assert "private" not in git(repo, "diff", "--cached", "--name-only")
+    write(repo / "memory/private/.gitignore", "")
+    notes = {step["path"]: step["note"] for step in ok(repo, "init")["steps"]}
+    assert "could be committed" in notes["memory/private/.gitignore"]
