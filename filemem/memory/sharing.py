@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_private
-from filemem.memory import home, tombstones, withdrawn
+from filemem.memory import home, settling, withdrawn
 from filemem.memory.store import Store
-from filemem.record import merge, parse
 from filemem.repo import Raced, Remote, state
 
 if TYPE_CHECKING:
-    from filemem.repo.replaying import Local, Merge
+    from filemem.repo.replaying import Local
     from filemem.repo.sharing import Sharing
 
 Tell = Callable[[str], object]  # told what Git says of its progress
@@ -38,6 +38,7 @@ class Synced(NamedTuple):
         sent: commits that went there.
         waiting: commits that are only here.
         merged: paths of records that both sides had changed.
+        forgotten: paths of records that one side forgot while the other changed them.
         left: why something is left to the user, or "".
         hint: what the user may do about it.
     """
@@ -47,6 +48,7 @@ class Synced(NamedTuple):
     sent: int = 0
     waiting: int = 0
     merged: tuple[str, ...] = ()
+    forgotten: tuple[str, ...] = ()
     left: str = ""
     hint: str = ""
 
@@ -56,6 +58,8 @@ class Synced(NamedTuple):
         moves = [(self.received, "received"), (self.sent, "sent")]
         told = [f"{word} {count} commit{'s' if count > 1 else ''}" for count, word in moves if count]
         told += [f"merged {', '.join(self.merged)}"] if self.merged else []
+        lost = "forgotten on one side, and what the other changed in it went with it"
+        told += [f"{lost}: {', '.join(self.forgotten)}"] if self.forgotten else []
         if self.left:
             told += [f"{self.waiting} not pushed"] if self.waiting else []
             return f"{self.remote}: {'; '.join([*told, self.left])}"
@@ -63,11 +67,19 @@ class Synced(NamedTuple):
 
 
 class _Here(NamedTuple):
-    """The local half of one try: what is to be pushed ("" for nothing), and the answer so far."""
+    """The local half of one try.
+
+    Args:
+        push: what is to be pushed; "" for nothing.
+        answer: the answer so far.
+        again: whether HEAD moved meanwhile.
+        forgotten: what one side forgot and the other changed, by path: how to see that, and to have it back.
+    """
 
     push: str
     answer: Synced
     again: bool = False
+    forgotten: Mapping[str, str] = MappingProxyType({})
 
 
 def sync(store: Store, tell: Tell | None = None) -> Synced:
@@ -93,6 +105,7 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
         exchange = sharing.exchange(tell)
         received = 0
         merged: dict[str, None] = {}
+        forgotten: dict[str, str] = {}
         for _ in range(TRIES):
             known, head = sharing.published(where), store.repo.head()
             tip = exchange.fetch(where, [one for one in (head, sharing.tracked(where)) if one])
@@ -102,7 +115,9 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
                 here = _bring(store, sharing, where, known, tip)
             received += here.answer.received
             merged |= dict.fromkeys(here.answer.merged)
-            answer = here.answer._replace(received=received, merged=tuple(merged))
+            forgotten |= here.forgotten
+            answer = here.answer._replace(received=received, merged=tuple(merged), forgotten=tuple(forgotten))
+            answer = answer._replace(hint=answer.hint or "; ".join(forgotten.values()))
             if not here.again and not here.push:
                 return answer
             if not here.again:
@@ -121,7 +136,8 @@ def _where(store: Store, sharing: Sharing) -> Remote:
     """The branch on the other side; a branch that is only a memory goes where its name says, where it follows none."""
     branch = store.repo.branch() or state.rebased(store.repo.git_dir)
     if not branch:
-        raise Conflict("HEAD is detached, so there is no branch to share", "git switch to a branch, then try again")
+        switch = f"git -C {store.repo.work_tree} switch {home.branch_of(store.code, store.config) or 'BRANCH'}"
+        raise Conflict("HEAD is detached, so there is no branch to share", f"{switch}, then try again")
     where = sharing.upstream(branch)
     if where is None and store.files.store == home.TOP:
         where = sharing.usual(branch)
@@ -149,6 +165,10 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     reason, hint = (reason, _OVER) if reason else _in_the_way(store, sharing)
     if reason:
         return _Here("", answer._replace(left=f"only fetched, because {reason}", hint=hint))
+    apart, push = sharing.pushed_elsewhere(store.repo.branch() or "", where) if commits else ("", "")
+    if apart:
+        hint = f"git -C {store.repo.work_tree} {push}"
+        return _Here("", answer._replace(left=f"left to you, because {apart}", hint=hint))
     if told := _foreign(store, gone, replaying=False):
         left = f"left to you, because commits were taken back there, and {told}"
         return _Here("", answer._replace(left=left, hint=f"git -C {store.repo.work_tree} pull --rebase"))
@@ -162,12 +182,10 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
         left = "left to you, because it is not there any more: merged, or removed"
         hint = f"git -C {store.repo.work_tree} push -u {where.name} HEAD:{where.branch} makes it anew"
         return _Here("", answer._replace(left=left, hint=hint))
-    if commits and (other := sharing.pushes_to(store.repo.branch() or "")):
-        left = f"left to you, because this branch is pushed to {other}"
-        return _Here("", answer._replace(left=left, hint=f"git -C {store.repo.work_tree} push"))
     if not behind or tip is None:
         return _Here(head, answer)
-    settle = _settling(store, (tip, head))
+    forgotten: dict[str, str] = {}
+    settle = settling.of(store, tip, head, forgotten)
     brought = sharing.replay(commits, tip, head, store.clock(), settle)
     _refuse_private(store, sharing.changes(head, brought.tip, *_below(store)))
     received = sharing.count(tip, head)
@@ -176,7 +194,7 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     waiting = sharing.count(brought.tip, tip)
     merged = tuple(store.shown(store.files.inside(path)) for path in brought.merged)
     answer = answer._replace(received=received, waiting=waiting, merged=merged)
-    return _Here(brought.tip if waiting else "", answer)
+    return _Here(brought.tip if waiting else "", answer, forgotten=forgotten)
 
 
 def _below(store: Store) -> tuple[str, ...]:
@@ -189,7 +207,7 @@ def _refuse_private(store: Store, paths: Sequence[str]) -> None:
     for path in paths:
         if is_private(store.files.inside(path)):
             raise Conflict(
-                f"{_seen(store, path)} came from the other side, and lies where private records are",
+                f"{settling.seen(store, path)} came from the other side, and lies where private records are",
                 f"have it removed there: git rm -r --cached {store.shown('private')}, commit and push",
             )
 
@@ -226,7 +244,7 @@ def _in_the_way(store: Store, sharing: Sharing) -> tuple[str, str]:
         return f"Git would run {programs[0]}, which only the repository's own configuration names", pull
     if file := sharing.unsettled():
         hint = f"commit or stash that, then sync again; or {pull} --autostash"
-        return f"{_seen(store, file)} has changes that are not committed", hint
+        return f"{settling.seen(store, file)} has changes that are not committed", hint
     return "", ""
 
 
@@ -240,34 +258,3 @@ def _foreign(store: Store, commits: Sequence[Local], *, replaying: bool) -> str:
             if outside:
                 return f"{commit.id[:10]} touches {outside}, which is not of the memory"
     return ""
-
-
-def _seen(store: Store, path: str) -> str:
-    """A path from the top of the records' repository as people see it."""
-    return store.shown(store.files.inside(path)) if store.files.holds(path) else path
-
-
-def _settling(store: Store, tips: tuple[str, str]) -> Merge:
-    """What settles a file that both sides changed; `tips` are the commits whose tombstones count."""
-
-    def settle(path: str, base: bytes | None, theirs: bytes | None, ours: bytes | None) -> bytes | None:
-        inside, seen = store.files.inside(path), _seen(store, path)
-        hint = f"settle it with Git: git -C {store.repo.work_tree} pull --rebase"
-        if theirs is None or ours is None:
-            record = parse(base or b"", inside).record
-            if record is not None and any(tombstones.held(store, record.id, tip) for tip in tips):
-                return None  # forgetting wins
-            raise Conflict(f"{seen}:1: removed on one side and changed on the other", hint)
-        if base is None and (one := _stated_id(theirs, inside)) and one == _stated_id(ours, inside):
-            return theirs  # the same record, which went there in another commit (a squash) and has grown since
-        try:
-            return merge(base or b"", theirs, ours, inside)
-        except Conflict as error:
-            raise Conflict(error.message.replace(inside, seen, 1), hint) from None
-
-    return settle
-
-
-def _stated_id(data: bytes, path: str) -> str:
-    record = parse(data, path).record
-    return record.id if record is not None and record.id_stated else ""

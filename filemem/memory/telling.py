@@ -170,7 +170,7 @@ def _unshared(store: Store) -> int:
     """How many commits of a branch that is only a memory are not on the other side yet, as far as is known here."""
     if store.files.store != home.TOP or (head := store.repo.head()) is None:
         return 0
-    sharing, branch = store.repo.sharing, store.repo.branch() or ""
+    sharing, branch = store.repo.sharing, store.repo.branch() or home.branch_of(store.code, store.config)
     where = sharing.upstream(branch) or sharing.usual(branch)
     return len(sharing.unpublished(head, sharing.tracked(where))) if where else 0
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LIMIT = 20.0  # seconds for one call
 LONG = 120.0  # seconds for one over much history or many files: a walk of 100,000 commits takes ten
+_GENTLY = 2.0  # seconds that a call which is ended has for that
 NEEDED = (2, 36)
 
 _OFF = (
@@ -175,16 +176,26 @@ def finish(process: subprocess.Popen[bytes], name: str, data: bytes = b"", limit
     try:
         out, err = process.communicate(data, timeout=limit)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+        _stop(process)
         raise GitError(name, -1, f"no answer in {limit:g} seconds") from None
     except BaseException:
-        process.kill()
-        process.communicate()
+        _stop(process)
         raise
     if process.returncode:
         raise GitError(name, process.returncode, err.decode("utf-8", "replace"))
     return out
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End a call, gently first: Git removes its locks then."""
+    import subprocess
+
+    process.terminate()
+    try:
+        process.communicate(timeout=_GENTLY)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
 
 
 def locate(environment: Mapping[str, str], work_tree: Path) -> str:

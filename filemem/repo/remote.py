@@ -110,12 +110,12 @@ class Exchange(NamedTuple):
         Raises:
             BrokenStore: the other side cannot be reached, or refuses; says what Git said.
         """
-        self._check(remote.url)
+        url = self._address(remote.url)
         spec = f"+refs/heads/{remote.branch}:refs/fetched"
         options = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=", "--progress")
         with self._scratch(remote, known) as scratch:
             try:
-                self._run(scratch, self._patience(remote, SILENCE), "fetch", *options, "--", remote.url, spec)
+                self._run(scratch, self._patience(remote, SILENCE), "fetch", *options, "--", url, spec)
             except GitError as error:
                 if _NO_BRANCH in error.stderr:
                     return None
@@ -129,12 +129,12 @@ class Exchange(NamedTuple):
             Raced: it does not: somebody else was faster.
             BrokenStore: the other side cannot be reached, or refuses.
         """
-        self._check(remote.push_url)
+        url = self._address(remote.push_url)
         options = ("--porcelain", "--progress", "--no-verify", "--no-follow-tags", *_ALONE)
         spec = f"{commit}:refs/heads/{remote.branch}"
         with self._scratch(remote, ()) as scratch:
             try:
-                self._run(scratch, self._patience(remote, HOOKS), "push", *options, "--", remote.push_url, spec)
+                self._run(scratch, self._patience(remote, HOOKS), "push", *options, "--", url, spec)
             except GitError as error:
                 if any(word in error.stderr for word in _RACED):
                     raise Raced(f"{remote.label} has moved on") from None
@@ -143,19 +143,29 @@ class Exchange(NamedTuple):
     def _patience(self, remote: Remote, silence: float) -> Patience:
         return Patience(f"{remote.name} ({_public(remote.url)})", LIMIT, silence, self.tell)
 
-    def _check(self, url: str) -> None:
-        """Refuse what is no plain address, and a folder that came with the repository: its hooks would run."""
+    def _address(self, url: str) -> str:
+        """The address as Git is given it.
+
+        A relative path counts from the top of this work tree, as for Git; where it leads nowhere, from that of the main
+        one, for which it was written.
+
+        Raises:
+            BrokenStore: it is no plain address, or a folder that came with the repository: its hooks would run.
+        """
         if not url.isprintable() or url.startswith("-"):
             raise BrokenStore(f"no address of a repository: {url[:200]!r}", "git remote set-url corrects it")
         local = url.removeprefix("file://")
         if "://" in local or ":" in local.partition("/")[0]:  # Git's own rule: `host:path` is another machine
-            return
-        place = Path(self.git.places.work_tree, local).resolve()
-        inside = (self.git.places.work_tree, self.git.places.common_dir)
-        if any(place.is_relative_to(folder) for folder in inside):
+            return url
+        places = self.git.places
+        tops = (places.work_tree, *([places.common_dir.parent] if places.common_dir.name == ".git" else []))
+        top = next((top for top in tops if Path(top, local).exists()), places.work_tree)
+        place = Path(top, local).resolve()
+        if any(place.is_relative_to(folder) for folder in (*tops, places.common_dir)):
             raise BrokenStore(
                 f"the remote {url} is a folder of this repository itself", "git remote set-url corrects it"
             )
+        return url if top == places.work_tree else str(place)
 
     def _scratch(self, remote: Remote, known: Collection[str]) -> _Scratch:
         return _Scratch(self, remote, known)

@@ -157,8 +157,10 @@ class Replay:
     def _settle(self, path: str, row: Touched, here: str) -> str | None:
         base, theirs, ours = (self._read(oid) for oid in (row.old, here, row.new))
         data = self.merge(path, base, theirs, ours)
+        if data is None:
+            return None
         self.merged.append(path)
-        return None if data is None else self.objects.write("blob", data)
+        return self.objects.write("blob", data)
 
     def _tree(self, root: str, changes: Mapping[str, str | None]) -> str:
         made, data = trees.splice(self.objects.tree, self.objects.keep_tree, root, changes)

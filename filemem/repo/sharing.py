@@ -19,6 +19,7 @@ from filemem.repo.replaying import Local, Merge
 from filemem.repo.settings import Identity, Settings
 from filemem.repo.unfinished import Unfinished
 
+_TO_UPSTREAM = ("upstream", "tracking")  # of `push.default`: to the branch that is followed, whatever its name
 _PATIENCE = 30.0  # seconds to wait for another process that shares
 
 
@@ -72,11 +73,21 @@ class Sharing:
         """Our folder for this, in the Git directory that all work trees share."""
         return self._git.places.steps.parent
 
-    def pushes_to(self, branch: str) -> str:
-        """The remote that the user pushes a branch to where that is another than it follows, or ""."""
+    def pushed_elsewhere(self, branch: str, where: Remote) -> tuple[str, str]:
+        """Why Git itself would not push a branch to the one that it follows, and the push that it would make; or "".
+
+        Args:
+            branch: a branch of ours.
+            where: what it follows.
+        """
         stated = self._settings.text_of("branch", branch, "pushremote") or self._settings.text("remote.pushdefault")
         followed = self._settings.text_of("branch", branch, "remote")
-        return stated if stated and followed and stated != followed else ""
+        if stated and followed and stated != followed:
+            return f"this branch is pushed to {stated}", "push"
+        if branch != where.branch and (self._settings.text("push.default") or "").lower() not in _TO_UPSTREAM:
+            why = f"this branch, {branch}, follows one of another name, {where.label}"
+            return why, f"push -u {where.name} {branch}"
+        return "", ""
 
     def exchange(self, tell: Tell | None) -> Exchange:
         """What talks to the other side; one at a time."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from filemem.repo.git import GitError, finish
 from tests.support import git, write
 from tests.system.test_sharing import DECISION, clone, hub
 from tests.system.test_sync_trouble import pair, state
@@ -279,6 +281,16 @@ def test_what_the_user_wrote_since_a_sync_died_is_kept(pair: tuple[Path, Path], 
     assert "notes.txt is in the way" in cli(bob, "sync").err
     assert (bob / "notes.txt").read_text() == "Ada's notes\nand Bob's\n"
     assert git(bob, "status", "--porcelain") == "?? notes.txt"
+
+
+def test_git_that_takes_too_long_may_remove_its_locks(tmp_path: Path) -> None:
+    lock = tmp_path / "index.lock"
+    script = f"trap 'rm {lock}; exit 1' TERM; echo > {lock}; sleep 60 & wait"
+    pipe = subprocess.PIPE
+    slow = subprocess.Popen(["sh", "-c", script], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+    with pytest.raises(GitError, match="no answer in 2 seconds"):
+        finish(slow, "slow", limit=2)
+    assert not lock.exists()
 
 
 def test_a_lock_that_is_not_ours_stays_and_is_named(pair: tuple[Path, Path]) -> None:

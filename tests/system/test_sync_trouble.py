@@ -464,3 +464,82 @@ def test_a_signed_commit_is_signed_again(pair: tuple[Path, Path], tmp_path: Path
     raw = git(bob, "cat-file", "commit", "HEAD")
     assert "gpgsig -----BEGIN PGP SIGNATURE" in raw
     assert "author bob <bob@example.com>" in raw
+
+
+def test_a_branch_that_follows_one_of_another_name_is_not_pushed_there(pair: tuple[Path, Path]) -> None:
+    ada, bob = pair
+    git(bob, "fetch", "-q")
+    git(bob, "switch", "-q", "-c", "feat", "origin/main")
+    ok(bob, *DECISION, "Not reviewed yet")
+    before, there = state(bob), git(ada, "ls-remote", "origin")
+    told = cli(bob, "sync")
+    assert (told.code, f"git -C {bob} push -u origin feat" in told.out) == (1, True), told
+    assert (state(bob), git(ada, "ls-remote", "origin")) == (before, there)
+    git(bob, "config", "push.default", "upstream")
+    assert ok(bob, "sync")["sent"] == 1, "the user wants just that"
+    git(bob, "config", "--unset", "push.default")
+    git(bob, "push", "-q", "-u", "origin", "feat")
+    ok(bob, "save", "checkpoint", "--summary", "y")
+    assert ok(bob, "sync")["remote"] == "origin/feat"
+
+
+@pytest.mark.parametrize("begin", [edited, staged])
+def test_what_it_advises_to_who_edits_works(pair: tuple[Path, Path], begin: Callable[[Path], None]) -> None:
+    _, bob = pair
+    begin(bob)
+    hint = cli(bob, "sync", "--json").json["hint"]
+    before = git(bob, "diff", "HEAD")
+    subprocess.run(hint.partition("; or ")[2].split(), check=True, capture_output=True)
+    assert git(bob, "diff", "HEAD") == before
+    assert git(bob, "rev-list", "--count", "main..origin/main") == "0"
+
+
+def test_what_was_changed_in_a_forgotten_record_is_told(pair: tuple[Path, Path]) -> None:
+    ada, bob = pair
+    (hit,) = ok(ada, "search", "type:decision")["results"]
+    ok(bob, "sync")
+    ok(ada, "forget", hit["id"])
+    ok(ada, "sync")
+    ok(bob, "update", hit["id"], "--outcome", "success", "--reason", "Bob's own words")
+    done = ok(bob, "sync")
+    assert (done["merged"], done["forgotten"]) == ([], [hit["path"]])
+    assert "went with it" in done["message"]
+    show, _, restore = done["hint"].partition(" tells what was changed, ")
+    assert "Bob's own words" in subprocess.run(show.split(), check=True, capture_output=True, text=True).stdout
+    assert restore.startswith(f"filemem restore {hit['id']} ")
+    ok(bob, "restore", hit["id"])
+    assert (bob / hit["path"]).exists()
+
+
+def test_a_file_removed_on_one_side_names_both(pair: tuple[Path, Path]) -> None:
+    ada, bob = pair
+    (hit,) = ok(ada, "search", "type:decision")["results"]
+    ok(bob, "sync")
+    ok(ada, "sync")
+    git(ada, "rm", "-q", hit["path"])
+    git(ada, "commit", "-q", "-m", "Tidy")
+    git(ada, "push", "-q")
+    ok(bob, "update", hit["id"], "--outcome", "success", "--reason", "fast")
+    tips = git(ada, "rev-parse", "HEAD")[:10], git(bob, "rev-parse", "HEAD")[:10]
+    refused = cli(bob, "sync")
+    assert refused.code == 5
+    assert f"{hit['path']}:1: removed there and changed here (there {tips[0]}, here {tips[1]})" in refused.err
+
+
+def test_an_address_that_is_a_relative_path_counts_from_the_project(hub: Path) -> None:
+    ada = clone(hub, "ada")
+    git(ada, "config", "remote.origin.url", "../hub.git")
+    ok(ada, "init", "--own-branch")
+    assert ok(ada, "sync")["sent"] == 1
+    git(ada, "config", "remote.origin.url", "./memory")
+    assert "a folder of this repository itself" in cli(ada, "sync").err
+
+
+def test_a_memory_on_a_detached_head_is_told_as_what_it_is(hub: Path) -> None:
+    ada = clone(hub, "ada")
+    ok(ada, "init", "--own-branch")
+    ok(ada, *DECISION, "Use Redis")
+    ok(ada, "sync")
+    git(ada / "memory", "checkout", "-q", "--detach")
+    assert ok(ada, "status")["unshared"] == 0
+    assert f"git -C {ada / 'memory'} switch filemem" in cli(ada, "sync").err
