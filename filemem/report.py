@@ -18,7 +18,7 @@ def crash_report(trace: str, arguments: list[str]) -> Path:
     Returns:
         The file it was written to, in the system's temporary folder.
     """
-    packages = ("filemem", "mcp", "tantivy", "usearch", "GitPython", "python-frontmatter")
+    packages = ("filemem", "mcp", "tantivy", "usearch", "python-frontmatter")
     lines = [
         "filemem crash report",
         f"command: {' '.join([Path(arguments[0]).name, *arguments[1:3]])}",
