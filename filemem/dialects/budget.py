@@ -7,7 +7,7 @@ first: what answers the question should not need a second call.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Answer = dict[str, Any]
@@ -91,9 +91,20 @@ def _texts(result: Answer, step: int) -> Answer:
     cut = {}
     for name in result.keys() - _FACTS:
         if limit := limits.get(name, details if name in _DETAILS else most.rest):
-            value = result[name]
+            value = (
+                _telling(result["snippet"], result.get("highlight", ()), limit) if name == "snippet" else result[name]
+            )
             cut[name] = _shorter(value[::-1][: limit // _ITEM][::-1] if name == "reasons" else value, limit)
     return cut
+
+
+def _telling(snippet: str, found: Sequence[Sequence[int]], limit: int) -> str:
+    """A snippet from where most of what was found in it (ranges of characters) fits into `limit` characters."""
+    if len(snippet) <= limit:
+        return snippet
+    starts = (0, *(max(0, first - limit // 4) for first, _ in found))
+    start = max(starts, key=lambda at: sum(at <= first and last <= at + limit - 2 for first, last in found))
+    return "…" + snippet[snippet.find(" ", start) + 1 :] if start else snippet
 
 
 def _told(result: Answer, facts: Answer, texts: Answer) -> Answer:

@@ -81,3 +81,14 @@ def test_where_facts_alone_are_too_many_what_a_reader_follows_stays() -> None:
     assert len(answer["results"]) == 10
     assert size(answer) <= BUDGET
     assert all(one["outcome"] == "failed" and one["topic"] == "gateway timeouts" for one in answer["results"])
+
+
+def test_a_snippet_is_cut_around_what_was_found() -> None:
+    said = f"{'so it goes on ' * 8}until Redis and its replica end {'so it goes on ' * 6}".strip()
+    found = [[said.index(word), said.index(word) + len(word)] for word in ("Redis", "replica")]
+    results = [result(n, snippet=said, highlight=found, text="t" * 3_000) for n in range(10)]
+    results.append(result(10, snippet="Redis first, " + said, highlight=[[0, 5]]))
+    shown = [one["snippet"] for one in within({"results": results}, BUDGET)["results"]]
+    assert all("until Redis and its replica end" in one for one in shown[:-1])
+    assert all(one.startswith("…") and one.endswith("…") and len(one) <= 160 for one in shown[:-1])
+    assert shown[-1].startswith("Redis first, so it goes on")
