@@ -18,9 +18,10 @@ TRAILERS = ("", f"\n\n{BY}Mary <mary@example.com>", f"\n\n{BY}Alan <alan@x.org>\
 
 
 def grow(repo: Path, random: Random) -> None:
-    """Thirty commits by several people on two branches that are merged: records written, edited, moved."""
-    for folder in "abc":  # one that is left empty would count as moved, and merging would move what is new in it
-        write(repo / f"memory/decisions/{folder}/stays.txt", folder)
+    """Thirty commits by several people on two branches that are merged: records written, edited, moved.
+
+    A folder that a branch leaves empty counts as moved, so that merging moves what is new in it.
+    """
     for at in range(30):
         side = "side" if 10 < at <= 20 else "main"
         records = sorted((repo / "memory").rglob(f"{side}-*.md"))
