@@ -91,15 +91,15 @@ def _texts(result: Answer, step: int) -> Answer:
     cut = {}
     for name in result.keys() - _FACTS:
         if limit := limits.get(name, details if name in _DETAILS else most.rest):
-            value = (
-                _telling(result["snippet"], result.get("highlight", ()), limit) if name == "snippet" else result[name]
-            )
+            value = _telling(result, limit) if name == "snippet" else result[name]
             cut[name] = _shorter(value[::-1][: limit // _ITEM][::-1] if name == "reasons" else value, limit)
     return cut
 
 
-def _telling(snippet: str, found: Sequence[Sequence[int]], limit: int) -> str:
-    """A snippet from where most of what was found in it (ranges of characters) fits into `limit` characters."""
+def _telling(result: Answer, limit: int) -> str:
+    """The snippet of a result, from where most of what was found in it fits into `limit` characters."""
+    snippet: str = result["snippet"]
+    found: Sequence[Sequence[int]] = result.get("highlight", ())
     if len(snippet) <= limit:
         return snippet
     starts = (0, *(max(0, first - limit // 4) for first, _ in found))
