@@ -17,7 +17,7 @@ from filemem.cli import driving, owning
 from filemem.cli.plan import Step, line_end, read, write
 from filemem.cli.splice import with_member
 from filemem.errors import BadInput, NotFound
-from filemem.memory import home
+from filemem.memory import home, obstacles
 from filemem.record.identity import PRIVATE
 from filemem.repo import Repo, create
 from filemem.repo.discovery import find
@@ -101,6 +101,7 @@ def run(
     steps.append(_private(work_tree, name))
     if diff_driver:
         steps += driving.steps(work_tree, name, dry_run=dry_run)
+    overlooked = "" if branch else _overlooked(work_tree, name)
     if not dry_run:
         _carry_out(work_tree, steps)
     return {
@@ -108,7 +109,7 @@ def run(
         "dry_run": dry_run,
         "folder": str(work_tree),
         "branch": branch,
-        **({"warning": warning} if (warning := _unreachable()) else {}),
+        **({"warning": warning} if (warning := "; ".join(filter(None, (_unreachable(), overlooked)))) else {}),
         "steps": [
             {"path": step.path, "action": step.action, "note": _noted(work_tree, step), "content": step.content}
             for step in steps
@@ -144,6 +145,17 @@ def _unreachable() -> str:
     return (
         f"no command filemem on the PATH{where}: an agent finds it after `pipx install` or `uv tool install` of filemem"
     )
+
+
+def _overlooked(work_tree: Path, store: str) -> str:
+    """That Git is told to ignore the store, or ""."""
+    if not (work_tree / ".git").exists():
+        return ""
+    code = Repo.discover(work_tree)
+    try:
+        return obstacles.ignored(code, store)
+    finally:
+        code.close()
 
 
 def _branch(work_tree: Path) -> str:

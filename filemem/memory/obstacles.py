@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
@@ -9,6 +10,7 @@ from filemem.files import is_record
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
+    from filemem.repo import Repo
 
 
 def gone(store: Store) -> str:
@@ -34,6 +36,12 @@ def unseen(store: Store) -> str:
         return ""
     told = "1 record is" if count == 1 else f"{count} records are"
     return f"{told} in HEAD but outside the sparse checkout: git sparse-checkout add {store.files.store}"
+
+
+def ignored(repo: Repo, folder: str) -> str:
+    """That records which are saved in a folder of the work tree stay uncommitted, and by which rule, or ""."""
+    rule = repo.ignored(posixpath.normpath(f"{folder}/decisions/a.md"))
+    return f"{folder} is ignored by {rule}; what is saved there stays uncommitted until that is gone" if rule else ""
 
 
 def refuse_blind(store: Store, *, replacing: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
-from filemem.memory import graph, home, searching
+from filemem.memory import graph, home, obstacles, searching
 from filemem.memory.history import linked
 from filemem.memory.store import Store
 from filemem.memory.values import Name, Results, Topic
@@ -154,6 +154,7 @@ def status(store: Store) -> dict[str, Any]:
             "folder": str(store.index.root),
         },
         "unshared": _unshared(store),
+        **({"ignored": ignored} if (ignored := obstacles.ignored(store.repo, store.files.store)) else {}),
         "pending": [
             {
                 "kind": WORDS.get(op.kind, op.kind),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
+from filemem.repo import rules
 from filemem.repo.git import Git
 from filemem.repo.settings import Settings
 
@@ -65,7 +65,7 @@ class Conversion(NamedTuple):
 
 def of(git: Git, settings: Settings, path: str) -> Conversion:
     """The conversion of a path; a process is started only where attribute files exist."""
-    if not any(file.exists() for file in _sources(git, settings, path)):
+    if not any(file.exists() for file in rules.attributes(git, settings, path)):
         return Conversion({}, settings)
     answer = git.run("check-attr", "-z", "--stdin", *_ASKED, input=os.fsencode(path) + b"\0")
     fields = answer.decode("utf-8", "surrogateescape").split("\0")
@@ -78,18 +78,3 @@ def _looks_binary(data: bytes) -> bool:
         return True
     controls = sum((byte < 32 and byte not in _HARMLESS_CONTROLS) or byte == 127 for byte in data)
     return (len(data) - controls) >> 7 < controls
-
-
-def _sources(git: Git, settings: Settings, path: str) -> list[Path]:
-    home = Path(git.environment.get("HOME") or "/nonexistent")
-    xdg = Path(git.environment.get("XDG_CONFIG_HOME") or home / ".config")
-    stated = settings.text("core.attributesfile")
-    own = Path(stated.replace("~", str(home), 1) if stated.startswith("~/") else stated) if stated else None
-    top = git.places.work_tree
-    folders = [top, *(top / parent for parent in Path(path).parents)]
-    return [
-        git.places.common_dir / "info" / "attributes",
-        own or xdg / "git" / "attributes",
-        Path("/etc/gitattributes"),
-        *(folder / ".gitattributes" for folder in folders),
-    ]

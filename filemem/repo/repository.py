@@ -282,6 +282,12 @@ class Repo:
 
         return conversion.of(self._git, self.settings, path)
 
+    def ignored(self, path: str) -> str:
+        """Which rule makes Git ignore a path, as `file:line: pattern`, or ""; a tracked one is never ignored."""
+        from filemem.repo import ignoring
+
+        return ignoring.reason(self._git, self.settings, path)
+
     # writing
 
     @property

@@ -74,7 +74,7 @@ def status(answer: Answer) -> str:
     rows += ["  what waits is committed by the first command, or by a server, once that is over"] if waiting else []
     if answer.get("unshared"):
         rows.append(f"not shared yet: {counted(answer['unshared'], 'commit')} (filemem sync)")
-    rows += [aside(name, answer.get(name)) for name in ("note", "settings", "degraded")]
+    rows += [aside(name, answer.get(name)) for name in ("note", "settings", "ignored", "degraded")]
     return joined(rows)
 
 

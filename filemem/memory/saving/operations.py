@@ -36,11 +36,10 @@ class Operations:
         reason = work.gate(_PATIENCE)
         seen = self._check_free(path, data, replace)
         in_repo = work.in_repo(path)
-        how = self._repo.conversion(in_repo)
-        if how.obstacle:
+        how, item = self._repo.conversion(in_repo), self._repo.item(in_repo)
+        if obstacle := how.obstacle or ("" if item else work.ignored(in_repo)):
             self._files.write(path, data)
-            return Saved(path, self._repo.blob_id(data), None, how.obstacle)
-        item = self._repo.item(in_repo)
+            return Saved(path, self._repo.blob_id(data), None, obstacle)
         old = self._repo.blob(item.oid) if item else None
         committed = how.committed(data, old)
         reason = reason or (IN_BATCH if policy == BATCH and item is None else "")

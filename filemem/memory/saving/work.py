@@ -80,6 +80,11 @@ class Work:
         """Why commits must wait now, or ""; a Git command that is at work is waited for, some seconds."""
         return self.repo.state(time.time(), patience)  # file times are the system's: no other clock would do
 
+    def ignored(self, in_repo: str) -> str:
+        """Why a path that Git does not track is left so, or ""."""
+        rule = self.repo.ignored(in_repo)
+        return f"left uncommitted: ignored by {rule}" if rule else ""
+
     # the journal entry
 
     def operation(
@@ -246,7 +251,7 @@ class Work:
         in_repo = self.in_repo(path)
         item = self.repo.item(in_repo)
         how = self.repo.conversion(in_repo)
-        reason = UNCOMMITTED if item is None else ""
+        reason = (self.ignored(in_repo) or UNCOMMITTED) if item is None else ""
         if reason or (reason := how.obstacle):
             return reason
         assert item is not None  # noqa: S101 - the reason above

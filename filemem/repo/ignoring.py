@@ -1,0 +1,49 @@
+"""Which paths the user has told Git to overlook. Git is asked only where some pattern could mean the path.
+
+Rule: what the look at the patterns here passes over, Git would not ignore; what it does not, Git decides.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator
+
+from filemem.repo import rules
+from filemem.repo.git import Git, GitError
+from filemem.repo.settings import Settings
+
+_UNLIKE_OURS = frozenset("[\\")  # what Git reads otherwise than fnmatch
+
+
+def reason(git: Git, settings: Settings, path: str) -> str:
+    """Which rule makes Git ignore a path that it does not track yet (`.gitignore:3: memory/`), or ""."""
+    if not any(_may_mean(pattern, path) for pattern in _patterns(git, settings, path)):
+        return ""
+    try:
+        # It takes paths alone, and refuses to be told so; `./`, because a colon at the beginning would be magic.
+        named = b"./" + os.fsencode(path) + b"\0"
+        answer = git.run("--no-literal-pathspecs", "check-ignore", "--verbose", "-z", "--stdin", input=named)
+    except GitError as error:
+        if error.code == 1:
+            return ""
+        raise
+    source, line, pattern, *_ = answer.decode("utf-8", "surrogateescape").split("\0")
+    return "" if pattern.startswith("!") else f"{source.removeprefix(f'{git.places.work_tree}/')}:{line}: {pattern}"
+
+
+def _patterns(git: Git, settings: Settings, path: str) -> Iterator[str]:
+    for file in rules.ignoring(git, settings, path):
+        try:
+            text = file.read_text("utf-8", "surrogateescape")
+        except OSError:
+            continue
+        yield from (line for row in text.splitlines() if (line := row.strip()) and line[0] not in "#!")
+
+
+def _may_mean(pattern: str, path: str) -> bool:
+    """Whether a pattern could match a path or a folder that it lies in, by the pattern's last part alone."""
+    last = pattern.rstrip("/ ").rpartition("/")[2].casefold()
+    return bool(_UNLIKE_OURS & set(pattern)) or any(
+        fnmatch.fnmatchcase(part.casefold(), last) for part in path.split("/")
+    )
