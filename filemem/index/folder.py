@@ -1,5 +1,6 @@
 """The index folder, and how a file in it is replaced. Rule: a reader sees the old file or the new one, never a part."""
 
+import errno
 import json
 import os
 import zlib
@@ -34,6 +35,15 @@ def unwritable(root: Path, error: OSError) -> BrokenStore:
     return BrokenStore(
         f"the index folder {root} can not be written: {error.strerror or error}",
         "make it writable, free some space, or let the index live in your cache folder",
+    )
+
+
+def refused(number: int) -> BrokenStore:
+    """Return the error for something that the system refused while the index was written or read, by its number."""
+    full = number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return BrokenStore(
+        f"the search index can not be written or read: {os.strerror(number)}",
+        f"{'free some disk space' if full else 'see what the system says'}; the records are not affected",
     )
 
 

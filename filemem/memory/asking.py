@@ -246,7 +246,9 @@ class Asked(Kept):
         from filemem.memory import telling
 
         settings = {"settings": trouble} if (trouble := powermem_user()[1]) else {}
-        return self._read(lambda: {**telling.status(self._store), "degraded": self.degraded, **settings})
+        return self._read(
+            lambda: {**telling.status(self._store, behind=bool(self.trouble)), "degraded": self.degraded, **settings}
+        )
 
 
 def _refuse_unless(name: str, value: object, least: int, most: int) -> None:

@@ -136,8 +136,13 @@ def names(store: Store, ids: Collection[str]) -> dict[str, Name]:
     return {node.id: Name(node.title, store.shown(node.path)) for node in store.lookup("id", ids)}
 
 
-def status(store: Store) -> dict[str, Any]:
-    """How the memory stands: counts by type, topics, index, what waits for a commit, how many problems."""
+def status(store: Store, *, behind: bool) -> dict[str, Any]:
+    """How the memory stands: counts by type, topics, index, what waits for a commit, how many problems.
+
+    Args:
+        store: the parts.
+        behind: whether the last look at the files failed.
+    """
     counts = {kind: store.index.count(Filter(types=(kind,))) for kind in TYPES}
     topics = {node.key for node in store.nodes() if node.type == DECISION and node.key}
     resolved = graph.resolve(n for n in store.nodes() if n.type == DECISION)
@@ -148,7 +153,9 @@ def status(store: Store) -> dict[str, Any]:
         "topics": len(topics),
         "forked": sum(resolved.chain(topic).is_forked for topic in topics),
         "index": {
-            "state": "damaged: " + "; ".join(verified) if verified else store.index.stale or "in step",
+            "state": "damaged: " + "; ".join(verified)
+            if verified
+            else store.index.stale or ("not in step" if behind else "in step"),
             "records": sum(counts.values()),
             "model": store.index.model,
             "folder": str(store.index.root),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from filemem.cli import EXIT_CODES
+from filemem.errors import BrokenStore
 from filemem.memory import Memory
 from filemem.watch import Watcher
 from tests.support import git, head_file, sound, write
-from tests.system.tools import cli, until
+from tests.system.tools import FILEMEM, cli, ok, until
 
 
 def begin_rebase(repo: Path) -> None:
@@ -198,3 +202,19 @@ def test_a_record_with_conflict_markers_is_marked_and_refused_for_updates(filled
     assert path.name in done.err
     assert "<<<<<<<" in path.read_text()
     assert cli(filled, "search", "number 1", "--json").json["results"][0]["title"] == "Decide number 1"
+
+
+def test_a_full_disk_is_no_damage(repo: Path) -> None:
+    for number in range(150):
+        write(
+            repo / f"memory/decisions/x/{number}.md", f"# Use thing {number}\n\nword{number} and {number * 7}th words\n"
+        )
+    limited = "ulimit -f 8; for command in 'index --rebuild' status; do {} -C {} $command; echo code $?; done"
+    command = limited.format(shlex.quote(FILEMEM), shlex.quote(str(repo)))
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert f"code {EXIT_CODES[BrokenStore]}" in done.stdout
+    assert "the search index can not be written or read: File too large" in done.stderr
+    assert "free some disk space" in done.stderr
+    assert "damaged" not in done.stdout + done.stderr
+    assert "index: not in step" in done.stdout
+    assert ok(repo, "search", "word77")["results"][0]["title"] == "Use thing 77"

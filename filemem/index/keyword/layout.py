@@ -1,5 +1,7 @@
 """How the words are laid out in Tantivy: fields, analysers, how a document is stored. And the border to its errors."""
 
+import errno
+import re
 from functools import cache
 from types import TracebackType
 from typing import NamedTuple
@@ -7,6 +9,7 @@ from typing import NamedTuple
 import tantivy
 
 from filemem.documents import TERM_FIELDS, Doc
+from filemem.index.folder import refused
 from filemem.index.generation import IndexDamaged
 from filemem.index.plan import EXACT, FIELDS, STEM
 from filemem.index.reading import UNSPACED_SCRIPTS, spaced, spread
@@ -25,6 +28,7 @@ READING = (_VERSION, UNSPACED_SCRIPTS, _LONGEST_TOKEN, _STOP_WORDS, _READ)
 PATH, KEY = "path", "key"
 CREATED, STORED = "created", "stored"
 _SEPARATOR = "\0"
+_SYSTEM_ERROR = re.compile(r"\(os error (\d{1,5})\)")  # as Rust ends its words for what the system said
 _SMALL_HEAP, _LARGE_HEAP = 15_000_000, 60_000_000  # bytes; the first is the least Tantivy takes
 
 
@@ -112,7 +116,7 @@ def schema() -> tantivy.Schema:
 
 
 class Border:
-    """Turns what Tantivy throws into `IndexDamaged`.
+    """Turns what Tantivy throws into `IndexDamaged`, and what the system refused it into `BrokenStore`.
 
     A panic in Rust arrives as an exception that is no `Exception` and whose class can not be imported; a context
     manager sees it by name without catching everything.
@@ -124,5 +128,9 @@ class Border:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None and (issubclass(kind, ValueError | OSError) or kind.__name__ == "PanicException"):
-            raise IndexDamaged(str(error).splitlines()[0][:200] or kind.__name__) from error
+        if kind is None or not (issubclass(kind, ValueError | OSError) or kind.__name__ == "PanicException"):
+            return
+        said = _SYSTEM_ERROR.search(str(error))
+        if said and int(said[1]) != errno.ENOENT:  # a file that is gone is damage, a full disk is none
+            raise refused(int(said[1])) from error
+        raise IndexDamaged(str(error).splitlines()[0][:200] or kind.__name__) from error
