@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from filemem.record import Problem
 
 FORMATS = ("text", "json", "sarif", "github")
-ADVISORY = frozenset(
-    ("drift", "evidence", "no-longer-holds")
-)  # told, and no reason to stop a merge: the code may be right
+# Told, and no reason to stop a merge: code may be right, a decision may be meant to end, a message cannot be mended.
+ADVISORY = frozenset(("drift", "evidence", "no-longer-holds", "unknown-decision"))
 
 
 @click.command()

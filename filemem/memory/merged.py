@@ -85,13 +85,19 @@ def lapsed(base: Survey, merged: Survey) -> Iterator[Problem]:
             record = there.get(one)
             left = [merged.nodes[head].title for head in merged.resolved.chain(key).heads]
             rest = f"what holds on {was.topic}: {', '.join(left)}" if left else f"nothing holds on {was.topic} any more"
-            text = f"{was.title} held, and nothing replaces it: {_why(base.records[was.path], record)}; {rest}"
+            why = _why(base.records[was.path], record) if record else _where(was.path, merged)
+            text = f"{was.title} held, and nothing replaces it: {why}; {rest}"
             yield Problem(record.path if record else was.path, 1, "no-longer-holds", "warning", text)
 
 
-def _why(was: Record, now: Record | None) -> str:
-    if now is None:
-        return "its file is removed"
+def _where(path: str, merged: Survey) -> str:
+    if path in merged.records:
+        return f"its file is known as {merged.records[path].id} now"
+    hidden = any(one.problem.path == path and one.problem.code == "forgotten" for one in merged.findings)
+    return "it was forgotten" if hidden else "its file is removed"
+
+
+def _why(was: Record, now: Record) -> str:
     if now.type != DECISION:
         return f"it is {'an' if now.type[0] in 'aeiou' else 'a'} {now.type} now"
     if not now.topic_stated or topic_key(now.topic) != topic_key(was.topic):

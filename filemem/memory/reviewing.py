@@ -21,6 +21,7 @@ from filemem.memory.surveying import Survey
 from filemem.query.drift import CHANGED, Drift
 from filemem.record import DECISION, Problem, Record, parse
 from filemem.record.revising import revised
+from filemem.repo import arrivals
 
 _NAMED = 5  # files that a message names
 
@@ -123,6 +124,7 @@ def problems(store: Store, read: Survey, left: Since | None, drift: bool) -> Ite
             f"was the record {store.shown(old)}, and under this name it is read no longer: move it back, or forget it"
         )
         yield Problem(path, 1, "hidden-record", "warning", text)
+    yield from _unknown(store, read, left)
     live = [node for node in read.nodes.values() if read.resolved.is_head(node.id)]
     yield from _drifted(store, read, live, left, drift)
     claims = governing.claims(store)
@@ -131,6 +133,26 @@ def problems(store: Store, read: Survey, left: Since | None, drift: bool) -> Ite
             if left is None or not store.code.history.is_ancestor(found.commit, left.code):
                 text = f"{found}; if so: filemem update {node.id} --outcome {found.outcome} --reason ..."
                 yield Problem(node.path, 1, "evidence", "warning", text)
+
+
+def _unknown(store: Store, read: Survey, left: Since | None) -> Iterable[Problem]:
+    """Commits of this branch whose trailers name a decision that is none: what they say of it is lost."""
+    if left is None:
+        return
+    known = {name for node in read.nodes.values() for name in governing.names(node)}
+    known |= {part for path in read.past.removed for part in (path, *_names(path))}
+    for claim in arrivals.claims(store.code.history, left.code):
+        if lost := [name for name in claim.decisions if name not in known]:
+            text = (
+                f"{claim.commit[:10]} ({claim.subject}) names the decision {', '.join(lost)}, which no record has as id"
+            )
+            yield Problem("", 1, "unknown-decision", "warning", f"{text} or file name, so its trailers are passed over")
+
+
+def _names(path: str) -> tuple[str, ...]:
+    name = path.rpartition("/")[2]
+    stem = name.removesuffix(".md")
+    return name, stem, stem.rpartition("-")[2]
 
 
 def _drifted(store: Store, read: Survey, live: Iterable[Node], left: Since | None, every: bool) -> Iterable[Problem]:

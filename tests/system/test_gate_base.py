@@ -266,3 +266,20 @@ def test_a_decision_of_the_future_is_told(feature: Path) -> None:
     )
     commit(feature)
     assert "future-created" in codes(feature)
+
+
+def test_a_trailer_that_names_no_decision_is_told(feature: Path) -> None:
+    nats = holding(feature, "queues")
+    git(feature, "commit", "-q", "--allow-empty", "-m", f"Do it\n\nDecision: {nats['id'][-8:]}\nOutcome: pending")
+    assert codes(feature) == set()
+    git(feature, "commit", "-q", "--allow-empty", "-m", "Do that\n\nDecision: vue\nOutcome: failed")
+    assert codes(feature) == {"unknown-decision"}
+    assert cli(feature, "check", "--base", "main").code == 0, "nobody can take a commit's message back"
+
+
+def test_an_id_that_is_changed_in_place_is_told(feature: Path) -> None:
+    nats = holding(feature, "queues")
+    reword(feature / nats["path"], nats["id"], "decision_queues_1763650000123_k3f9w2ma")
+    commit(feature)
+    out = cli(feature, "check", "--base", "main").out
+    assert "its file is known as decision_queues_1763650000123_k3f9w2ma now; what holds on queues: Use NATS" in out
