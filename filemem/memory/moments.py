@@ -12,7 +12,7 @@ from filemem.errors import BadInput, NotFound
 from filemem.memory import meant, writing
 from filemem.memory.store import Store
 from filemem.query import parse_moment
-from filemem.record import format_time
+from filemem.record import format_time, unreal
 from filemem.repo.revisions import Moment
 
 FORMS = "a commit, tag or branch, a date such as 2025-11-20, or an age such as 2w"
@@ -24,8 +24,8 @@ def find(store: Store, text: object, field: str = "at") -> Moment:
 
     Args:
         store: the parts.
-        text: a commit, tag, branch or expression such as `HEAD~3`; else a date, a time or an age: the last commit by
-            then, a bare date meaning the end of its day (UTC).
+        text: a commit, tag, branch or expression such as `HEAD~3` or `:/words of a message`; else a date, a time or an
+            age: the last commit by then, a day, week or month without a time meaning its end (UTC).
         field: what the caller calls it, for messages.
 
     Raises:
@@ -41,7 +41,9 @@ def find(store: Store, text: object, field: str = "at") -> Moment:
         return _in_memory(store, found, field)
     when = parse_moment(name, store.clock(), end=True)
     if when is None:
-        raise NotFound(f"{field}: no commit, tag, branch or date {name!r}", _meant(store, name))
+        wrong = unreal(name)
+        told = f"{field}: no commit, tag, branch or date {name!r}" + (f": {wrong}" if wrong else "")
+        raise NotFound(told, _meant(store, name))
     return _by(store, name, when, field)
 
 

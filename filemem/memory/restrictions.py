@@ -8,7 +8,7 @@ from typing import Any
 from filemem.errors import BadInput
 from filemem.memory import writing
 from filemem.query import Filter, fold, metadata_wanted, parse_moment
-from filemem.record import OUTCOMES, STATUSES, TYPES, topic_key
+from filemem.record import OUTCOMES, STATUSES, TYPES, topic_key, unreal
 
 
 def restrictions_of(restrictions: Mapping[str, Any], now: int) -> Filter:
@@ -41,8 +41,9 @@ def restrictions_of(restrictions: Mapping[str, Any], now: int) -> Filter:
         elif name in ("since", "until"):
             values[name] = parse_moment(writing.line(name, value), now, end=name == "until")
             if values[name] is None:
-                hint = "a date such as 2025-11-20, a time, or an age such as 3d, 2w, 6m"
-                raise BadInput(f"{name}: cannot read {value!r}", hint, field=name)
+                hint = "a date such as 2025-11-20, a month such as 2025-11, a time, or an age such as 3d, 2w, 6m"
+                wrong = unreal(str(value))
+                raise BadInput(f"{name}: cannot read {value!r}" + (f": {wrong}" if wrong else ""), hint, field=name)
         elif name == "metadata":
             values[name] = _metadata(value)
         elif name == "path":

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from filemem.query.filter import Filter, fold
-from filemem.record import OUTCOMES, STATUSES, TYPES, parse_time, topic_key
+from filemem.record import OUTCOMES, STATUSES, TYPES, parse_span, topic_key
 
 MAX_BYTES = 2048
 MAX_TERMS = 64
@@ -92,15 +92,22 @@ def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None
     """Return the moment that a restriction names, in epoch milliseconds, or None.
 
     Args:
-        text: a date, a time, or an age: `12h`, `3d`, `2w`, `6m` (months of 30 days), `1y`.
-        now: epoch milliseconds; without it there are no ages.
-        end: a date means its last moment, not its first.
+        text: a date in any form, a week, a month, a time; an age: `12h`, `3d`, `2w`, `6m` (months of 30 days), `1y`; or
+            `now`, `today`, `yesterday` (UTC).
+        now: epoch milliseconds; without it there are no ages and no such words.
+        end: what is longer than a moment means its last one, not its first.
     """
-    age = _AGE.fullmatch(text.strip())
-    if age is not None:
-        return None if now is None else now - int(age["count"]) * _UNITS[age["unit"]]
-    at = parse_time(text)
-    return at + DAY - 1 if at is not None and end and _DATE.fullmatch(text.strip()) else at
+    word = text.strip().casefold()
+    age = _AGE.fullmatch(word)
+    if age is not None or word in _WORDS:
+        if now is None:
+            return None
+        if age is not None:
+            return now - int(age["count"]) * _UNITS[age["unit"]]
+        first = now - now % DAY - _WORDS[word]
+        return now if word == "now" else first + DAY - 1 if end else first
+    span = parse_span(text)
+    return (span[1] if end else span[0]) if span else None
 
 
 def _words(text: str) -> list[str]:
@@ -145,9 +152,9 @@ def _topic(value: str) -> tuple[str, ...]:
     return (key,) if key else ()
 
 
-_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 _AGE = re.compile(r"(?P<count>[0-9]{1,5})(?P<unit>[hdwmy])")
 _UNITS = {"h": DAY // 24, "d": DAY, "w": 7 * DAY, "m": 30 * DAY, "y": 365 * DAY}
+_WORDS = {"now": 0, "today": 0, "yesterday": DAY}  # milliseconds before the beginning of this day
 _READERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "type": ("types", _one_of(TYPES)),
     "outcome": ("outcomes", _one_of(OUTCOMES)),

@@ -40,7 +40,7 @@ from filemem.record.model import (
 )
 from filemem.record.outcomes import parse_outcome
 from filemem.record.parse import MAX_FILE, parse
-from filemem.record.times import format_time, parse_time
+from filemem.record.times import format_time, parse_span, parse_time, unreal
 
 if TYPE_CHECKING:
     from filemem.record.amending import amend
@@ -103,6 +103,7 @@ __all__ = [
     "one_line",
     "parse",
     "parse_outcome",
+    "parse_span",
     "parse_time",
     "plainly",
     "prose",
@@ -117,4 +118,5 @@ __all__ = [
     "topic_folders",
     "topic_key",
     "topic_of_heading",
+    "unreal",
 ]

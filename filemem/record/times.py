@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from calendar import monthrange
+from datetime import UTC, date, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _YEAR_FIRST = r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})"
 _DAY_FIRST = r"(\d{1,2})(?:st|nd|rd|th)?[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})"
 _MONTH_FIRST = r"([A-Za-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})"
+_YEAR_MONTH = r"(\d{4})-(\d{1,2})"
+_WEEK = r"\d{4}-?W\d{2}"
 _LONGEST = 40
+_DAY = 86_400_000  # milliseconds
 
 
 def parse_time(text: str) -> int | None:
@@ -28,6 +32,44 @@ def parse_time(text: str) -> int | None:
         found = _loose(text)
     # An offset can carry a time out of the years that can be shown again.
     return found if found is not None and _FIRST <= found <= _LAST else None
+
+
+def parse_span(text: str) -> tuple[int, int] | None:
+    """Return the first and the last millisecond of what `text` names, or None.
+
+    Besides what `parse_time` reads that is a week, `2025-W07`, and a month, `2025-02`; without a time of day all of the
+    day, week or month is meant.
+    """
+    plain = text.strip()
+    if (
+        (found := re.fullmatch(_YEAR_MONTH, plain))
+        and not unreal(plain)
+        and (first := _date(found[1], int(found[2]), "1"))
+    ):
+        return first, first + monthrange(int(found[1]), int(found[2]))[1] * _DAY - 1
+    at = parse_time(plain)
+    if at is None:
+        return None
+    return at, at + (7 * _DAY if re.fullmatch(_WEEK, plain) else _DAY if _is_day(plain) else 1) - 1
+
+
+def unreal(text: str) -> str:
+    """Say why what is written like a date, year first, is none; "" where that is not why."""
+    found = re.match(r"(\d{4})[-/.](\d{1,2})(?:[-/.](\d{1,2}))?(?!\d)", text.strip())
+    if not found or int(found[1]) == 0:
+        return "there is no year 0" if found else ""
+    if not 1 <= int(found[2]) <= 12:
+        return f"there is no month {int(found[2])}"
+    days = monthrange(int(found[1]), int(found[2]))[1]
+    return f"{found[1]}-{int(found[2]):02} has {days} days" if found[3] and not 1 <= int(found[3]) <= days else ""
+
+
+def _is_day(text: str) -> bool:
+    """Whether a time that could be read states no time of day."""
+    try:
+        return bool(date.fromisoformat(text))
+    except ValueError:
+        return any(re.fullmatch(form, text) for form in (_YEAR_FIRST, _DAY_FIRST, _MONTH_FIRST))
 
 
 def _loose(text: str) -> int | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from filemem.repo.objects import Object, Objects
 
 _NAME = re.compile(r"[^\x00-\x20\x7f:.-][^\x00-\x1f\x7f:]{0,249}")
+_WORDS = re.compile(r":/[^\x00-\x1f\x7f]{1,247}")
 _MADE = re.compile(rb"^committer .* (-?\d+) [+-]\d{4}$", re.MULTILINE)
 
 
@@ -63,6 +64,9 @@ class Revisions:
         Raises:
             BadInput: several commits begin with it.
         """
+        if _WORDS.fullmatch(name):
+            found = self._saying(name)
+            return found and found._replace(name=name)
         if not _NAME.fullmatch(name) or ".." in name:
             return None
         try:
@@ -75,6 +79,17 @@ class Revisions:
             self._refuse_ambiguous(name)
             return None
         return Moment(name, found.oid, _made(found))
+
+    def _saying(self, words: str) -> Moment | None:
+        """The youngest commit whose message has some words, written as Git takes them: `:/words`."""
+        try:
+            return self.named(
+                self.git.run("rev-parse", "--verify", "--quiet", "--end-of-options", words).decode().strip()
+            )
+        except GitError as error:
+            if error.code == -1:
+                raise
+            return None
 
     def time_of(self, commit: str) -> int:
         """When a commit was made, in epoch milliseconds; 0 where there is no such commit."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from filemem import query
 from filemem.chain import Graph, Node, resolve
 from filemem.query import Filter, Found, Placed, Scored, Scores, Terms, Weights
+from filemem.record import parse_time, unreal
 
 DAY = 86_400_000
 NOW = int(datetime(2025, 11, 20, 12, tzinfo=UTC).timestamp() * 1000)
@@ -104,6 +105,54 @@ def test_moments(text: str, expected: int | None) -> None:
     assert query.parse_moment(text, NOW) == expected
     assert query.parse(f"since:{text}", NOW)[1].since == expected
     assert query.parse_moment("3d", None) is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "first", "last"),
+    [
+        (
+            ("2025-02-11", "2025-2-11", "20250211", "2025-W07-2", "11 Feb 2025", "2025/02/11"),
+            "2025-02-11",
+            "2025-02-12",
+        ),
+        (("2025-02", "2025-2"), "2025-02-01", "2025-03-01"),
+        (("2024-12",), "2024-12-01", "2025-01-01"),
+        (("2025-W07", "2025W07"), "2025-02-10", "2025-02-17"),
+    ],
+)
+def test_what_names_no_time_of_day_means_all_of_its_day_week_or_month(
+    texts: tuple[str, ...], first: str, last: str
+) -> None:
+    for text in texts:
+        assert query.parse_moment(text, None) == parse_time(first), text
+        assert query.parse_moment(text, None, end=True) == (parse_time(last) or 0) - 1, text
+
+
+def test_words_for_days() -> None:
+    now = parse_time("2025-02-11T14:00") or 0
+    for word, end, expected in (
+        ("now", True, "2025-02-11T14:00"),
+        ("today", False, "2025-02-11"),
+        ("yesterday", False, "2025-02-10"),
+    ):
+        assert query.parse_moment(word, now, end=end) == parse_time(expected)
+    assert query.parse_moment("Yesterday", now, end=True) == (parse_time("2025-02-11") or 0) - 1
+    assert query.parse_moment("now", None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("2026-13-01", "there is no month 13"),
+        ("2026-13", "there is no month 13"),
+        ("2025-02-30", "2025-02 has 28 days"),
+        ("0000-01-01", "there is no year 0"),
+        ("2025-02-11", ""),
+        ("v1.2", ""),
+    ],
+)
+def test_what_is_wrong_with_a_date(text: str, told: str) -> None:
+    assert unreal(text) == told
 
 
 def test_caps() -> None:

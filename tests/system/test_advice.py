@@ -47,7 +47,7 @@ def test_the_decision_comes_before_the_checkpoint_that_speaks_of_it(memory: Memo
     assert [hit.record.type for hit in memory.search("which database do we use").hits] == ["decision", "checkpoint"]
 
 
-@pytest.mark.parametrize("query", ["since:yesterday postgres", "outcome:broken postgres", "is:dead postgres"])
+@pytest.mark.parametrize("query", ["since:lately postgres", "outcome:broken postgres", "is:dead postgres"])
 def test_what_is_no_restriction_is_told(memory: Memory, query: str) -> None:
     found = memory.search(query)
     assert f"{query.split()[0]} is no restriction" in found.note

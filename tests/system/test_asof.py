@@ -54,7 +54,9 @@ def titles(answer: dict[str, object]) -> list[str]:
     return [hit["title"] for hit in results]
 
 
-@pytest.mark.parametrize("then", ["v1", "2025-01-02", "2025-01-01", "HEAD~3", "v1^0", "2025-01-02T23:00:00Z"])
+@pytest.mark.parametrize(
+    "then", ["v1", "2025-01-02", "20250102", "2025-W01-4", "HEAD~3", "v1^0", ":/day 1", "2025-01-02T23:00:00Z"]
+)
 def test_everything_that_reads_answers_as_it_was(shipped: Path, then: str) -> None:
     ok(shipped, "save", "checkpoint", "--summary", "Half done")
     commit = git(shipped, "rev-parse", "v1^{commit}")
@@ -217,7 +219,9 @@ def test_two_histories_with_the_same_files_each_keep_their_authors(shipped: Path
         ("--all", 4, "no commit, tag, branch or date"),
         ("HEAD:memory", 4, "no commit, tag, branch or date"),
         ("HEAD~99", 4, "no commit, tag, branch or date"),
-        ("2025-13-45", 4, "no commit, tag, branch or date"),
+        ("2025-13-45", 4, "no commit, tag, branch or date '2025-13-45': there is no month 13"),
+        (":/nothing like it", 4, "no commit, tag, branch or date"),
+        ("2024-12", 4, "the first commit is of 2025-01-01"),
         ("0" * 40, 4, "no commit, tag, branch or date"),
         ("x" * 400, 4, "no commit, tag, branch or date"),
     ],

@@ -81,7 +81,7 @@ def test_exit_codes(repo: Path, tmp_path: Path) -> None:
     assert {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7} == EXIT_CODES
     assert cli(repo, *DECISION).code == 0
     for arguments, code in {
-        ("search", "x", "--since", "yesterday"): 2,
+        ("search", "x", "--since", "lately"): 2,
         ("search", "--no-such-option"): 2,
         ("no-such-command",): 2,
         ("get", "nothing"): 4,

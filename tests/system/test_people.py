@@ -48,7 +48,7 @@ def test_paths_are_relative_to_the_current_folder(repo: Path, tmp_path: Path) ->
     ("arguments", "code", "kind", "field"),
     [
         (("get", "nothing"), 4, "not_found", None),
-        (("search", "x", "--since", "yesterday"), 2, "bad_input", "since"),
+        (("search", "x", "--since", "lately"), 2, "bad_input", "since"),
         (("search", "--no-such-option"), 2, "bad_input", None),
         (("save", "decision", "--topic", "x"), 2, "bad_input", "decision"),
         (("no-such-command",), 2, "bad_input", None),
