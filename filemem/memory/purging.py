@@ -8,11 +8,13 @@ so here it works in an empty work tree of its own. On the other side only that i
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.memory import home
 from filemem.memory.origins import same
+from filemem.repo import worktrees
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
@@ -36,7 +38,8 @@ _MESSAGE = (
     'if (!ours || (n > 1 && row[n] ~ /^$|^[A-Z][A-Za-z-]*: /)) print row[n]; else if (n == 1) print "purged" }\''
 )
 _ALL = ("--branches", "--tags")
-_OLD = "%(refname:lstrip=2)"  # of a ref below refs/original: the name of the branch or tag that was rewritten
+_BEFORE = "refs/purge"  # below it, what the rewritten branches and tags were
+_OLD = "%(refname:lstrip=2)"  # of a ref there: the name of the branch or tag
 _ELSEWHERE = "other commits whose messages or files quote it keep that: git log --all --grep=WORD"
 _HERE = (
     "every branch and tag that had it is rewritten, and commits that none of them holds are lost (what was amended or "
@@ -73,7 +76,7 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
     if name is not None and first:
         refs = (f"refs/heads/{name.branch}",) if own else _ALL
         lease = shlex.quote(f"--force-with-lease={_OLD}:%(objectname)%0a{_OLD}:{_OLD}")
-        push = f"git for-each-ref --format={lease} refs/original | tr '\\n' '\\0' | xargs -0 git push --atomic origin"
+        push = f"git for-each-ref --format={lease} {_BEFORE} | tr '\\n' '\\0' | xargs -0 git push --atomic origin"
         there = (
             f"git clone --bare {shlex.quote(name.push_url)} purge.git && cd purge.git",
             _rewrite(paths, record_id, refs, first),
@@ -89,9 +92,10 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
         f"git worktree add -q -f --detach {beside} $(git commit-tree -m purge $(git mktree </dev/null))",
         f"cd {beside}",
         _rewrite(paths, record_id, refs, store.repo.history.first(paths, *refs)),
-        "git for-each-ref --format='delete %(refname)' refs/original | git update-ref --stdin",
+        f"git for-each-ref --format='delete %(refname)' {_BEFORE} | git update-ref --stdin",
         f"cd {shlex.quote(str(store.repo.work_tree))} && git worktree remove {beside}",
-        f"rm -rf {shlex.quote(str(store.repo.shared / 'recent'))} {shlex.quote(str(store.index.root))}",
+        *(f"git -C {shlex.quote(str(tree))} {_removing('-f', paths)}" for tree in _other_trees(store) if not own),
+        f"rm -rf {' '.join(shlex.quote(str(folder)) for folder in _copies(store))}",
         # Unlike `git reflog expire`, gc spares the stash, whose entries are nothing but its reflog.
         "git -c gc.reflogExpireUnreachable=now gc -q --prune=now",
         f"printf '%s\\n' {' '.join(versions)} | git cat-file --batch-check='%(objectname) is still here'",
@@ -100,13 +104,32 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
     return Purge((*_HERE, *stashes), _chained(here))
 
 
+def _other_trees(store: Store) -> Iterator[Path]:
+    """The other work trees of the repository: the index of each may hold the record, and would bring it back."""
+    common = store.repo.common_dir
+    trees = [common.parent] if common.name == ".git" else []
+    trees += [tree for tree, _ in worktrees.linked(store.repo.places)]
+    return (tree for tree in trees if tree.resolve() != store.repo.work_tree.resolve())
+
+
+def _copies(store: Store) -> list[Path]:
+    """The folders of ours, of all work trees, that hold texts of records: all of it is derived."""
+    common = store.repo.common_dir
+    found = {store.index.root, *common.glob("filemem/index"), *common.glob("worktrees/*/filemem/index")}
+    return [store.repo.shared / "recent", *sorted(found)]
+
+
+def _removing(how: str, paths: Sequence[str]) -> str:
+    return f"--literal-pathspecs rm -q {how} --ignore-unmatch -- {' '.join(map(shlex.quote, paths))}"
+
+
 def _rewrite(paths: Sequence[str], record_id: str, refs: Sequence[str], first: str) -> str:
     """Take paths out of the commits of some refs, from the first one that has them on: those before stay as they are,
     signatures and all."""
-    remove = f"git --literal-pathspecs rm -q --cached --ignore-unmatch -- {' '.join(map(shlex.quote, paths))}"
+    remove = f"git {_removing('--cached', paths)}"
     unsaid = _MESSAGE % record_id
     return (
-        "FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --tag-name-filter cat "
+        f"FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --original {_BEFORE} --tag-name-filter cat "
         f"--index-filter {shlex.quote(remove)} --msg-filter {shlex.quote(unsaid)} "
         f"-- {' '.join(refs)} --not {shlex.quote(f'{first}^@')}"
     )

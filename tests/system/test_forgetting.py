@@ -397,3 +397,16 @@ def test_a_file_without_an_id_that_was_renamed_comes_back(repo: Path) -> None:
     ok(repo, "forget", named)
     assert ok(repo, "restore", "Use Redis")["id"] == named
     assert ok(repo, "search")["results"][0]["id"] == named
+
+
+def test_a_purge_reaches_the_other_work_trees(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    saved = ok(repo, *DECISION, "The password is swordfish77")
+    git(repo, "worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))
+    assert ok(tmp_path / "linked", "search")["count"] == 1
+    rows = purge(ok(tmp_path / "linked", "forget", saved["id"])["purge"], tmp_path).splitlines()
+    assert [row.partition(" ")[2] for row in rows] == ["missing"]
+    assert not any("swordfish77" in p.read_text(errors="replace") for p in repo.rglob("*") if p.is_file())
+    for tree in (repo, tmp_path / "linked"):
+        assert git(tree, "status", "--porcelain") == ""
+        assert ok(tree, "search")["count"] == 0
