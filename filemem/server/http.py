@@ -28,7 +28,7 @@ from filemem.server import sdk
 from filemem.server.calls import Calls, OnCrash, OpenMemory, log_crash
 from filemem.server.door import MCP, Door, Nothing, Site, replay
 from filemem.server.front import HANDSHAKE_VERSIONS
-from filemem.server.jsonrpc import MAX_LINE, parse
+from filemem.server.jsonrpc import MAX_LINE, Refusal, parse
 
 HEAD_SECONDS = 10.0  # the head of a request must have arrived by then, counted from its start
 SESSIONS = 256  # clients with a session at once; more are served without notices and progress
@@ -175,18 +175,22 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         request = Request(scope, receive)
+        body = await request.body()  # the door has it all
+        receive = replay(body, receive)
+        message = parse(body) if request.method == "POST" else None
+        if isinstance(message, Refusal):
+            return await JSONResponse(message.reply(), 400)(scope, receive, send)
         if request.method == "POST" and "text/event-stream" not in request.headers.get("accept", ""):
             chosen = self._plain
         elif request.method != "POST" or _SESSION in request.headers or self._is_modern(request):
             chosen = self._streams
         else:
-            body = await request.body()  # the door has it all
-            message = parse(body)
             begins = isinstance(message, dict) and message["method"] == "initialize"
             if begins and await self._begun(scope, replay(body, receive), send):
-                return
-            chosen, receive = self._plain, replay(body, receive)
+                return None
+            chosen = self._plain
         await chosen.handle_request(scope, receive, send)
+        return None
 
     async def _begun(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Begin a session; say whether there was room for one."""

@@ -30,6 +30,7 @@ from filemem.server.calls import Answer, Calls
 from filemem.server.jsonrpc import Message, Refusal
 from filemem.server.notices import Notices
 from filemem.server.reading import Reading, refuse_cursor
+from filemem.server.refusals import explain
 from filemem.server.wire import Wire, encode
 
 GRACE = 1.0  # seconds that calls still running get to answer after the input ended
@@ -66,6 +67,7 @@ class FilememServer(Server[Any]):
             **(self._of_prompts(dialect, reading) if dialect.prompts else {}),
             on_completion=reading.complete if entries.completes(dialect) else None,
         )
+        self.middleware.append(explain)
         if dialect.resources:
             self.middleware.append(self._meet)
         self._running = False

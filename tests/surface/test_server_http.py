@@ -196,6 +196,25 @@ def test_garbage_is_refused_and_the_next_request_answered(port: int, body: bytes
     assert send(port, "POST", "/mcp", CALL, **ACCEPT)[0] == 200
 
 
+@pytest.mark.parametrize("accept", ["application/json", "application/json, text/event-stream"])
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"[]", "one JSON object"),
+        (b"5", "one JSON object"),
+        (b"{", "not JSON"),
+        (b'{"id":1}', "jsonrpc"),
+        (b'{"jsonrpc":"2.0","id":1}', "method is missing"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}', "params must be an object"),
+    ],
+)
+def test_garbage_is_refused_in_our_words_as_over_stdio(port: int, body: bytes, said: str, accept: str) -> None:
+    status, _, reply = send(port, "POST", "/mcp", body, **{**ACCEPT, "Accept": accept})
+    assert status == 400
+    assert said in json.loads(reply)["error"]["message"]
+    assert b"pydantic" not in reply
+
+
 def test_large_bodies_are_refused_declared_or_not(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
         raw.sendall(_head(port, f"Content-Length: {5 << 20}"))
