@@ -42,8 +42,8 @@ def restrictions_of(restrictions: Mapping[str, Any], now: int) -> Filter:
             values[name] = parse_moment(writing.line(name, value), now, end=name == "until")
             if values[name] is None:
                 hint = "a date such as 2025-11-20, a month such as 2025-11, a time, or an age such as 3d, 2w, 6m"
-                wrong = unreal(str(value))
-                raise BadInput(f"{name}: cannot read {value!r}" + (f": {wrong}" if wrong else ""), hint, field=name)
+                why = unreal(str(value))
+                raise BadInput(f"{name}: cannot read {value!r}" + (f": {why}" if why else ""), hint, field=name)
         elif name == "metadata":
             values[name] = _metadata(value)
         elif name == "path":

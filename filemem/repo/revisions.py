@@ -65,8 +65,7 @@ class Revisions:
             BadInput: several commits begin with it.
         """
         if _WORDS.fullmatch(name):
-            found = self._saying(name)
-            return found and found._replace(name=name)
+            return self._saying(name)
         if not _NAME.fullmatch(name) or ".." in name:
             return None
         try:
@@ -83,13 +82,13 @@ class Revisions:
     def _saying(self, words: str) -> Moment | None:
         """The youngest commit whose message has some words, written as Git takes them: `:/words`."""
         try:
-            return self.named(
-                self.git.run("rev-parse", "--verify", "--quiet", "--end-of-options", words).decode().strip()
-            )
+            told = self.git.run("rev-parse", "--verify", "--quiet", "--end-of-options", words)
         except GitError as error:
             if error.code == -1:
                 raise
             return None
+        found = self.named(told.decode().strip())
+        return found and found._replace(name=words)
 
     def time_of(self, commit: str) -> int:
         """When a commit was made, in epoch milliseconds; 0 where there is no such commit."""
