@@ -89,6 +89,7 @@ def run(
             create(work_tree)
     name = config.store_path(store) if store else config.load(work_tree).store
     branch = config.branch_name(own_branch) if own_branch else _branch(work_tree)
+    elsewhere = "" if branch else _elsewhere(work_tree, name)
     settings = _settings(work_tree, name, branch)
     steps += [settings, _mcp(work_tree), _agents(work_tree, name, branch)]
     if branch:
@@ -104,18 +105,32 @@ def run(
     overlooked = "" if branch else _overlooked(work_tree, name)
     if not dry_run:
         _carry_out(work_tree, steps)
+    warnings = [one for one in (elsewhere, _unreachable(), overlooked) if one]
     return {
         "success": True,
         "dry_run": dry_run,
         "folder": str(work_tree),
         "branch": branch,
-        **({"warning": warning} if (warning := "; ".join(filter(None, (_unreachable(), overlooked)))) else {}),
+        **({"warning": "; ".join(warnings)} if warnings else {}),
         "steps": [
             {"path": step.path, "action": step.action, "note": _noted(work_tree, step), "content": step.content}
             for step in steps
             if step.action != "skip"
         ],
     }
+
+
+def _elsewhere(work_tree: Path, store: str) -> str:
+    """Where a memory is already, if none is here: the one that is set up now would be a second."""
+    if not (work_tree / ".git").exists() or (work_tree / store).exists():
+        return ""
+    from filemem.memory import elsewhere
+
+    code = Repo.discover(work_tree)
+    try:
+        return elsewhere.told(code, store)
+    finally:
+        code.close()
 
 
 def _noted(work_tree: Path, step: Step) -> str:

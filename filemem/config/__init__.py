@@ -22,7 +22,7 @@ POLICIES = ("commit", "batch", "leave")
 DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
     {"decision": "commit", "checkpoint": "commit", "observation": "batch"}
 )
-_BRANCH = re.compile(r"[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*")
+_BRANCH = re.compile(r"(?!HEAD$)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*")
 MAX_FILE = 64 * 1024  # bytes; a settings file larger than this is not one
 
 

@@ -48,7 +48,12 @@ class Asked(Kept):
     @property
     def unbegun(self) -> str:
         """What to do where nothing was ever saved, or ""."""
-        return "no memory here yet: filemem init, or just save" if self._store.absent else ""
+        if not self._store.absent:
+            return ""
+        from filemem.memory import elsewhere
+
+        there = elsewhere.told(self._store.code, self._store.name)
+        return there or "no memory here yet: filemem init, or just save"
 
     def numbered(self, wanted: int) -> str:
         """Return the id of the record that a number stands for, as `filemem.record.number` makes it.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_private
-from filemem.memory import home, settling, withdrawn
+from filemem.memory import elsewhere, home, settling, withdrawn
 from filemem.memory.store import Store
 from filemem.repo import Raced, Remote, state
 
@@ -95,6 +95,15 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
         Locked: another sync does not end.
         BrokenStore: the other side cannot be reached, or refuses.
     """
+    done = _synced(store, tell)
+    branch = home.branch_of(store.code, store.config)
+    if branch and branch == store.repo.branch():
+        where = _where(store, store.repo.sharing)
+        return done._replace(hint=done.hint or elsewhere.unnamed(store.code, where.name, branch))
+    return done
+
+
+def _synced(store: Store, tell: Tell | None) -> Synced:
     saver, sharing = store.saver, store.repo.sharing
     with sharing.alone():
         with saver.exclusive():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.repo import head, moving, remote, replaying
+from filemem.repo.branches import USUAL
 from filemem.repo.git import Git, GitError
 from filemem.repo.lock import SaveLock
 from filemem.repo.message import Stamp
@@ -28,6 +29,14 @@ class Brought(NamedTuple):
 
     tip: str
     merged: tuple[str, ...] = ()
+
+
+class Known(NamedTuple):
+    """A branch on the other side: where it was last, and whether it is the default one there."""
+
+    where: Remote
+    tip: str
+    default: bool
 
 
 class Sharing:
@@ -67,6 +76,20 @@ class Sharing:
     def remotes(self) -> tuple[str, ...]:
         """The names of the other sides."""
         return self._settings.names_of("remote", "url")
+
+    def known(self) -> tuple[Known, ...]:
+        """The branches on the other sides, as far as they were fetched: the default one of each side first."""
+        listed = self._git.run("for-each-ref", "--format=%(refname)%00%(objectname)%00%(symref)", "refs/remotes")
+        rows = [row.split("\0") for row in listed.decode("utf-8", "surrogateescape").splitlines()]
+        pointed = {target for _, _, target in rows if target}
+        found = []
+        for side in filter(None, (remote.named(self._settings, name, "") for name in self.remotes)):
+            here = [(ref, oid) for ref, oid, target in rows if not target and ref.startswith(side.tracking)]
+            tips = {ref.removeprefix(side.tracking): oid for ref, oid in here}
+            likely = (*(ref.removeprefix(side.tracking) for ref in pointed), *USUAL)
+            default = next((name for name in likely if name in tips), "")
+            found += [Known(side._replace(branch=name), tips[name], name == default) for name in tips]
+        return tuple(sorted(found, key=lambda one: not one.default))
 
     @cached_property
     def folder(self) -> Path:

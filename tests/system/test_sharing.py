@@ -208,6 +208,38 @@ def test_diff_of_an_own_branch_says_what_can_be_asked(hub: Path) -> None:
     assert "LRU" in cli(ada, "diff").out, "what is not shared yet"
 
 
+def test_a_branch_that_no_settings_name_is_found_and_told(hub: Path) -> None:
+    ada = clone(hub, "ada")
+    ok(ada, "init", "--own-branch")
+    saved = ok(ada, *DECISION, "Use Redis")
+    done = ok(ada, "sync")
+    assert done["left"] == ""
+    assert done["hint"].startswith("commit and push .filemem.toml: origin/main lacks it")
+    bob = clone(hub, "bob")
+    command = "filemem init --own-branch filemem"
+    for asked in (("search", "redis"), ("status",), ("init", "--dry-run")):
+        assert command in cli(bob, *asked).out, asked
+    ok(bob, *command.split()[1:])
+    assert ok(bob, "search", "redis")["results"][0]["id"] == saved["id"]
+    git(ada, "add", ".")
+    git(ada, "commit", "-q", "-m", "init")
+    git(ada, "push", "-q")
+    assert ok(ada, "sync")["hint"] == ""
+
+
+def test_a_clone_that_checked_nothing_out_says_where_the_records_are(hub: Path) -> None:
+    ada = clone(hub, "ada")
+    ok(ada, *DECISION, "Use Redis")
+    ok(ada, "sync")
+    git(ada, "bundle", "create", "-q", "../x.bundle", "main")
+    git(hub.parent, "-c", "init.defaultBranch=master", "clone", "-q", "x.bundle", "bob")
+    bob = hub.parent / "bob"
+    told = cli(bob, "search", "redis").out
+    assert "origin/main has records: git switch main" in told
+    git(bob, "switch", "-q", "main")
+    assert ok(bob, "search", "redis")["count"] == 1
+
+
 def test_a_second_work_tree_of_the_code_uses_the_memory_of_the_first(hub: Path) -> None:
     ada = clone(hub, "ada")
     ok(ada, "init", "--own-branch", "notes/memory")
@@ -235,8 +267,8 @@ def test_an_own_branch_is_not_begun_over_records_of_this_branch(repo: Path) -> N
     refused = cli(repo, "init", "--own-branch")
     assert (refused.code, "git rm -rq --cached memory" in refused.err) == (5, True)
     assert git(repo, "branch", "--list", "filemem") == ""
-    for bad in ("-x", "a..b", "a b", "x.lock"):
-        assert cli(repo, "init", f"--own-branch={bad}").code == 2
+    for bad in ("-x", "a..b", "a b", "x.lock", "HEAD"):
+        assert cli(repo, "init", f"--own-branch={bad}", "--dry-run").code == 2
     write(repo / ".filemem.toml", 'branch = "elsewhere"\n')
     assert cli(repo, "init", "--own-branch", "other").code == 2
 

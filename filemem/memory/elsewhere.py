@@ -1,0 +1,51 @@
+"""Where a memory is that is not here: on the other side, as a branch of its own, or on one that is not checked out."""
+
+from __future__ import annotations
+
+from filemem import config
+from filemem.memory import home
+from filemem.repo import Repo
+
+_RECORDS = {"decisions", "checkpoints", "observations"}
+
+
+def told(code: Repo, store: str) -> str:
+    """What to do where nothing was ever saved here, and the other side has a memory; "" where it has none.
+
+    Args:
+        code: the repository of the project.
+        store: the folder of records.
+    """
+    known = code.sharing.known()
+    for one in known:
+        if _is_memory(code, one.tip):
+            where = one.where
+            own = f"{where.label} is one on a branch of its own: filemem init --own-branch {where.branch} attaches it"
+            return f"no memory here yet, but {own}"
+    if code.tip():
+        return ""
+    records = (one.where for one in known if store in code.sharing.names_at(one.tip))
+    found = next(records, None)
+    return f"no commit here yet, but {found.label} has records: git switch {found.branch}" if found else ""
+
+
+def unnamed(code: Repo, remote: str, branch: str) -> str:
+    """What to do where other clones would not find the memory, as the settings there do not name its branch; or "".
+
+    Args:
+        code: the repository of the project.
+        remote: the name of the other side.
+        branch: the branch that is the memory.
+    """
+    default = next((one for one in code.sharing.known() if one.default and one.where.name == remote), None)
+    file = config.REPOSITORY_FILE
+    if default is None or config.own_branch(code.show(file, default.tip) or b"") == branch:
+        return ""
+    return f"commit and push {file}: {default.where.label} lacks it, so that no other clone would find this memory"
+
+
+def _is_memory(code: Repo, tip: str) -> bool:
+    if not home.is_memory(code, tip):
+        return False
+    stated = config.stated_store(code.show(config.REPOSITORY_FILE, tip) or b"")
+    return bool(stated or _RECORDS.intersection(code.sharing.names_at(tip)))
