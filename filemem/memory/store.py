@@ -24,7 +24,7 @@ from filemem.files import Files, blob_id
 from filemem.index import Index, embedder
 from filemem.memory import home, obstacles, tombstones
 from filemem.record import Parsed
-from filemem.repo import Repo
+from filemem.repo import PUT, Repo
 from filemem.repo.memo import Memo
 
 if TYPE_CHECKING:
@@ -124,8 +124,14 @@ class Store:
 
     @property
     def tombstones(self) -> frozenset[str]:
-        """What is forgotten, as `filemem.memory.tombstones` names it."""
-        return tombstones.marks(self.folder)
+        """What is forgotten, as `filemem.memory.tombstones` names it; not what is restored by a save that waits."""
+        known = tombstones.marks(self.folder)
+        return known - self._restored() if known else known
+
+    def _restored(self) -> frozenset[str]:
+        journal = self.repo.journal
+        ours = (one.operation for one in journal.entries() if one.operation.worktree == journal.worktree)
+        return frozenset(posixpath.basename(one.tombstone) for one in ours if one.kind == PUT)
 
     def memo(self, name: str) -> Memo:
         """What was found out about history, and is kept beside the index."""

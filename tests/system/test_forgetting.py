@@ -375,6 +375,20 @@ def test_a_removal_that_waits_is_taken_back(repo: Path) -> None:
     assert (git(repo, "status", "--porcelain"), tombstone(repo, saved["id"]).exists()) == ("", False)
 
 
+def test_a_restore_that_waits_shows_the_record_already(repo: Path) -> None:
+    saved = ok(repo, *DECISION, "Use Redis")
+    ok(repo, "forget", saved["id"])
+    git(repo, "checkout", "-q", "--detach")
+    assert ok(repo, "restore", saved["id"])["pending"]
+    assert ok(repo, "search")["count"] == 1
+    assert ok(repo, "index", "--rebuild")["success"]
+    assert ok(repo, "search")["count"] == 1
+    assert saved["path"] in refused(repo, "restore", "Use Redis")["message"], "it stands"
+    git(repo, "checkout", "-q", "main")
+    assert ok(repo, "search")["count"] == 1
+    assert (git(repo, "status", "--porcelain"), tombstone(repo, saved["id"]).exists()) == ("", False)
+
+
 def test_a_removal_left_to_the_user_is_taken_back(repo: Path) -> None:
     write(repo / ".filemem.toml", '[commit]\ndecision = "leave"\n')
     saved = ok(repo, *DECISION, "Use Redis")
