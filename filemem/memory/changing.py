@@ -302,13 +302,23 @@ def _same_again(store: Store, record: Record) -> Saved | None:
     before = store.read(node.path, node.birth.path).record
     if before is None or before != record._replace(**{name: getattr(before, name) for name in OF_THE_SAVE}):
         return None
+    commit, pending, done = node.birth.commit, "", "; nothing was written"
+    if not commit:
+        again = store.saver.again(node.path)
+        commit, pending, done = (
+            again.commit or "",
+            again.pending or "",
+            ", and is committed now" if again.commit else "",
+        )
+    degraded = showing.saved(store, node.path, store.bytes_of(node.path), commit) if commit != node.birth.commit else ""
     return Saved(
         id=node.id,
         type=DECISION,
         path=store.shown(node.path),
-        message=f"Decision on {record.topic} holds already in these words; nothing was written",
-        commit=node.birth.commit,
-        pending="" if node.birth.commit else "it is not committed yet",
+        message=f"Decision on {record.topic} holds already in these words{done}",
+        commit=commit,
+        pending=pending,
+        degraded=degraded,
     )
 
 

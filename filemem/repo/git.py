@@ -11,9 +11,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore
 from filemem.repo.discovery import Places
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 LIMIT = 20.0  # seconds for one call
 LONG = 120.0  # seconds for one over much history or many files: a walk of 100,000 commits takes ten
-_GENTLY = 2.0  # seconds that a call which is ended has for that
+_GENTLY, _ENDS = 2.0, 1.0  # seconds that a call which is ended has for that, and one that is killed then
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 NEEDED = (2, 36)
 
 _OFF = (
@@ -115,13 +117,15 @@ class Git(NamedTuple):
         config: Sequence[str] = (),
         extra: Mapping[str, str] | None = None,
         apart: bool = False,
+        told: IO[bytes] | None = None,
     ) -> subprocess.Popen[bytes]:
         """Start one call with all three streams as pipes.
 
         Args:
             config: further settings, `key=value`.
             extra: further environment.
-            apart: out of reach of the terminal, so that nothing it starts can ask there.
+            apart: out of reach of the terminal, so that nothing it starts can ask there, and all of it can be ended.
+            told: a file to write all output to instead: a pipe ends only when whatever the call left running has ended.
         """
         import subprocess
 
@@ -129,8 +133,8 @@ class Git(NamedTuple):
             return subprocess.Popen(
                 self.command(*arguments, config=config),
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdout=told or subprocess.PIPE,
+                stderr=told or subprocess.PIPE,
                 cwd=self.places.work_tree,
                 env={**self.environment, **(extra or {})},
                 start_new_session=apart,
@@ -176,26 +180,51 @@ def finish(process: subprocess.Popen[bytes], name: str, data: bytes = b"", limit
     try:
         out, err = process.communicate(data, timeout=limit)
     except subprocess.TimeoutExpired:
-        _stop(process)
+        end(process)
         raise GitError(name, -1, f"no answer in {limit:g} seconds") from None
     except BaseException:
-        _stop(process)
+        end(process)
         raise
     if process.returncode:
-        raise GitError(name, process.returncode, err.decode("utf-8", "replace"))
-    return out
+        raise GitError(name, process.returncode, (err or b"").decode("utf-8", "replace"))
+    return out or b""
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End a call, gently first: Git removes its locks then."""
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a call, gently first: Git removes its locks then. What it leaves running with its pipes is not waited for."""
     import subprocess
 
-    process.terminate()
+    group = _leads(process)
+    for number, limit in ((signal.SIGTERM, _GENTLY), (_KILL, _ENDS)):
+        _send(process, number, group)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=limit)
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a call, and what it has started where it was started apart."""
+    _send(process, _KILL, _leads(process))
+
+
+def _leads(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a call was started apart: it leads a group of processes, of those that it starts."""
     try:
-        process.communicate(timeout=_GENTLY)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+        return hasattr(os, "killpg") and os.getpgid(process.pid) == process.pid
+    except ProcessLookupError:
+        return False
+
+
+def _send(process: subprocess.Popen[bytes], number: signal.Signals, group: bool) -> None:
+    try:
+        if group:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+    except ProcessLookupError:
+        pass
 
 
 def locate(environment: Mapping[str, str], work_tree: Path) -> str:

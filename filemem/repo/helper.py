@@ -6,7 +6,7 @@ import os
 import select
 from typing import TYPE_CHECKING
 
-from filemem.repo.git import LIMIT, GitError
+from filemem.repo.git import LIMIT, GitError, end
 
 if TYPE_CHECKING:
     import subprocess
@@ -85,8 +85,7 @@ class Helper:
         assert self.process.stdout is not None  # noqa: S101 - opened as a pipe
         ready, _, _ = select.select([self.process.stdout], [], [], LIMIT)
         if not ready:
-            self.process.kill()
-            self.process.communicate()
+            end(self.process)
             raise GitError(self._name, -1, f"no answer in {LIMIT:g} seconds")
         data = os.read(self.process.stdout.fileno(), 1 << 16)
         if not data:

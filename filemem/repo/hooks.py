@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
-from filemem.repo.git import Git, GitError
+from filemem.repo.git import Git, GitError, finish
 from filemem.repo.refs import NotNow, index_rows
 from filemem.repo.settings import Settings
 
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
     from filemem.repo.commit import Change
 
 _LIMIT = 120.0  # seconds for one hook
+_AFTERWARDS = "satisfy the hook and save again, or `git add` the file and commit it yourself"
 
 
 def before(git: Git, settings: Settings, folder: Path, changes: Sequence[Change], message: str) -> str:
     """Run `pre-commit` and `commit-msg`; returns the message as the hooks leave it.
 
     Raises:
-        NotNow: a hook refuses (final: asking again changes nothing).
+        NotNow: a hook refuses, or takes too long.
     """
     folder.mkdir(parents=True, exist_ok=True)
     index, text = folder / "hook-index", folder / "hook-message"
@@ -55,10 +57,12 @@ def after(git: Git, settings: Settings) -> None:
 
 def _run(git: Git, settings: Settings, hook: tuple[str, ...], extra: dict[str, str]) -> None:
     folder = settings.text("core.hookspath") or str(git.places.common_dir / "hooks")
-    try:
-        git.run(
-            "hook", "run", "--ignore-missing", *hook, limit=_LIMIT, config=(f"core.hooksPath={folder}",), extra=extra
-        )
-    except GitError as error:
-        said = " ".join(error.stderr.split())[:200]
-        raise NotNow(f"the {hook[0]} hook refused: {said}", "satisfy the hook, then save again", final=True) from None
+    asked, config = ("hook", "run", "--ignore-missing", *hook), (f"core.hooksPath={folder}",)
+    with TemporaryFile() as told:
+        try:
+            process = git.start(*asked, config=config, extra=extra, apart=True, told=told)
+            finish(process, "hook", limit=_LIMIT)
+        except GitError as error:
+            told.seek(0)
+            said = " ".join(f"{told.read().decode('utf-8', 'replace')} {error.stderr}".split())[:200]
+            raise NotNow(f"the {hook[0]} hook refused: {said}; {_AFTERWARDS}", refused=True) from None

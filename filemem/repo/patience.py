@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem.repo.git import GitError
+from filemem.repo.git import GitError, kill
 
 if TYPE_CHECKING:
     import subprocess
@@ -47,7 +47,7 @@ def listen(process: subprocess.Popen[bytes], name: str, patience: Patience) -> N
 
     def give_up(after: float) -> None:
         overdue.append(after)
-        _end(process)
+        kill(process)
 
     late = threading.Timer(patience.limit, give_up, (patience.limit,))
     ear = threading.Thread(target=_follow, args=(process.stderr.fileno(), heard, patience, give_up), daemon=True)
@@ -59,7 +59,7 @@ def listen(process: subprocess.Popen[bytes], name: str, patience: Patience) -> N
         code = process.wait()
         ear.join()
     except BaseException:
-        _end(process)
+        kill(process)
         process.wait()
         ear.join(1.0)
         raise
@@ -112,14 +112,3 @@ def outlived_by_none() -> Iterator[None]:
     finally:
         for number in deadly:
             signal.signal(number, signal.SIG_DFL)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a call that was started apart, and what it has started."""
-    try:
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    except ProcessLookupError:
-        pass

@@ -26,11 +26,17 @@ _MOVED = ("but expected", "reference already exists", "unable to resolve referen
 
 
 class NotNow(FilememError):
-    """A commit must wait: for the user, or for a lock. `reason` says for what; `final` that waiting will not help."""
+    """A commit must wait: for the user, or for a lock.
 
-    def __init__(self, reason: str, hint: str = "", *, final: bool = False) -> None:
+    Args:
+        reason: for what.
+        hint: what to do.
+        refused: whether the user's own hook has refused it, so that only they can have it tried again.
+    """
+
+    def __init__(self, reason: str, hint: str = "", *, refused: bool = False) -> None:
         super().__init__(reason, hint or "it is committed as soon as that is over")
-        self.reason, self.final = reason, final
+        self.reason, self.refused = reason, refused
 
 
 class Refs:

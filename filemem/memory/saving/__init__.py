@@ -26,7 +26,7 @@ from filemem.memory.saving.values import (
     Replayed,
     Saved,
 )
-from filemem.memory.saving.work import Work
+from filemem.memory.saving.work import UNCOMMITTED, Work
 from filemem.record.model import Outcome
 from filemem.repo import Entry, Message, Repo
 
@@ -221,6 +221,15 @@ class Saver:
         """Take back a removal that still waits: the file stands again. Returns whether there was one."""
         with self._locked():
             return self._operations.withdraw(path)
+
+    def again(self, path: str) -> Saved:
+        """Try to commit what still waits for a path, also where a hook has refused it. Errors as for `put`."""
+        with self._locked():
+            replay.replay(self._work, thorough=False, again=self._work.in_repo(path))
+            unfinished = self._operations.unfinished(path)
+            if self._repo.item(self._work.in_repo(path)) is not None and not unfinished:
+                return Saved(path, "", self._repo.head())
+            return Saved(path, "", None, unfinished[-1].marks.get("pending") if unfinished else UNCOMMITTED)
 
     # what waits
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from filemem.memory.saving.work import Work
+from filemem.memory.saving.work import COARSE, Work
 from filemem.repo import Change, Entry, Message, NotNow, Repo
 from filemem.repo.journal import KEEP, SETTLES
 
 RACE = 2.0  # seconds after our commit in which an index without our path may have been written by one who knew it not
 WINDOW = 10.0  # seconds between our commit and what a merge did that noted to have begun from the one before
-COARSE = 0.01  # seconds that a file's time may lag behind the clock
 STILL = 0.1  # seconds between seeing an index without our path and believing it
 MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a start looks after objects; in which a server does
 

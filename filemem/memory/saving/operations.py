@@ -98,10 +98,7 @@ class Operations:
             raise
 
     def _postpone(self, entry: Entry, data: bytes | None, wait: NotNow, landed: Landed) -> Saved:
-        if wait.final:
-            self._repo.journal.drop(entry)
-        else:
-            self._work.wait(entry, wait.reason, landed)
+        self._work.wait(entry, wait.reason, landed, refused=wait.refused)
         blob = "" if data is None else self._repo.blob_id(data)
         return Saved(self._work.in_store(entry.operation.path), blob, None, wait.reason)
 
@@ -118,9 +115,12 @@ class Operations:
         reason = self._work.gate(_PATIENCE)
         unfinished = self.unfinished(path)
         if unfinished and not reason:
-            replay.replay(self._work, thorough=False)
-        elif unfinished and unfinished[-1].operation.kind == PUT and self._repo.item(self._work.in_repo(path)) is None:
-            return self._amend_waiting(path, amendment, unfinished[-1], reason)
+            replay.replay(self._work, thorough=False, again=self._work.in_repo(path))
+            unfinished = self.unfinished(path)
+        if unfinished and unfinished[-1].operation.kind == PUT and self._repo.item(self._work.in_repo(path)) is None:
+            return self._amend_waiting(
+                path, amendment, unfinished[-1], reason or unfinished[-1].marks.get("pending", "")
+            )
         working = self._current(path)
         if reason:
             return self._amend_later(path, amendment, message, working, reason)
@@ -161,7 +161,7 @@ class Operations:
         message = Message(before.operation.subject, before.operation.trailers)
         entry = self._repo.journal.open(self._work.operation(PUT, path, message, seen=working), file)
         with self._all_or_nothing(entry, file, working), self._work.landed(entry, file) as landed:
-            self._work.wait(entry, reason, landed)
+            self._work.wait(entry, reason, landed, refused=self._work.refused(before))
         self._repo.journal.drop(before)
         return Saved(path, self._repo.blob_id(file), None, reason)
 
@@ -178,7 +178,7 @@ class Operations:
             self._files.remove(path)
             return Saved(path, "")
         if self.unfinished(path) and not reason:
-            replay.replay(work, thorough=False)
+            replay.replay(work, thorough=False, again=in_repo)
             item = self._repo.item(in_repo) or item
         on_disk = work.on_disk(path)
         if not force:

@@ -82,12 +82,20 @@ def flush(work: Work, entries: Sequence[Entry]) -> Replayed:
     try:
         work.commit(ready, changes, _shared_message(ready), Landed(work.write_blobs(contents)))
     except NotNow as wait:
-        return Replayed(waiting=paths) if not wait.final else Replayed(repaired=(wait.reason,))
+        for entry in ready if wait.refused else ():
+            work.wait(entry, wait.reason, Landed(), refused=True)
+        return Replayed(waiting=paths)
     return Replayed(finished=paths)
 
 
-def replay(work: Work, thorough: bool) -> Replayed:
-    """Do everything that is left; see the module's rule."""
+def replay(work: Work, thorough: bool, again: str = "") -> Replayed:
+    """Do everything that is left; see the module's rule.
+
+    Args:
+        work: tools of the saver.
+        thorough: also look after objects, and for temporary files.
+        again: a path from the top of the work tree: what a hook has refused of it is tried again.
+    """
     own = work.repo.journal.worktree
     entries = [e for e in work.entries() if e.operation.worktree == own]
     leftovers = work.repo.leftovers
@@ -106,6 +114,8 @@ def replay(work: Work, thorough: bool) -> Replayed:
             if "pending" not in entry.marks:
                 work.wait(entry, reason, Landed())
             waiting.append(path)
+        elif work.refused(entry) and entry.operation.path != again:
+            (finished if _ended_by_user(work, entry) else waiting).append(path)
         elif entry not in batch:
             (finished if _finish(work, entry) else waiting).append(path)
     if batch and not reason:
@@ -160,16 +170,27 @@ def _finish(work: Work, entry: Entry) -> bool:
             contents = (*contents, b"")
         work.commit([entry], [change], message, Landed(work.write_blobs(contents), also=also))
     except NotNow as wait:
-        if wait.final:
-            repo.journal.drop(entry)
-        elif entry.marks.get("pending") != wait.reason:
-            work.wait(entry, wait.reason, Landed())
+        if (entry.marks.get("pending"), work.refused(entry)) != (wait.reason, wait.refused):
+            work.wait(entry, wait.reason, Landed(), refused=wait.refused)
         return False
     except (Conflict, BadInput) as error:
         if entry.marks.get("pending") != error.message:
             work.wait(entry, error.message, Landed())
         return False
     return True
+
+
+def _ended_by_user(work: Work, entry: Entry) -> bool:
+    """Drop what a hook refused where the user has committed it, or taken it back; whether they have."""
+    operation, item = entry.operation, work.repo.item(entry.operation.path)
+    disk = work.on_disk(work.in_store(operation.path))
+    if operation.kind == REMOVE:
+        ended = item is None or disk is not None
+    else:
+        ended = disk is None or (item is not None and not work.repo.edited(operation.path, disk))
+    if ended:
+        work.repo.journal.drop(entry)
+    return ended
 
 
 _Step = tuple[Change | None, tuple[bytes, ...]]  # what to commit, and the blobs it needs
