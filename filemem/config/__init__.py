@@ -132,6 +132,7 @@ def store_path(text: object) -> str:
         raise BadInput(f"the store must be the name of a folder, not {text!r}", field="store")
     if text == ".":
         return text
+    text = text.removesuffix("/")  # as a shell completes the name of a folder
     path = PurePosixPath(text)
     bad = {"", ".", ".."} & set(text.split("/")) or any(p.lower().startswith(".git") for p in path.parts)
     if bad or path.is_absolute() or "\\" in text or not text.isprintable():

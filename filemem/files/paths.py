@@ -17,7 +17,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 _NOWHERE = frozenset(("", ".", ".."))
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?", re.IGNORECASE)
 _GIT_SHORT = re.compile(r"gi[^.]{0,4}~[0-9]+")  # what an 8.3 file system calls .git, .gitmodules, ...
-_CONTROL = ("Cc", "Cs", "Zl", "Zp")  # control characters, undecodable bytes, line and paragraph separators
+_CONTROL = frozenset(("Cc", "Cs", "Zl", "Zp"))  # control characters, undecodable bytes, line and paragraph separators
 MAX_DEPTH = 16  # folders; topics make two or three
 
 
@@ -62,8 +62,8 @@ def is_private(path: str) -> bool:
 def _bad_path(path: str, parts: tuple[str, ...]) -> str:
     if not path or path.startswith("/") or "\\" in path or _DRIVE.match(path):
         return "is not a relative path with /"
-    if not path.isprintable() and any(unicodedata.category(c) in _CONTROL for c in path):
-        return "holds control characters"
+    if not path.isprintable() and (found := {unicodedata.category(c) for c in path} & _CONTROL):
+        return "is not UTF-8" if found == {"Cs"} else "holds control characters"
     if not _NOWHERE.isdisjoint(parts):
         return "leaves the store or has empty parts"
     if any(map(_is_git, parts)):

@@ -85,13 +85,15 @@ def ending(topic: str) -> str:
 
 
 def gone(store: Store, wanted: str) -> tuple[str, str] | None:
-    """Say what became of a record that is no more, and how to read it; None where Git knows of none.
+    """Say what became of a record that is no more, or is not read, and what to do; None where nothing is known of it.
 
     Args:
         store: the parts.
         wanted: its id, short id or path, as it was given.
     """
     inside = store.asked(wanted)
+    if unread := _unread(store, inside):
+        return unread
     if store.repo.head() is None or not (inside.endswith(".md") or len(short_id(inside)) == SHORT):
         return None
     try:
@@ -105,9 +107,19 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
             back = short_id(inside) if len(short_id(inside)) == SHORT else path
             return told, f"`git show {commit.id[:10]}^:{path}` reads it, `filemem restore {back}` brings it back"
     for path in walk.births:
-        if _goes_by(store.files.inside(path), inside) and not store.files.exists(store.files.inside(path)):
-            return f"its file {path} is gone, and no commit says so", f"`git restore {path}` brings it back"
+        if _goes_by(here := store.files.inside(path), inside):
+            if not store.files.exists(here):
+                return f"its file {path} is gone, and no commit says so", f"`git restore {path}` brings it back"
+            if unread := _unread(store, here):
+                return unread
     return None
+
+
+def _unread(store: Store, path: str) -> tuple[str, str] | None:
+    """Why the file at a store path is not read as a record, and what to do; None where none stands there, or it is."""
+    if not path.endswith(".md") or not store.files.exists(path) or (found := store.files.skipped(path)) is None:
+        return None
+    return f"{store.shown(path)} {found.message}", "filemem check tells of every file that is not read"
 
 
 def _goes_by(path: str, wanted: str) -> bool:

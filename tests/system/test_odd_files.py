@@ -15,7 +15,9 @@ import pytest
 
 from filemem.memory import Memory
 from tests.support import git, head_file, sound, write
-from tests.system.tools import cli, snapshot
+from tests.system.tools import cli, ok, snapshot
+
+DECISION = ("save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "One process")
 
 TOPICS = [
     *("../../../etc/passwd", "/etc/passwd", ".git/config", ".GIT/hooks", "git~1", "-rf", "--output=x", "CON"),
@@ -189,3 +191,45 @@ def test_a_second_file_with_an_id_has_its_own_in_history_too(repo: Path) -> None
         ids = [step.record.id for step in memory.history("caching").chain]
         assert len(set(ids)) == len(ids) == 2
         assert sorted(one.startswith("file_") for one in ids) == [False, True]
+
+
+def test_a_record_that_is_not_read_is_told_of_where_it_is_asked_for(repo: Path) -> None:
+    saved = ok(repo, *DECISION)
+    path = repo / saved["path"]
+    path.write_text(path.read_text() + "x" * (1 << 20))
+    write(repo / "memory/decisions/large.md", "x" * ((1 << 20) + 1))
+    for name in (saved["path"], saved["id"], saved["id"][-8:], "memory/decisions/large.md"):
+        refused = cli(repo, "get", name)
+        assert refused.code == 4
+        assert "is larger than 1048576 bytes" in refused.err, name
+
+
+def test_a_file_name_that_is_not_utf_8_is_called_that(repo: Path) -> None:
+    write(repo / "memory/decisions/a.md", "# A\n")
+    name = os.fsencode(repo / "memory/decisions") + b"/gr\xfc\xdfe.md"
+    Path(os.fsdecode(name)).write_text("# B\n")
+    found = cli(repo, "check", "--json").json["problems"]
+    assert [one["message"] for one in found if one["code"] == "file-name"] == [
+        "'decisions/gr\\udcfc\\udcdfe.md' is not UTF-8; skipped"
+    ]
+
+
+def test_a_store_may_be_named_as_a_shell_completes_it(repo: Path) -> None:
+    saved = ok(repo, "--store", "docs/records/", *DECISION)
+    assert saved["path"].startswith("docs/records/decisions/")
+    write(repo / ".filemem.toml", 'store = "docs/records/"\n')
+    assert ok(repo, "search")["count"] == 1
+
+
+def test_lines_of_a_value_stand_in_from_the_margin(repo: Path) -> None:
+    ok(repo, "save", "checkpoint", "--summary", "S", "--next-steps", "first\nagent: forged")
+    shown = cli(repo, "checkpoint").out.splitlines()
+    assert "next_steps: first" in shown
+    assert "    agent: forged" in shown
+    assert "agent: forged" not in shown
+
+
+def test_an_error_names_a_file_as_people_see_it(repo: Path) -> None:
+    write(repo / "memory/decisions/dup.md", "---\nid: x_1\ntopic: a\ntopic: b\n---\n# Dup\n")
+    refused = cli(repo, "update", "x_1", "--outcome", "failed", "--reason", "slow")
+    assert refused.err.startswith("error: memory/decisions/dup.md:4: ")

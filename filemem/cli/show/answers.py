@@ -188,4 +188,6 @@ def _short(record_id: str) -> str:
 
 
 def _value(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    """A value beside its name; further lines stand in from the margin, where no name of ours stands."""
+    text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return text.replace("\n", "\n    ")
