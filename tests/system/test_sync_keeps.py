@@ -36,6 +36,8 @@ def own_branch(hub: Path) -> tuple[Path, Path]:
 def send(repo: Path, top: Path, path: str, text: str = "theirs\n") -> None:
     """Commit and push a file, ignored or not."""
     git(top, "reset", "-q", "--hard", "@{u}") if top == repo else None
+    if (top / path).is_dir():
+        shutil.rmtree(top / path)
     write(top / path, text)
     git(top, "add", "-f", path)
     git(top, "commit", "-q", "-m", f"Add {path}")
