@@ -1,8 +1,9 @@
 """Has the code that a decision governs changed since the decision landed? Pure: arrivals in, a verdict out.
 
 Rule: what is compared is what Git has, file by file, from the moment the decision came to this branch, or the file did
-where that was later: nothing is stored and nothing is refreshed by looking. A change that was taken back is none. A
-commit that names the decision in a `Decision:` trailer carries it out: what it leaves is what the decision meant.
+where that was later: nothing is stored and nothing is refreshed by looking. A change that was taken back is none, nor
+is a file that came and went again as it came. A commit that names the decision in a `Decision:` trailer carries it out:
+what it leaves is what the decision meant, as far as it found what the decision meant.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Arrival(NamedTuple):
     Args:
         commit: its id.
         at: epoch milliseconds.
-        decisions: what its `Decision:` trailers name.
+        decisions: what its `Decision:` trailers name, unless it says that this failed.
         rows: the files.
     """
 
@@ -189,37 +190,59 @@ def drift(
     def governed(path: str) -> bool:
         return path in origin or any(affects_match(pattern, path) for pattern in stated)
 
-    first: dict[str, str] = {}
-    last: dict[str, str] = {}
-    by_path: dict[str, set[str]] = {}
+    rows: dict[str, list[tuple[Arrival, Row]]] = {}
     for arrival in later:
-        carries = not set(names).isdisjoint(arrival.decisions)
         for row in arrival.rows:
-            if not governed(row.path):
-                continue
-            last[row.path] = row.after
-            first.setdefault(row.path, row.before or row.after)
-            if row.before and (row.after or row.path not in renamed):
-                by_path.setdefault(row.path, set()).add(arrival.commit)
-            if carries:
-                first[row.path] = row.after
-                by_path[row.path] = set()
+            if governed(row.path):
+                rows.setdefault(row.path, []).append((arrival, row))
+    told = {path: _story(found, frozenset(names), path in renamed) for path, found in rows.items()}
+    stories = {path: story for path, story in told.items() if story is not None}
     for new, old in origin.items():  # a file under a new name is compared with what it was under the old one
-        if new in last and old in first:
-            first[new] = first.pop(old)
-            by_path[new] = by_path.get(new, set()) | by_path.get(old, set())
-            last.pop(old, None)
-    changed = tuple(sorted(path for path in last if last[path] and first.get(path, "") != last[path]))
-    missing = tuple(sorted(path for path in last if first.get(path) and not last[path]))
+        if new in stories and old in stories:
+            before, now_there = stories.pop(old), stories[new]
+            stories[new] = _Story(before.first, now_there.last, before.commits | now_there.commits)
+    changed = tuple(sorted(path for path, one in stories.items() if one.last and one.first != one.last))
+    missing = tuple(sorted(path for path, one in stories.items() if one.first and not one.last))
     present = {path for path in now if governed(path)}
-    commits = {commit for path in (*changed, *missing) for commit in by_path.get(path, ())}
+    commits = {commit for path in (*changed, *missing) for commit in stories[path].commits}
     files = len(present | set(missing))
     if not files:
-        return Drift(UNKNOWN, since=since, reason=f"{_listed(stated)} {_is(stated)} not in Git")
+        unseen = "" if told else f"{_listed(stated)} {_is(stated)} not in Git"
+        return Drift(UNKNOWN if unseen else FRESH, since=since, reason=unseen)
     gone = any(not any(affects_match(p, path) for path in present) and _lost(p, missing) for p in stated)
     verdict = MISSING if gone else CHANGED if changed or missing else FRESH
-    blobs = tuple((first.get(path, ""), last[path]) for path in changed)
+    blobs = tuple((stories[path].first, stories[path].last) for path in changed)
     return Drift(verdict, changed, missing, files, len(commits), since, blobs=blobs)
+
+
+class _Story(NamedTuple):
+    """What became of one file: the blob that it is compared with, the one it has, the arrivals that changed it."""
+
+    first: str
+    last: str
+    commits: frozenset[str]
+
+
+def _story(rows: Sequence[tuple[Arrival, Row]], names: frozenset[str], moved: bool) -> _Story | None:
+    """Follow one file through all that came after the decision; None where it came and went again as it came.
+
+    Args:
+        rows: what came, oldest first, each with what it did to the file; at least one.
+        names: ids by which a commit may name the decision.
+        moved: the file went on under another name.
+    """
+    first, came, commits = None, None, frozenset[str]()
+    for arrival, row in rows:
+        carries = not names.isdisjoint(arrival.decisions)
+        if first is None:
+            first, came = row.before or row.after, None if row.before or carries else row.after
+        if carries and first in (row.before, row.after):
+            first, commits = row.after, frozenset()
+        elif not (row.after or moved) and came == row.before:
+            first, came, commits = None, None, frozenset()
+        elif row.before and not carries and (row.after or not moved):
+            commits |= {arrival.commit}
+    return None if first is None else _Story(first, rows[-1][1].after, commits)
 
 
 def _lost(pattern: str, missing: Iterable[str]) -> bool:

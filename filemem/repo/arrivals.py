@@ -48,7 +48,7 @@ def arrivals(
             Arrival(
                 made.id,
                 made.at,
-                made.decisions,
+                () if parse_outcome(made.outcome) == "failed" else made.decisions,
                 tuple(Row(path, _blob(old), _blob(new)) for _, _, path, old, new in files),
             )
             for made, files in rows

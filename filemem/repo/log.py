@@ -12,7 +12,7 @@ from typing import NamedTuple
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.stamps import millis
 
-_NAMED = ("Agent", "Reviewed-by", "Co-authored-by", "Decision")
+_NAMED = ("Agent", "Reviewed-by", "Co-authored-by", "Decision", "Outcome")
 _TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _NAMED)
 _FORMAT = f"--pretty=format:%x01%H%x00%P%x00%ct%x00%at%x00%an%x00%ae%x00%s%x00{_TRAILERS}%x00"
 _RAW = ("--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -36,6 +36,7 @@ class Commit(NamedTuple):
     co_authors: tuple[str, ...] = ()
     parents: tuple[str, ...] = ()
     decisions: tuple[str, ...] = ()
+    outcome: str = ""
 
 
 class Row(NamedTuple):
@@ -108,7 +109,7 @@ def differences(git: Git, one: str, other: str, *paths: str) -> tuple[Row, ...]:
 
 def _commit(oid: str, fields: Iterator[str]) -> Commit:
     parents, at, written, author, email, subject = (next(fields, "") for _ in range(6))
-    agents, reviewers, co_authors, decisions = (_names(next(fields, "")) for _ in _NAMED)
+    agents, reviewers, co_authors, decisions, outcomes = (_names(next(fields, "")) for _ in _NAMED)
     return Commit(
         oid,
         millis(at),
@@ -121,6 +122,7 @@ def _commit(oid: str, fields: Iterator[str]) -> Commit:
         co_authors,
         tuple(parents.split()),
         tuple(name for part in decisions for name in part.replace(",", " ").split()),
+        outcomes[-1] if outcomes else "",
     )
 
 

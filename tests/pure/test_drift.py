@@ -38,6 +38,9 @@ def look(*patterns: str, later: list[Arrival], now: str, **more: object) -> Drif
         ("a.py", ("a.py:1:", "a.py::1"), "a.py", "fresh"),  # removed and brought back
         ("a.py", ("a.py::1",), "a.py", "fresh"),  # came after the decision
         ("a.py", ("a.py::1", "a.py:1:2"), "a.py", "changed (1 of 1 file, 1 commit)"),
+        ("web/**", ("web/a::1", "web/a:1:"), "", "fresh"),  # came and was taken back
+        ("web/**", ("web/a::1", "web/a:1:2", "web/a:2:"), "", "missing (1 of 1 file, 2 commits): web/a is gone"),
+        ("web/**", ("web/a::1", "web/a:1:", "web/a::2", "web/a:2:3"), "web/a", "changed (1 of 1 file, 1 commit)"),
         ("nowhere.py", (), "a.py", "unknown: nowhere.py is not in Git"),
         ("../other/x.py", (), "a.py", "unknown: it names no path of this repository"),
         ("../other/x.py a.py", ("a.py:1:2",), "a.py", "changed (1 of 1 file, 1 commit)"),
@@ -59,6 +62,11 @@ def test_a_commit_that_names_the_decision_carries_it_out() -> None:
     done = arrivals("a.py:1:2", decisions=("d1",))
     assert look("a.py", later=done, now="a.py", names=("d1",)).verdict == "fresh"
     assert look("a.py", later=done, now="a.py", names=("d2",)).verdict == "changed"
+    came = [*arrivals("b.py:1:2"), Arrival("done", 1, ("d1",), (Row("b.py", "2", "3"),))]
+    older = look("b.py", later=came, now="b.py", names=("d1",))
+    assert str(older) == "changed (1 of 1 file, 1 commit)", "what had drifted before is no part of it"
+    gone = [*arrivals("c.py::1", decisions=("d1",)), Arrival("undone", 1, (), (Row("c.py", "1", ""),))]
+    assert look("c.py", later=gone, now="", names=("d1",)).verdict == "missing"
     after = [*done, Arrival("late", 9, (), (Row("a.py", "2", "3"),))]
     assert str(look("a.py", later=after, now="a.py", names=("d1",))) == "changed (1 of 1 file, 1 commit)"
 

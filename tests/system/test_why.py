@@ -199,6 +199,15 @@ def test_a_commit_that_carries_a_decision_out_is_no_drift(repo: Path) -> None:
     one = decide(repo, "code", "Rewrite it", "code.py")
     commit(repo, f"Rewrite\n\nDecision: {one.rpartition('_')[2]}", code_py="2\n")
     assert drift(repo, one) == ""
+    commit(repo, f"Give up\n\nDecision: {one}\nOutcome: failed", code_py="3\n")
+    assert drift(repo, one).startswith("changed"), "what says that it failed does not carry it out"
+
+
+def test_a_file_that_came_and_was_reverted_is_not_missing(repo: Path) -> None:
+    one = decide(repo, "web", "Write the page by hand", "web/**")
+    commit(repo, "Add a page", web__a_js="1\n")
+    git(repo, "revert", "--no-edit", "HEAD")
+    assert drift(repo, one) == ""
 
 
 def evidence(repo: Path, one: str) -> list[str]:
@@ -389,7 +398,7 @@ def test_records_on_a_branch_of_their_own_govern_the_code_beside_them(repo: Path
     assert evidence(repo, one)[0].endswith("says so: Change")
     write(repo / "code.py", "3\n")
     git(repo, "commit", "-q", "-a", "-m", "Change", **later)
-    assert drift(repo, one) == "changed (1 of 1 file, 1 commit)"
+    assert drift(repo, one) == "changed (1 of 1 file, 2 commits)"
     git(repo, "checkout", "-q", "-b", "feature")
     write(repo / "code.py", "4\n")
     git(repo, "commit", "-q", "-a", "-m", "Change more", **later)
