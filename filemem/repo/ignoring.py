@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 
 from filemem.repo import rules
 from filemem.repo.git import Git, GitError
 from filemem.repo.settings import Settings
 
-_UNLIKE_OURS = frozenset("[\\")  # what Git reads otherwise than fnmatch
+_WILD = re.compile(r"[*?]")
+_UNLIKE_OURS = re.compile(r"[\[\\].*")  # what Git reads otherwise than fnmatch, and all that comes after
 
 
 def reason(git: Git, settings: Settings, path: str) -> str:
     """Which rule makes Git ignore a path that it does not track yet (`.gitignore:3: memory/`), or ""."""
-    if not any(_may_mean(pattern, path) for pattern in _patterns(git, settings, path)):
+    parts = frozenset(path.casefold().split("/"))
+    if not any(_may_mean(pattern, parts) for pattern in _patterns(git, settings, path)):
         return ""
     try:
         # It takes paths alone, and refuses to be told so; `./`, because a colon at the beginning would be magic.
@@ -41,9 +44,7 @@ def _patterns(git: Git, settings: Settings, path: str) -> Iterator[str]:
         yield from (line for row in text.splitlines() if (line := row.strip()) and line[0] not in "#!")
 
 
-def _may_mean(pattern: str, path: str) -> bool:
-    """Whether a pattern could match a path or a folder that it lies in, by the pattern's last part alone."""
-    last = pattern.rstrip("/ ").rpartition("/")[2].casefold()
-    return bool(_UNLIKE_OURS & set(pattern)) or any(
-        fnmatch.fnmatchcase(part.casefold(), last) for part in path.split("/")
-    )
+def _may_mean(pattern: str, parts: Collection[str]) -> bool:
+    """Whether a pattern could match a path of these parts, or a folder that it lies in, by the pattern's last part."""
+    last = _UNLIKE_OURS.sub("*", pattern.rstrip("/ ").rpartition("/")[2].casefold())
+    return any(fnmatch.fnmatchcase(part, last) for part in parts) if _WILD.search(last) else last in parts

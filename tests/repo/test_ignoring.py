@@ -63,7 +63,7 @@ def test_the_answer_is_gits(repo: Path, ignorecase: str) -> None:
 
 
 def test_rules_that_cannot_mean_a_record_start_no_process(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(repo / ".gitignore", "# build\n__pycache__/\n*.pyc\n/dist\n.venv\nnode_modules/\n")
+    write(repo / ".gitignore", "# build\n__pycache__/\n*.py[cod]\n*$py.class\n/dist\n.venv\nnode_modules/\n")
     opened = Repo.discover(repo)
     assert opened.settings is not None
     monkeypatch.setattr(ignoring, "GitError", None)
