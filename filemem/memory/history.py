@@ -6,7 +6,6 @@ what a commit adds (who, when, which edit) is told beside it, and where Git cann
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.memory import finding, governing, meant, searching, writing
-from filemem.memory.origins import same
+from filemem.memory.origins import brought, same
 from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
 from filemem.query.evidence import Claim
@@ -169,12 +168,13 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every
 
 def _notes(store: Store, chain: Iterable[Step]) -> tuple[str, ...]:
     """What the history of a chain does not show, and why."""
-    brought = Counter(step.commit for step in chain if step.commit)
+    commits = dict.fromkeys(step.commit for step in chain if step.commit)
+    counts = brought(store, commits)
     notes = [
-        f"{commit[:10]} brought {count} of these decisions at once (a squash merge or an import): "
+        f"{commit[:10]} brought {counts[commit]} records at once (a squash merge or an import): "
         "who decided each, and when, is as far as known what its file states"
-        for commit, count in brought.items()
-        if count > 1
+        for commit in commits
+        if counts.get(commit, 0) > 1
     ]
     if odd := store.repo.revisions.altered():
         notes.append(f"{odd}: they are passed over, commits are told as they were made")

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from filemem.documents import Birth, Edited
+from filemem.files import is_record
 from filemem.memory.store import Store
 from filemem.record import parse
 from filemem.repo import lives
@@ -114,6 +115,15 @@ def _keep(store: Store, ended: frozenset[str], *, whole: bool) -> None:
     known = _ended(store) if whole or ended else None
     if (whole and known is None) or (known is not None and not known.issuperset(ended)):
         store.memo(_ENDED).write(json.dumps(sorted(ended | (known or frozenset()))).encode())
+
+
+def brought(store: Store, commits: Collection[str]) -> dict[str, int]:
+    """How many records some commits brought: one that brought several is a squash or an import, and decided none."""
+    if not commits:
+        return {}
+    how = ("--no-walk=unsorted", "-m", "-M", "--diff-filter=A")
+    told = store.history.rows(*how, *sorted(commits), "--", store.files.store)
+    return {commit.id: sum(is_record(posixpath.basename(row.path)) for row in rows) for commit, rows in told}
 
 
 def same(store: Store) -> lives.Same:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from filemem.documents import Node
 from filemem.errors import BadInput, NotFound
 from filemem.memory import governing, searching
+from filemem.memory.origins import brought
 from filemem.memory.store import Store
 from filemem.memory.values import Reason, Why
 from filemem.query import Filter, Hit, split_identifiers, touches
@@ -151,8 +152,8 @@ def _touched(store: Store, place: Place, commits: Sequence[Commit], known: Colle
         return []
     nodes = [node for node in store.nodes() if node.type == DECISION and store.shown(node.path) != place.path]
     born = Counter(node.birth.commit for node in nodes)
-    moved = _imports(store, [commit.id for commit in commits if born[commit.id]])
-    order = {commit.id: number for number, commit in enumerate(commits) if commit.id not in moved}
+    came = brought(store, [commit.id for commit in commits if born[commit.id]])
+    order = {commit.id: number for number, commit in enumerate(commits) if came.get(commit.id, 0) <= IMPORT}
     what = f"line {place.line}" if place.line else "this file"
     reasons: dict[str, tuple[int, str]] = {}
     for node in nodes:
@@ -167,12 +168,6 @@ def _touched(store: Store, place: Place, commits: Sequence[Commit], known: Colle
     by_id = {node.id: node for node in nodes if node.id in reasons and node.id not in known}
     hits = searching.present(store, sorted(by_id.values(), key=lambda node: reasons[node.id][0]))
     return [Reason(hit, TOUCHED, reasons[hit.id][1]) for hit in hits]
-
-
-def _imports(store: Store, commits: Collection[str]) -> set[str]:
-    """Those of some commits that brought too many records to have decided anything."""
-    told = store.history.rows("--no-walk=unsorted", "-m", "--diff-filter=A", *commits, "--", store.files.store)
-    return {commit.id for commit, rows in told if len(rows) > IMPORT} if commits else set()
 
 
 def _named_by(commit: Commit, nodes: Sequence[Node]) -> Iterable[str]:

@@ -270,6 +270,20 @@ def test_a_squash_merge_keeps_the_chain(repo: Path, memory: Memory) -> None:
     assert sound(repo)
 
 
+def test_a_squash_is_named_also_where_it_brought_one_decision_of_each_topic(repo: Path, memory: Memory) -> None:
+    git(repo, "switch", "-q", "-c", "feature")
+    for topic in ("caching", "queues"):
+        memory.save(topic=topic, decision=f"Decide on {topic}", reasoning="It was asked for")
+    git(repo, "switch", "-q", "main")
+    git(repo, "merge", "-q", "--squash", "feature")
+    squashed = commit(repo, "Squashed")
+    alone = memory.save(topic="logging", decision="Log as JSON", reasoning="Machines read it")
+    for topic in ("caching", "queues"):
+        (note,) = memory.history(topic).notes
+        assert note.startswith(f"{squashed[:10]} brought 2 records at once (a squash merge or an import)")
+    assert memory.history(alone.id).notes == ()
+
+
 def test_a_linked_work_tree_has_its_own_index(repo: Path, memory: Memory) -> None:
     first = decide(memory, "Use Redis")
     git(repo, "worktree", "add", "-q", "-b", "side", "../side")

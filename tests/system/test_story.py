@@ -82,7 +82,7 @@ def test_a_squash_merge_is_told_and_files_go_on_speaking(repo: Path) -> None:
     assert told["chain"][1]["reasons"][0]["reason"] == "fast"
     squash = git(repo, "rev-parse", "HEAD")[:10]
     (note,) = told["notes"]
-    assert note.startswith(f"{squash} brought 2 of these decisions at once (a squash merge or an import)")
+    assert note.startswith(f"{squash} brought 2 records at once (a squash merge or an import)")
     assert f"note: {squash} brought 2" in cli(repo, "history", "caching").out
 
 
