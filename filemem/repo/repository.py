@@ -162,20 +162,19 @@ class Repo:
                 return None
         return found if found.startswith("refs/") else None
 
-    def state(self, now: float, patience: float = 0.0, since: float | None = None) -> str:
+    def state(self, now: float, patience: float = 0.0) -> str:
         """Why commits must wait now, or "".
 
         Args:
             now: in epoch seconds.
             patience: seconds to wait for a Git command of the user's that is at work.
-            since: heed no merge that began before that, in epoch seconds; a minute ago where it is not given.
         """
         from filemem.repo import state
 
         comment, hooks = self.settings.text("core.commentchar") or "#", self.settings.text("core.hookspath") or ""
         waiting = partial(state.waiting, self.places, self.branch(), comment, now)
-        since = now - state.MERGE_LASTS if since is None else since
-        if not (reason := waiting()) and state.may_be_moving(self.places, hooks, since):
+        slow = self.settings.signing is not None  # the user's commits wait for a passphrase, as ours do
+        if not (reason := waiting()) and (slow or state.may_be_moving(self.places, hooks, now)):
             reason = state.at_work(self.mover, patience) or waiting()
         return reason
 

@@ -27,7 +27,7 @@ _MARKERS = (
     ("MERGE_HEAD", MERGING),
     ("BISECT_LOG", "a bisect is in progress"),
 )
-MERGE_LASTS = 60.0  # seconds for which a merge without hooks may work
+_MERGE_LASTS = 60.0  # seconds for which a merge without hooks may work
 _HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit")  # between reading HEAD and moving it
 _LOOK = 0.01  # seconds between two looks for a command at work
 _MAX_MESSAGE = 1 << 16  # bytes of a commit message looked at
@@ -52,7 +52,7 @@ def waiting(places: Places, branch: str | None, comment: str, now: float) -> str
     return ""
 
 
-def may_be_moving(places: Places, hooks_path: str, since: float) -> bool:
+def may_be_moving(places: Places, hooks_path: str, now: float) -> bool:
     """Whether a command of the user's may have read HEAD and not moved it yet: a few stats, to spare a look for it.
 
     That takes it long where it runs hooks; and a merge of many files, which notes in ORIG_HEAD that it has begun.
@@ -60,10 +60,10 @@ def may_be_moving(places: Places, hooks_path: str, since: float) -> bool:
     Args:
         places: the repository.
         hooks_path: the setting `core.hooksPath`, empty for Git's own folder.
-        since: seconds since the epoch: a merge that began before that is over.
+        now: seconds since the epoch.
     """
     try:
-        if (places.git_dir / "ORIG_HEAD").stat().st_mtime >= since:
+        if now - (places.git_dir / "ORIG_HEAD").stat().st_mtime <= _MERGE_LASTS:
             return True
     except OSError:
         pass

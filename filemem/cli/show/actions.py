@@ -71,11 +71,8 @@ def status(answer: Answer) -> str:
     ]
     waiting = answer["pending"]
     rows += [f"not committed yet: {op['kind']} of {op['path']}, {op['age']} ago: {op['reason']}" for op in waiting]
-    rows += (
-        ["  what waits for the repository is committed by the first command, or by a server, once that is over"]
-        if waiting
-        else []
-    )
+    busy = any("hook refused" not in op["reason"] for op in waiting)
+    rows += ["  what waits is committed by the first command, or by a server, once that is over"] if busy else []
     if answer.get("unshared"):
         rows.append(f"not shared yet: {counted(answer['unshared'], 'commit')} (filemem sync)")
     rows += [aside(name, answer.get(name)) for name in ("note", "settings", "ignored", "degraded")]

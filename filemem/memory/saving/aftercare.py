@@ -10,12 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from filemem.memory.saving.work import COARSE, Work
+from filemem.memory.saving.work import Work
 from filemem.repo import Change, Entry, Message, NotNow, Repo
 from filemem.repo.journal import KEEP, SETTLES
 
 RACE = 2.0  # seconds after our commit in which an index without our path may have been written by one who knew it not
 WINDOW = 10.0  # seconds between our commit and what a merge did that noted to have begun from the one before
+COARSE = 0.01  # seconds that a file's time may lag behind the clock
 STILL = 0.1  # seconds between seeing an index without our path and believing it
 MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a start looks after objects; in which a server does
 
@@ -87,13 +88,12 @@ def _taken_by(work: Work, entry: Entry) -> str:
 
 
 def _in_danger(work: Work, now: float, limit: float) -> dict[str, Entry]:
-    """The last finished operation on each path, where it is no older than a limit in seconds."""
-    journal = work.repo.journal
-    recent = journal.recent(now, HOUR)
-    latest = {e.operation.path: (age, e) for age, e in recent if "blob" in e.marks and work.mine(e)}
-    for entry in journal.entries():
+    """The last finished operation on each path, where it is no older than a limit and nothing waits for it."""
+    recent = work.repo.journal.recent(now, limit)
+    latest = {e.operation.path: e for _, e in recent if "blob" in e.marks and work.mine(e)}
+    for entry in work.repo.journal.entries():
         latest.pop(entry.operation.path, None)
-    return {path: entry for path, (age, entry) in latest.items() if age <= limit}
+    return latest
 
 
 def _lost(work: Work, entries: Mapping[str, Entry]) -> dict[str, Entry]:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
@@ -19,7 +18,6 @@ from filemem.files import Files
 from filemem.memory.saving.values import Amendment, EditFunction
 from filemem.repo import REMOVE, Change, Entry, Loose, Message, Operation, Plan, Repo, publish, together
 
-COARSE = 0.01  # seconds that a file's time may lag behind the clock
 UNCOMMITTED = "the file is not committed yet: `git add` it, and your next commit takes it along"
 
 
@@ -78,9 +76,9 @@ class Work:
         except NotFound:
             return None
 
-    def gate(self, patience: float = 0.0, since: float | None = None) -> str:
-        """Why commits must wait now, or ""; a Git command that is at work is waited for. As `Repo.state`."""
-        return self.repo.state(time.time(), patience, since)  # file times are the system's: no other clock would do
+    def gate(self, patience: float = 0.0) -> str:
+        """Why commits must wait now, or ""; a Git command that is at work is waited for, some seconds."""
+        return self.repo.state(time.time(), patience)  # file times are the system's: no other clock would do
 
     def ignored(self, in_repo: str) -> str:
         """Why a path that Git does not track is left so, or ""."""
@@ -188,8 +186,7 @@ class Work:
                 at=self.clock(),
                 blobs=landed.blobs,
                 barriers=(self.repo.journal.sync_folder, *landed.barriers),
-                # Before it noted where it began, a merge may not have read HEAD, and finds our commit made.
-                gate=partial(self.gate, since=time.time() - COARSE),
+                gate=self.gate,
                 step=self.step,
                 note=note,
             )
