@@ -9,6 +9,7 @@ from filemem import secrets
 from filemem.documents import Node
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.memory import following, hints, meant, removed, searching, showing, tombstones, writing
+from filemem.memory.origins import is_moved
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.saving import Saved as Done
 from filemem.memory.store import Store
@@ -155,13 +156,16 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
 
     Raises:
         NotFound: no such record.
-        Conflict: the file has edits that are not committed.
+        Conflict: the file has edits that are not committed, or was moved, and that is not.
     """
     node = searching.find(store, reference)
     told, agent = writing.line("reason", reason), _actor(store, agent)
     record = store.read(node.path, node.birth.path).record
     shown = record or Record(id=node.id, type=node.type, title=node.title, topic=node.topic)
     (revived, forked), aware = hints.revived(store, node), not following.deepened(store)
+    if node.birth.commit and is_moved(store, node.path):
+        # Its removal would be of a file that no commit has, and HEAD would keep it under the old name.
+        raise Conflict(f"{store.shown(node.path)} was moved, and the move is not committed", "commit the move first")
     with store.saver.exclusive(), store.naming(node.path):
         subject = f"{_scope(shown)}: delete {short_id(shown.id)}" + (f" ({told})" if told else "")
         message = _message(shown, "", agent, subject=subject)

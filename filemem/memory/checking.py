@@ -11,7 +11,7 @@ from filemem.changes import Manifest
 from filemem.errors import NotFound
 from filemem.memory import merged, obstacles, reviewing
 from filemem.memory.identities import landing
-from filemem.memory.origins import origins
+from filemem.memory.origins import carried, origins
 from filemem.memory.store import Store
 from filemem.memory.surveying import State, Surveyor
 from filemem.record import Problem
@@ -77,4 +77,7 @@ def _now(store: Store, manifest: Manifest) -> State:
         with contextlib.suppress(NotFound):  # deleted, and the commit waits
             data[path] = store.bytes_of(path)
     tracked = {store.files.inside(path): blob for path, blob in store.repo.index.entries([store.files.store]).items()}
-    return State(data, tracked, origins(store), store.tombstones, landing(store.history))
+    past = origins(store)
+    new = {path: entry.blob for path, entry in manifest.items() if path not in past.births}
+    past.births.update(carried(store, new, manifest, known=past.births))
+    return State(data, tracked, past, store.tombstones, landing(store.history))

@@ -66,7 +66,12 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
 
 
 def carried(
-    store: Store, new: Mapping[str, str], there: Collection[str], before: Mapping[str, str]
+    store: Store,
+    new: Mapping[str, str],
+    there: Collection[str],
+    *,
+    before: Mapping[str, str] = MappingProxyType({}),
+    known: Mapping[str, Birth] | None = None,
 ) -> dict[str, Birth]:
     """First commits of files that were moved, and not committed since: HEAD has their bytes where nothing stands now.
 
@@ -75,13 +80,15 @@ def carried(
         new: files that no commit has, path -> blob.
         there: all files that stand in the work tree.
         before: path -> blob, as files stood before.
+        known: the first commits of all that HEAD has, where they were asked for already.
     """
     listed = store.history.listing(store.files.store) if new and store.repo.head() else {}
     left = {path: blob for name, blob in listed.items() if (path := store.files.inside(name)) not in there}
     gone: dict[str, list[str]] = {}
     for path in sorted(left):
         gone.setdefault(before.get(path, left[path]), []).append(path)
-    known = origins(store).births if any(blob in gone for blob in new.values()) else {}
+    if known is None:
+        known = origins(store).births if any(blob in gone for blob in new.values()) else {}
     found = {}
     for path in sorted(new):
         alike = gone.get(new[path], [])
@@ -139,6 +146,13 @@ def same(store: Store) -> lives.Same:
         return len({one.id for one in records if one}) < 2
 
     return asked
+
+
+def is_moved(store: Store, path: str) -> bool:
+    """Whether a file was moved to this path, and that is not committed yet."""
+    if store.repo.head() is None or store.repo.item(store.files.named(path)) is not None:
+        return False
+    return bool(carried(store, {path: store.blob(path) or ""}, store.index.manifest(), known={}))
 
 
 def born(first: lives.Birth, path: str) -> Birth:

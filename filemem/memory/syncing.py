@@ -68,7 +68,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         for change in found
         if change.entry and (path := change.path) not in waiting and not births.get(path, Birth()).commit
     }
-    births |= carried(store, new, after, {path: entry.blob for path, entry in before.items()} if new else {})
+    births |= carried(store, new, after, before={path: entry.blob for path, entry in before.items()} if new else {})
     again = unsettled(store, found, waiting, births, after, gone)
     told = store.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births
@@ -142,7 +142,7 @@ def renew(store: Store, *, progress: Progress | None = None) -> Look:
     found = [changes.Change(changes.ADDED, path, entry) for path, entry in entries.items()]
     births = origins(store).births
     new = {path: entry.blob for path, entry in entries.items() if path not in births}
-    batch = Batch(store, found, births | carried(store, new, entries, {}))
+    batch = Batch(store, found, births | carried(store, new, entries, known=births))
     listed = {path: change.entry for path, change in batch.changes.items() if change.entry is not None}
     store.index.rebuild(listed, batch.load, head, progress)
     return Look(len(found))

@@ -8,7 +8,7 @@ import pytest
 
 from filemem.memory import Memory
 from tests.support import git, write
-from tests.system.tools import ok
+from tests.system.tools import cli, ok
 
 OLD, NEW = "memory/decisions/db/sqlite.md", "memory/decisions/db/tests.md"
 
@@ -44,6 +44,11 @@ def test_a_file_that_is_moved_stays_what_it_was(project: Path, staged: bool, ane
         ok(project, "index", "--rebuild")
     assert held(project) == before
     assert ok(project, "get", before[0][0])["results"][0]["path"] == NEW
+    checked = cli(project, "check", "--json").json["problems"]
+    assert [one["code"] for one in checked if one["level"] != "hint"] == []
+    forgot = cli(project, "forget", NEW, "--reason", "x")
+    assert forgot.code == 5
+    assert f"{NEW} was moved" in forgot.err
     if staged:
         saved = ok(project, "save", "decision", "--topic", "db", "--decision", "Use DuckDB", "--reasoning", "Columns")
         assert saved["superseded"] == [before[1][0]], "a save while the move waits replaces what holds"
