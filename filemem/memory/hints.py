@@ -5,11 +5,15 @@ Rule: a hint is never worth a failed write. What cannot be asked is not hinted a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from filemem.documents import Node
 from filemem.errors import BrokenStore
 from filemem.memory import graph, meant, searching
 from filemem.memory.store import Store
 from filemem.memory.values import Similar
+from filemem.query.drift import within
+from filemem.query.filter import affects_match
 from filemem.record import CHECKPOINT, DECISION, Record, topic_key
 
 SAME_START = 3  # letters that topics share before they are compared
@@ -38,6 +42,29 @@ def revived(store: Store, node: Node) -> tuple[str, str]:
     ending = f"; {meant.ending(topics[forked[0]])}" if forked else ""
     named = " and ".join(f"{one.title!r} ({one.id})" for one in back)
     return f"{named} {'holds' if len(back) == 1 else 'hold'}" if back else "", "; ".join(told) + ending
+
+
+def ungoverned(store: Store, record: Record) -> str:
+    """Which paths no decision states any more once this one replaced those that did, or ""."""
+    if not record.supersedes or record.status not in ("accepted", "deprecated"):
+        return ""
+    try:
+        nodes = {node.id: node for field in ("id", "path") for node in store.lookup(field, record.supersedes)}
+        found = [one for node in nodes.values() if (one := store.read(node.path, node.birth.path).record)]
+        stated = [path for one in found for path in one.affects if within(path) and not _covers(record.affects, path)]
+        others = {path: store.lookup("affects", [path]) for path in stated}
+    except BrokenStore:
+        return ""
+    known = {record.id, *nodes}
+    lost = [path for path in stated if not any(node.live and node.id not in known for node in others[path])]
+    if not lost:
+        return ""
+    told = ", ".join(dict.fromkeys(lost))
+    return f"no decision governs {told} any more: what this one replaces did; if this one does, say so in affects"
+
+
+def _covers(patterns: Iterable[str], path: str) -> bool:
+    return any(affects_match(pattern, path) for pattern in patterns)
 
 
 def _near_topics(store: Store, record: Record) -> tuple[Similar, ...]:

@@ -151,7 +151,8 @@ class Reason(NamedTuple):
 
     Args:
         hit: the decision, with how the code stands that it governs.
-        kind: `governs` (it states the path), `touched` (its commit made the code, or names it), `near` (in meaning).
+        kind: `governs` (it states the path), `touched` (its commit made the code, or names it), `governed` (it stated
+            the path, and what replaced it does not), `near` (in meaning).
         because: the same in words.
     """
 

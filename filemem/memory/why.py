@@ -1,20 +1,21 @@
 """Why is this code as it is? The decisions that govern a file, those whose commits made it, and the nearest in meaning.
 
 Rule: an answer says what it rests on, the surest first: what a decision itself states, what Git shows, what is only
-similar. Only what holds today is told, but for a commit: what made a line may have been replaced since.
+similar. Only what holds today is told, but for what a commit brought or names, which may have been replaced since, and
+for a decision that stated the path while what replaced it does not.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from difflib import SequenceMatcher, get_close_matches
 from typing import NamedTuple
 
 from filemem.documents import Node
 from filemem.errors import BadInput, NotFound
-from filemem.memory import governing, searching
+from filemem.memory import governing, meant, searching
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
 from filemem.memory.values import Reason, Why
@@ -24,7 +25,7 @@ from filemem.record import DECISION, reference_index, resolve_reference
 from filemem.repo.git import GitError
 from filemem.repo.log import Commit
 
-GOVERNS, TOUCHED, NEAR = "governs", "touched", "near"
+GOVERNS, TOUCHED, GOVERNED, NEAR = "governs", "touched", "governed", "near"
 ENOUGH = 0.45  # score of a decision that is near enough to be named
 NEARBY = 3  # of those, at most
 GIST = 400  # characters of a file that say what it is about
@@ -60,9 +61,10 @@ def why(store: Store, asked: str, limit: int = 10) -> Why:
     if place.text is None and not commits and _is_folder(store, place.path.rpartition(".")[0]):
         place = place._replace(path=place.path.rpartition(".")[0], line=None)  # a module that became a package
         note = f"there is no file {asked}; this is about the folder {place.path}"
-    governs = _governing(store, {place.path, *names})
+    governs, replaced = _governing(store, {place.path, *names})
     reasons = [Reason(hit, GOVERNS, f"affects {', '.join(stated)}") for hit, stated in governs]
     reasons += _touched(store, place, commits, [reason.hit.id for reason in reasons])
+    reasons += _governed(store, replaced, {reason.hit.id for reason in reasons})
     if not reasons and place.text is None and not commits and not _is_folder(store, place.path):
         raise NotFound(f"there is no file {place.path}, and no decision speaks of it", _meant(store, place.path))
     itself = [node.id for node in store.lookup("path", [store.asked(place.path)])] if place.text is not None else []
@@ -71,7 +73,7 @@ def why(store: Store, asked: str, limit: int = 10) -> Why:
     known = [*(reason.hit.id for reason in reasons), *itself]
     reasons += _near(store, place, known, min(NEARBY, limit - len(reasons)))
     shown = reasons[:limit]
-    sure = {reason.hit.id for reason in shown if reason.kind != NEAR}
+    sure = {reason.hit.id for reason in shown if reason.kind in (GOVERNS, TOUCHED)}
     told = governing.added(store, [reason.hit for reason in shown], sure)
     return Why(place.path, place.line, tuple(r._replace(hit=hit) for r, hit in zip(shown, told, strict=True)), note)
 
@@ -132,18 +134,38 @@ def line_in(now: str, before: str, line: int) -> int | None:
     return None
 
 
-def _governing(store: Store, paths: Collection[str]) -> list[tuple[Hit, list[str]]]:
-    """Live decisions that state one of these paths, each with what it states; the closest first, then the newest."""
+_Stated = tuple[Hit, list[str]]  # a decision with what it states of a path
+
+
+def _governing(store: Store, paths: Collection[str]) -> tuple[list[_Stated], list[_Stated]]:
+    """Decisions that state one of these paths, the closest first, then the newest: what holds, what is replaced."""
     nodes: dict[str, Node] = {}
     for path in paths:
-        listed = store.index.newest(Filter(types=(DECISION,), path=path, live=True), 1_000)
+        listed = store.index.newest(Filter(types=(DECISION,), path=path), 1_000)
         nodes.update((node.id, node) for node in map(Node.loads, listed))
     found = []
     for hit in searching.present(store, nodes.values()):
         stated = [one for one in hit.record.affects if any(touches(one, path) for path in paths)]
         if stated:
             found.append((hit, stated))
-    return sorted(found, key=lambda one: (governing_first(one[1]), one[0].created), reverse=True)
+    found.sort(key=lambda one: (governing_first(one[1]), one[0].created), reverse=True)
+    holding = [one for one in found if nodes[one[0].id].live]
+    return holding, [one for one in found if one[0].superseded_by and not nodes[one[0].id].live]
+
+
+def _governed(store: Store, replaced: Iterable[_Stated], known: Set[str]) -> list[Reason]:
+    """The last of each chain that stated a path, where nothing that replaced it is told of already."""
+    last: dict[tuple[str, ...], _Stated] = {}
+    for hit, stated in sorted(replaced, key=lambda one: one[0].created):
+        if hit.id not in known and known.isdisjoint(hit.heads):
+            last[hit.heads] = hit, stated
+    holding = {node.id: node for node in store.lookup("id", {head for heads in last for head in heads})}
+    reasons = []
+    for heads, (hit, stated) in last.items():
+        now = " and ".join(meant.called(holding[one].title, one) for one in heads if one in holding)
+        told = f"what holds in its place does not: {now}" if now else "nothing holds in its place"
+        reasons.append(Reason(hit, GOVERNED, f"affects {', '.join(stated)}; {told}"))
+    return reasons
 
 
 def _touched(store: Store, place: Place, commits: Sequence[Commit], known: Collection[str]) -> list[Reason]:

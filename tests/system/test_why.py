@@ -194,6 +194,27 @@ def test_what_is_not_known_is_not_called_stale(repo: Path, tmp_path: Path) -> No
     assert drift(repo, "decision_new_1763650000123_k3f9w2ma") == "unknown: the decision is not committed yet"
 
 
+def test_a_path_that_only_a_replaced_decision_states_is_told_of(repo: Path) -> None:
+    commit(repo, "Code", a_py="1\n", b_py="1\n")
+    decide(repo, "caching", "Use Redis", "a.py", "b.py")
+    old = decide(repo, "caching", "Use an LRU cache", "a.py", "b.py")
+    decide(repo, "other", "Leave b alone", "b.py")
+    saved = ok(
+        repo, "save", "decision", "--topic", "caching", "--decision", "Use no cache", "--reasoning", "Fast enough"
+    )
+    assert saved["note"].startswith("no decision governs a.py any more: what this one replaces did")
+    (hit,) = [hit for hit in ok(repo, "why", "a.py")["results"] if hit["kind"] == "governed"]
+    assert (hit["id"], hit["superseded_by"]) == (old, [saved["id"]])
+    assert hit["because"].startswith("affects a.py; ")
+    assert "Use no cache" in hit["because"]
+    assert "governed, until it was replaced, a.py:" in cli(repo, "why", "a.py").out
+    again = ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use an LRU cache again", "--reasoning",
+               "Slow after all", "--affects", "a.py")  # fmt: skip
+    assert "note" not in again
+    kinds = [kind for kind, _ in why(repo, "a.py")]
+    assert (kinds[0], "governed" in kinds) == ("governs", False)
+
+
 def test_a_commit_that_carries_a_decision_out_is_no_drift(repo: Path) -> None:
     commit(repo, "Code", code_py="1\n")
     one = decide(repo, "code", "Rewrite it", "code.py")

@@ -39,7 +39,12 @@ def why(answer: Answer) -> str:
     if not answer["results"]:
         return joined([*rows, f"no decision speaks of {place}"])
     shown = {hit["id"]: hit for hit in answer["results"]}
-    heads = {"governs": "governs", "touched": "came with", "near": "speaks of what is in"}
+    heads = {
+        "governs": "governs",
+        "touched": "came with",
+        "governed": "governed, until it was replaced,",
+        "near": "speaks of what is in",
+    }
     last = ""
     for number, hit in enumerate(answer["results"], 1):
         if hit["kind"] != last:
