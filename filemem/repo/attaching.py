@@ -20,7 +20,7 @@ from filemem.repo.git import Git, GitError
 from filemem.repo.message import Message, Stamp, commit_bytes
 from filemem.repo.objects import Objects
 from filemem.repo.processes import git_at_work
-from filemem.repo.refs import held
+from filemem.repo.refs import LET_GO, held
 from filemem.repo.settings import Identity, Settings
 from filemem.repo.unfinished import Unfinished
 
@@ -123,7 +123,7 @@ class Attaching(NamedTuple):
             return
         lock = places.git_dir / "index.lock"
         if lock.exists():
-            raise Locked(held(lock), "try again in a while; if no Git command is running there, remove that file")
+            raise Locked(held(lock), LET_GO)
         git, nothing = self.git._replace(places=places), self.objects.write("tree", b"")
         head = git.run("rev-parse", "--verify", "HEAD").decode().strip()
         moving.put_back(git, nothing, head)

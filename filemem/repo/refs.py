@@ -22,6 +22,7 @@ _DIGITS = {"sha1": 40, "sha256": 64}  # of an object id
 PAUSE = 0.02  # seconds between two tries
 _AT_ONCE = 4096  # bytes that an empty pipe takes on every system
 _LOCKED = ("File exists", "Another git process", "Unable to create", "unable to create")
+LET_GO = "try again in a while; if no Git command is running there, one was interrupted: remove that file"
 _MOVED = ("but expected", "reference already exists", "unable to resolve reference")
 
 

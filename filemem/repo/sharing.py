@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
+from filemem.errors import BrokenStore
 from filemem.repo import head, moving, remote, replaying
 from filemem.repo.branches import USUAL
 from filemem.repo.git import Git, GitError
@@ -224,12 +225,23 @@ class Sharing:
         self._unfinished.done()
         return moved
 
-    def settle(self) -> bool:
-        """End or undo what a process that shared and died has left; False where a lock keeps us from it.
+    def settle(self) -> None:
+        """End or undo what a process that shared and died has left.
 
-        Ask only alone, and under the save lock: index and HEAD may move. Raises BrokenStore.
+        Ask only alone, and under the save lock: index and HEAD may move.
+
+        Raises:
+            Locked: a lock keeps us from it.
+            BrokenStore: the disk refuses, or the repository names programs that a checkout would run.
         """
-        return not self.own_programs and self._unfinished.settle()
+        if not self._git.places.steps.exists():
+            return
+        if programs := self.own_programs:
+            raise BrokenStore(
+                f"a sync died here; to undo it Git would run {programs[0]}, which only this repository itself names",
+                f"if you do not trust it: git config --unset {programs[0]}",
+            )
+        self._unfinished.settle()
 
     def changes(self, old: str, new: str, *below: str) -> tuple[str, ...]:
         """The paths that the second of two commits adds or changes, below some paths where any are given."""

@@ -14,12 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from filemem.errors import BrokenStore, Conflict, NotFound
+from filemem.errors import BrokenStore, Conflict, Locked, NotFound
 from filemem.repo import moving
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError
 from filemem.repo.leftovers import is_ours
 from filemem.repo.processes import git_at_work
+from filemem.repo.refs import LET_GO, held
 
 LOCK, CHECKOUT = "lock", "checkout"
 
@@ -86,10 +87,11 @@ class Unfinished(NamedTuple):
         """Forget all steps: they were taken, or nothing came of them."""
         self.file.unlink(missing_ok=True)
 
-    def settle(self) -> bool:
-        """End or undo what a process that died has left; False where a lock keeps us from it: then it is still noted.
+    def settle(self) -> None:
+        """End or undo what a process that died has left.
 
         Raises:
+            Locked: a lock keeps us from it, too young or not ours; all is still noted then.
             BrokenStore: the disk or Git refuses.
         """
         locks, checkouts = self._read()
@@ -97,13 +99,12 @@ class Unfinished(NamedTuple):
             holds = None if lock.holds is None else (b"", *(text.encode() for text in lock.holds))
             if is_ours(Path(lock.file), lock.begun, holds) and not git_at_work(self.git.places):
                 Path(lock.file).unlink(missing_ok=True)
-        if any(Path(lock.file).exists() for lock in locks):
-            return False
+        if standing := next((lock.file for lock in locks if Path(lock.file).exists()), ""):
+            raise Locked(held(Path(standing)), LET_GO)
         for checkout in checkouts[-1:]:
             if places := _places(checkout):
                 _settle(self.git._replace(places=places), checkout)
         self.done()
-        return True
 
     def _note(self, *steps: tuple[object, ...]) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)

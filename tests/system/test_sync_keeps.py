@@ -196,7 +196,9 @@ def locks(repo: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("death", DEATHS, ids=named)
-def test_a_sync_that_died_is_ended_or_undone(pair: tuple[Path, Path], dies: Dies, death: dict[str, str]) -> None:
+def test_a_sync_that_died_is_ended_or_undone(
+    pair: tuple[Path, Path], dies: Dies, death: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     then = ("sync", "save")[DEATHS.index(death) % 2]
     ada, bob = pair
     write(ada / "notes/new.txt", "Ada's notes, which Bob gets\n")
@@ -206,6 +208,12 @@ def test_a_sync_that_died_is_ended_or_undone(pair: tuple[Path, Path], dies: Dies
     git(ada, "push", "-q")
     write(bob / "mine.txt", "Bob's, and not committed\n")
     dies(bob, "sync", **death)
+    with monkeypatch.context() as patch:
+        patch.setattr("filemem.repo.leftovers.AGE", 60.0)  # a lock that young may be anybody's
+        if left := locks(bob):
+            early = cli(bob, "sync")
+            assert (early.code, ".lock is held" in early.err, "remove that file" in early.err) == (6, True, True), early
+            assert locks(bob) == left
     if then == "save":
         assert ok(bob, "save", "checkpoint", "--summary", "after it died")["commit"]
         assert git(bob, "status", "--porcelain") == "?? mine.txt"
@@ -303,3 +311,20 @@ def test_a_lock_that_is_not_ours_stays_and_is_named(pair: tuple[Path, Path]) -> 
     lock.rename(bob / ".git/refs/remotes/origin/main.lock")
     refused = cli(bob, "sync")
     assert (refused.code, "main.lock" in refused.err, "remove that file" in refused.err) == (7, True, True), refused
+
+
+def test_no_program_of_the_repositorys_runs_to_undo_a_sync(pair: tuple[Path, Path], dies: Dies, tmp_path: Path) -> None:
+    ada, bob = pair
+    send(ada, ada, "notes.txt")
+    dies(bob, "sync", DIE_IN="read-tree", DIE_AFTER="some", BYTES="5")
+    program = write(tmp_path / "evil.sh", f"#!/bin/sh\ntouch {tmp_path / 'canary'}\ncat\n")
+    program.chmod(0o755)
+    git(bob, "config", "filter.evil.smudge", str(program))
+    write(bob / ".git/info/attributes", "* filter=evil\n")
+    refused = cli(bob, "sync")
+    assert (refused.code, "filter.evil" in refused.err) == (7, True), refused
+    assert cli(bob, "search", "redis").code == 0
+    assert not (tmp_path / "canary").exists()
+    git(bob, "config", "--unset", "filter.evil.smudge")
+    (bob / ".git/info/attributes").unlink()
+    assert ok(bob, "sync")["sent"] == 1

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from filemem.errors import BadInput, Conflict, Locked
+from filemem.errors import BadInput, BrokenStore, Conflict, Locked
 from filemem.memory.saving.aftercare import HOUR, heal, recheck
 from filemem.memory.saving.values import IN_BATCH, Amendment, PendingOp, Replayed
 from filemem.memory.saving.work import Landed, Work
@@ -132,9 +132,9 @@ def _settled(work: Work) -> bool:
     if not work.repo.interrupted:
         return False
     sharing = work.repo.sharing
-    with suppress(Locked), sharing.alone(patience=0.0):
-        return sharing.settle()
-    return False
+    with suppress(Locked, BrokenStore), sharing.alone(patience=0.0):
+        sharing.settle()
+    return not work.repo.interrupted
 
 
 def _shared_message(entries: Sequence[Entry]) -> Message:
