@@ -127,8 +127,8 @@ def _keeper(one: Record, after: State) -> tuple[str, ...]:
     stated = after.stated[one.path].id
     if stated == one.id:
         return ()
-    (keeper,) = after.named([stated])
-    return (f"states the id of {keeper.title}, which keeps it",)
+    keeper = next((node.title for node in after.lookup({"id": {stated}}) if node.id == stated), stated)
+    return (f"states the id of {keeper}, which keeps it",)
 
 
 def _follow(before: State, after: State, follows: Consequences) -> Iterator[Effect]:

@@ -352,6 +352,8 @@ def test_an_id_that_stands_twice(feature: Path) -> None:
     fresh = "---\nid: decision_logs_1763650000123_k3f9w2ma\ntopic: {0}\n---\n# {0}\n\nText.\n"
     for name in ("one", "two"):
         write(feature / f"memory/decisions/{name}.md", fresh.format(name))
+    nats = ok(feature, "search", "--topic", "queues")["results"][0]
+    write(feature / "memory/decisions/three.md", f"---\nid: {nats['id']}\ntopic: three\n---\n# three\n\nText.\n")
     git(feature, "add", "-A")
     git(feature, "commit", "-q", "-m", "Copy")
     told = effects(feature)
@@ -359,7 +361,8 @@ def test_an_id_that_stands_twice(feature: Path) -> None:
         (k, t, d, sorted(o, reverse=True)) for k, t, d, o in told
     ]
     assert ("new", "Use Memcached", ["states the id of Use Redis, which keeps it"], []) in told
-    assert [title for kind, title, *_ in told if kind == "new"] == ["Use Memcached", "one", "two"]
+    assert ("new", "three", ["states the id of Use NATS, which keeps it"], []) in told
+    assert [title for kind, title, *_ in told if kind == "new"] == ["Use Memcached", "one", "three", "two"]
     git(feature, "switch", "-q", "main")
     assert effects(feature, "main...feature") == told, "whatever is checked out"
     git(feature, "merge", "-q", "--no-edit", "feature")
