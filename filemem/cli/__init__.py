@@ -59,13 +59,14 @@ class Project:
         """Name a file or glob as records do, where it is only there from the current folder; else as it is given."""
         plain = path.split("*")[0].split("?")[0].split("[")[0]
         fixed = plain if plain == path else plain.rpartition("/")[0]
-        if not fixed or (work_tree / fixed).exists() or not (self.folder / fixed).exists():
+        there = os.path.lexists  # unlike `Path.exists` it takes names of any length: no file has them
+        if not fixed or there(work_tree / fixed) or not there(self.folder / fixed):
             return path
         return self.from_top(path, work_tree)
 
     def reference(self, text: str, work_tree: Path) -> str:
         """What names a record: an id as it is, a file that exists here as records name it."""
-        if not text.endswith(".md") or not (self.folder / text).is_file():
+        if not text.endswith(".md") or not os.path.lexists(self.folder / text):
             return text
         # Not `from_top`: a memory that is attached in another work tree of the project stands outside this one.
         return Path(os.path.relpath(self.folder.resolve() / text, work_tree)).as_posix()

@@ -101,7 +101,7 @@ def _checked(project: Project, paths: Iterable[str], base: str, drift: bool) -> 
 
 def _named(project: Project, path: str, work_tree: Path) -> str:
     """What is there from the current folder is named from the top; else the path may be one of the store."""
-    here = (project.folder / path).exists() or os.path.isabs(path) or ".." in Path(path).parts  # noqa: PTH117
+    here = os.path.lexists(project.folder / path) or os.path.isabs(path) or ".." in Path(path).parts  # noqa: PTH117
     return project.from_top(path, work_tree) if here else path
 
 
@@ -134,9 +134,9 @@ def _files(project: Project, paths: Iterable[str], top: Path) -> Iterable[str]:
     """The files that are meant, from the top of the work tree; a folder means all in it."""
     for path in paths:
         named = project.from_top(path, top)
+        if not os.path.lexists(top / named):
+            raise NotFound(f"{path}: no such file", "name files that are there; a hook is given those of the commit")
         if (top / named).is_dir():
             yield from sorted(one.relative_to(top).as_posix() for one in (top / named).rglob("*.md"))
-        elif not os.path.lexists(top / named):
-            raise NotFound(f"{path}: no such file", "name files that are there; a hook is given those of the commit")
         else:
             yield named

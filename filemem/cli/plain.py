@@ -33,8 +33,8 @@ _TEXTS = frozenset(
 def plain(value: Any, name: str = "") -> Any:
     """The same value with control characters shown as escapes; `name` is the key that it stands under."""
     if isinstance(value, str):
-        steering = _UNSEEN if name in _TEXTS else _UNSEEN_OR_BREAK
-        return steering.sub(lambda found: found[0].encode("unicode_escape").decode(), value)
+        steering, text = (_UNSEEN, value.replace("\r\n", "\n")) if name in _TEXTS else (_UNSEEN_OR_BREAK, value)
+        return steering.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
     if isinstance(value, Mapping):
         return {key: plain(item, key) for key, item in value.items()}
     return [plain(item, name) for item in value] if isinstance(value, (list, tuple)) else value

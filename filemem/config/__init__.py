@@ -23,6 +23,7 @@ DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
     {"decision": "commit", "checkpoint": "commit", "observation": "batch"}
 )
 _BRANCH = re.compile(r"(?!HEAD$)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*")
+_LONGEST_STORE = 255  # bytes
 MAX_FILE = 64 * 1024  # bytes; a settings file larger than this is not one
 
 
@@ -135,6 +136,7 @@ def store_path(text: object) -> str:
     text = text.removesuffix("/")  # as a shell completes the name of a folder
     path = PurePosixPath(text)
     bad = {"", ".", ".."} & set(text.split("/")) or any(p.lower().startswith(".git") for p in path.parts)
+    bad = bad or len(text.encode("utf-8", "surrogateescape")) > _LONGEST_STORE
     if bad or path.is_absolute() or "\\" in text or not text.isprintable():
         raise BadInput(
             f"the store must be a folder inside the work tree, not {str(text)!r}",

@@ -20,7 +20,7 @@ from pathlib import Path
 from filemem.changes import Entry, Manifest
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.files.folders import broken, open_folder, read_file
-from filemem.files.paths import check_path, is_listed, is_private, is_record
+from filemem.files.paths import check_path, fits, is_listed, is_private, is_record
 from filemem.files.staging import Staged, replace, stage
 from filemem.record.model import Problem
 
@@ -31,6 +31,7 @@ __all__ = [
     "Staged",
     "blob_id",
     "check_path",
+    "fits",
     "is_listed",
     "is_private",
     "is_record",

@@ -18,6 +18,8 @@ _NOWHERE = frozenset(("", ".", ".."))
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?", re.IGNORECASE)
 _GIT_SHORT = re.compile(r"gi[^.]{0,4}~[0-9]+")  # what an 8.3 file system calls .git, .gitmodules, ...
 _CONTROL = frozenset(("Cc", "Cs", "Zl", "Zp"))  # control characters, undecodable bytes, line and paragraph separators
+LONGEST_NAME = 255  # bytes, as file systems have it
+_LONGEST_PATH = 4_096 - 512  # bytes; what remains is for the folders above the work tree
 MAX_DEPTH = 16  # folders; topics make two or three
 
 
@@ -40,6 +42,11 @@ def check_path(path: str, *, writing: bool = False) -> tuple[str, ...]:
             field="path",
         )
     return parts
+
+
+def fits(path: str) -> bool:
+    """Whether a file may have this path at all, by the length of its names; the system fails to look where none may."""
+    return len(os.fsencode(path)) < _LONGEST_PATH and all(len(os.fsencode(p)) <= LONGEST_NAME for p in path.split("/"))
 
 
 def is_record(name: str) -> bool:
@@ -74,7 +81,7 @@ def _bad_path(path: str, parts: tuple[str, ...]) -> str:
 def _bad_new_path(parts: tuple[str, ...]) -> str:
     if any(_DEVICE.fullmatch(part) or part.endswith((".", " ")) or ":" in part for part in parts):
         return "has a name that other systems reserve"
-    if any(len(os.fsencode(part)) > 255 for part in parts) or len(parts) > MAX_DEPTH:
+    if any(len(os.fsencode(part)) > LONGEST_NAME for part in parts) or len(parts) > MAX_DEPTH:
         return "is too long"
     return ""
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from filemem import query
 from filemem.chain import Graph
 from filemem.documents import Node
+from filemem.files import fits
 from filemem.index import Found
 from filemem.memory import finding, graph
 from filemem.memory.standing import Standing
@@ -87,7 +88,7 @@ def search(
 def _earlier(store: Store, path: str) -> tuple[str, ...]:
     """The names that a file had before, as far as history tells them soon; a folder or a glob has none."""
     history = store.history if store.repo is store.code else store.code.history
-    if not (store.code.work_tree / path).is_file() or store.code.head() is None:
+    if not fits(path) or not (store.code.work_tree / path).is_file() or store.code.head() is None:
         return ()
     from filemem.repo import GitError, arrivals  # noqa: PLC0415 - most searches are about no file
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from filemem.documents import Node
 from filemem.errors import BadInput, NotFound
+from filemem.files import fits
 from filemem.memory import governing, meant, searching
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
@@ -84,6 +85,8 @@ def governing_first(stated: Iterable[str]) -> tuple[int, int]:
 
 
 def _place(store: Store, asked: str) -> Place:
+    if not fits(asked):
+        raise BadInput(f"{asked[:80]}... is too long for the name of a file", "name a file of the project", "path")
     path, line = store.of_code(asked), None
     found = _PLACE.fullmatch(asked)
     if found and not (store.code.work_tree / path).exists():

@@ -76,7 +76,9 @@ def test_init_changes_only_the_lines_that_it_must(repo: Path) -> None:
     assert snapshot(repo) == before
 
 
-def test_a_dry_run_shows_each_line_of_what_it_would_write(repo: Path) -> None:
+@pytest.mark.parametrize("there", [b"{}\n", b'{\r\n  "a": 1\r\n}\r\n'])
+def test_a_dry_run_shows_each_line_of_what_it_would_write(repo: Path, there: bytes) -> None:
+    write(repo / ".mcp.json", there)
     shown = [row.strip() for row in cli(repo, "init", "--dry-run").out.splitlines()]
     assert cli(repo, "init").code == 0
     for name in (".mcp.json", "AGENTS.md", "memory/README.md"):

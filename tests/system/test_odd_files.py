@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from filemem.cli import CRASH
 from filemem.memory import Memory
 from tests.support import git, head_file, sound, write
 from tests.system.tools import cli, ok, snapshot
@@ -233,3 +234,32 @@ def test_an_error_names_a_file_as_people_see_it(repo: Path) -> None:
     write(repo / "memory/decisions/dup.md", "---\nid: x_1\ntopic: a\ntopic: b\n---\n# Dup\n")
     refused = cli(repo, "update", "x_1", "--outcome", "failed", "--reason", "slow")
     assert refused.err.startswith("error: memory/decisions/dup.md:4: ")
+
+
+LONG, LONGER = "x" * 300, "x" * 5_000
+TOO_LONG = [
+    ("get", f"{LONG}.md"),
+    ("history", f"{LONG}.md"),
+    ("why", LONG),
+    ("why", LONGER),
+    ("why", "x/" * 2_500),
+    ("why", f"{LONG}/y.py:3"),
+    ("check", LONG),
+    ("update", f"{LONG}.md", "--outcome", "failed"),
+    ("save", "decision", "--topic", "t", "--decision", "d", "--reasoning", "r", "--affects", "y" * 400),
+    ("check", LONGER),
+    ("check", "--lint", LONG),
+    ("--store", LONG, "search", "x"),
+    ("--store", "x/" * 200 + "x", "init"),
+    ("search", "x", "--at", LONG),
+    ("search", "x", "--file", LONG),
+    ("diff", LONG),
+]
+
+
+@pytest.mark.parametrize("arguments", TOO_LONG, ids=lambda words: words[0])
+def test_a_name_that_is_too_long_for_a_file_is_no_defect(repo: Path, arguments: tuple[str, ...]) -> None:
+    ok(repo, *DECISION)
+    done = cli(repo, *arguments)
+    assert done.code != CRASH, done.err
+    assert "Traceback" not in done.err
