@@ -38,7 +38,7 @@ def check(
     manifest, skipped = store.files.scan({}, hash_name=store.repo.hash_name)
     left = reviewing.since(store, base, manifest) if base else None
     now = _now(store, manifest)
-    surveyor = Surveyor(store, left.records if left else ())
+    surveyor = Surveyor(store, now.data.keys(), left.records if left else ())
     read = surveyor.survey(now)
     if left:
         problems = [problem for problem in skipped if problem.path in left.records | {""}]

@@ -100,11 +100,12 @@ class Surveyor:
 
     Args:
         store: the parts.
+        here: paths of the records that are checked out; a fork with others comes only with the merge.
         ours: paths that a fork is told at, where they take part in it.
     """
 
-    def __init__(self, store: Store, ours: Collection[str] = ()) -> None:
-        self._store, self._ours = store, ours
+    def __init__(self, store: Store, here: Collection[str], ours: Collection[str] = ()) -> None:
+        self._store, self._here, self._ours = store, here, ours
         self._parsed: dict[tuple[str, str, bytes], Parsed] = {}
 
     def survey(self, state: State) -> Survey:
@@ -182,7 +183,11 @@ class Surveyor:
                 here = next((head for head in reversed(heads) if by_id[head].path in self._ours), heads[-1])
                 others = ", ".join(self._store.shown(by_id[head].path) for head in heads if head != here)
                 verb = "holds" if len(heads) == 2 else "hold"
-                text = f"topic {node.topic} is forked: {others} also {verb}; {meant.ending(node.topic)}"
+                later = any(by_id[head].path not in self._here for head in heads)
+                once, first = (
+                    (" once this is merged", "merge the other side into this one, then ") if later else ("", "")
+                )
+                text = f"topic {node.topic} is forked{once}: {others} also {verb}; {first}{meant.ending(node.topic)}"
                 problem = Problem(by_id[here].path, 1, "forked-topic", "warning", text)
                 yield Finding(problem, key, tuple(sorted(heads)))
 

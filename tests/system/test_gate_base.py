@@ -185,6 +185,11 @@ def test_a_fork_that_only_the_merge_makes_stops_it(feature: Path) -> None:
     lru = holding(feature, "caching")
     git(feature, "switch", "-q", "feature")
     assert found(feature) == [(ours["path"], "forked-topic")]
+    assert "is forked once this is merged" in cli(feature, "check", "--base", "main").out
+    git(feature, "merge", "-q", "--no-edit", "main")
+    assert "is forked: " in cli(feature, "check", "--base", "main").out
+    ok(feature, "resolve", "queues", "--decision", "Both", "--reasoning", "Each is right")
+    assert found(feature) == []
     git(feature, "switch", "-q", "-C", "feature", "main~1")
     decide(feature, "sessions", "Keep them in the cache", "--builds-on", lru["id"])
     git(feature, "switch", "-q", "main")
