@@ -158,11 +158,11 @@ class Committer:
             plan.step("objects")
             index.wait()
             plan.step("index")
-            if reason := plan.gate():
-                raise NotNow(reason)
             plan.note("parent", head or "")
             plan.note("commit", made[-1].oid)
             plan.note("ref", _now())
+            if reason := plan.gate():  # the last moment before HEAD moves: who begins now finds our commit there
+                raise NotNow(reason)
             if branch is not None and self._move(branch, made, head):
                 plan.step("ref")
                 self._settle(plan, made, branch)

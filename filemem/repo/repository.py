@@ -174,8 +174,8 @@ class Repo:
         comment, hooks = self.settings.text("core.commentchar") or "#", self.settings.text("core.hookspath") or ""
         waiting = partial(state.waiting, self.places, self.branch(), comment, now)
         slow = self.settings.signing is not None  # the user's commits wait for a passphrase, as ours do
-        if not (reason := waiting()) and (slow or state.may_be_moving(self.places, hooks, now)):
-            reason = state.at_work(self.mover, patience) or waiting()
+        if not (reason := waiting()) and (slow or state.may_be_moving(self.places, hooks, self.tip())):
+            reason = state.at_work(self.places, self.mover, patience) or waiting()
         return reason
 
     def mover(self) -> Mover | None:

@@ -27,7 +27,6 @@ _MARKERS = (
     ("MERGE_HEAD", MERGING),
     ("BISECT_LOG", "a bisect is in progress"),
 )
-_MERGE_LASTS = 60.0  # seconds for which a merge without hooks may work
 _HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit")  # between reading HEAD and moving it
 _LOOK = 0.01  # seconds between two looks for a command at work
 _MAX_MESSAGE = 1 << 16  # bytes of a commit message looked at
@@ -52,7 +51,7 @@ def waiting(places: Places, branch: str | None, comment: str, now: float) -> str
     return ""
 
 
-def may_be_moving(places: Places, hooks_path: str, now: float) -> bool:
+def may_be_moving(places: Places, hooks_path: str, tip: str) -> bool:
     """Whether a command of the user's may have read HEAD and not moved it yet: a few stats, to spare a look for it.
 
     That takes it long where it runs hooks; and a merge of many files, which notes in ORIG_HEAD that it has begun.
@@ -60,28 +59,39 @@ def may_be_moving(places: Places, hooks_path: str, now: float) -> bool:
     Args:
         places: the repository.
         hooks_path: the setting `core.hooksPath`, empty for Git's own folder.
-        now: seconds since the epoch.
+        tip: the commit that HEAD is at; "" if that is not known.
     """
-    try:
-        if now - (places.git_dir / "ORIG_HEAD").stat().st_mtime <= _MERGE_LASTS:
-            return True
-    except OSError:
-        pass
+    if tip and _merged_from(places) == tip:
+        return True
     folder = places.work_tree / Path(hooks_path).expanduser() if hooks_path else places.common_dir / "hooks"
     return any((folder / name).exists() for name in _HOOKS)
 
 
-def at_work(mover: Callable[[], Mover | None], patience: float) -> str:
+def at_work(places: Places, mover: Callable[[], Mover | None], patience: float) -> str:
     """Say which command of the user's is at work, after some seconds of waiting for its end; "" for none.
 
     Args:
+        places: the repository.
         mover: looks for it.
         patience: seconds to wait; none for one that waits for us.
     """
     stop = time.monotonic() + patience
-    while (found := mover()) and not found.waits_for_us and time.monotonic() < stop:
-        time.sleep(_LOOK)
-    return f"{found.name} is at work here" if found else ""
+    while True:
+        noted = _merged_from(places)
+        found = mover()
+        if found is None and noted == _merged_from(places):  # none began while we looked
+            return ""
+        if found and (found.waits_for_us or time.monotonic() >= stop):
+            return f"{found.name} is at work here"
+        time.sleep(_LOOK if found else 0)
+
+
+def _merged_from(places: Places) -> str:
+    """The commit that HEAD was at when the last merge or reset began; "" for none."""
+    try:
+        return (places.git_dir / "ORIG_HEAD").read_text(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def rebased(git_dir: Path) -> str:

@@ -287,6 +287,33 @@ def test_a_save_lets_the_users_command_end(
     assert whole(repo)
 
 
+def test_a_merge_that_begins_while_we_look_for_one_is_seen(
+    repo: Path, saver: Saver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was staged would be lost to a merge that cannot put it back: it had found our record staged too."""
+    monkeypatch.setattr(operations, "_PATIENCE", 0.0)
+    diverge(repo)
+    write(repo / "staged.py", "staged\n")
+    git(repo, "add", "staged.py")
+    merges: list[AbstractContextManager[subprocess.Popen[str]]] = []
+    look = Repo.mover
+
+    def begin(repository: Repo) -> object:
+        found = look(repository)
+        if not merges and "memory" in git(repo, "diff", "--cached", "--name-only"):
+            merges.append(held(repo, "merge", "-m", "m", "side", at="reference-transaction"))
+            merges[0].__enter__()
+        return found
+
+    monkeypatch.setattr(Repo, "mover", begin)
+    hook(repo, "pre-commit", "exit 0\n")  # so that a look is made
+    assert saver.put(PATH, TEXT, message()).pending == "git merge is at work here"
+    merges[0].__exit__(None, None, None)
+    assert git(repo, "status", "--porcelain").splitlines()[:2] == [" M code.py", "A  staged.py"]
+    saver.replay()
+    assert whole(repo)
+
+
 def test_a_save_waits_a_moment_for_the_users_command(repo: Path, saver: Saver, monkeypatch: pytest.MonkeyPatch) -> None:
     write(repo / "mine.py", "mine\n")
     git(repo, "add", "mine.py")
