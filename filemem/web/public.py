@@ -52,6 +52,11 @@ class PublicMemory:
         """What to do where nothing was ever saved, or ""."""
         return self._memory.unbegun
 
+    @property
+    def degraded(self) -> str:
+        """Why answers may lack something, or ""."""
+        return self._memory.degraded
+
     def search(self, query: str = "", *, limit: int = 10, offset: int = 0, **how: Any) -> Results:
         """Find records."""
         found = page(search(self._memory, query, public, offset + limit, **how), offset, limit)
