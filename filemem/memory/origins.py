@@ -14,6 +14,7 @@ from filemem.memory.store import Store
 from filemem.record import parse
 from filemem.repo import lives
 
+_MOVED = 200  # files that are away, whose ids are looked at
 _ENDED = "ended"  # the memo of paths that commits removed, on whatever branch
 
 
@@ -66,36 +67,52 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
 
 
 def carried(
-    store: Store,
-    new: Mapping[str, str],
-    there: Collection[str],
-    *,
-    before: Mapping[str, str] = MappingProxyType({}),
-    known: Mapping[str, Birth] | None = None,
+    store: Store, new: Mapping[str, str], there: Collection[str], known: Mapping[str, Birth] | None = None
 ) -> dict[str, Birth]:
-    """First commits of files that were moved, and not committed since: HEAD has their bytes where nothing stands now.
+    """First commits of files that no commit has: of those that were moved here from where HEAD has them.
+
+    Such a file has the bytes, or states the id, of one that HEAD has and that stands nowhere now.
 
     Args:
         store: the parts.
-        new: files that no commit has, path -> blob.
+        new: files that may have been moved, path -> blob.
         there: all files that stand in the work tree.
-        before: path -> blob, as files stood before.
         known: the first commits of all that HEAD has, where they were asked for already.
+
+    Returns:
+        An empty birth for a file that is new; nothing for one that HEAD has.
     """
+    sources = _sources(store, new, there)
+    if known is None:
+        known = origins(store).births if any(sources.values()) else {}
+    return {path: known.get(source, Birth()) for path, source in sources.items()}
+
+
+def _sources(store: Store, new: Mapping[str, str], there: Collection[str]) -> dict[str, str]:
+    """Where HEAD has each of the files that it does not have here, "" for nowhere; no file is the source of two."""
     listed = store.history.listing(store.files.store) if new and store.repo.head() else {}
-    left = {path: blob for name, blob in listed.items() if (path := store.files.inside(name)) not in there}
+    held = {store.files.inside(name): blob for name, blob in listed.items()}
+    left = {path: blob for path, blob in held.items() if path not in there}
     gone: dict[str, list[str]] = {}
     for path in sorted(left):
-        gone.setdefault(before.get(path, left[path]), []).append(path)
-    if known is None:
-        known = origins(store).births if any(blob in gone for blob in new.values()) else {}
+        gone.setdefault(left[path], []).append(path)
     found = {}
-    for path in sorted(new):
+    for path in sorted(new.keys() - held.keys()):
         alike = gone.get(new[path], [])
-        if alike:  # of several with the same bytes, the one that keeps its name
-            alike.remove(source := max(alike, key=lambda one: posixpath.basename(one) == posixpath.basename(path)))
-            found[path] = known.get(source, Birth())
-    return found
+        # Of several with the same bytes, the one that keeps its name.
+        found[path] = max(alike, key=lambda one: posixpath.basename(one) == posixpath.basename(path), default="")
+        if alike:
+            alike.remove(found[path])
+    lost = [path for several in gone.values() for path in several][:_MOVED]
+    edited = [path for path, source in found.items() if not source] if lost else []
+    ids = {_id(store.repo.blob(left[path]), path): path for path in lost} if edited else {}
+    return found | {path: ids.pop(_id(store.bytes_of(path), path), "") for path in edited}
+
+
+def _id(data: bytes | None, path: str) -> str:
+    """The id of a record: the path's own where it states none, or cannot be read."""
+    found = parse(data, path).record if data is not None else None
+    return found.id if found else path
 
 
 def were_there(store: Store, news: Origins, paths: Collection[str]) -> bool:
@@ -152,7 +169,7 @@ def is_moved(store: Store, path: str) -> bool:
     """Whether a file was moved to this path, and that is not committed yet."""
     if store.repo.head() is None or store.repo.item(store.files.named(path)) is not None:
         return False
-    return bool(carried(store, {path: store.blob(path) or ""}, store.index.manifest(), known={}))
+    return any(_sources(store, {path: store.blob(path) or ""}, store.index.manifest()).values())
 
 
 def born(first: lives.Birth, path: str) -> Birth:

@@ -66,9 +66,9 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     new = {
         path: change.entry.blob
         for change in found
-        if change.entry and (path := change.path) not in waiting and not births.get(path, Birth()).commit
+        if change.entry and (path := change.path) not in waiting and births.get(path, Birth()).path != path
     }
-    births |= carried(store, new, after, before={path: entry.blob for path, entry in before.items()} if new else {})
+    births |= carried(store, new, after)
     again = unsettled(store, found, waiting, births, after, gone)
     told = store.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births

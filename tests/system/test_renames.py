@@ -70,3 +70,17 @@ def test_a_copy_is_another_record(project: Path) -> None:
     before = held(project)
     write(project / NEW, (project / OLD).read_bytes())
     assert len(held(project)) == len(before) + 1
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_file_that_states_its_id_is_known_by_it_when_it_was_edited_before_it_moved(project: Path, anew: bool) -> None:
+    before = ok(project, "get", "Use MySQL")["results"][0]
+    path = project / before["path"]
+    path.write_text(path.read_text() + "\nAnd many readers.\n")
+    assert ok(project, "get", before["id"])["results"][0]["by"]["commit"] == before["by"]["commit"]
+    path.rename(path.with_name("moved.md"))
+    if anew:
+        ok(project, "index", "--rebuild")
+    after = ok(project, "get", before["id"])["results"][0]
+    assert after["path"].endswith("moved.md")
+    assert (after["by"]["author"], after["by"]["commit"]) == (before["by"]["author"], before["by"]["commit"])
