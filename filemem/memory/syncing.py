@@ -63,7 +63,8 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     found = list(changes.diff(before, after))
     found += [changes.Change(changes.REMOVED, node.path, None) for node in gone if node.path not in after]
     births = _births(store, found, waiting, moved, news)
-    births |= _moved_files(store, found, waiting, after)
+    if any(change.path not in waiting for change in found):  # files may have moved: asked as a rebuild asks it
+        births |= carried(store, {path: one.blob for path, one in after.items() if path not in waiting}, after)
     again = unsettled(store, found, waiting, births, after, gone)
     told = store.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births
@@ -178,23 +179,6 @@ def _births(
     if len(new) > FEW or any(store.repo.item(store.files.named(path)) for path in new):
         births = origins(store).births | births  # they were away for a look, and HEAD has held them all along
     return births
-
-
-def _moved_files(
-    store: Store, found: Collection[changes.Change], waiting: Collection[str], after: changes.Manifest
-) -> dict[str, Birth]:
-    """First commits of files that no commit has under their names, as far as that is news: moved there, or no more."""
-    if not {change.path for change in found} - set(waiting) or not store.repo.head():
-        return {}
-    listed = store.history.listing(store.files.store)
-    new = {
-        path: entry.blob
-        for path, entry in after.items()
-        if path not in waiting and store.files.named(path) not in listed
-    }
-    moved = carried(store, new, after)
-    known = {node.path for node in store.lookup("path", list(new)) if node.birth.commit} if new else set()
-    return {path: moved.get(path, Birth()) for path in new if path in moved or path in known}
 
 
 def unsettled(
