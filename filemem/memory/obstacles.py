@@ -22,7 +22,10 @@ def gone(store: Store) -> str:
 
 def unfilled(store: Store) -> str:
     """What fills the store where it is a submodule that is not checked out, or ""."""
-    if not store.folder.is_dir() or any(store.folder.iterdir()):
+    try:
+        if any(store.folder.iterdir()):
+            return ""
+    except OSError:  # no folder, or one that a checkout takes away
         return ""
     item = store.repo.item(store.files.store)
     submodule = item is not None and item.mode == b"160000"
