@@ -42,7 +42,9 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     """
     known = store.index.notes.folders
     times = store.files.folder_times(known)  # before the scan: what is written during it is looked at again next time
-    if not full and not hints and following.at_tip(store) and times == known and not store.index.pending():
+    written = {folder for folder in times.keys() | known.keys() if times.get(folder) != known.get(folder)}
+    written |= {folder for folder, at in times.items() if at < 0}  # so lately that its time says nothing
+    if not full and not hints and following.at_tip(store) and not written and not store.index.pending():
         return Look()
     if not store.index.writable:
         return Look(busy=True)
@@ -55,7 +57,6 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     if moved == ELSEWHERE and before and store.index.turn_to(head):
         moved, before = STILL, store.index.manifest()
     elif known and not full and moved != ELSEWHERE:
-        written = {folder for folder in times.keys() | known.keys() if times.get(folder) != known.get(folder)}
         named = (*waiting, *(news.touched if news else ()))
         folders = written | _folders_of(store, hints) | {posixpath.dirname(path) for path in named}
     after, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=folders)
