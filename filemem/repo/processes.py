@@ -11,6 +11,7 @@ from filemem.repo.discovery import Places
 from filemem.repo.refs import REFLOG
 
 _PROC = Path("/proc")
+_TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds; no start of a process is known better
 _MOVERS = frozenset(
     {"am", "checkout", "cherry-pick", "commit", "merge", "rebase", "reset", "revert", "stash", "switch"}
 )
@@ -103,7 +104,7 @@ def _has_moved(places: Places, pid: str) -> bool:
     """Whether HEAD was moved since a process was started, and not by us."""
     try:
         log = places.git_dir / "logs" / "HEAD"
-        if log.stat().st_mtime < _begun(pid):
+        if log.stat().st_mtime < _begun(pid) + _TICK:  # where both fall into one tick it may have moved before
             return False
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 4096))
@@ -114,7 +115,7 @@ def _has_moved(places: Places, pid: str) -> bool:
 
 def _begun(pid: str) -> float:
     """When a process was started, in seconds since the epoch."""
-    since_boot = int(_stat(pid)[19]) / os.sysconf("SC_CLK_TCK")
+    since_boot = int(_stat(pid)[19]) * _TICK
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot
 
 

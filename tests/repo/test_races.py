@@ -345,6 +345,8 @@ def test_a_hook_of_the_users_that_saves_neither_waits_nor_is_in_the_way(repo: Pa
         f"Path({str(repo / '.git/said')!r}).write_text(saved.pending or 'done'); saver.close()\n"
     )
     hook(repo, name, f"cd {TOP} && exec {sys.executable} -c '{code.replace(chr(39), chr(34))}'\n")
+    if name == "post-commit":
+        hook(repo, "pre-commit", "sleep 0.05\n")  # so that HEAD moves in a later tick of the clock than it began in
     write(repo / "mine.py", "mine\n")
     git(repo, "add", "mine.py")
     git(repo, "commit", "-q", "-m", "mine")
