@@ -24,7 +24,8 @@ def test_a_disk_that_takes_no_more_leaves_the_file_what_it_was(repo: Path, name:
     old = write(repo / name, json.dumps(long) if name == ".mcp.json" else f"# Rules\n\n{'x' * 10_000}\n")
     old.chmod(0o640)
     before = old.read_bytes()
-    limit = f"ulimit -f 4; exec {shlex.join((FILEMEM, '-C', str(repo), 'init'))}"
+    # Bytecode that Python writes under the limit would be cut too, and break whatever imports it later.
+    limit = f"export PYTHONDONTWRITEBYTECODE=1; ulimit -f 4; exec {shlex.join((FILEMEM, '-C', str(repo), 'init'))}"
     done = subprocess.run(["bash", "-c", limit], capture_output=True, text=True, check=False)
     assert done.returncode == EXIT_CODES[BrokenStore], done
     assert f"{name}: File too large" in done.stderr
