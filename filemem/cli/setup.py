@@ -7,7 +7,8 @@ import os
 import posixpath
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from filemem.cli import driving, owning
 from filemem.cli.plan import Step, line_end, read, write
 from filemem.cli.splice import with_member
 from filemem.errors import BadInput, NotFound
-from filemem.memory import home, obstacles
+from filemem.memory import elsewhere, home, obstacles
 from filemem.record.identity import PRIVATE
 from filemem.repo import Repo, create
 from filemem.repo.discovery import find
@@ -88,8 +89,8 @@ def run(
         if not dry_run:
             create(work_tree)
     name = config.store_path(store) if store else config.load(work_tree).store
-    branch = config.branch_name(own_branch) if own_branch else _branch(work_tree)
-    elsewhere = "" if branch else _elsewhere(work_tree, name)
+    branch = config.branch_name(own_branch) if own_branch else _asked(work_tree, _own_branch)
+    warnings = [] if branch else list(_warnings(work_tree, name))  # before anything is written
     settings = _settings(work_tree, name, branch)
     steps += [settings, _mcp(work_tree), _agents(work_tree, name, branch)]
     if branch:
@@ -102,16 +103,14 @@ def run(
     steps.append(_private(work_tree, name))
     if diff_driver:
         steps += driving.steps(work_tree, name, dry_run=dry_run)
-    overlooked = "" if branch else _overlooked(work_tree, name)
     if not dry_run:
         _carry_out(work_tree, steps)
-    warnings = [one for one in (elsewhere, _unreachable(), overlooked) if one]
     return {
         "success": True,
         "dry_run": dry_run,
         "folder": str(work_tree),
         "branch": branch,
-        **({"warning": "; ".join(warnings)} if warnings else {}),
+        **({"warning": warning} if (warning := "; ".join(filter(None, (*warnings, _unreachable())))) else {}),
         "steps": [
             {"path": step.path, "action": step.action, "note": _noted(work_tree, step), "content": step.content}
             for step in steps
@@ -120,17 +119,23 @@ def run(
     }
 
 
-def _elsewhere(work_tree: Path, store: str) -> str:
-    """Where a memory is already, if none is here: the one that is set up now would be a second."""
-    if not (work_tree / ".git").exists() or (work_tree / store).exists():
+def _asked(work_tree: Path, question: Callable[[Repo], str]) -> str:
+    """What the repository of a work tree answers; "" where there is none yet."""
+    if not (work_tree / ".git").exists():
         return ""
-    from filemem.memory import elsewhere
+    with closing(Repo.discover(work_tree)) as code:
+        return question(code)
 
-    code = Repo.discover(work_tree)
-    try:
-        return elsewhere.told(code, store)
-    finally:
-        code.close()
+
+def _own_branch(code: Repo) -> str:
+    return home.branch_of(code, config.load(Path(code.work_tree)))
+
+
+def _warnings(work_tree: Path, store: str) -> Iterator[str]:
+    """What is to be known of a store in the code's branches: a memory elsewhere, and that Git is told to ignore it."""
+    if not (work_tree / store).exists():
+        yield _asked(work_tree, lambda code: elsewhere.told(code, store))
+    yield _asked(work_tree, lambda code: obstacles.ignored(code, store))
 
 
 def _noted(work_tree: Path, step: Step) -> str:
@@ -160,27 +165,6 @@ def _unreachable() -> str:
     return (
         f"no command filemem on the PATH{where}: an agent finds it after `pipx install` or `uv tool install` of filemem"
     )
-
-
-def _overlooked(work_tree: Path, store: str) -> str:
-    """That Git is told to ignore the store, or ""."""
-    if not (work_tree / ".git").exists():
-        return ""
-    code = Repo.discover(work_tree)
-    try:
-        return obstacles.ignored(code, store)
-    finally:
-        code.close()
-
-
-def _branch(work_tree: Path) -> str:
-    if not (work_tree / ".git").exists():
-        return ""
-    code = Repo.discover(work_tree)
-    try:
-        return home.branch_of(code, config.load(work_tree))
-    finally:
-        code.close()
 
 
 def _readme_text(store: str = home.TOP) -> str:
