@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from filemem import secrets
 from filemem.changes import Manifest
-from filemem.errors import NotFound
+from filemem.errors import BadInput, NotFound
 from filemem.memory import merged, obstacles, reviewing
 from filemem.memory.identities import landing
 from filemem.memory.origins import carried, origins
@@ -74,7 +74,7 @@ def _now(store: Store, manifest: Manifest) -> State:
     """The memory as it stands in the work tree."""
     data: dict[str, bytes] = {}
     for path in manifest:
-        with contextlib.suppress(NotFound):  # deleted, and the commit waits
+        with contextlib.suppress(NotFound, BadInput):  # deleted, and the commit waits; or changed since the look
             data[path] = store.bytes_of(path)
     tracked = {store.files.inside(path): blob for path, blob in store.repo.index.entries([store.files.store]).items()}
     past = origins(store)

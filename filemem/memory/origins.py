@@ -11,7 +11,7 @@ from typing import NamedTuple
 from filemem.documents import Birth, Edited
 from filemem.files import is_record
 from filemem.memory.store import Store
-from filemem.record import parse
+from filemem.record import Record, parse
 from filemem.repo import lives
 
 _MOVED = 200  # files that are away, whose ids are looked at
@@ -105,14 +105,13 @@ def _sources(store: Store, new: Mapping[str, str], there: Collection[str]) -> di
             alike.remove(found[path])
     lost = [path for several in gone.values() for path in several][:_MOVED]
     edited = [path for path, source in found.items() if not source] if lost else []
-    ids = {_id(store.repo.blob(left[path]), path): path for path in lost} if edited else {}
-    return found | {path: ids.pop(_id(store.bytes_of(path), path), "") for path in edited}
+    ids = {_id(parse(store.repo.blob(left[path]) or b"", path).record, path): path for path in lost} if edited else {}
+    return found | {path: ids.pop(_id(store.read(path).record, path), "") for path in edited}
 
 
-def _id(data: bytes | None, path: str) -> str:
+def _id(record: Record | None, path: str) -> str:
     """The id of a record: the path's own where it states none, or cannot be read."""
-    found = parse(data, path).record if data is not None else None
-    return found.id if found else path
+    return record.id if record else path
 
 
 def were_there(store: Store, news: Origins, paths: Collection[str]) -> bool:

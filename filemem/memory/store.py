@@ -228,10 +228,10 @@ class Store:
             return None
 
     def read(self, path: str, first_path: str = "") -> Parsed:
-        """Read one record; a file that is gone or cannot be opened gives a problem, not an error."""
+        """Read one record; a file that is gone, or is no regular file any more, gives none and no error."""
         try:
             data = self.bytes_of(path)
-        except NotFound:
+        except (NotFound, BadInput):
             return Parsed(None)
         return record.parse(data, path, first_path)
 

@@ -6,10 +6,12 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Timer
+from typing import Any
 
 import pytest
 
 from filemem.errors import Conflict
+from filemem.files import Files
 from filemem.memory import Memory
 from filemem.repo import Entry
 from filemem.repo.journal import Journal, Operation
@@ -64,6 +66,25 @@ def test_what_a_checkout_brought_is_found_at_once(repo: Path, memory: Memory) ->
     assert titles(memory) == {"Use Postgres"}
     git(repo, "switch", "-q", "other")
     assert titles(memory) == {"Use Postgres", "Use tokens"}
+
+
+def test_a_checkout_amid_a_look_does_not_fail_it(repo: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that the look had listed is gone, and one that HEAD has is missing, when it asks what was moved."""
+    (repo / memory.search().hits[0].path).unlink()
+    for name in ("one", "two"):
+        (repo / f"memory/{name}.md").write_text(f"# {name}\n")
+    scan = Files.scan
+
+    def listed_before(files: Files, *args: Any, **options: Any) -> Any:
+        found = scan(files, *args, **options)
+        (repo / "memory/one.md").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(Files, "scan", listed_before)
+    memory.refresh(full=True)
+    monkeypatch.undo()
+    memory.refresh(full=True)
+    assert titles(memory) == {"two"}
 
 
 def test_saves_of_another_process_need_no_look(repo: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
