@@ -4,12 +4,10 @@ A *node* is the small JSON value that travels with a document through the index:
 without opening the file. The index does not look inside it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from filemem import chain, query
 from filemem.record import DECISION, Edge, Record, short_id, topic_key
@@ -102,7 +100,7 @@ class Birth(NamedTuple):
     co_authors: tuple[str, ...] = ()
     edits: tuple[Edited, ...] = ()
 
-    def edited(self, later: Iterable[Edited]) -> Birth:
+    def edited(self, later: Iterable[Edited]) -> Self:
         """The same with further edits; those it knows already are not counted twice."""
         every = {*self.edits, *later}
         return self._replace(edits=tuple(sorted(every, key=lambda edit: (edit.at, edit.commit))[-EDITS_KEPT:]))
@@ -153,7 +151,7 @@ class Node(NamedTuple):
         return json.dumps(self, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
-    def loads(cls, text: str) -> Node:
+    def loads(cls, text: str) -> "Node":
         """Read a node from JSON written by `dumps`."""
         return _loaded(text)
 

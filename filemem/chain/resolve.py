@@ -34,7 +34,7 @@ ITSELF = "says that it supersedes itself, which is ignored; remove the reference
 
 Edges = Mapping[str, AbstractSet[str]]  # successor -> what it replaces
 
-_TIME_IN_ID = re.compile(r"_([0-9]{10,15})_[0-9a-z]{8}\Z")
+_TIME_IN_ID = r"_([0-9]{10,15})_[0-9a-z]{8}\Z"
 
 
 def never(_a: str, _b: str) -> bool:
@@ -169,7 +169,7 @@ def _unstated(
     limits: dict[str, list[int | None]] = defaultdict(list)
     for lost in gone:
         if lost.key == "supersedes":
-            stamp = _TIME_IN_ID.search(lost.reference)
+            stamp = re.search(_TIME_IN_ID, lost.reference)
             limits[lost.node].append(int(stamp.group(1)) if stamp else None)
     implied: dict[str, set[str]] = {}
     bridged: dict[str, set[str]] = {}

@@ -11,9 +11,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+from typing import NamedTuple
 
 from filemem.errors import BadInput
 
@@ -22,13 +22,12 @@ POLICIES = ("commit", "batch", "leave")
 DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
     {"decision": "commit", "checkpoint": "commit", "observation": "batch"}
 )
-_BRANCH = re.compile(r"(?!HEAD$)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*")
+_BRANCH = r"(?!HEAD$)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
 _LONGEST_STORE = 255  # bytes
 MAX_FILE = 64 * 1024  # bytes; a settings file larger than this is not one
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(NamedTuple):
     """Every setting, with its default.
 
     Args:
@@ -41,19 +40,29 @@ class Config:
         download: whether a hub name may be fetched from the network. User only.
         run_hooks: whether the repository's Git hooks run on our commits. User only.
         agent: name recorded for saves that do not say who makes them. User only.
-        cache: where the index goes when the Git directory cannot be written. User only.
+        cache: where the index goes when the Git directory cannot be written; None for the user's cache. User only.
         token: what every request to `serve --http` must carry; required off loopback. User only.
     """
 
     store: str = "memory"
     branch: str = ""
-    policy: Mapping[str, str] = field(default_factory=lambda: DEFAULT_POLICY)
+    policy: Mapping[str, str] = DEFAULT_POLICY
     model: str = ""
     download: bool = False
     run_hooks: bool = False
     agent: str = ""
-    cache: Path = field(default_factory=lambda: user_folder("cache", os.environ))
-    token: str = field(default="", repr=False)
+    cache: Path | None = None
+    token: str = ""
+
+    def __repr__(self) -> str:
+        """All but the token, which no report may show."""
+        shown = (f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True) if name != "token")
+        return f"Config({', '.join(shown)})"
+
+    @property
+    def index_cache(self) -> Path:
+        """The folder of `cache`, or the user's."""
+        return self.cache or user_folder("cache", os.environ)
 
 
 def load(work_tree: Path, environment: Mapping[str, str] | None = None, user_file: Path | None = None) -> Config:
@@ -152,7 +161,7 @@ def branch_name(text: object) -> str:
     Raises:
         BadInput: Git would not take it, or a command line could mistake it for something else.
     """
-    if not isinstance(text, str) or not _BRANCH.fullmatch(text) or ".." in text or text.endswith((".", ".lock")):
+    if not isinstance(text, str) or not re.fullmatch(_BRANCH, text) or ".." in text or text.endswith((".", ".lock")):
         raise BadInput(f"no name of a branch: {str(text)[:80]!r}", "for example filemem", field="branch")
     return text
 
@@ -206,7 +215,7 @@ def _apply(config: Config, values: Mapping[str, object], where: str, allowed: _R
             user_only = " (only the user's own configuration may set it)" if key in _USER else ""
             raise BadInput(f"{where}: unknown setting {name!r}{user_only}", f"known here: {_named(allowed)}")
         try:
-            config = replace(config, **{key: reader(value)})  # type: ignore[arg-type]
+            config = config._replace(**{key: reader(value)})  # type: ignore[arg-type]
         except BadInput as error:
             raise BadInput(f"{where}: {name}: {error.message}", error.hint, field=name) from None
     return config

@@ -15,7 +15,7 @@ from filemem.errors import BadInput
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _NOWHERE = frozenset(("", ".", ".."))
-_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?", re.IGNORECASE)
+_DEVICE = r"(?i)(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?"
 _GIT_SHORT = re.compile(r"gi[^.]{0,4}~[0-9]+")  # what an 8.3 file system calls .git, .gitmodules, ...
 _CONTROL = frozenset(("Cc", "Cs", "Zl", "Zp"))  # control characters, undecodable bytes, line and paragraph separators
 LONGEST_NAME = 255  # bytes, as file systems have it
@@ -79,7 +79,7 @@ def _bad_path(path: str, parts: tuple[str, ...]) -> str:
 
 
 def _bad_new_path(parts: tuple[str, ...]) -> str:
-    if any(_DEVICE.fullmatch(part) or part.endswith((".", " ")) or ":" in part for part in parts):
+    if any(re.fullmatch(_DEVICE, part) or part.endswith((".", " ")) or ":" in part for part in parts):
         return "has a name that other systems reserve"
     if any(len(os.fsencode(part)) > LONGEST_NAME for part in parts) or len(parts) > MAX_DEPTH:
         return "is too long"

@@ -284,4 +284,4 @@ def _index_folder(repo: Repo, config: Config, store: str) -> Path:
     import hashlib
 
     digest = hashlib.sha256(str(repo.git_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return config.cache / digest / name
+    return config.index_cache / digest / name

@@ -1,16 +1,14 @@
 """What the facade answers. Plain values; how they are shown is the business of a dialect or the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.query import Hit
+from filemem.query.evidence import Evidence
+from filemem.record import Record
 
 if TYPE_CHECKING:
-    from filemem.query.evidence import Evidence
-    from filemem.record import Record
     from filemem.repo.revisions import Moment
 
 
@@ -247,7 +245,7 @@ class Comparison(NamedTuple):
         effects: in the order of KINDS.
     """
 
-    base: Moment
-    head: Moment
+    base: "Moment"
+    head: "Moment"
     parted: str
     effects: tuple[Effect, ...]

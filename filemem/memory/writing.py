@@ -28,7 +28,7 @@ from filemem.record import (
 
 LINE, TEXT = 500, 100_000  # characters of a one-line field and of a free text
 ITEMS = 200  # entries of a list
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
+_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]"
 HEADING = 100  # characters of a heading made from a longer text (docs/format.md)
 
 _OUTCOME_WORDS = {"failure": "failed", "fail": "failed", "succeeded": "success", **{word: word for word in OUTCOMES}}
@@ -63,7 +63,7 @@ def text(field: str, value: object, limit: int = TEXT) -> str:
             "shorten it, or split it into several records",
             field=field,
         )
-    if bad := _CONTROL.search(clean):
+    if not clean.isprintable() and (bad := re.search(_CONTROL, clean)):
         raise BadInput(f"{field} holds the control character U+{ord(bad[0]):04X}", "remove it", field=field)
     return clean
 

@@ -6,8 +6,6 @@ is a file that came and went again as it came. A commit that names the decision 
 what it leaves is what the decision meant, as far as it found what the decision meant.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -4,17 +4,13 @@ Rule: evidence is shown and never acted upon. It comes from commits alone, so no
 take it away; what answers it is an outcome that a later commit records.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 # What `git revert` writes below the subject, and what the button of a forge leaves of it in the subject.
-_REVERTS = re.compile(
-    r"^This reverts commit ([0-9a-f]{7,64})(?:,\s+reversing\s+changes\s+made\s+to\s+([0-9a-f]{7,64}))?", re.MULTILINE
-)
-_TITLE = re.compile(r'^(Revert|Reapply) "(.*)"(?: \(#\d+\))?$')
+_REVERTS = r"(?m)^This reverts commit ([0-9a-f]{7,64})(?:,\s+reversing\s+changes\s+made\s+to\s+([0-9a-f]{7,64}))?"
+_TITLE = r'^(Revert|Reapply) "(.*)"(?: \(#\d+\))?$'
 SHORTEST = 7  # characters of an abbreviated commit id
 
 
@@ -40,7 +36,7 @@ class Claim(NamedTuple):
     @property
     def title(self) -> str:
         """The subject of the commit that it takes back, by its own subject; "" if it takes none back."""
-        found = _TITLE.match(self.subject)
+        found = re.match(_TITLE, self.subject)
         if not found:
             return ""
         return found[2] if found[1] == "Revert" else f'Revert "{found[2]}"'
@@ -61,7 +57,7 @@ class Evidence(NamedTuple):
 
 def reverted(body: str) -> tuple[tuple[str, str], ...]:
     """The ids of the commits that a message says it reverts, each with the side of a merge that is left, or ""."""
-    return tuple(_REVERTS.findall(body))
+    return tuple(re.findall(_REVERTS, body))
 
 
 def evidence(names: Collection[str], carriers: Mapping[str, str], claims: Sequence[Claim]) -> tuple[Evidence, ...]:

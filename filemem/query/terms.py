@@ -98,7 +98,7 @@ def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None
         end: what is longer than a moment means its last one, not its first.
     """
     word = text.strip().casefold()
-    age = _AGE.fullmatch(word)
+    age = re.fullmatch(_AGE, word)
     if age is not None or word in _WORDS:
         if now is None:
             return None
@@ -152,7 +152,7 @@ def _topic(value: str) -> tuple[str, ...]:
     return (key,) if key else ()
 
 
-_AGE = re.compile(r"(?P<count>[0-9]{1,5})(?P<unit>[hdwmy])")
+_AGE = r"(?P<count>[0-9]{1,5})(?P<unit>[hdwmy])"
 _UNITS = {"h": DAY // 24, "d": DAY, "w": 7 * DAY, "m": 30 * DAY, "y": 365 * DAY}
 _WORDS = {"now": 0, "today": 0, "yesterday": DAY}  # milliseconds before the beginning of this day
 _READERS: Mapping[str, tuple[str, Callable[[str], object]]] = {

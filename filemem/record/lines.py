@@ -97,11 +97,11 @@ def conflicts(lines: Lines) -> list[tuple[int, int, int]]:
     return found
 
 
-_OUTCOME_LINE = re.compile(r"outcome:|[ \t]*[-*+][ \t]+\d{4}-\d\d-\d\d\S*[ \t]+\w+")
+_OUTCOME_LINE = r"outcome:|[ \t]*[-*+][ \t]+\d{4}-\d\d-\d\d\S*[ \t]+\w+"
 
 
 def way_out(lines: Lines, conflict: tuple[int, int, int]) -> str:
     """Return how to end a conflict from `conflicts`: both sides may have appended to the log of outcomes."""
-    if any(_OUTCOME_LINE.match(line) for line in lines[conflict[0] : conflict[2]]):
+    if any(re.match(_OUTCOME_LINE, line) for line in lines[conflict[0] : conflict[2]]):
         return "keep both lines under Outcomes and one `outcome:`"
     return "keep one side"

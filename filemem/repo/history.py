@@ -19,7 +19,7 @@ from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.lives import Birth, Edit, Found, Revision, Same, Walk, always, traced
 from filemem.repo.log import Commit, Row
 
-_REVISION = re.compile(r"[^\W_][\w./@{}^~+=-]*")
+_REVISION = r"[^\W_][\w./@{}^~+=-]*"
 _RENAMES = 8  # names of one file that are followed back
 _CONTESTED = 50  # paths that several branches gave to different files, looked at one by one
 
@@ -195,7 +195,7 @@ class History(NamedTuple):
 
 def revision(text: str) -> str:
     """A revision fit for Git's command line. Raises BadInput for anything that could be an option or a range."""
-    if not _REVISION.fullmatch(text) or ".." in text or len(text) > 250:
+    if not re.fullmatch(_REVISION, text) or ".." in text or len(text) > 250:
         raise BadInput(f"{text[:80]!r} is not a revision", "give a commit id, a branch or a tag", field="rev")
     return text
 

@@ -5,8 +5,6 @@ renames, and where it was away and came back: what stands at a path again is wha
 asks knows that it is another.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple

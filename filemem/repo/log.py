@@ -4,8 +4,6 @@ or a path holds, it cannot pass for the next commit.
 Patches are never asked for, so nothing of the repository's runs, however hostile its configuration.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -54,7 +52,7 @@ class Row(NamedTuple):
     old: str
     new: str
 
-    def seen(self, before: bool, after: bool) -> Row | None:
+    def seen(self, before: bool, after: bool) -> "Row | None":
         """The row as it is for somebody who does not see the file before, or after; None for neither."""
         if before and after:
             return self

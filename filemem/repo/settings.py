@@ -26,7 +26,7 @@ _PROGRAMS = {  # what signing may start, with Git's own default
     "gpg.ssh.defaultKeyCommand": "",
 }
 _KNOWN_EXTENSIONS = frozenset({"objectformat", "worktreeconfig", "noop", "preciousobjects"})
-_CRUD = re.compile(r"[\x00-\x1f\x7f<>]")
+_CRUD = r"[\x00-\x1f\x7f<>]"
 
 
 class Identity(NamedTuple):
@@ -144,7 +144,7 @@ def read_settings(git: Git) -> Settings:
 
 
 def _tidy(text: str | None) -> str:
-    return _CRUD.sub("", text or "").strip(" .,:;\"'\\")
+    return re.sub(_CRUD, "", text or "").strip(" .,:;\"'\\")
 
 
 def _stamp(path: Path) -> tuple[int, int]:

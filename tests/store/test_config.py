@@ -25,3 +25,9 @@ def test_an_unknown_setting_is_answered_with_what_stands_in_files(tmp_path: Path
     with pytest.raises(BadInput) as refused:
         load(tmp_path, environment={})
     assert refused.value.hint == "known here: store, branch, [commit]"
+
+
+def test_the_token_is_not_shown_by_what_shows_the_settings(tmp_path: Path) -> None:
+    shown = repr(load(tmp_path, environment={"HOME": str(tmp_path), "FILEMEM_TOKEN": "t0p", "FILEMEM_AGENT": "mike"}))
+    assert "mike" in shown
+    assert "t0p" not in shown

@@ -28,7 +28,7 @@ READING = (_VERSION, UNSPACED_SCRIPTS, _LONGEST_TOKEN, _STOP_WORDS, _READ)
 PATH, KEY = "path", "key"
 CREATED, STORED = "created", "stored"
 _SEPARATOR = "\0"
-_SYSTEM_ERROR = re.compile(r"\(os error (\d{1,5})\)")  # as Rust ends its words for what the system said
+_SYSTEM_ERROR = r"\(os error (\d{1,5})\)"  # as Rust ends its words for what the system said
 _SMALL_HEAP, _LARGE_HEAP = 15_000_000, 60_000_000  # bytes; the first is the least Tantivy takes
 
 
@@ -130,7 +130,7 @@ class Border:
     ) -> None:
         if kind is None or not (issubclass(kind, ValueError | OSError) or kind.__name__ == "PanicException"):
             return
-        said = _SYSTEM_ERROR.search(str(error))
+        said = re.search(_SYSTEM_ERROR, str(error))
         if said and int(said[1]) != errno.ENOENT:  # a file that is gone is damage, a full disk is none
             raise refused(int(said[1])) from error
         raise IndexDamaged(str(error).splitlines()[0][:200] or kind.__name__) from error
