@@ -64,8 +64,9 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     found = list(changes.diff(before, after))
     found += [changes.Change(changes.REMOVED, node.path, None) for node in gone if node.path not in after]
     births = _births(store, found, waiting, moved, news)
-    if any(change.path not in waiting for change in found):  # files may have moved: asked as a rebuild asks it
-        births |= carried(store, {path: one.blob for path, one in after.items() if path not in waiting}, after)
+    elsewhere = moved == ELSEWHERE or (news and not after.keys() >= news.touched | news.removed)
+    if elsewhere or any(change.path not in waiting for change in found):  # moved files: asked as a rebuild asks
+        births |= carried(store, {path: one.blob for path, one in after.items()}, after)
     again = unsettled(store, found, waiting, births, after, gone)
     told = store.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births
