@@ -37,9 +37,11 @@ _MESSAGE = (
     'awk \'{ row[NR] = $0 } index($0, "Filemem-Id: %s") { ours = 1 } END { for (n = 1; n <= NR; n++) '
     'if (!ours || (n > 1 && row[n] ~ /^$|^[A-Z][A-Za-z-]*: /)) print row[n]; else if (n == 1) print "purged" }\''
 )
-_ALL = ("--branches", "--tags")
-_BEFORE = "refs/purge"  # below it, what the rewritten branches and tags were
-_OLD = "%(refname:lstrip=2)"  # of a ref there: the name of the branch or tag
+_ALL = "--branches --tags"
+_BEFORE = "refs/purge"  # below it, the commits of the branches and tags that were rewritten, of tag objects too
+_OLD = "%(refname:lstrip=2)"  # of a ref there: the branch or tag
+_KEPT = "../purge.tags"  # the tags as they were: filter-branch also makes those anew whose commits stayed the same
+_LEASE = "--force-with-lease="
 _ELSEWHERE = "other commits whose messages or files quote it keep that: git log --all --grep=WORD"
 _HERE = (
     "every branch and tag that had it is rewritten, and commits that none of them holds are lost (what was amended or "
@@ -51,7 +53,7 @@ _HERE = (
 _STASHES = "stashes are left alone, and those made while it was there keep it: git stash list"
 _THERE = (
     "they work in a fresh clone, purge.git; every branch and tag there that had it is replaced, all or none: where "
-    "somebody pushed to one meanwhile, nothing is, and you start again",
+    "somebody pushed to one meanwhile, nothing is: remove purge.git and start again",
     _ELSEWHERE,
     "clones made before keep it, yours too: tell everybody to clone anew, and not to merge what they have",
     "the host may keep it until it collects garbage: ask there",
@@ -74,26 +76,28 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
     own = store.files.store == home.TOP
     first = store.repo.history.first(paths, "--remotes")
     if name is not None and first:
-        refs = (f"refs/heads/{name.branch}",) if own else _ALL
-        lease = shlex.quote(f"--force-with-lease={_OLD}:%(objectname)%0a{_OLD}:{_OLD}")
-        push = f"git for-each-ref --format={lease} {_BEFORE} | tr '\\n' '\\0' | xargs -0 git push --atomic origin"
+        lease = f"git for-each-ref --format='%(refname) {_LEASE}%(refname):%(objectname)' refs/heads refs/tags"
+        had = f"git for-each-ref --format=' {_LEASE}{_OLD}:' {_BEFORE}"
         there = (
             f"git clone --bare {shlex.quote(name.push_url)} purge.git && cd purge.git",
-            _rewrite(paths, record_id, refs, first),
-            push,
+            f"{lease} >leases",
+            _rewrite(paths, record_id, _having(first) if own else _ALL, first),
+            f"{had} | grep -Ff - leases | tr ' \\n' '\\0\\0' | xargs -0 git push --atomic origin",
             "cd .. && rm -rf purge.git",
         )
         return Purge(_THERE, _chained(there))
-    refs = (f"refs/heads/{branch}",) if own else _ALL
+    first = store.repo.history.first(paths, *([f"refs/heads/{branch}"] if own else _ALL.split()))
     versions = dict.fromkeys(blob for one in log for blob in (one.blob, one.old) if blob)
     beside = shlex.quote(str(store.repo.shared / "purge"))
     here = (
         f"cd {shlex.quote(str(store.repo.work_tree))} && rm -rf {beside}",
         f"git worktree add -q -f --detach {beside} $(git commit-tree -m purge $(git mktree </dev/null))",
         f"cd {beside}",
-        _rewrite(paths, record_id, refs, store.repo.history.first(paths, *refs)),
+        f"git for-each-ref --format='update %(refname) %(objectname)' refs/tags >{_KEPT}",
+        _rewrite(paths, record_id, _having(first) if own else _ALL, first),
+        f"git for-each-ref --format='update {_OLD} ' {_BEFORE} | grep -vFf - {_KEPT} | git update-ref --stdin",
         f"git for-each-ref --format='delete %(refname)' {_BEFORE} | git update-ref --stdin",
-        f"cd {shlex.quote(str(store.repo.work_tree))} && git worktree remove {beside}",
+        f"rm {_KEPT} && cd {shlex.quote(str(store.repo.work_tree))} && git worktree remove {beside}",
         *(f"git -C {shlex.quote(str(tree))} {_removing('-f', paths)}" for tree in _other_trees(store) if not own),
         f"rm -rf {' '.join(shlex.quote(str(folder)) for folder in _copies(store))}",
         # Unlike `git reflog expire`, gc spares the stash, whose entries are nothing but its reflog.
@@ -123,7 +127,7 @@ def _removing(how: str, paths: Sequence[str]) -> str:
     return f"--literal-pathspecs rm -q {how} --ignore-unmatch -- {' '.join(map(shlex.quote, paths))}"
 
 
-def _rewrite(paths: Sequence[str], record_id: str, refs: Sequence[str], first: str) -> str:
+def _rewrite(paths: Sequence[str], record_id: str, refs: str, first: str) -> str:
     """Take paths out of the commits of some refs, from the first one that has them on: those before stay as they are,
     signatures and all."""
     remove = f"git {_removing('--cached', paths)}"
@@ -131,8 +135,13 @@ def _rewrite(paths: Sequence[str], record_id: str, refs: Sequence[str], first: s
     return (
         f"FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --original {_BEFORE} --tag-name-filter cat "
         f"--index-filter {shlex.quote(remove)} --msg-filter {shlex.quote(unsaid)} "
-        f"-- {' '.join(refs)} --not {shlex.quote(f'{first}^@')}"
+        f"-- {refs} --not {shlex.quote(f'{first}^@')}"
     )
+
+
+def _having(first: str) -> str:
+    """What the shell makes the branches and tags of that have a commit: none of the code, where memory has its own."""
+    return f"$(git for-each-ref --contains {first} --format='%(refname)' refs/heads refs/tags)"
 
 
 def _chained(commands: Sequence[str]) -> tuple[str, ...]:

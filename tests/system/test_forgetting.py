@@ -267,17 +267,80 @@ def test_a_purge_keeps_what_others_push_meanwhile(tmp_path: Path) -> None:
     hub, theirs, steps = shared_secret(tmp_path)
     git(theirs, "commit", "-q", "--allow-empty", "-m", "theirs")
     pushing = f"git -C {theirs} push -q origin"
-    assert paste([steps[0], f"{pushing} main &&", *steps[1:]], tmp_path) != 0
+    assert paste([*steps[:2], f"{pushing} main &&", *steps[2:]], tmp_path) != 0
     assert git(hub, "rev-parse", "main") == git(theirs, "rev-parse", "main")
     assert git(hub, "log", "--format=%s", "main", "--", "memory/decisions"), "all or none"
     shutil.rmtree(tmp_path / "purge.git")
     untouched = git(hub, "rev-parse", "untouched")
-    purge([steps[0], f"{pushing} main^^^:refs/heads/meanwhile &&", *steps[1:]], tmp_path)
+    purge([*steps[:2], f"{pushing} main^^^:refs/heads/meanwhile &&", *steps[2:]], tmp_path)
     assert git(hub, "rev-parse", "meanwhile", "untouched").splitlines() == [untouched, untouched]
     assert git(hub, "log", "-1", "--format=%s", "main") == "theirs"
     git(hub, "gc", "-q", "--prune=now")
     assert "swordfish77" not in objects(hub)
     assert not (tmp_path / "purge.git").exists(), "it holds the secret"
+
+
+def tags(repo: Path) -> None:
+    """Tags of every kind: on the last commit, and on one before the record that is merged after it."""
+    git(repo, "tag", "-a", "v1", "-m", "release")
+    git(repo, "tag", "-a", "nested", "-m", "again", "v1")
+    git(repo, "tag", "light")
+    git(repo, "checkout", "-q", "-b", "side", git(repo, "rev-list", "--max-parents=0", "HEAD"))
+    git(repo, "commit", "-q", "--allow-empty", "-m", "beside")
+    git(repo, "tag", "-a", "-m", "beside", "beside")
+    git(repo, "tag", "-a", "-m", "beside", "nested-beside", "beside")
+    git(repo, "checkout", "-q", "main")
+    git(repo, "merge", "-q", "--no-ff", "-m", "both", "side")
+
+
+TAGS = ("light", "nested", "v1")
+BESIDE = ("refs/tags/beside", "refs/tags/nested-beside")
+
+
+def test_a_purge_reaches_tags_of_every_kind_on_the_other_side(tmp_path: Path) -> None:
+    hub, theirs, steps = shared_secret(tmp_path)
+    tags(theirs)
+    git(theirs, "push", "-q", "origin", "main", "--tags")
+    kept = git(hub, "rev-parse", *BESIDE)
+    purge(steps, tmp_path)
+    git(hub, "gc", "-q", "--prune=now")
+    assert "swordfish77" not in objects(hub)
+    assert git(hub, "rev-parse", *BESIDE) == kept
+    assert git(hub, "tag").split() == sorted((*TAGS, "beside", "nested-beside"))
+    assert [git(hub, "cat-file", "-t", f"refs/tags/{name}") for name in TAGS] == ["commit", "tag", "tag"]
+    assert git(hub, "merge-base", "--is-ancestor", "v1", "main") == ""
+    assert not (tmp_path / "purge.git").exists()
+
+
+def test_a_purge_reaches_tags_of_every_kind_here(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    saved = ok(repo, *DECISION, "The password is swordfish77")
+    tags(repo)
+    kept = git(repo, "rev-parse", *BESIDE)
+    assert purge(ok(repo, "forget", saved["id"])["purge"], tmp_path).endswith(" missing\n")
+    assert "swordfish77" not in objects(repo)
+    assert git(repo, "rev-parse", *BESIDE) == kept
+    assert git(repo, "merge-base", "--is-ancestor", "v1", "main") == ""
+    assert not (repo / ".git/filemem/purge.tags").exists()
+
+
+def test_a_purge_of_a_memory_on_its_own_branch_reaches_its_tags_and_no_code(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "hub.git")
+    repo = make_repo(tmp_path / "repo")
+    git(repo, "remote", "add", "origin", str(tmp_path / "hub.git"))
+    assert cli(repo, "init", "--own-branch").code == 0
+    saved = ok(repo, *DECISION, "The password is swordfish77")
+    git(repo, "tag", "-a", "-m", "then", "then", "filemem")
+    git(repo, "tag", "-a", "-m", "code", "code", "main")
+    git(repo, "push", "-q", "origin", "main", "filemem", "--tags")
+    ok(repo, "sync")
+    kept = git(tmp_path / "hub.git", "rev-parse", "main", "code")
+    steps = ok(repo, "forget", saved["id"])["purge"]
+    ok(repo, "sync")
+    purge(steps, tmp_path)
+    git(tmp_path / "hub.git", "gc", "-q", "--prune=now")
+    assert "swordfish77" not in objects(tmp_path / "hub.git")
+    assert git(tmp_path / "hub.git", "rev-parse", "main", "code") == kept
 
 
 def test_what_was_never_pushed_is_purged_here(tmp_path: Path) -> None:
