@@ -32,7 +32,8 @@ def compare(store: Store, text: str) -> Comparison:
     Args:
         store: the parts.
         text: `BASE...HEAD` for what HEAD did since the two parted, `BASE..HEAD` for the difference of the two, `BASE`
-            for `BASE...HEAD`; each a revision or a date, and left out the default branch, or what is checked out.
+            for `BASE...HEAD`; each a revision or a date, and left out the default branch, or what is checked out: that is
+            the memory as it stands, also where it has a branch of its own and `HEAD` is said.
 
     Raises:
         BadInput: there is no default branch to compare with.
@@ -54,8 +55,9 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     """The two sides, and the commit from which on the second is told."""
     direct = ".." in text and "..." not in text
     left, _, right = text.partition(".." if direct else "...")
-    head = moments.find(store, right or store.repo.tip() or HEAD, "range")
-    if not right:
+    checked_out = not right or (right == HEAD and store.repo is not store.code)  # the memory's own, as it stands
+    head = moments.find(store, store.repo.tip() or HEAD if checked_out else right, "range")
+    if checked_out:
         head = head._replace(name=store.branch or HEAD)
     base = moments.find(store, left, "range") if left else _default(store, head)
     if direct:
@@ -79,12 +81,13 @@ def _default(store: Store, head: Moment) -> Moment:
     if found.tip != head.commit:
         return Moment(found.name, found.tip, store.repo.revisions.time_of(found.tip))
     there = tip_of(store.repo.common_dir, f"refs/remotes/{REMOTE}/{found.name}")
-    if there in ("", head.commit) and store.repo is not store.code:
+    own = store.repo is not store.code
+    if not there and own:
         raise BadInput(
             f"all branches of the code share one memory, the branch {found.name}: there is no other to compare it with",
             f"ask what came to it since a date, a commit or a tag: {example.removeprefix('for example ')}",
         )
-    if there in ("", head.commit):
+    if not there or (there == head.commit and not own):
         raise BadInput(f"{found.name} is the default branch itself: there is nothing to compare it with", example)
     return Moment(f"{REMOTE}/{found.name}", there, store.repo.revisions.time_of(there))
 

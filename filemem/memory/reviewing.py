@@ -13,7 +13,7 @@ from typing import NamedTuple
 from filemem.changes import Manifest
 from filemem.config import REPOSITORY_FILE, Config, stated_store
 from filemem.documents import Node
-from filemem.errors import BadInput
+from filemem.errors import Conflict
 from filemem.files import is_listed
 from filemem.memory import governing, moments, tombstones
 from filemem.memory.store import Store
@@ -22,6 +22,7 @@ from filemem.query.drift import CHANGED, Drift
 from filemem.record import DECISION, Problem, Record, parse
 from filemem.record.revising import revised
 from filemem.repo import arrivals
+from filemem.repo.revisions import Moment
 
 _NAMED = 5  # files that a message names
 
@@ -59,18 +60,20 @@ def since(store: Store, base: str, manifest: Manifest) -> Since:
         manifest: the records as they are now.
 
     Raises:
-        BadInput: the two have no commit in common.
+        Conflict: the two have no history in common.
         NotFound: there is no such revision; says what was probably meant.
     """
     moment = moments.find(store, base, "base")
     head = store.code.head() or ""
-    named = store.code.revisions.named(base) or store.code.revisions.line(head).by(moment.at)
-    code = store.code.revisions.base(named.commit, head) if named else ""
+    named = store.code.revisions.named(base)
+    if named is None or (store.repo is not store.code and named.commit == moment.commit):  # no commit of the code
+        line = store.code.revisions.line(head)
+        named = line.by(moment.at) or Moment(base, line.commits[0], line.at[0])
+    code = store.code.revisions.base(named.commit, head)
     if not code:
-        hint = (
-            "name the branch that this one left, for example main; a shallow clone may lack it: git fetch --unshallow"
-        )
-        raise BadInput(f"base: {base} and HEAD have no commit in common", hint, field="base")
+        shallow = "; history is shallow: git fetch --unshallow" if store.code.history.boundary() else ""
+        hint = f"name the branch that this one left, for example main{shallow}"
+        raise Conflict(f"base: {base} and HEAD have no history in common", hint)
     commit = code if store.repo is store.code else moment.commit
     inside, history, folder = store.files.inside, store.repo.history, store.files.store
     records = {inside(path) for path in history.differing(commit, [folder])} | _uncommitted(store, manifest)

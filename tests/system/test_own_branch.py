@@ -1,0 +1,70 @@
+"""Questions about branches where the memory has one of its own: names of the code, of the memory, and none at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import git, write
+from tests.system.test_sharing import DECISION, clone, hub
+from tests.system.tools import cli, ok
+
+__all__ = ["hub"]
+
+
+@pytest.fixture
+def own(hub: Path) -> Path:
+    """A clone whose memory has a branch of its own, with one decision that is shared."""
+    ada = clone(hub, "ada")
+    ok(ada, "init", "--own-branch")
+    write(ada / "code.py", "print(1)\n")
+    git(ada, "add", ".")
+    git(ada, "commit", "-q", "-m", "init")
+    git(ada, "push", "-q")
+    ok(ada, *DECISION, "Use Redis")
+    ok(ada, "sync")
+    return ada
+
+
+def test_the_gate_takes_the_names_of_the_memorys_own_commits(own: Path) -> None:
+    ok(own, *DECISION, "Use an LRU cache")
+    for base in ("filemem~1", "filemem", git(own, "rev-parse", "--short", "filemem")):
+        assert cli(own, "check", "--base", base).code == 0
+    write(own / "memory/decisions/broken.md", "---\nconfidence: low\n---\n# Broken\n")
+    told = cli(own, "check", "--base", "filemem~1", "--json")
+    found = [problem["code"] for problem in told.json["problems"] if problem["level"] != "hint"]
+    assert (told.code, found) == (1, ["bad-confidence"])
+    git(own / "memory", "add", ".")
+    git(own / "memory", "commit", "-q", "-m", "Broken")
+    assert cli(own, "check", "--base", "filemem~1").code == 1
+    assert cli(own, "check", "--base", "filemem").code == 0, "it was there"
+    git(own, "switch", "-q", "--orphan", "later")
+    git(
+        own,
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "Younger than all records",
+        GIT_COMMITTER_DATE="2031-01-01T00:00:00Z",
+    )
+    assert cli(own, "check", "--base", "filemem~1").code == 1
+
+
+def test_what_is_not_shared_yet_may_be_nothing(own: Path) -> None:
+    told = cli(own, "diff")
+    assert (told.code, "no record is touched" in told.out) == (0, True), told
+    ok(own, *DECISION, "Use an LRU cache")
+    answer = ok(own, "diff")
+    assert (answer["base"]["name"], answer["counts"]) == ("origin/filemem", {"new": 1, "superseded": 1})
+    ok(own, "sync")
+    assert ok(own, "diff")["counts"] == {}
+
+
+def test_head_is_the_memory_as_it_stands(own: Path) -> None:
+    ok(own, *DECISION, "Use an LRU cache")
+    new = {"new": 1, "superseded": 1}
+    for text in ("filemem~1...HEAD", "filemem~1..HEAD", "filemem~1...", "filemem~1"):
+        answer = ok(own, "diff", text)
+        assert (answer["head"]["name"], answer["counts"]) == ("filemem", new), text
