@@ -32,8 +32,8 @@ def compare(store: Store, text: str) -> Comparison:
     Args:
         store: the parts.
         text: `BASE...HEAD` for what HEAD did since the two parted, `BASE..HEAD` for the difference of the two, `BASE`
-            for `BASE...HEAD`; each a revision or a date, and left out the default branch, or what is checked out: that is
-            the memory as it stands, also where it has a branch of its own and `HEAD` is said.
+            for `BASE...HEAD`; each a revision or a date, and left out the default branch, or what is checked out. Where
+            the memory has a branch of its own, `HEAD` on the right means that, as it stands.
 
     Raises:
         BadInput: there is no default branch to compare with.
