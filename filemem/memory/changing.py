@@ -64,7 +64,7 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         message = _message(record, record.title, record.agent)
         done = store.saver.put(record.path, data, message, policy=_policy(store, kind))
         degraded = showing.saved(store, record.path, data, done.commit)
-    note = "; ".join(filter(None, (note, hints.ungoverned(store, record))))
+    note = "; ".join(filter(None, (note, hints.ungoverned(store, record), hints.unreplaced(store, record))))
     superseded = record.supersedes or ()
     on = f" on {record.topic}" if kind == DECISION else ""
     replaced = f", replacing {len(superseded)}" if superseded and record.status in ("accepted", "deprecated") else ""

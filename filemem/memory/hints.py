@@ -5,10 +5,13 @@ Rule: a hint is never worth a failed write. What cannot be asked is not hinted a
 
 from __future__ import annotations
 
+import os
+import posixpath
 from collections.abc import Iterable
 
 from filemem.documents import Node
 from filemem.errors import BrokenStore
+from filemem.files import is_record
 from filemem.memory import graph, meant, searching
 from filemem.memory.store import Store
 from filemem.memory.values import Similar
@@ -61,6 +64,26 @@ def ungoverned(store: Store, record: Record) -> str:
         return ""
     told = ", ".join(dict.fromkeys(lost))
     return f"no decision governs {told} any more: what this one replaces did; if this one does, say so in affects"
+
+
+def unreplaced(store: Store, record: Record) -> str:
+    """Which records on its topic a new decision could not replace, because the work tree lacks what HEAD has, or ""."""
+    if record.type != DECISION or record.supersedes:
+        return ""
+    folder = posixpath.dirname(record.path)
+    try:
+        held = store.repo.item(store.files.named(folder))
+        names = store.repo.objects.tree(held.oid) if held else {}
+        removed = store.saver.overlay() if store.repo.journal.entries() else {}
+    except BrokenStore:
+        return ""
+    paths = [f"{folder}/{name}" for name in map(os.fsdecode, names) if is_record(name)]
+    lost = [path for path in paths if path not in removed and not store.files.exists(path)]
+    if not lost:
+        return ""
+    where = store.shown(folder)
+    told = "1 record is" if len(lost) == 1 else f"{len(lost)} records are"
+    return f"{told} gone from {where}, though not from HEAD, and so not replaced: git restore {where}"
 
 
 def _covers(patterns: Iterable[str], path: str) -> bool:

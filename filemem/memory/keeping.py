@@ -143,7 +143,9 @@ class Kept:
         """Answer what makes sense only where there is a store."""
         self._store.refuse_typo()
         try:
-            self._behind = self._store.index.exists and not self._follow(SHORT)
+            # The first index is made beside the first questions; one that was removed meanwhile is made anew at once.
+            built = self._store.index.exists or self._store.followed is not None
+            self._behind = built and not self._follow(SHORT)
         except IndexDamaged:  # the question finds that too, and repairs it
             self._behind = False
         return self._ask(question)

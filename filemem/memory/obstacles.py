@@ -60,8 +60,8 @@ def refuse_blind(store: Store, *, replacing: bool) -> None:
     if why := unfilled(store):
         missing, _, brings = why.partition(": ")
         raise BrokenStore(f"nothing was saved: {missing} that is not here", brings)
-    if replacing and (why := unseen(store)):
-        missing, _, brings = why.partition(": ")
+    if replacing and (why := unseen(store) or gone(store)):
+        missing, _, brings = why.rpartition(": ")
         raise BrokenStore(
             f"nothing was saved: {missing}, so what this decision replaces cannot be told",
             f"{brings}   (or say what it supersedes)",

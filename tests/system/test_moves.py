@@ -259,3 +259,15 @@ def test_a_whole_title_goes_before_the_beginning_of_an_id(memory: Memory) -> Non
         saved = memory.save(topic=f"titled {title}", decision=title, reasoning="a short one")
         assert memory.get(title)[0].id == saved.id
     assert memory.get(other[-8:])[0].id == memory.get(other[-8:][:6])[0].id == other
+
+
+@pytest.mark.parametrize("removed", ["index", "index/memory", "."])
+def test_a_server_whose_index_is_deleted_makes_it_anew(repo: Path, memory: Memory, removed: str) -> None:
+    before = memory.search("postgres").hits[0].id
+    shutil.rmtree(repo / ".git/filemem" / removed)
+    assert memory.save(topic="db", decision="Use SQLite", reasoning="one file").superseded == (before,)
+    shutil.rmtree(repo / ".git/filemem" / removed)
+    found = memory.search("sqlite")
+    assert ([hit.record.title for hit in found.hits], found.degraded) == (["Use SQLite", "Use Postgres"], "")
+    shutil.rmtree(repo / ".git/filemem" / removed)
+    memory.update(before, outcome="failed", reason="too much to run")

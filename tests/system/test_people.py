@@ -7,6 +7,7 @@ import http.client
 import io
 import json
 import re
+import shutil
 import signal
 import subprocess
 from functools import partial
@@ -498,3 +499,18 @@ def test_a_topic_is_named_unless_the_heading_serves_as_one(repo: Path) -> None:
     told = cli(repo, "search").out
     assert "Ann cache  decision · cache\n" in told
     assert "12. Use Redis  decision\n" in told
+
+
+def test_a_decision_is_not_saved_past_what_was_removed_from_the_work_tree_by_hand(repo: Path) -> None:
+    first = ok(repo, *DECISION)
+    shutil.rmtree(repo / "memory")
+    newer = (*DECISION[:-4], "--decision", "Use SQLite", "--reasoning", "r")
+    refused = cli(repo, *newer)
+    assert refused.code == 7
+    assert "git restore memory" in refused.err
+    git(repo, "restore", "memory")
+    (repo / first["path"]).unlink()
+    beside = ok(repo, *newer)
+    assert beside["superseded"] == []
+    gone = "1 record is gone from memory/decisions/caching, though not from HEAD, and so not replaced"
+    assert beside["note"] == f"{gone}: git restore memory/decisions/caching"
