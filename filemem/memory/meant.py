@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from filemem.documents import Node
 from filemem.errors import BrokenStore
-from filemem.record import DECISION, derived_id, format_time, short_id, topic_key
+from filemem.record import DECISION, derived_id, format_time, parse, short_id, topic_key
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
+    from filemem.repo.lives import Removed
 
 LIKE = 0.5  # how near a misspelling must be, on difflib's scale
 SHORT = 8  # characters of a short id
@@ -104,8 +105,8 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
         if _goes_by(store.files.inside(path), inside):
             commit = last.commit
             told = f"deleted in {commit.id[:10]} ({format_time(commit.at)[:10]}, {commit.subject})"
-            back = short_id(inside) if len(short_id(inside)) == SHORT else path
-            return told, f"`git show {commit.id[:10]}^:{path}` reads it, `filemem restore {back}` brings it back"
+            reads = shlex.quote(f"{commit.id[:10]}^:{path}")
+            return told, f"`git show {reads}` reads it, `filemem restore {_back(store, path, last)}` brings it back"
     for path in walk.births:
         if _goes_by(here := store.files.inside(path), inside):
             if not store.files.exists(here):
@@ -113,6 +114,13 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
             if unread := _unread(store, here):
                 return unread
     return None
+
+
+def _back(store: Store, path: str, last: Removed) -> str:
+    """What `restore` knows a removed record by: the short id that it states, else its path."""
+    data = store.repo.blob(last.blob)
+    record = parse(data, store.files.inside(path)).record if data is not None else None
+    return short_id(record.id) if record is not None and record.id_stated else shlex.quote(path)
 
 
 def _unread(store: Store, path: str) -> tuple[str, str] | None:

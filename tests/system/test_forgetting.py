@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from filemem.memory import Memory
 from tests.support import environment, git, make_repo, write
@@ -474,6 +477,28 @@ def test_a_file_without_an_id_that_was_renamed_comes_back(repo: Path) -> None:
     ok(repo, "forget", named)
     assert ok(repo, "restore", "Use Redis")["id"] == named
     assert ok(repo, "search")["results"][0]["id"] == named
+
+
+@pytest.mark.parametrize("name", ["0018-custom-formats.md", "it's backends.md", "backends-abcdefgh.md", ""])
+def test_the_command_that_is_told_to_bring_a_record_back_does_so(repo: Path, name: str) -> None:
+    path = f"memory/decisions/{name}" if name else ok(repo, *DECISION, "Use Redis")["path"]
+    if name:
+        write(repo / path, "# Use Redis\n")
+        git(repo, "add", ".")
+        git(repo, "commit", "-q", "-m", "by hand")
+    wanted = ok(repo, "search")["results"][0]["id"]
+    git(repo, "rm", "-q", path)
+    git(repo, "commit", "-q", "-m", "removed by hand")
+    short = path[-11:-3] if path[-12] == "-" else wanted  # also where it only looks like one
+    for called in (wanted, short, path, path.removeprefix("memory/")):
+        hint = refused(repo, "get", called)["hint"]
+        reads, restores = (shlex.split(part) for part in hint.split("`")[1::2])
+        assert (reads[0], restores[0]) == ("git", "filemem"), hint
+        assert "# Use Redis" in git(repo, *reads[1:])
+        assert cli(repo, *restores[1:]).code == 0, hint
+        assert (repo / path).exists()
+        git(repo, "rm", "-q", path)
+        git(repo, "commit", "-q", "-m", "removed again")
 
 
 def test_a_purge_reaches_the_other_work_trees(tmp_path: Path) -> None:
