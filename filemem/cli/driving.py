@@ -1,7 +1,14 @@
-"""`filemem init --diff-driver`: `git diff` and `git log -p` show a record as what it says, one statement a line."""
+"""`filemem init --diff-driver`: `git diff` and `git log -p` show a record as what it says, one statement a line.
+
+Git gives a diff up whose textconv fails. So the command names this very program, takes the one on the PATH where that is
+gone, and shows the file as it is where neither runs.
+"""
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 
 from filemem import config
@@ -26,9 +33,18 @@ def steps(work_tree: Path, store: str, *, dry_run: bool) -> list[Step]:
     attributes = Step(path, "keep" if kept else "change" if old else "create", content, "names the diff driver")
     if not dry_run:
         repo = Repo.discover(work_tree)
-        repo.sharing.configure(f"diff.{NAME}.textconv", "filemem textconv")
+        repo.sharing.configure(f"diff.{NAME}.textconv", _command())
         repo.close()
-    return [attributes, Step(".git/config", "change", None, f"diff.{NAME}.textconv = filemem textconv")]
+    note = f"diff.{NAME}.textconv: filemem textconv, or the file as it is where that does not run"
+    return [attributes, Step(".git/config", "change", None, note)]
+
+
+def _command() -> str:
+    """What Git hands to a shell, which puts the name of the file behind it."""
+    here = shutil.which(NAME, path=str(Path(sys.executable).parent))
+    programs = " ".join(shlex.quote(one) for one in (Path(here).as_posix() if here else "", NAME) if one)
+    tried = f'for p in {programs}; do command -v "$p" >/dev/null && "$p" textconv "$1" && return; done'
+    return f'f() {{ {tried}; cat "$1"; }}; f'
 
 
 def shown(file: Path, top: Path) -> str:

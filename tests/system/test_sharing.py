@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -374,12 +375,32 @@ def test_a_store_that_leads_to_another_repository_is_refused(repo: Path, tmp_pat
 # reading in review
 
 
+def test_git_diff_goes_on_where_filemem_is_not_to_be_found(repo: Path, tmp_path: Path) -> None:
+    ok(repo, "init", "--diff-driver")
+    path = ok(repo, *DECISION, "Use Redis")["path"]
+    git(repo, "mv", path, "memory/decisions/it's \"a\" $name.md")
+    git(repo, "commit", "-q", "-m", "renamed")
+    shown = ("log", "-p", "--no-renames", "-1", "--format=")
+    words, plain = "+decision on caching: Use Redis", "+# Use Redis"
+    bare = os.pathsep.join(one for one in os.environ["PATH"].split(os.pathsep) if not (Path(one) / "filemem").exists())
+    assert words in git(repo, *shown, PATH=bare)
+    broken = write(tmp_path / "bin/filemem", "#!/nowhere/python\n")
+    broken.chmod(0o755)
+    command = git(repo, "config", "diff.filemem.textconv")
+    for program in ("/nowhere/filemem", str(broken)):
+        git(repo, "config", "diff.filemem.textconv", command.replace(shlex.quote(FILEMEM), program))
+        for folders in (bare, f"{broken.parent}{os.pathsep}{bare}"):
+            told = git(repo, *shown, PATH=folders)
+            assert (plain in told, words in told) == (True, False), (program, folders)
+        assert words in git(repo, *shown, PATH=f"{Path(FILEMEM).parent}{os.pathsep}{bare}")
+
+
 def test_git_diff_shows_records_in_words(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(FILEMEM).parent}{os.pathsep}{os.environ['PATH']}")
     first = ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "Fast. Known.")
     ok(repo, "init", "--diff-driver")
     assert (repo / "memory/.gitattributes").read_text() == "*.md diff=filemem\n"
-    assert git(repo, "config", "--local", "diff.filemem.textconv") == "filemem textconv"
+    assert f"{shlex.quote(FILEMEM)} filemem" in git(repo, "config", "--local", "diff.filemem.textconv")
     second = ok(repo, *DECISION, "Use an LRU cache", "--affects", "src/**")
     told = git(repo, "show", "--textconv", "--format=", "HEAD").splitlines()
     for line in (
