@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -141,6 +142,25 @@ def test_the_action_says_what_the_command_line_takes() -> None:
         assert option in told
     used = {name for step in action["runs"]["steps"] for name in re.findall(r"inputs\.(\w+)", str(step))}
     assert used == set(action["inputs"])
+
+
+@pytest.mark.parametrize("stated", ["", "filemem==0.1.0"])
+def test_the_action_installs_what_its_pin_names(tmp_path: Path, stated: str) -> None:
+    """Not what somebody else has called filemem on a package index. The programs only write down what they are told."""
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    install = action["runs"]["steps"][0]
+    pip = '#!/bin/sh\nprintf "%s\\n" "$@" >"$RUNNER_TEMP/told"\n'
+    python = f'#!/bin/sh\nmkdir -p "$3/bin" && cp \'{tmp_path}/pip\' "$3/bin/pip"\n'
+    for name, text in (("pip", pip), ("python3", python)):
+        write(tmp_path / name, text).chmod(0o755)
+    version = install["env"]["VERSION"].replace(
+        "${{ inputs.version }}", stated or action["inputs"]["version"]["default"]
+    )
+    here = {"RUNNER_TEMP": str(tmp_path / "a temp"), "GITHUB_ACTION_PATH": str(ROOT), "VERSION": version}
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["bash", "-c", install["run"]], env={**os.environ, **here, "PATH": path}, check=True)
+    assert (tmp_path / "a temp/told").read_text().splitlines()[-1] == (stated or str(ROOT))
+    assert "pip install filemem" not in (ROOT / "docs/ci.md").read_text()
 
 
 def test_a_file_that_lint_cannot_read_is_one_problem_among_others(repo: Path) -> None:

@@ -378,7 +378,7 @@ def test_a_store_that_leads_to_another_repository_is_refused(repo: Path, tmp_pat
 def test_git_diff_goes_on_where_filemem_is_not_to_be_found(repo: Path, tmp_path: Path) -> None:
     ok(repo, "init", "--diff-driver")
     path = ok(repo, *DECISION, "Use Redis")["path"]
-    git(repo, "mv", path, "memory/decisions/it's \"a\" $name.md")
+    git(repo, "mv", path, 'memory/decisions/it\'s "a" $name.md')
     git(repo, "commit", "-q", "-m", "renamed")
     shown = ("log", "-p", "--no-renames", "-1", "--format=")
     words, plain = "+decision on caching: Use Redis", "+# Use Redis"
