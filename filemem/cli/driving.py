@@ -1,7 +1,7 @@
 """`filemem init --diff-driver`: `git diff` and `git log -p` show a record as what it says, one statement a line.
 
-Git gives a diff up whose textconv fails. So the command names this very program, takes the one on the PATH where that is
-gone, and shows the file as it is where neither runs.
+Git gives a diff up whose textconv fails. So the command names this very program, takes the one on the PATH where that
+is gone, and shows the file as it is where neither runs.
 """
 
 from __future__ import annotations
