@@ -213,6 +213,10 @@ class Index(Changing):
         """Return the nodes of all documents, newest first."""
         return self._now().nodes()
 
+    def saves(self) -> frozenset[str]:
+        """Return what names the entries that wait to be folded in now."""
+        return frozenset(item.name for item in self._now().items)
+
     def pending_nodes(self) -> list[str]:
         """Return the nodes of what is saved and not yet folded in."""
         return [one.doc.node for one in self._now().pending]

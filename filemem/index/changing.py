@@ -6,7 +6,7 @@ Rule: one process writes, in one thread at a time; all of a change comes into us
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
@@ -106,6 +106,7 @@ class Changing:
         progress: Progress | None = None,
         *,
         seen: Manifest | None = None,
+        known: Collection[str] | None = None,
     ) -> None:
         """Bring the index up to date: what is pending and the given changes, all at once or not at all.
 
@@ -115,6 +116,8 @@ class Changing:
             head: where HEAD is, for `head`.
             progress: called with documents done and in all.
             seen: the whole scan; renews size and time of files whose content is the same.
+            known: what was pending when the look began, from `saves`: what was saved since stays pending, and wins;
+                None for all.
 
         Raises:
             Locked: another process is the writer.
@@ -122,28 +125,38 @@ class Changing:
             IndexDamaged: there is nothing to build upon; see `reset`.
         """
         with self._writing():
-            self._make(list(changes), load, progress, seen or {}, anew=False)
+            self._make(list(changes), load, progress, seen or {}, known, anew=False)
             self._remember(self.notes._replace(head=head or self.notes.head))
 
-    def fold(self) -> int:
+    def fold(self, known: Collection[str] | None = None) -> int:
         """Put what is pending into the disk index; return how many entries that were.
+
+        Args:
+            known: as for `apply`.
 
         Raises:
             Locked: another process is the writer.
         """
         with self._writing():
-            return self._make([], _nothing, None, {}, anew=False)
+            return self._make([], _nothing, None, {}, known, anew=False)
 
-    def rebuild(self, entries: Manifest, load: Load, head: str = "", progress: Progress | None = None) -> None:
+    def rebuild(
+        self,
+        entries: Manifest,
+        load: Load,
+        head: str = "",
+        progress: Progress | None = None,
+        known: Collection[str] | None = None,
+    ) -> None:
         """Build the index anew from all files; until it is done the old one answers. Vectors of known content stay.
 
         Args:
             entries: all files of the store.
-            load, head, progress: as for `apply`.
+            load, head, progress, known: as for `apply`.
         """
         changes = [Change(ADDED, path, entry) for path, entry in entries.items()]
         with self._writing():
-            self._make(changes, load, progress, {}, anew=True)
+            self._make(changes, load, progress, {}, known, anew=True)
             self._remember(self.notes._replace(head=head or self.notes.head))
 
     def keeps(self, head: str) -> bool:
@@ -195,18 +208,19 @@ class Changing:
         seen: Manifest | None = None,
         looked: tuple[int, int] | None = None,
         past: str | None = None,
+        known: Collection[str] | None = None,
     ) -> None:
         """Remember where HEAD was and what the folders' times were when a look at the store found the index right.
 
         Args:
-            seen: as for `apply`; where it renews anything this process must be the writer.
+            seen, known: as for `apply`; where `seen` renews anything this process must be the writer.
             looked: when every file was looked at, and how long that took; None where only some were.
             past: as in `Notes`; None for what it was.
         """
         if seen is not None:
-            known = self._current.sealed(self._now().generation)
-            if any(known.get(path) != entry for path, entry in seen.items()):
-                self.apply((), _nothing, head, seen=seen)
+            before_it = self._current.sealed(self._now().generation)
+            if any(before_it.get(path) != entry for path, entry in seen.items()):
+                self.apply((), _nothing, head, seen=seen, known=known)
         before = self.notes
         at, cost = looked or (before.looked, before.cost)
         past = before.past if past is None else past
@@ -236,23 +250,33 @@ class Changing:
                 if not held:
                     self._lock.release()
 
-    def _make(self, changes: list[Change], load: Load, progress: Progress | None, seen: Manifest, *, anew: bool) -> int:
+    def _make(
+        self,
+        changes: list[Change],
+        load: Load,
+        progress: Progress | None,
+        seen: Manifest,
+        known: Collection[str] | None,
+        *,
+        anew: bool,
+    ) -> int:
         """Make the next generation, and then forget what was pending; return how many entries that were."""
         from filemem.index import work, writer  # a search does without
 
         view = self._now() if not anew else self._current.at_least_pending()
+        items = view.items if known is None else tuple(item for item in view.items if item.name in known)
         anew = anew or self._current.blank or view.generation is None
         base = generation.load_seal(self.root) if anew else view.generation
         before = {} if anew else self._current.sealed(base)
         planned = work.plan(
-            view.items, before, changes, load, seen, anew=anew, made_by=self._current.format, day=self._clock() // _DAY
+            items, before, changes, load, seen, anew=anew, made_by=self._current.format, day=self._clock() // _DAY
         )
         if not anew and not planned.count and not planned.touched:
-            self._current.forget(view.items)
-            return len(view.items)
+            self._current.forget(items)
+            return len(items)
         made = writer.make(self.root, base, planned, self._meaning.model, progress)
-        self._current.take(made, planned.entries, view.items)
-        return len(view.items)
+        self._current.take(made, planned.entries, items)
+        return len(items)
 
     def _remember(self, new: Notes) -> None:
         if new != self._notes.read():

@@ -48,6 +48,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         return Look()
     if not store.index.writable:
         return Look(busy=True)
+    saves = store.index.saves()  # what is saved while we look is news for the next one: we may see half of it
     waiting = [Node.loads(text).path for text in store.index.pending_nodes()]
     gone = [Node.loads(text) for text in store.index.removed_nodes()]
     before, head = store.index.manifest(), store.repo.head() or ""
@@ -78,15 +79,16 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         found = [change for path, change in batch.changes.items() if path in before or path not in batch.hidden]
         after = {path: entry for path, entry in after.items() if path not in batch.hidden}
         if found or not store.index.exists or store.index.pending():
-            store.index.apply(found, batch.load, progress=progress, seen=after)
+            store.index.apply(found, batch.load, progress=progress, seen=after, known=saves)
     elif store.index.pending():
-        store.index.fold()
+        store.index.fold(saves)
     if moved != STILL:
         store.standings.look()
     governing.claims(store)  # so that a search can show them without asking Git
     # A commit on top during the look is news for the next one; after a checkout births may be another branch's.
     right = head == (store.repo.head() or "") or (head and store.history.is_ancestor(head))
-    store.index.note(head=head if right else "", folders=times, seen=None if found else after, looked=looked)
+    seen = None if found else after
+    store.index.note(head=head if right else "", folders=times, seen=seen, looked=looked, known=saves)
     return Look(len(found))
 
 
@@ -135,14 +137,14 @@ def renew(store: Store, *, progress: Progress | None = None) -> Look:
     """
     if not store.index.writable:
         return Look(busy=True)
-    head = store.repo.head() or ""
+    head, saves = store.repo.head() or "", store.index.saves()
     entries, _ = store.files.scan(store.index.manifest(), hash_name=store.repo.hash_name)
     found = [changes.Change(changes.ADDED, path, entry) for path, entry in entries.items()]
     births = origins(store).births
     new = {path: entry.blob for path, entry in entries.items() if path not in births}
     batch = Batch(store, found, births | carried(store, new, entries, known=births))
     listed = {path: change.entry for path, change in batch.changes.items() if change.entry is not None}
-    store.index.rebuild(listed, batch.load, head, progress)
+    store.index.rebuild(listed, batch.load, head, progress, saves)
     return Look(len(found))
 
 

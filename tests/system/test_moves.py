@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from threading import Timer
+from threading import Event, Thread, Timer
 from typing import Any
 
 import pytest
@@ -13,6 +13,8 @@ import pytest
 from filemem.errors import Conflict
 from filemem.files import Files
 from filemem.memory import Memory
+from filemem.memory.origins import carried
+from filemem.memory.values import Saved
 from filemem.repo import Entry
 from filemem.repo.journal import Journal, Operation
 from filemem.repo.refs import Refs, UserIndex
@@ -85,6 +87,46 @@ def test_a_checkout_amid_a_look_does_not_fail_it(repo: Path, memory: Memory, mon
     monkeypatch.undo()
     memory.refresh(full=True)
     assert titles(memory) == {"two"}
+
+
+@pytest.mark.parametrize("look", ["refresh", "rebuild"])
+def test_what_is_saved_amid_a_look_keeps_its_first_commit(
+    repo: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    """The look sees the file and not yet the commit; what the save then tells the index is the truth."""
+    scan, move = Files.scan, Refs.move
+    stands, looked = Event(), Event()
+    saved: list[Saved] = []
+
+    def save() -> None:
+        with Memory.open(repo, look=False) as other:
+            saved.append(other.save(topic="auth", decision="Use tokens", reasoning="no session to keep"))
+
+    def move_later(*args: Any) -> bool:
+        stands.set()
+        assert looked.wait(30)
+        return move(*args)
+
+    def scan_later(*args: Any, **options: Any) -> Any:
+        assert stands.wait(30)
+        return scan(*args, **options)
+
+    def carried_before(*args: Any, **options: Any) -> Any:
+        found = carried(*args, **options)
+        looked.set()
+        saving.join()
+        return found
+
+    monkeypatch.setattr(Refs, "move", move_later)
+    monkeypatch.setattr(Files, "scan", scan_later)
+    monkeypatch.setattr("filemem.memory.syncing.carried", carried_before)
+    saving = Thread(target=save)
+    saving.start()
+    memory.refresh(full=True) if look == "refresh" else memory.rebuild()
+    for _ in range(2):
+        commits = {hit.record.title: hit.provenance.commit for hit in memory.search().hits}
+        assert commits["Use tokens"] == saved[0].commit
+        memory.refresh(full=True)
 
 
 def test_saves_of_another_process_need_no_look(repo: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
