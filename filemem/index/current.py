@@ -20,7 +20,7 @@ from filemem.index.keyword import READING, Words, analyze
 from filemem.index.meaning import Meaning
 from filemem.index.view import View
 
-_LAYOUT = 3  # of the files, and what they say of chains; the rest of the format follows from how texts are read
+_LAYOUT = 4  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 _SHAPES = (Doc._fields, Node._fields, Birth._fields, TERM_FIELDS)
 FORMAT = f"{_LAYOUT}.{zlib.crc32(repr((READING, _SHAPES)).encode()):08x}"
 

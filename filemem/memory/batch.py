@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
 from filemem.memory import graph, tombstones
-from filemem.memory.identities import Claim, landing, owners
+from filemem.memory.identities import Claim, known_as, landing
 from filemem.memory.store import Store
-from filemem.record import Record, ReferenceIndex, derived_id, reference_index, resolve_reference
+from filemem.record import Record, ReferenceIndex, reference_index, resolve_reference
 
 KEEP = 20_000  # records held between reading and writing; above this they are read twice instead
 
@@ -37,10 +37,11 @@ class Batch:
         self.store = store
         self._gone = tuple(gone)
         self.changes = {change.path: change for change in found}
-        self.births = births
+        self.births = dict(births)
         self.records: dict[str, Record] = {}
         self.nodes: dict[str, Node] = {}
         self.hidden: set[str] = set()  # forgotten, however their files came back
+        self._before = {node.path: node for node in store.lookup("path", list(self.changes))} if self.changes else {}
         self._read()
         for path in self.changes.keys() - self.nodes.keys():
             # Gone since it was listed, if only for a moment: the next look must find it new.
@@ -57,15 +58,15 @@ class Batch:
         return doc_of(record._replace(id=node.id), entry.blob, node)
 
     def _read(self) -> None:
-        paths = [path for path, change in self.changes.items() if change.entry is not None]
-        references = References(self.store, self.changes, self.births)
-        records: Iterable[Record | None] = map(self._record, paths)
-        read = [record for record in records if record is not None]
         known = self.store.tombstones
+        read = self._found(self.changes)
         self.hidden = {one.path for one in read if tombstones.forgotten(one.id, known)}
         read = [one for one in read if one.path not in self.hidden]
-        references.add(read)
-        ids = self._unique_ids(read)
+        ids = self._settled_ids(read)
+        references = References(self.store, self.changes, self.births)
+        self.hidden |= {one.path for one in read if tombstones.forgotten(ids[one.path], known)}
+        read = [one for one in read if one.path not in self.hidden]
+        references.add(one._replace(id=ids[one.path]) for one in read)
         for record in read:
             birth = self.births.get(record.path, Birth())
             node = node_of(record._replace(id=ids[record.path]), birth, references.resolve)
@@ -75,25 +76,42 @@ class Batch:
             if len(read) <= KEEP:
                 self.records[record.path] = record
 
+    def _found(self, paths: Iterable[str]) -> list[Record]:
+        """The records that stand at some of the paths that are looked at."""
+        standing = [path for path in paths if self.changes[path].entry is not None]
+        return [record for path in standing if (record := self._record(path)) is not None]
+
     def _record(self, path: str) -> Record | None:
         return self.store.read(path, self.births.get(path, Birth()).path).record
 
-    def _unique_ids(self, read: Collection[Record]) -> dict[str, str]:
-        """Of two files with one id the older keeps it; the younger is known by one derived from its path."""
-        ids = {record.id for record in read}
+    def _settled_ids(self, read: list[Record]) -> dict[str, str]:
+        """The ids of what was read, by path. Read too is what loses its id to that, and what points to an id that a
+        file gave up: the name that it states may mean another file by now.
+        """
+        ids = self._ids(read)
+        lost = {record.id for record in read if ids[record.path] != record.id}
+        lost |= {node.id for path, node in self._before.items() if ids.get(path, node.id) != node.id}
+        nodes = self.store.lookup_any({"id": lost, "ref": lost}) if lost else []
+        listed = self.store.index.manifest() if nodes else {}
+        more = {node.path: node for node in nodes if node.path in listed and node.path not in self.changes}
+        if not more:
+            return ids
+        self.changes |= {path: changes.Change(changes.MODIFIED, path, listed[path]) for path in more}
+        self.births |= {path: node.birth for path, node in more.items()}
+        self._before |= more
+        read += self._found(more)
+        return self._ids(read)
+
+    def _ids(self, read: Iterable[Record]) -> dict[str, str]:
+        claims = [Claim.of(record, self.births.get(record.path, Birth())) for record in read]
+        ids = {claim.id for claim in claims}
         others = [n for n in self.store.lookup("id", list(ids)) if n.path not in self.changes and n.id in ids]
-        claims = [Claim(r.id, r.path, self.births.get(r.path, Birth()).commit, r.created or 0) for r in read]
-        claims += [Claim(node.id, node.path, node.birth.commit, node.created) for node in others]
-        owner = owners(claims, landing(self.store.history))
-        for node in others:
-            if owner[node.id] != node.path:
-                self._again(node._replace(id=derived_id(node.path), open=(*node.open, "id")))
-        return {r.path: r.id if owner[r.id] == r.path else derived_id(r.path) for r in read}
+        self._before |= {node.path: node for node in others}
+        return known_as([*claims, *map(Claim.by, others)], landing(self.store.history))
 
     def _settle(self) -> None:
         """Work out liveness around everything that changed, and add the documents whose answer flips."""
-        before = self.store.lookup("path", list(self.changes)) if self.changes else []
-        start = [*self.nodes.values(), *before, *self._gone]
+        start = [*self.nodes.values(), *self._before.values(), *self._gone]
         around = graph.gather(self._lookup, start, self.nodes).nodes
         current = [n for n in around.values() if n.path not in self.changes or self.nodes.get(n.path) is n]
         resolved = graph.resolve(

@@ -8,7 +8,7 @@ from typing import Any
 from filemem import secrets
 from filemem.documents import Node
 from filemem.errors import BadInput, Conflict, NotFound
-from filemem.memory import following, hints, meant, removed, searching, showing, tombstones, writing
+from filemem.memory import following, hints, identities, meant, removed, searching, showing, tombstones, writing
 from filemem.memory.origins import is_moved
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.saving import Saved as Done
@@ -130,6 +130,7 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
         raise NotFound(f"{reference}: the file {store.shown(node.path)} is gone", "git log shows what became of it")
     given = {name: value for name, value in fields.items() if value is not None}
     agent = _actor(store, given.pop("agent", ""))
+    record = record._replace(id=node.id)
     changes, told = _amendments(store, record, given)
     _refuse_secrets(given)
     with store.saver.exclusive(), store.naming(node.path):
@@ -162,7 +163,7 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
     node = searching.find(store, reference)
     told, agent = writing.line("reason", reason), _actor(store, agent)
     record = store.read(node.path, node.birth.path).record
-    shown = record or Record(id=node.id, type=node.type, title=node.title, topic=node.topic)
+    shown = record._replace(id=node.id) if record else Record(node.id, node.type, title=node.title, topic=node.topic)
     (revived, forked), aware = hints.revived(store, node), not following.deepened(store)
     if node.birth.commit and is_moved(store, node.path):
         # Its removal would be of a file that no commit has, and HEAD would keep it under the old name.
@@ -170,12 +171,16 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
     with store.saver.exclusive(), store.naming(node.path):
         subject = f"{_scope(shown)}: delete {short_id(shown.id)}" + (f" ({told})" if told else "")
         message = _message(shown, "", agent, subject=subject)
-        mark = tombstones.path_of(node.id)
+        rivals = identities.rivals(store, node)
+        mark = "" if rivals else tombstones.path_of(node.id)
         done = store.saver.remove(node.path, message, policy=_policy(store, node.type), tombstone=mark)
         degraded = showing.removed(store, node.path, aware)
     kept = "Git history keeps it" if done.commit or node.birth.commit else "it was never committed, so nothing keeps it"
     holds = f". {revived} again" if revived else ""
-    return _answer(store, node, done, f"Deleted {node.id}; {kept}{holds}", degraded=degraded, note=forked)
+    named = " and ".join(store.shown(one.path) for one in rivals)
+    shared = f"{named} is known by this id now, so nothing hides the file if a merge brings it back" if rivals else ""
+    note = "; ".join(filter(None, (forked, shared)))
+    return _answer(store, node, done, f"Deleted {node.id}; {kept}{holds}", degraded=degraded, note=note)
 
 
 def restore(store: Store, reference: str, agent: str = "") -> Saved:

@@ -128,7 +128,7 @@ def _unreadable(one: Record, before: State, after: State) -> tuple[str, ...]:
 def _keeper(one: Record, after: State) -> tuple[str, ...]:
     """Whose id a file states that is not known by it."""
     stated = after.stated[one.path].id
-    if stated == one.id:
+    if stated == one.id or not one.id_stated:
         return ()
     keeper = next((node.title for node in after.lookup({"id": {stated}}) if node.id == stated), stated)
     return (f"states the id of {keeper}, which keeps it",)

@@ -1,7 +1,8 @@
 """Whose an id is where several files claim it: the file's that was there first.
 
 Rule: first is what landed first, told by the ancestry of commits alone. A commit may bear any date and a record may
-state any; neither takes an id away from a file that has it.
+state any; neither takes an id away from a file that has it. Two files claim one id where they state the same, and where
+a file without an id stands under a name that another had before it.
 """
 
 from __future__ import annotations
@@ -9,19 +10,46 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from filemem.record import surrogate_id
+
 if TYPE_CHECKING:
+    from filemem.documents import Birth, Node
+    from filemem.memory.store import Store
+    from filemem.record import Record
     from filemem.repo.history import History
 
 Landing = Callable[[Collection[str]], Mapping[str, int]]  # commits -> the place of each, earlier ones first
 
 
 class Claim(NamedTuple):
-    """A file that states an id: its path, its first commit ("" where there is none yet), when it says it was made."""
+    """A file that has an id: its path, its first commit ("" where there is none yet), when it says it was made."""
 
     id: str
     path: str
     commit: str
     created: int
+
+    @classmethod
+    def of(cls, record: Record, birth: Birth) -> Claim:
+        """What a record claims that was just read."""
+        return cls(record.id, record.path, birth.commit, record.created or 0)
+
+    @classmethod
+    def by(cls, node: Node) -> Claim:
+        """What a record claims that is indexed by the id it has."""
+        return cls(node.id, node.path, node.birth.commit, node.created)
+
+
+def known_as(claims: Iterable[Claim], landing: Landing) -> dict[str, str]:
+    """Return the id by which each file is known, by path: its own, or a surrogate where that is another's.
+
+    Args:
+        claims: every file's.
+        landing: asked only where an id is claimed twice.
+    """
+    listed = list(claims)
+    owner = owners(listed, landing)
+    return {one.path: one.id if owner[one.id] == one.path else surrogate_id(one.path) for one in listed}
 
 
 def owners(claims: Iterable[Claim], landing: Landing) -> dict[str, str]:
@@ -44,6 +72,16 @@ def owners(claims: Iterable[Claim], landing: Landing) -> dict[str, str]:
         return False, order.get(claim.commit, len(order)), 0, claim.path
 
     return {each: min(several, key=age).path for each, several in by_id.items()}
+
+
+def rivals(store: Store, node: Node) -> list[Node]:
+    """The records that claim the id of another and would have it if that one were gone, the next one first."""
+    claims = {}
+    for other in store.lookup("open", ["id"]):
+        record = store.read(other.path, other.birth.path).record
+        if record is not None and record.id == node.id and other.path != node.path:
+            claims[other.path] = Claim.of(record, other.birth)
+    return [] if not claims else store.lookup("path", list(owners(claims.values(), landing(store.history)).values()))
 
 
 def landing(*histories: History) -> Landing:

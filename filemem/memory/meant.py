@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from filemem.documents import Node
 from filemem.errors import BrokenStore
-from filemem.record import DECISION, derived_id, format_time, parse, short_id, topic_key
+from filemem.record import DECISION, derived_id, format_time, parse, short_id, surrogate_id, topic_key
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
@@ -133,4 +133,4 @@ def _unread(store: Store, path: str) -> tuple[str, str] | None:
 def _goes_by(path: str, wanted: str) -> bool:
     """Whether a file was the record of this id, short id or path: the short id is in the names that filemem gives."""
     short = posixpath.basename(path).removesuffix(".md").rpartition("-")[2]
-    return wanted in (path, derived_id(path)) or (len(short) == SHORT and short == short_id(wanted))
+    return wanted in (path, derived_id(path), surrogate_id(path)) or (len(short) == SHORT and short == short_id(wanted))

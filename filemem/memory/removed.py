@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, NotFound
@@ -11,20 +11,36 @@ from filemem.files import is_record
 from filemem.memory import tombstones
 from filemem.memory.origins import same
 from filemem.memory.saving import COMMIT, LEAVE, Saved
-from filemem.record import Record, parse, short_id
+from filemem.record import Record, parse, short_id, surrogate_id
 from filemem.repo import REMOVE, Message
 
 if TYPE_CHECKING:
+    from filemem.documents import Node
     from filemem.memory.store import Store
 
 
 class Gone(NamedTuple):
-    """A record that was removed, or is hidden: what it last said, its bytes, where it stood last and where at first."""
+    """A record that was removed, or is hidden.
+
+    Args:
+        record: what it last said, by the id that it was known by.
+        path, first_path: where it stood last, and where at first.
+        data: its bytes.
+        first: the commit that brought it; "" where that is not known.
+        own: the id that it had by itself: another, where that one belonged to another file.
+    """
 
     record: Record
     path: str
     data: bytes
     first_path: str
+    first: str
+    own: str
+
+    @property
+    def key(self) -> str:
+        """What tells it from others: the id that it states, else where it stood."""
+        return self.record.id if self.record.id_stated else self.path
 
 
 def find(store: Store, wanted: str) -> Gone:
@@ -38,16 +54,17 @@ def find(store: Store, wanted: str) -> Gone:
         NotFound: none or several answer to it.
     """
     inside = store.asked(wanted)
-    found = {one.record.id: one for one in _gone(store) if _goes_by(one, inside)}
-    standing = {node.id: node for node in store.lookup("id", found)}
-    gone = [one for name, one in found.items() if name not in standing]
+    found = {one.key: one for one in _gone(store) if _goes_by(one, inside)}
+    nodes = {node.id: node for node in store.lookup("id", [one.record.id for one in found.values()])}
+    standing = [nodes[one.record.id] for one in found.values() if _stands(one, nodes)]
+    gone = [one for one in found.values() if not _stands(one, nodes)]
     if len(gone) == 1:
         return gone[0]
     if gone:
         told = "; ".join(f"{one.record.title} ({short_id(one.record.id)})" for one in gone)
         raise NotFound(f"{len(gone)} removed records answer to {wanted!r}: {told}", "name one by its short id or path")
     if standing:
-        node = next(iter(standing.values()))
+        node = standing[0]
         raise NotFound(f"{node.title!r} ({short_id(node.id)}) is not removed: it stands at {store.shown(node.path)}")
     missing = " in the part of history that is here" if store.repo.history.boundary() else ""
     raise NotFound(f"no record {wanted!r} was removed{missing}", "git log --diff-filter=D --name-only lists what was")
@@ -65,7 +82,7 @@ def bring_back(store: Store, gone: Gone, message: Message) -> Saved:
         return Saved(gone.path, "")
     if store.files.exists(gone.path):
         here = None if store.files.skipped(gone.path) else store.read(gone.path, gone.first_path).record
-        if here is None or here.id != gone.record.id:
+        if here is None or here.id != gone.own:
             what = f"what stands at {store.shown(gone.path)} now is not {gone.record.title!r}"
             raise Conflict(f"nothing was restored: {what}", "move that away (git mv), then restore again")
         return store.saver.remove(mark, message) if marked else Saved(gone.path, "")
@@ -86,7 +103,7 @@ def _gone(store: Store) -> Iterator[Gone]:
     for last in (*walk.replaced, *walk.removed.values()):
         data = store.repo.blob(last.blob)
         if data is not None:
-            yield from _read(store, last.path, last.first_path, data)
+            yield from _read(store, last.path, last.first_path, last.first, data)
     left_out = {*store.repo.left_out(store.files.store)}
     waiting = {op.path for op in store.saver.pending() if op.kind == REMOVE}
     for path, birth in walk.births.items():
@@ -94,20 +111,28 @@ def _gone(store: Store) -> Iterator[Gone]:
         if path in left_out:
             continue
         if not store.files.exists(inside) or inside in waiting:
-            yield from _read(store, path, birth.first_path, store.repo.show(path) or b"")
+            yield from _read(store, path, birth.first_path, birth.commit.id, store.repo.show(path) or b"")
         elif known:
-            here = _read(store, path, birth.first_path, store.files.read(inside))
+            here = _read(store, path, birth.first_path, birth.commit.id, store.files.read(inside))
             yield from (one for one in here if tombstones.forgotten(one.record.id, known))
 
 
-def _read(store: Store, path: str, first_path: str, data: bytes) -> Iterator[Gone]:
+def _read(store: Store, path: str, first_path: str, first: str, data: bytes) -> Iterator[Gone]:
     inside = store.files.inside(path)
     record = parse(data, inside, store.files.inside(first_path)).record if is_record(posixpath.basename(path)) else None
     if record is not None:
-        yield Gone(record, inside, data, store.files.inside(first_path))
+        surrogate = surrogate_id(inside)
+        known = record._replace(id=surrogate) if tombstones.forgotten(surrogate, store.tombstones) else record
+        yield Gone(known, inside, data, store.files.inside(first_path), first, record.id)
+
+
+def _stands(gone: Gone, nodes: Mapping[str, Node]) -> bool:
+    """Whether a record stands all the same: one of its id that is not another's by birth; `nodes` by id."""
+    node = nodes.get(gone.record.id)
+    return node is not None and (gone.record.id_stated or gone.first in ("", node.birth.commit))
 
 
 def _goes_by(gone: Gone, wanted: str) -> bool:
     short = short_id(gone.record.id)
-    names = {gone.record.id, gone.path, posixpath.basename(gone.path), gone.record.title}
+    names = {gone.record.id, surrogate_id(gone.path), gone.path, posixpath.basename(gone.path), gone.record.title}
     return wanted in names or (len(wanted) >= 4 and short.startswith(wanted))

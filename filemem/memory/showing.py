@@ -11,6 +11,7 @@ from filemem.documents import Birth, doc_of, node_of
 from filemem.errors import BrokenStore
 from filemem.files import blob_id
 from filemem.memory import following, graph
+from filemem.memory.identities import Claim, known_as, landing
 from filemem.memory.origins import origins
 from filemem.memory.removed import Gone
 from filemem.memory.store import Store
@@ -33,7 +34,8 @@ def saved(store: Store, path: str, data: bytes, commit: str | None, birth: Birth
     if birth is None:
         author = store.repo.identity()[0].name if commit else ""
         birth = Birth(commit, author, record.agent, store.repo.revisions.time_of(commit), path) if commit else Birth()
-    return _told(lambda: _push(store, record, data, birth))
+        return _told(lambda: _push(store, record, data, birth))
+    return _told(lambda: _push_again(store, record, data, birth))
 
 
 def removed(store: Store, path: str, aware: bool) -> str:
@@ -57,11 +59,19 @@ def _note(store: Store) -> None:
 
 def _take_in(store: Store, found: Gone) -> None:
     birth, data = origins(store).births.get(found.path, Birth()), store.bytes_of(found.path)
-    _push(store, parse(data, found.path, birth.path).record or found.record, data, birth)
+    _push_again(store, parse(data, found.path, birth.path).record or found.record, data, birth)
 
 
-def _push(store: Store, record: Record, data: bytes, birth: Birth) -> None:
+def _push_again(store: Store, record: Record, data: bytes, birth: Birth) -> None:
+    """Push a record that was there before, whose id may be another's by now."""
+    others = [Claim.by(node) for node in store.lookup("id", [record.id]) if node.path != record.path]
+    known = known_as([Claim.of(record, birth), *others], landing(store.history))[record.path]
+    _push(store, record._replace(id=known), data, birth, () if known == record.id else ("id",))
+
+
+def _push(store: Store, record: Record, data: bytes, birth: Birth, still_open: tuple[str, ...] = ()) -> None:
     node = node_of(record, birth, lambda reference: _known(store, reference))
+    node = node._replace(open=(*node.open, *still_open))
     around = graph.gather(store.lookup_any, [node], {record.path: node}).nodes
     resolved = graph.resolve((around | {node.id: node}).values(), unrelated=store.unrelated)
     node = node._replace(live=graph.is_live(resolved, node))

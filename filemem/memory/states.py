@@ -17,10 +17,10 @@ from filemem.files import MAX_SIZE
 from filemem.memory import graph
 from filemem.memory.batch import References
 from filemem.memory.differing import rows_of
-from filemem.memory.identities import Claim, Landing, landing, owners
+from filemem.memory.identities import Claim, Landing, known_as, landing
 from filemem.memory.store import Store
 from filemem.memory.values import Named
-from filemem.record import DECISION, Problem, Record, derived_id
+from filemem.record import DECISION, Problem, Record
 from filemem.repo.log import Row
 from filemem.repo.revisions import Moment
 
@@ -100,8 +100,8 @@ class States:
                 read[path] = found.record
         hidden = {*hidden, *files, *(on.hidden if on else ())}
         stated = {**(on.stated if on else {}), **read}
-        known_as = self._known_as(stated, births, hidden, order)
-        known = {path: one._replace(id=known_as.get(path, one.id)) for path, one in stated.items()}
+        ids = self._ids(stated, births, hidden, order)
+        known = {path: one._replace(id=ids[path]) for path, one in stated.items()}
         references = References(self._store, hidden, births)
         references.add(known.values())
         named = {to for one in read.values() for to in (*one.superseded_by, *(edge.target for edge in one.edges))}
@@ -112,17 +112,15 @@ class States:
 
         nodes = {path: node_of(known[path], births[path], resolve) for path in read}
         earlier = {path: node._replace(id=known[path].id) for path, node in on.files.items()} if on else {}
-        return State(self._present, {**earlier, **nodes}, known, hidden, known_as, stated, births, unreadable)
+        return State(self._present, {**earlier, **nodes}, known, hidden, ids, stated, births, unreadable)
 
-    def _known_as(
+    def _ids(
         self, stated: Mapping[str, Record], births: Mapping[str, Birth], hidden: Collection[str], order: Landing
     ) -> dict[str, str]:
-        """The ids of files whose own belongs to another, by path; as the index would have it at that commit."""
-        claims = [Claim(one.id, path, births[path].commit, one.created or 0) for path, one in stated.items()]
+        """The ids of files that may claim the same, by path; as the index would have it at that commit."""
+        claims = [Claim.of(one, births[path]) for path, one in stated.items()]
         present = self._present.lookup({"id": {claim.id for claim in claims} | self._present.contested})
-        claims += [Claim(n.id, n.path, n.birth.commit, n.created) for n in present if n.path not in hidden]
-        owner = owners(claims, order)
-        return {claim.path: derived_id(claim.path) for claim in claims if owner[claim.id] != claim.path}
+        return known_as([*claims, *(Claim.by(node) for node in present if node.path not in hidden)], order)
 
 
 def _from(rows: Iterable[Row]) -> tuple[dict[str, _File], set[str]]:
@@ -164,7 +162,7 @@ class State:
         files: the nodes of files in which the commit differs from the index, by path.
         records: the same files, read.
         hidden: paths for which the index is not to be asked.
-        known_as: the ids of files whose own belongs to another, by path.
+        ids: of these files, and of others that claim one of theirs, by path.
         stated: the records with the ids that they state.
         births: their first commits.
         unreadable: what of these files cannot be read, by path.
@@ -176,21 +174,21 @@ class State:
         files: Mapping[str, Node],
         records: Mapping[str, Record],
         hidden: Iterable[str],
-        known_as: Mapping[str, str],
+        ids: Mapping[str, str],
         stated: Mapping[str, Record],
         births: Mapping[str, Birth],
         unreadable: Mapping[str, Sequence[Problem]],
     ) -> None:
         self.files, self.records, self.hidden = files, records, frozenset(hidden)
         self.stated, self.births, self.unreadable = stated, births, unreadable
-        self._present, self._known_as = present, known_as
+        self._present, self._ids = present, ids
         self.nodes: dict[str, Node] = {}
         self.graph: Graph = graph.resolve(())
 
     def lookup(self, wanted: Wanted) -> list[Node]:
         """The nodes that the commit has with one of the exact terms."""
         kept = [node for node in self._present.lookup(wanted) if node.path not in self.hidden]
-        named = (node._replace(id=self._known_as.get(node.path, node.id)) for node in kept)
+        named = (node._replace(id=self._ids.get(node.path, node.id)) for node in kept)
         return [node for node in (*named, *self.files.values()) if node.has_any(wanted)]
 
     def around(self, changed: Iterable[Node], unrelated: graph.Unrelated) -> None:

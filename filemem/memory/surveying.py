@@ -16,7 +16,7 @@ from filemem.documents import Birth, Node, node_of
 from filemem.files import MAX_SIZE, is_listed, is_private
 from filemem.lint import lint
 from filemem.memory import graph, meant, tombstones
-from filemem.memory.identities import Claim, Landing, owners
+from filemem.memory.identities import Claim, Landing, known_as, owners
 from filemem.memory.origins import Origins
 from filemem.memory.store import Store
 from filemem.record import (
@@ -24,7 +24,6 @@ from filemem.record import (
     Parsed,
     Problem,
     Record,
-    derived_id,
     format_time,
     reference_index,
     resolve_reference,
@@ -136,10 +135,12 @@ class Surveyor:
     def _together(self, stated: Mapping[str, Record], state: State) -> tuple[Mapping[str, Record], Survey]:
         """What can be seen only across files: ids used twice, links to nothing, circles, forks."""
         births = state.past.births
-        claims = [Claim(r.id, p, births.get(p, Birth()).commit, r.created or 1 << 62) for p, r in stated.items()]
-        owner = owners(claims, state.landing)
-        records = {p: r if owner[r.id] == p else r._replace(id=derived_id(p)) for p, r in stated.items()}
-        found = [self._duplicate(stated[p], r, owner) for p, r in records.items() if r.id != stated[p].id]
+        claims = [Claim.of(record, births.get(path, Birth())) for path, record in stated.items()]
+        ids, owner = known_as(claims, state.landing), owners(claims, state.landing)
+        records = {path: record._replace(id=ids[path]) for path, record in stated.items()}
+        hidden = {path for path, one in ids.items() if tombstones.forgotten(one, state.marks)}
+        found = [self._forgotten(records.pop(path)) for path in sorted(hidden)]
+        found += [self._duplicate(stated[p], r, owner) for p, r in records.items() if r.id != stated[p].id]
         index = reference_index([*records.values(), *_earlier(records, births)])
         nodes = {
             p: node_of(r, births.get(p, Birth()), lambda ref: resolve_reference(ref, index)) for p, r in records.items()
@@ -169,11 +170,13 @@ class Surveyor:
         return Finding(Problem(record.path, 1, "forgotten", "warning", text), record.id, ())
 
     def _duplicate(self, stated: Record, known: Record, owner: Mapping[str, str]) -> Finding:
-        text = (
-            f"the id {stated.id} belongs to {self._store.shown(owner[stated.id])}; "
-            f"this file is known as {known.id}: give it its own id"
+        other = self._store.shown(owner[stated.id])
+        whose = (
+            f"the id {stated.id} belongs to {other}" if stated.id_stated else f"{other} is known by this file's name"
         )
-        return Finding(Problem(known.path, 1, "duplicate-id", "error", text), known.id, (stated.id,))
+        text = f"{whose}; this file is known as {known.id}: give it its own id"
+        level = "error" if stated.id_stated else "hint"
+        return Finding(Problem(known.path, 1, "duplicate-id", level, text), known.id, (stated.id,))
 
     def _forks(self, by_id: Mapping[str, Node], resolved: Graph) -> Iterator[Finding]:
         topics = {node.key: node for node in by_id.values() if node.key}

@@ -196,14 +196,14 @@ def unsettled(
     """Records to tell anew although their bytes are the same.
 
     Those saved and not yet folded in, whose successors and predecessors must learn of them; those committed only now;
-    those that point to what was not there before; those that had to give up their id to another file.
+    those that point to what was not there before, or to several; those that had to give up their id to another file.
     """
     already = {change.path for change in found}
-    added = any(change.kind == changes.ADDED for change in found)
-    removed = any(change.kind == changes.REMOVED for change in found)
+    came_or_went = any(change.kind != changes.MODIFIED for change in found)
     nodes = store.lookup("path", [path for path in births if path not in already])
     again = [node for node in nodes if node.birth != births[node.path]]
-    again += store.lookup("open", [*(["reference"] if added else []), *(["id"] if added or removed else [])])
+    still_open = [*(["reference"] if came_or_went else []), *(["id"] if found or again else [])]
+    again += store.lookup("open", still_open)
     gone = store.lookup("path", [change.path for change in found if change.kind == changes.REMOVED])
     gone += removed_before
     again += store.lookup("ref", [node.id for node in gone])

@@ -89,6 +89,11 @@ def derived_id(path: str) -> str:
     return f"file_{_base32(_digest(canonical)[:10])}"
 
 
+def surrogate_id(path: str) -> str:
+    """Return the id of a file whose own is another's: made from its path too, and never the derived id of a file."""
+    return derived_id(f"{path}\0")  # no path holds a NUL
+
+
 def number(id: str) -> int:  # noqa: A002
     """Return a stable integer for an id, between 1 and 2**53 - 1, for callers that know only numbers."""
     return int.from_bytes(_digest(id)[:8]) >> 11 or 1

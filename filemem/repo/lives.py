@@ -43,12 +43,15 @@ class Revision(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """The last version of a file that a commit removed: its blob, where it stood, and where it was first committed."""
+    """The last version of a file that a commit removed: its blob, where it stood, and where it was first committed by
+    which commit, "" where that is not known.
+    """
 
     commit: Commit
     path: str
     blob: str
     first_path: str
+    first: str
 
 
 class Edit(NamedTuple):
@@ -155,8 +158,9 @@ class Found:
     def _remove(self, commit: Commit, row: Row) -> None:
         if row.path in self.births:
             self._away[row.path] = self.births.pop(row.path), self.edits.pop(row.path, [])
-        first = self._away[row.path][0].first_path if row.path in self._away else row.path
-        self.removed[row.path] = Removed(commit, row.path, row.old, first)
+        born = self._away[row.path][0] if row.path in self._away else None
+        first = (born.first_path, born.commit.id) if born else (row.path, "")
+        self.removed[row.path] = Removed(commit, row.path, row.old, *first)
         self._rivals.pop(row.path, None)
         self.ended.add(row.path)
 

@@ -163,3 +163,25 @@ def test_first_commits_that_are_hard_to_tell(
     assert hit.provenance.commit is not None
     assert hit.provenance.commit.startswith(first)
     assert author in (None, hit.provenance.author)
+
+
+def test_every_record_has_an_id_of_its_own(cloned: tuple[str, Path, Memory]) -> None:
+    """Also where files were renumbered and their old numbers used again."""
+    name, folder, memory = cloned
+    for rev in ("", "HEAD~100", "66bb89c" if name == "filecoin-fips" else "HEAD~50"):
+        found = (memory.at(rev) if rev else memory).search(limit=1000).hits
+        assert {hit.path for hit in found} == markdown(listed(folder, name, rev or "HEAD"))
+        assert len({hit.id for hit in found}) == len(found), rev
+
+
+def test_two_that_took_each_others_number_are_told_apart(cloned: tuple[str, Path, Memory]) -> None:
+    name, _, memory = cloned
+    if name != "filecoin-fips":
+        pytest.skip("it is about records of another repository")
+    (one,), (other,) = memory.get("FIPS/fip-0025.md"), memory.get("FIPS/fip-0026.md")
+    assert one.id != other.id
+    for hit in (one, other):
+        assert memory.search(hit.record.title, limit=1).hits[0].path == hit.path
+        assert [found.path for found in memory.get(hit.id)] == [hit.path]
+    told = {effect.path for effect in memory.diff("66bb89c..6e02a5a").effects if effect.kind == "new"}
+    assert {one.path, other.path} & listed(cloned[1], name, "6e02a5a") <= told

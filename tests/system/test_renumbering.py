@@ -1,0 +1,129 @@
+"""Records without ids that took each other's file names: each is one record, at every door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from filemem.memory import Memory
+from filemem.record import derived_id, surrogate_id
+from tests.support import git, write
+from tests.system.tools import cli, ok
+
+FIRST, SECOND = "decisions/0001.md", "decisions/0002.md"
+ALPHA, BETA = "Alpha choice of caches", "Beta choice of queues"
+
+
+@pytest.fixture
+def renumbered(repo: Path) -> Path:
+    """Alpha was 0001 and is 0002; Beta is 0001 now. Neither states an id."""
+    write(repo / "memory" / FIRST, f"# {ALPHA}\n\nAlpha because.\n")
+    _commit(repo, "Decide Alpha")
+    git(repo, "mv", f"memory/{FIRST}", f"memory/{SECOND}")
+    _commit(repo, "Renumber Alpha")
+    write(repo / "memory" / FIRST, f"# {BETA}\n\nBeta for other reasons.\n")
+    _commit(repo, "Decide Beta")
+    return repo
+
+
+def _commit(repo: Path, message: str) -> None:
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", message)
+
+
+def ids(repo: Path, *more: str) -> dict[str, str]:
+    return {one["title"]: one["id"] for one in ok(repo, "search", *more)["results"]}
+
+
+def test_each_has_an_id_of_its_own_at_every_door(renumbered: Path) -> None:
+    told = ids(renumbered)
+    assert told == {ALPHA: derived_id(FIRST), BETA: surrogate_id(FIRST)}
+    for word, title in (("alpha", ALPHA), ("beta", BETA)):
+        assert ok(renumbered, "search", word, "-n1")["results"][0]["title"] == title
+        for name in (title, told[title]):
+            assert [one["title"] for one in ok(renumbered, "get", name)["results"]] == [title]
+            assert [step["title"] for step in ok(renumbered, "history", name)["chain"]] == [title]
+    assert [one["title"] for one in ok(renumbered, "get", "0001.md")["results"]] == [BETA]
+    assert {ALPHA, BETA} <= {one["topic"] for one in ok(renumbered, "topics")["topics"]}
+    assert ids(renumbered, "--at", "HEAD") == told
+    assert ids(renumbered, "--at", "HEAD~1") == {ALPHA: told[ALPHA]}
+    ok(renumbered, "index", "--rebuild")
+    assert ids(renumbered) == told
+
+
+def test_a_comparison_and_a_check_tell_both(renumbered: Path) -> None:
+    for span in ("HEAD~2..HEAD", "HEAD~1..HEAD"):
+        told = {one["title"]: one["kind"] for one in ok(renumbered, "diff", span)["effects"]}
+        assert told[BETA] == "new", span
+    (found,) = [one for one in cli(renumbered, "check", "--json").json["problems"] if one["code"] == "duplicate-id"]
+    assert (found["path"], found["level"]) == (f"memory/{FIRST}", "hint")
+    assert f"memory/{SECOND} is known by this file's name" in found["message"]
+
+
+def test_what_is_done_to_one_is_done_to_no_other(renumbered: Path) -> None:
+    told = ids(renumbered)
+    ok(renumbered, "update", told[BETA], "--outcome", "success", "--reason", "it queues")
+    assert "it queues" in (renumbered / "memory" / FIRST).read_text()
+    assert ids(renumbered) == told
+    ok(renumbered, "forget", told[BETA])
+    assert not (renumbered / "memory" / FIRST).exists()
+    assert ids(renumbered) == {ALPHA: told[ALPHA]}
+    ok(renumbered, "restore", told[BETA])
+    assert ids(renumbered) == told
+    answer = ok(renumbered, "forget", told[ALPHA])
+    assert f"memory/{FIRST} is known by this id now" in answer["note"]
+    assert not (renumbered / "memory" / SECOND).exists()
+    assert list(ids(renumbered)) == [BETA]
+    ok(renumbered, "restore", SECOND)
+    assert ids(renumbered) == told
+
+
+def test_a_forgotten_one_stays_hidden_beside_the_other(renumbered: Path) -> None:
+    told = ids(renumbered)
+    text = (renumbered / "memory" / FIRST).read_text()
+    ok(renumbered, "forget", told[BETA])
+    write(renumbered / "memory" / FIRST, text)
+    assert list(ids(renumbered)) == [ALPHA]
+    assert "forgotten" in {one["code"] for one in cli(renumbered, "check", "--json").json["problems"]}
+    ok(renumbered, "restore", told[BETA])
+    assert ids(renumbered) == told
+
+
+def test_the_index_that_followed_is_one_built_anew(repo: Path) -> None:
+    """Also what points to one of them by its name, which means another file by now."""
+    with Memory.open(repo) as memory:
+
+        def look() -> None:
+            memory.refresh(full=True)
+            followed = {node.path: node for node in memory._store.nodes()}
+            memory.rebuild()
+            assert {node.path: node for node in memory._store.nodes()} == followed
+
+        write(repo / "memory" / FIRST, f"# {ALPHA}\n")
+        _commit(repo, "Decide Alpha")
+        write(repo / "memory/decisions/link.md", "---\ntopic: queues\nsupersedes: [0001.md]\n---\n# Linked\n")
+        look()
+        git(repo, "mv", f"memory/{FIRST}", f"memory/{SECOND}")
+        _commit(repo, "Renumber Alpha")
+        look()
+        write(repo / "memory" / FIRST, f"# {BETA}\n")
+        look()
+        _commit(repo, "Decide Beta")
+        look()
+        (repo / "memory" / SECOND).unlink()
+        look()
+        _commit(repo, "Remove Alpha")
+        look()
+        git(repo, "revert", "--no-edit", "HEAD")
+        look()
+
+
+def test_an_id_that_its_owner_gave_up_goes_to_the_other_file(repo: Path) -> None:
+    write(repo / "memory" / FIRST, f"---\nid: one\n---\n# {ALPHA}\n")
+    _commit(repo, "Decide Alpha")
+    write(repo / "memory" / SECOND, f"---\nid: one\n---\n# {BETA}\n")
+    assert ids(repo) == {ALPHA: "one", BETA: surrogate_id(SECOND)}
+    write(repo / "memory" / FIRST, f"---\nid: another\n---\n# {ALPHA}\n")
+    ok(repo, "index")
+    assert ids(repo) == {ALPHA: "another", BETA: "one"}
