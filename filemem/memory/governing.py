@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from filemem.documents import Node
@@ -16,7 +16,7 @@ from filemem.memory.store import Store
 from filemem.query import Hit
 from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, rewritten, within
 from filemem.query.evidence import Claim, Evidence, evidence
-from filemem.record import DECISION, Record, short_id
+from filemem.record import DECISION, Outcome, Record, parse, short_id
 from filemem.repo import arrivals
 
 MANY = 200  # paths that Git is asked for by name; for more, all of its line is read once
@@ -74,6 +74,20 @@ def drifted(store: Store, decisions: Iterable[tuple[Node, Collection[str]]]) -> 
     return {node.id: code.drift(node, affects) for node, affects in wanted.items()}
 
 
+def since_outcome(store: Store, decisions: Iterable[tuple[Node, Record]]) -> dict[str, Drift]:
+    """How the governed files of some decisions stand to what they were when the newest outcome was written down, by id.
+
+    Whoever says what came of a decision has looked at it. Those without an outcome are left out.
+
+    Args:
+        store: the parts.
+        decisions: nodes, and what their files say.
+    """
+    wanted = {node: record for node, record in decisions if record.outcomes and record.affects}
+    code = Code(store, {node: record.affects for node, record in wanted.items()}) if wanted else None
+    return {node.id: code.since_outcome(node, record) for node, record in wanted.items()} if code else {}
+
+
 def outgrown(store: Store, found: Drift) -> bool:
     """Whether code has left a decision behind: `Drift.outgrown`. What cannot be read is not called rewritten."""
     if not found.drifted:
@@ -122,9 +136,29 @@ class Code:
         except TimeoutError:
             return self._at_a_glance(node, affects)
 
-    def _walked(self, node: Node, affects: Sequence[str]) -> Drift:
-        """The same from all that came since the decision landed. Raises TimeoutError."""
-        line, at = self._line, self._landed(node)
+    def since_outcome(self, node: Node, record: Record) -> Drift:
+        """How they stand to what they were when the newest of the decision's outcomes came; it has one."""
+        try:
+            return self._walked(node, record.affects, self._answered(node, record))
+        except TimeoutError:
+            return self._at_a_glance(node, record.affects)
+
+    def _answered(self, node: Node, record: Record) -> int | None:
+        """The place of the arrival that brought the newest outcome; None where it came with the decision."""
+        last = record.outcomes[-1]
+        if not self._together:
+            return self._line.by(last.at)
+        versions = self._line.versions(self._names(node))
+        texts = self._store.repo.revisions.blobs({blob for _, blob in versions})
+        having = [at for at, blob in versions if _states(texts.get(blob, b""), node.path, last)]
+        if having:
+            return having[0]
+        head = self._store.repo.show(self._store.files.named(node.path), self._history.tip) or b""
+        return None if _states(head, node.path, last) else len(self._line.arrivals) - 1  # it is not committed yet
+
+    def _walked(self, node: Node, affects: Sequence[str], at: int | None = None) -> Drift:
+        """The same from all that came since the decision landed, or since a later place. Raises TimeoutError."""
+        line, at = self._line, self._landed(node) if at is None else at
         if at is None or (at >= 0 and line.arrivals[at].commit in self._cut):
             return Drift(UNKNOWN, reason=_UNSEEN)
         since = line.arrivals[at].commit if at >= 0 else node.birth.commit
@@ -173,8 +207,16 @@ class Code:
         """The last place in the line that a decision came with or after; -1 for before all; None if that is unknown."""
         if not self._together:
             return self._line.by(node.birth.at)
-        found = self._line.first(self._names(node))
+        at = self._line.of(node.birth.commit)
+        if at is None and node.birth.commit == self._after and self._on_line:
+            return -1
+        found = self._line.first(self._names(node)) if at is None else at
         return -1 if found is None and self._after else found
+
+    @cached_property
+    def _on_line(self) -> bool:
+        """Whether the commit after which the line is read is on it itself, not on a branch that was merged."""
+        return arrivals.on_line(self._history, self._after)
 
     def _names(self, node: Node) -> frozenset[str]:
         return frozenset(self._store.files.named(path) for path in (node.path, node.birth.path) if path)
@@ -190,6 +232,12 @@ class Code:
         if self._narrow and not self._paths.issuperset(paths):
             self._paths |= set(paths)
             self._came = None
+
+
+def _states(data: bytes, path: str, outcome: Outcome) -> bool:
+    """Whether a version of a record has this outcome."""
+    record = parse(data, path).record
+    return record is not None and outcome in record.outcomes
 
 
 def names(node: Node) -> frozenset[str]:

@@ -160,11 +160,16 @@ def _names(path: str) -> tuple[str, ...]:
 
 def _drifted(store: Store, read: Survey, live: Iterable[Node], left: Since | None, every: bool) -> Iterable[Problem]:
     """Code that has left its decision behind; with `every`, as a hint, also code that only changed."""
-    affects = [(node, read.records[node.path].affects) for node in live]
-    for one, drift in governing.drifted(store, affects).items():
+    records = {node: read.records[node.path] for node in live}
+    drifts = governing.drifted(store, ((node, record.affects) for node, record in records.items()))
+    grown = {one for one, drift in drifts.items() if governing.outgrown(store, drift)}
+    seen = governing.since_outcome(store, ((node, record) for node, record in records.items() if node.id in grown))
+    grown -= {one for one, drift in seen.items() if not governing.outgrown(store, drift)}
+    for one, whole in drifts.items():
+        outgrown = one in grown
+        drift = seen.get(one, whole) if outgrown else whole
         if not drift.drifted or (left is not None and left.files.isdisjoint((*drift.changed, *drift.missing))):
             continue
-        outgrown = governing.outgrown(store, drift)
         if outgrown or every:
             how = "was largely rewritten:" if outgrown and drift.verdict == CHANGED else "is"
             text = f"the code that it governs {how} {_told(drift, left)}"

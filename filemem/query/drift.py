@@ -72,14 +72,24 @@ class Line:
             for row in arrival.rows:
                 self._rows.setdefault(row.path, []).append((number, row))
         self._names = Names(self._rows)
+        self._places = {arrival.commit: number for number, arrival in enumerate(arrivals)}
+
+    def of(self, commit: str) -> int | None:
+        """The place of a commit; None where it is not on this line."""
+        return self._places.get(commit)
 
     def by(self, when: int) -> int:
         """The place of the last arrival by a moment, in epoch milliseconds; -1 for before all."""
         return bisect_right([arrival.at for arrival in self.arrivals], when) - 1
 
     def first(self, paths: Iterable[str]) -> int | None:
-        """The place of the first arrival that brought one of these files; None where none did."""
-        return min((n for path in paths for n, row in self._rows.get(path, ()) if row.after), default=None)
+        """The place of the first arrival that brought one of these files, which was not there; None where none did."""
+        found = (n for path in paths for n, row in self._rows.get(path, ()) if row.after and not row.before)
+        return min(found, default=None)
+
+    def versions(self, paths: Iterable[str]) -> list[tuple[int, str]]:
+        """What became of one file under several names: the places of the arrivals that left it something, its blobs."""
+        return sorted((n, row.after) for path in paths for n, row in self._rows.get(path, ()) if row.after)
 
     def later(self, at: int, patterns: Iterable[str], more: Iterable[str]) -> list[Arrival]:
         """The arrivals after a place, each with those rows only that patterns cover or that are named besides."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -452,3 +453,55 @@ def test_a_search_by_path_finds_what_governed_the_file_before_it_moved(repo: Pat
         ]
     assert ok(repo, "search", "--path", "code.py")["count"] == 0
     assert ok(repo, "search", "--path", "lib/two.py", "--at", "HEAD~1")["count"] == 0
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_an_edit_of_the_record_refreshes_nothing(repo: Path, merged: bool) -> None:
+    commit(repo, "Code", code_py="1\n", other_py="1\n")
+    if merged:
+        git(repo, "checkout", "-q", "-b", "feature")
+    one = decide(repo, "code", "Keep it", "code.py")
+    if merged:
+        git(repo, "checkout", "-q", "main")
+        git(repo, "merge", "-q", "--no-ff", "-m", "Merge", "feature")
+    commit(repo, "Rewrite", code_py="2\n")
+    told = "changed (1 of 1 file, 1 commit)"
+    assert drift(repo, one) == told
+    path = repo / ok(repo, "get", one)["results"][0]["path"]
+    path.write_text(path.read_text().replace("For one reason", "For 1 reason"))
+    commit(repo, "A typo")
+    assert drift(repo, one) == told
+    assert "drift" in cli(repo, "check").out
+    ok(repo, "forget", one)
+    ok(repo, "restore", one)
+    assert drift(repo, one) == told
+    decide(repo, "other", "Another", "other.py")
+    ok(repo, "update", one, "--outcome", "success", "--reason", "it holds")
+    assert drift(repo, one) == told
+    assert ok(repo, "search", "--path", "code.py")["results"][0]["drift"] == told
+
+
+def test_an_outcome_says_that_somebody_looked(repo: Path) -> None:
+    """`check` warns of what came after the newest outcome; the drift is told as it is everywhere else."""
+    commit(repo, "Code", code_py="1\n")
+    one = decide(repo, "code", "Keep it", "code.py")
+    commit(repo, "Rewrite", code_py="2\n")
+    assert "was largely rewritten" in cli(repo, "check").out
+    ok(repo, "update", one, "--outcome", "success", "--reason", "it holds")
+    assert cli(repo, "check").out == "1 record checked: clean\n"
+    assert "is changed (1 of 1 file, 1 commit)" in cli(repo, "check", "--drift").out
+    path = repo / ok(repo, "get", one)["results"][0]["path"]
+    path.write_text(path.read_text().replace("For one reason", "For 1 reason"))
+    commit(repo, "Rewrite again", code_py="3\n")
+    commit(repo, "Go on", code_py="4\n")
+    assert "was largely rewritten: changed (1 of 1 file, 2 commits): code.py" in cli(repo, "check").out
+    assert drift(repo, one) == "changed (1 of 1 file, 3 commits)"
+    path.write_text(path.read_text() + "- 2024-01-01 partial: seen, but dated long ago\n")
+    assert "was largely rewritten" in cli(repo, "check").out, "the newest is the one before"
+    path.write_text(path.read_text() + f"- {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} success: seen\n")
+    assert cli(repo, "check").out == "1 record checked: clean\n", "also before it is committed"
+    commit(repo, "Seen")
+    assert cli(repo, "check").out == "1 record checked: clean\n"
+    git(repo, "rm", "-q", "code.py")
+    commit(repo, "Remove")
+    assert "missing" in cli(repo, "check").out
