@@ -82,7 +82,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
             store.index.apply(found, batch.load, progress=progress, seen=after, known=saves)
     elif store.index.pending():
         store.index.fold(saves)
-    if moved != STILL:
+    if moved != STILL or full:
         store.standings.look()
     governing.claims(store)  # so that a search can show them without asking Git
     # A commit on top during the look is news for the next one; after a checkout births may be another branch's.
@@ -145,6 +145,7 @@ def renew(store: Store, *, progress: Progress | None = None) -> Look:
     batch = Batch(store, found, births | carried(store, new, entries, known=births))
     listed = {path: change.entry for path, change in batch.changes.items() if change.entry is not None}
     store.index.rebuild(listed, batch.load, head, progress, saves)
+    store.standings.look()
     return Look(len(found))
 
 

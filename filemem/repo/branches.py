@@ -121,6 +121,7 @@ class Landed:
     def __init__(self, git: Git, memo: Memo) -> None:
         self._git, self._memo = git, memo
         self._data = b""
+        self._kept = False  # whether the file holds what we know
         self._tip = ""
 
     def at(self, commit: str, tip: str) -> int | None:
@@ -137,7 +138,9 @@ class Landed:
         """Bring what is known up to a tip, where that is little work or wanted at all costs; whether it is."""
         if not tip or self._tip == tip:
             return bool(tip)
-        self._data = self._memo.read() or self._data
+        kept = self._memo.read()
+        self._kept = kept.startswith(b"\n")  # else it begins with what was added to a file that is gone
+        self._data = kept if self._kept else self._data
         self._tip = self._last()
         if self._tip == tip:
             return True
@@ -164,7 +167,7 @@ class Landed:
         lines = "".join(f"{commit} {at}\n" for commit, at in found.items()).encode() + f"= {tip}\n".encode()
         self._data = self._data + lines if before else b"\n" + lines
         self._tip = tip
-        if before:
+        if before and self._kept:
             self._memo.append(lines)
         else:
             self._memo.write(self._data)

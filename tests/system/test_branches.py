@@ -98,3 +98,19 @@ def test_an_uncommitted_record_stands_nowhere(repo: Path) -> None:
     write(repo / "memory/decisions/new.md", "---\ntopic: caching\n---\n# Not committed\n")
     (hit,) = ok(repo, "search", "--topic", "caching")["results"]
     assert "by" not in hit
+
+
+def test_a_damaged_or_deleted_note_of_landings_changes_no_answer(repo: Path) -> None:
+    for number in range(3):
+        ok(repo, *DECISION, "caching", "--decision", f"Use cache {number}")
+    right = ok(repo, "search")["results"]
+    (file,) = (repo / ".git/filemem/index").glob("landed-*")
+    whole = file.read_bytes()
+    assert all("landed" in hit["by"] for hit in right)
+    for at in range(0, len(whole), 7):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
+        ok(repo, "index", "--rebuild") if at % 2 else ok(repo, "index")
+        assert ok(repo, "search")["results"] == right, at
+    file.unlink()
+    ok(repo, "index", "--rebuild")
+    assert ok(repo, "search")["results"] == right
