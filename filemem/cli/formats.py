@@ -31,6 +31,7 @@ RULES: Mapping[str, str] = {
     "hidden-record": "A record was moved where none is read",
     "hidden-character": "A character that nobody sees in review",
     "outcome-differs": "The outcome and the log of outcomes disagree",
+    "own-settings": "The settings in the memory's own branch name a part of it",
     "secret": "Something that looks like a secret",
     "supersedes-cycle": "Decisions supersede each other in a circle",
     "supersedes-itself": "A decision supersedes itself",

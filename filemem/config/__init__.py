@@ -100,17 +100,17 @@ def user_folder(kind: str, environment: Mapping[str, str]) -> Path:
     return (stated if stated.is_absolute() else Path.home() / f".{kind}") / "filemem"
 
 
-def own_store(work_tree: Path, unstated: str = Config().store) -> str:
+def own_store(work_tree: Path, shown: str = REPOSITORY_FILE) -> str:
     """The folder of records that the settings of a repository name, whatever the user's say.
 
     Args:
         work_tree: top folder of its work tree.
-        unstated: what it is where they name none.
+        shown: the settings file as people see it, for messages.
 
     Raises:
         BadInput: as for `load`.
     """
-    return _apply(Config(store=unstated), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED).store
+    return _apply(Config(), _read(work_tree / REPOSITORY_FILE, shown), shown, _SHARED).store
 
 
 def own_branch(data: bytes) -> str:
@@ -221,20 +221,19 @@ def _apply(config: Config, values: Mapping[str, object], where: str, allowed: _R
     return config
 
 
-def _read(path: Path) -> Mapping[str, object]:
+def _read(path: Path, shown: str = "") -> Mapping[str, object]:
+    name = shown or path.name
     if not path.is_file() or path.is_symlink():
         return {}
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE + 1)
         if len(data) > MAX_FILE:
-            raise BadInput(f"{path.name} is larger than {MAX_FILE} bytes", "is it a settings file?")
+            raise BadInput(f"{name} is larger than {MAX_FILE} bytes", "is it a settings file?")
         import tomllib  # noqa: PLC0415 - 5 ms for a file that most users do not have
 
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
-        raise BadInput(
-            f"{path.name} is not TOML: {error}", "correct it, or remove it: no setting is required"
-        ) from None
+        raise BadInput(f"{name} is not TOML: {error}", "correct it, or remove it: no setting is required") from None
     except OSError as error:
-        raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None
+        raise BadInput(f"{name} cannot be read: {error.strerror}") from None

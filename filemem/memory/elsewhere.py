@@ -6,8 +6,6 @@ from filemem import config
 from filemem.memory import home
 from filemem.repo import Repo
 
-_RECORDS = {"decisions", "checkpoints", "observations"}
-
 
 def told(code: Repo, store: str) -> str:
     """What to do where nothing was ever saved here, and the other side has a memory; "" where it has none.
@@ -48,4 +46,4 @@ def _is_memory(code: Repo, tip: str) -> bool:
     if not home.is_memory(code, tip):
         return False
     stated = config.stated_store(code.show(config.REPOSITORY_FILE, tip) or b"")
-    return bool(stated or _RECORDS.intersection(code.sharing.names_at(tip)))
+    return bool(stated or home.RECORDS.intersection(code.sharing.names_at(tip)))

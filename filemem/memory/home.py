@@ -1,8 +1,9 @@
 """Where a project's records live: in a folder of its work tree, or in a work tree of their own.
 
 Rule: where the store folder is itself the top of a work tree (a linked one of an orphan branch, a submodule), records
-are committed there, and that repository's own settings say where in it they stand. A store that should be there and
-is not is an error that says what brings it, never an empty memory.
+are committed there, and that repository's own settings say where in it they stand; of the branch that the project's
+settings name, all is the memory, whatever stands in it. A store that should be there and is not is an error that says
+what brings it, never an empty memory.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from filemem.files import check_path
 from filemem.repo import Repo, worktrees
 
 TOP = "."  # the store that is all of its work tree
-_OWN = frozenset(("README.md", ".gitattributes", ".forgotten", "decisions", "checkpoints", "observations"))
+RECORDS = frozenset(("decisions", "checkpoints", "observations"))
+_OWN = frozenset(("README.md", ".gitattributes", ".forgotten", *RECORDS))
 
 
 class Home(NamedTuple):
@@ -79,9 +81,9 @@ def _home(code: Repo, stated: str | None) -> Home:
         )
     if place.is_relative_to(code.work_tree) and not worktrees.holds(code.places, repo.places):
         raise BrokenStore(f"{name}/.git leads to another repository, {repo.git_dir}", "work in that one, or remove it")
-    alone = bool(branch) and repo.common_dir == code.common_dir
-    store = _checked(settings.own_store(place, TOP) if alone else settings.own_store(place))
     shown = os.path.relpath(place, code.work_tree)
+    alone = bool(branch) and repo.common_dir == code.common_dir
+    store = TOP if alone else _checked(settings.own_store(place, f"{shown}/{settings.REPOSITORY_FILE}"))
     return Home(config, code, repo, store, shown if store == TOP else f"{shown}/{store}", named)
 
 
@@ -127,7 +129,13 @@ def attached(code: Repo, name: str, branch: str) -> Path | None:
 def is_memory(repo: Repo, commit: str) -> bool:
     """Whether a commit holds a memory alone: its settings say so, or all in it is what `filemem` writes there."""
     stated = settings.stated_store(repo.show(settings.REPOSITORY_FILE, commit) or b"")
-    return stated == TOP or (not stated and _OWN.issuperset(repo.sharing.names_at(commit)))
+    return stated == TOP or not _foreign(repo, commit)
+
+
+def _foreign(repo: Repo, commit: str) -> set[str]:
+    """What stands at the top of a commit and is nothing that `filemem` writes into a memory."""
+    names = set(repo.sharing.names_at(commit))
+    return names - _OWN - ({settings.REPOSITORY_FILE} if RECORDS & names else set())
 
 
 def refuse_other(code: Repo, branch: str, tip: str) -> None:
@@ -145,7 +153,7 @@ def refuse_other(code: Repo, branch: str, tip: str) -> None:
     if branch == code.branch() or branch == worktrees.main_branch(code.places):
         raise Conflict(f"the branch {branch} is checked out already, for work on the project itself", hint)
     if tip and not is_memory(code, tip):
-        names = ", ".join(sorted(code.sharing.names_at(tip))[:3])
+        names = ", ".join(sorted(_foreign(code, tip))[:3])
         raise Conflict(f"the branch {branch} holds more than a memory: {names}", hint)
 
 
@@ -169,13 +177,14 @@ def project(folder: Path) -> Repo:
     """
     found = Repo.discover(folder)
     linked = found.git_dir != found.common_dir
-    own = settings.own_store(found.work_tree, TOP if linked else Config().store)
-    if own != TOP:
+    if not linked and settings.own_store(found.work_tree) != TOP:
         return found
     try:
         outer = Repo.discover(found.work_tree.parent)
     except (NotFound, BrokenStore):
         return found
     around = settings.load(outer.work_tree)
-    alone = settings.own_store(found.work_tree) == TOP or bool(branch_of(outer, around))
-    return outer if alone and outer.work_tree / around.store == found.work_tree else found
+    if outer.work_tree / around.store != found.work_tree:
+        return found
+    alone = (linked and bool(branch_of(outer, around))) or settings.own_store(found.work_tree) == TOP
+    return outer if alone else found

@@ -143,6 +143,11 @@ class Store:
         return Path(self.repo.work_tree) / self.files.store
 
     @property
+    def alone(self) -> bool:
+        """Whether the records are all that their repository, or their branch, is for."""
+        return self.repo is not self.code and self.files.store == home.TOP
+
+    @property
     def absent(self) -> bool:
         """Whether there is no store yet: neither in the work tree nor in HEAD."""
         return not os.path.lexists(self.folder) and self.repo.item(self.files.store) is None

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from filemem import secrets
 from filemem.chain import Graph
+from filemem.config import MAX_FILE, REPOSITORY_FILE, own_branch, stated_store
 from filemem.documents import Birth, Node, node_of
 from filemem.files import MAX_SIZE, is_listed, is_private
 from filemem.lint import lint
-from filemem.memory import graph, meant, tombstones
+from filemem.memory import graph, home, meant, tombstones
 from filemem.memory.identities import Claim, Landing, known_as, owners
 from filemem.memory.origins import Origins
 from filemem.memory.store import Store
@@ -122,7 +123,7 @@ class Surveyor:
                 line = rows[problem.line - 1].strip() if problem.line <= len(rows) else ""
                 findings.append(Finding(_joining(problem, topics), about, (problem.message, line)))
         findings += [finding for record in read.values() for finding in self._ahead(record)]
-        findings += [*together.findings, *self._for_git(state, read), *self._secrets(state)]
+        findings += [*together.findings, *self._for_git(state, read), *self._secrets(state), *self._settings(state)]
         return together._replace(findings=findings)
 
     def _read(self, path: str, data: bytes, state: State) -> Parsed:
@@ -224,6 +225,14 @@ class Surveyor:
         for path, blob in state.tracked.items():
             if not is_listed(path):
                 yield from self._in_other(path, self._store.repo.blob(blob, MAX_SIZE) or b"")
+
+    def _settings(self, state: State) -> Iterator[Finding]:
+        """Settings in a branch of its own that would make part of it the memory, wherever it is read by itself."""
+        blob = state.tracked.get(REPOSITORY_FILE) if self._store.alone else None
+        data = (self._store.repo.blob(blob, MAX_FILE) if blob else None) or b""
+        if data and (stated_store(data) != home.TOP or own_branch(data)):
+            text = f'passed over, for all of this branch is the memory: let it say `store = "{home.TOP}"` alone'
+            yield Finding(Problem(REPOSITORY_FILE, 1, "own-settings", "warning", text), REPOSITORY_FILE, (text,))
 
     def _in_other(self, path: str, data: bytes) -> Iterator[Finding]:
         text = data.decode(errors="replace")

@@ -316,6 +316,35 @@ def test_an_own_branch_without_its_settings_is_still_all_memory(hub: Path) -> No
     assert ok(bob, "search", "redis")["results"][0]["path"] == saved["path"]
 
 
+@pytest.mark.parametrize("text", ['store = "sub"\n', 'store = "../x"\n', 'branch = "main"\n', "store ="])
+def test_settings_in_an_own_branch_hide_nothing_of_it(hub: Path, text: str) -> None:
+    ada = clone(hub, "ada")
+    ok(ada, "init", "--own-branch")
+    saved = ok(ada, *DECISION, "Use Redis")
+    ok(ada, "sync")
+    write(ada / "memory/sub/n", "x")
+    write(ada / "memory/.filemem.toml", text)
+    git(ada / "memory", "add", "-A")
+    git(ada / "memory", "commit", "-q", "-m", "Tidy")
+    told = cli(ada, "check", "--json")
+    told_of = [(one["path"], one["code"]) for one in told.json["problems"] if one["level"] != "hint"]
+    assert (told.code, told_of) == (1, [("memory/.filemem.toml", "own-settings")])
+    for folder in (ada, ada / "memory"):
+        assert ok(folder, "search", "redis")["results"][0]["path"] == saved["path"]
+    assert saved["id"] in (ada / ok(ada, *DECISION, "Use Valkey")["path"]).read_text(), "what it supersedes"
+    assert ok(ada, "sync")["left"] == ""
+    write(ada / "memory/.filemem.toml", 'store = "."\n')
+    git(ada / "memory", "commit", "-q", "-a", "-m", "Say what is so")
+    assert cli(ada, "check").code == 0
+
+
+def test_settings_of_a_repository_inside_are_named_where_they_stand(hub: Path) -> None:
+    ada = clone(hub, "ada")
+    write(make_repo(ada / "memory") / ".filemem.toml", 'store = "../x"\n')
+    refused = cli(ada, "search", "redis")
+    assert (refused.code, "memory/.filemem.toml: store: " in refused.err) == (2, True), refused
+
+
 def test_two_that_begin_the_same_branch_apart_still_come_together(hub: Path) -> None:
     ada, bob = clone(hub, "ada"), clone(hub, "bob")
     for repo in (ada, bob):
