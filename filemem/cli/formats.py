@@ -30,6 +30,7 @@ RULES: Mapping[str, str] = {
     "future-outcome": "An outcome is dated in the future",
     "hidden-record": "A record was moved where none is read",
     "hidden-character": "A character that nobody sees in review",
+    "merge-conflict": "Both sides changed this record, and Git cannot merge the two",
     "outcome-differs": "The outcome and the log of outcomes disagree",
     "own-settings": "The settings in the memory's own branch name a part of it",
     "secret": "Something that looks like a secret",

@@ -43,7 +43,9 @@ def check(
     if left:
         problems = [problem for problem in skipped if problem.path in left.records | {""}]
         problems += reviewing.problems(store, read, left, drift)
-        before, after = (surveyor.survey(state) for state in merged.states(store, left, now))
+        *both, clashes = merged.states(store, left, now)
+        before, after = map(surveyor.survey, both)
+        problems += clashes
         problems += merged.worse(before, after)
         problems += merged.lapsed(before, after)
         problems += merged.reworded(before, after, problems)

@@ -1,7 +1,7 @@
 """What would come of a branch if it were merged now: the memory of its base, the merged one, and what is worse in it.
 
-Rule: a file that the branch touched is as it is here, any other as the base has it by now; only what the base did not
-have is told, wherever it shows.
+Rule: files merge as Git merges them (`filemem.memory.weaving`); only what the base did not have is told, wherever it
+shows.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator
 
 from filemem.files import is_listed
 from filemem.memory import tombstones
-from filemem.memory.differing import rows_of
 from filemem.memory.identities import landing
 from filemem.memory.origins import Origins, origins
 from filemem.memory.reviewing import Since, rewritten, said
 from filemem.memory.store import Store
 from filemem.memory.surveying import State, Survey
+from filemem.memory.weaving import weave
 from filemem.record import DECISION, Problem, Record, topic_key
 
 
-def states(store: Store, left: Since, now: State) -> tuple[State, State]:
-    """Return the base as it is, and the same with the branch merged.
+def states(store: Store, left: Since, now: State) -> tuple[State, State, tuple[Problem, ...]]:
+    """Return the base as it is, the same with the branch merged, and what Git cannot merge.
 
     Args:
         store: the parts.
@@ -31,22 +31,19 @@ def states(store: Store, left: Since, now: State) -> tuple[State, State]:
     base = _at(store, left.tip, now)
     order = landing(store.repo.history_at(left.tip), store.history)  # an id that the base has given out is given out
     if left.tip == left.commit:
-        return base, now._replace(landing=order)
-    moved = {row.path for row in rows_of(store, left.commit, left.tip) if row.before in left.records}
-    theirs = {path: data for path, data in base.data.items() if path not in left.records | moved}
-    ours = {path: data for path, data in now.data.items() if path in left.records}
-    data = {**theirs, **ours}
+        return base, now._replace(landing=order), ()
+    data, gone, clashes = weave(store, left, now.data, base.data)
     births = {path: birth for past in (now.past, base.past) for path, birth in past.births.items() if path in data}
     removed = (base.past.removed | now.past.removed) - data.keys()
     parted = _listing(store, left.commit)
     tracked = {
         path: blob
-        for path in (base.tracked.keys() | now.tracked.keys()) - moved
+        for path in (base.tracked.keys() | now.tracked.keys()) - gone
         if (blob := (base if now.tracked.get(path) == parted.get(path) else now).tracked.get(path))
     }
     old = tombstones.at(store, left.commit)
     marks = (now.marks - old) | (base.marks - old) | (now.marks & base.marks)
-    return base, State(data, tracked, Origins(births, removed), marks, order)
+    return base, State(data, tracked, Origins(births, removed), marks, order), clashes
 
 
 def _at(store: Store, commit: str, now: State) -> State:

@@ -216,6 +216,12 @@ class Repo:
         commit = self._head()
         return None if commit is None else trees.find(self.objects.tree, commit.tree, path)
 
+    def merged(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+        """What Git makes of a file that two sides changed since `base`; None where they changed the same lines."""
+        from filemem.repo import threeway
+
+        return threeway.merged(self._git, base, ours, theirs)
+
     def edited(self, path: str, data: bytes) -> bool:
         """Whether these bytes of a file are not what HEAD holds for it, as Git would commit them.
 

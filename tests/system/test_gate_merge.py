@@ -1,0 +1,182 @@
+"""What the gate says of a merge before it is made, against what is true once Git has made it."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support import git, make_repo, write
+from tests.system.tools import cli
+
+DATE = '"2026-01-01T00:00:00.000Z"'
+TOLD = {"merge-conflict", "forked-topic", "dangling-edge", "supersedes-missing", "supersedes-cycle", "bad-confidence"}
+
+
+def record(repo: Path, name: str, topic: str, *supersedes: str) -> Path:
+    """A decision in a file of its own: keys that lie apart, so that Git merges changes of several; words that no other
+    has, so that Git takes none for a renamed one."""
+    lines = "".join(f"Line {number} of {name}: words that stand in {name} and nowhere else.\n" for number in range(12))
+    replaced = f"supersedes: [{', '.join(supersedes)}]\n"
+    header = f"---\nid: decision_{name}\ntype: decision\ncreated: {DATE}\ntags:\n  - one\n  - two\n  - three\n"
+    text = f"{header}topic: {topic}\nconfidence: 0.5\nagent: hand\nsession: s\nsource: none\n{replaced}---\n"
+    return write(repo / f"memory/decisions/{name}.md", f"{text}# Use {name}\n\n{lines}")
+
+
+def commit(repo: Path, subject: str) -> None:
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "--allow-empty", "-m", subject)
+
+
+def parted(repo: Path, here: str = "br") -> None:
+    commit(repo, "Base")
+    git(repo, "branch", "-f", here)
+
+
+def on(repo: Path, branch: str) -> None:
+    git(repo, "switch", "-q", branch)
+
+
+def reword(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def found(repo: Path, *arguments: str) -> list[tuple[str, str]]:
+    problems = cli(repo, "check", *arguments, "--json").json["problems"]
+    return [(Path(one["path"]).name, one["code"]) for one in problems if one["code"] in TOLD]
+
+
+def gate(repo: Path) -> list[tuple[str, str]]:
+    return found(repo, "--base", "main")
+
+
+def test_a_file_that_both_sides_changed_is_merged_as_git_merges_it(repo: Path) -> None:
+    """The topic is moved on main; what the branch appends to the same file does not move it back."""
+    path = record(repo, "x", "billing")
+    parted(repo)
+    reword(path, "topic: billing", "topic: payments")
+    commit(repo, "Move the topic")
+    on(repo, "br")
+    path.write_text(path.read_text() + "More.\n")
+    record(repo, "z", "payments")
+    commit(repo, "Add")
+    assert gate(repo) == [("z.md", "forked-topic")]
+    assert "it is on topic billing now" not in cli(repo, "check", "--base", "main").out
+    (repo / "memory/decisions/z.md").unlink()
+    record(repo, "w", "billing")
+    commit(repo, "Another topic")
+    assert gate(repo) == [], "nothing is left on billing"
+
+
+@pytest.mark.parametrize("mover", ["main", "br"])
+def test_a_file_that_one_side_moved_and_the_other_changed_is_one_file(repo: Path, mover: str) -> None:
+    path = record(repo, "x", "billing")
+    parted(repo)
+    for branch in ("main", "br"):
+        on(repo, branch)
+        if branch == mover:
+            git(repo, "mv", str(path), "memory/decisions/moved.md")
+        else:
+            reword(path, "topic: billing", "topic: payments")
+        commit(repo, "Change")
+    record(repo, "w", "billing")
+    commit(repo, "More")
+    assert gate(repo) == []
+
+
+def test_what_git_cannot_merge_is_told(repo: Path) -> None:
+    changed, removed, kept = (record(repo, name, name) for name in ("changed", "removed", "kept"))
+    parted(repo)
+    for branch in ("main", "br"):
+        on(repo, branch)
+        reword(changed, "Line 5", f"Words of {branch}")
+        reword(kept, "Line 5", "The same words on either side, line 5")
+        record(repo, "added", f"added_{branch}")
+        if branch == "main":
+            removed.unlink()
+        else:
+            reword(removed, "Line 5", "Other words")
+        commit(repo, "Change")
+    clashes = [("added.md", "merge-conflict"), ("changed.md", "merge-conflict"), ("removed.md", "merge-conflict")]
+    assert gate(repo) == clashes
+    out = cli(repo, "check", "--base", "main").out
+    assert "removed there and changed here, and Git cannot merge the two: merge the base into this branch" in out
+    git(repo, "merge", "-q", "main", ok=False)
+    assert len(git(repo, "diff", "--name-only", "--diff-filter=U").splitlines()) == 3
+
+
+def _wander(repo: Path, dice: random.Random, branch: str) -> None:
+    """Some random changes to the records of one side."""
+    names = sorted(path.stem for path in (repo / "memory/decisions").glob("*.md"))
+    for number in range(dice.randint(1, 4)):
+        way, name = dice.choice(("add", "topic", "text", "edges", "remove", "wrong")), dice.choice(names)
+        path = repo / f"memory/decisions/{name}.md"
+        if way == "add" or not path.exists():
+            replaced = [f"decision_{dice.choice(names)}"] if dice.random() < 0.5 else []
+            record(repo, f"{branch}{number}", dice.choice("pqr"), *replaced)
+            continue
+        text = path.read_text()
+        edits = {
+            "topic": (r"topic: .", f"topic: {dice.choice('pqr')}"),
+            "text": (rf"Line {dice.randrange(12)} .*", f"Words {branch} {number}."),
+            "edges": (r"supersedes: .*", f"supersedes: [decision_{dice.choice(names)}]"),
+            "wrong": (r"confidence: .*", "confidence: high"),
+        }
+        if way == "remove":
+            path.unlink()
+        else:
+            path.write_text(re.sub(*edits[way], text, count=1))
+
+
+def _seen(repo: Path, *arguments: str) -> Counter[tuple[str, ...]]:
+    """What is wrong, in a form that is the same before and after a merge."""
+    seen: Counter[tuple[str, ...]] = Counter()
+    for one in cli(repo, "check", *arguments, "--json").json["problems"]:
+        if one["code"] not in TOLD:
+            continue
+        forked = re.match(r"topic (\S+) is forked", one["message"])
+        seen[(one["code"], forked[1]) if forked else (one["code"], one["path"], one["message"])] += 1
+    return seen
+
+
+def _compare(folder: Path, seed: int) -> str:
+    """Make two random sides, ask the gate, merge, and compare; says what came of it."""
+    dice = random.Random(seed)
+    repo = make_repo(folder)
+    for number in range(6):
+        replaced = [f"decision_b{number - 1}"] if number % 2 else []
+        record(repo, f"b{number}", dice.choice("pqr"), *replaced)
+    parted(repo)
+    for branch in ("main", "br"):
+        on(repo, branch)
+        _wander(repo, dice, branch)
+        commit(repo, branch)
+    told = _seen(repo, "--base", "main")
+    clashes = {key[1] for key in told if key[0] == "merge-conflict"}
+    on(repo, "main")
+    before = _seen(repo)
+    git(repo, "merge", "-q", "--no-edit", "br", ok=False)
+    stopped = set(git(repo, "diff", "--name-only", "--diff-filter=U").splitlines())
+    assert clashes == stopped, seed
+    if stopped:
+        return "conflict"
+    missing, extra = (_seen(repo) - before) - told, told - (_seen(repo) - before)
+    forks = {key for key in extra if key[0] == "forked-topic" and key in before}  # one that this branch makes wider
+    assert (missing, set(extra) - forks) == (Counter(), set()), seed
+    return "worse" if told else "clean"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_gate_says_what_the_merge_will_show(tmp_path: Path, seed: int) -> None:
+    assert _compare(tmp_path / "repo", seed)
+
+
+@pytest.mark.long
+def test_the_gate_says_what_many_merges_will_show(tmp_path: Path) -> None:
+    kinds = Counter(_compare(tmp_path / str(seed), seed) for seed in range(100, 250))
+    assert all(kinds[kind] > 10 for kind in ("conflict", "worse", "clean")), kinds
