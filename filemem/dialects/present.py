@@ -110,7 +110,7 @@ def hit(
         "already_rejected": list(value.already_rejected),
         "scores": {name: round(getattr(value.scores, name), 3) for name in _PARTS} if value.scores else {},
         "heads": list(value.heads) if len(value.heads) > 1 or value.superseded_by else [],
-        "drift": _drift(value, whole),
+        "drift": _drift(value),
         "evidence": [str(one) for one in value.evidence],
         "chain": value.chain,
         "more": value.more,
@@ -140,10 +140,10 @@ def why(value: Why, names: Mapping[str, Name]) -> Answer:
     return {**where, "count": len(results), "results": results, **({"note": value.note} if value.note else {})}
 
 
-def _drift(value: Hit, whole: bool) -> str:
-    """How the code stands: silent where nothing changed, and in a list where nothing is known."""
+def _drift(value: Hit) -> str:
+    """How the code stands, where it was looked at: silent where nothing changed alone."""
     drift = value.drift
-    return str(drift) if drift and (drift.drifted or (whole and drift.reason)) else ""
+    return str(drift) if drift and (drift.drifted or drift.reason) else ""
 
 
 def provenance(value: Hit, *, whole: bool = True) -> Answer:

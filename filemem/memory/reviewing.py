@@ -159,8 +159,11 @@ def _names(path: str) -> tuple[str, ...]:
 
 
 def _drifted(store: Store, read: Survey, live: Iterable[Node], left: Since | None, every: bool) -> Iterable[Problem]:
-    """Code that has left its decision behind; with `every`, as a hint, also code that only changed."""
-    records = {node: read.records[node.path] for node in live}
+    """Code that has left its decision behind; with `every`, as a hint, also code that only changed.
+
+    A decision that this branch brings lands with the code that the branch has: its merge lets nothing drift from it.
+    """
+    records = {node: read.records[node.path] for node in live if left is None or not _brings(store, node, left)}
     drifts = governing.drifted(store, ((node, record.affects) for node, record in records.items()))
     grown = {one for one, drift in drifts.items() if governing.outgrown(store, drift)}
     seen = governing.since_outcome(store, ((node, record) for node, record in records.items() if node.id in grown))
@@ -176,10 +179,17 @@ def _drifted(store: Store, read: Survey, live: Iterable[Node], left: Since | Non
             yield Problem(read.nodes[one].path, 1, "drift", "warning" if outgrown else "hint", text)
 
 
+def _brings(store: Store, node: Node, left: Since) -> bool:
+    """Whether merging the branch would bring this decision; what has a branch of its own is there already."""
+    if store.repo is not store.code or node.path not in left.records:
+        return False
+    return not node.birth.commit or not store.repo.history.is_ancestor(node.birth.commit, left.tip)
+
+
 def _told(drift: Drift, left: Since | None) -> str:
     files = [file for file in drift.changed if left is None or file in left.files]
     more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
-    here = "; here: " if left is not None else ": "
+    here = "; here: " if left is not None else "; changed: " if drift.missing else ": "
     return f"{drift}{here}{', '.join(files[:_NAMED])}{more}" if files else str(drift)
 
 

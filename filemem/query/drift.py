@@ -142,9 +142,11 @@ class Drift(NamedTuple):
             return f"unknown: {self.reason}"
         if self.verdict == FRESH:
             return FRESH
-        touched = len(self.changed) + len(self.missing)
+        gone = self.verdict == MISSING
+        touched = len(self.missing) if gone else len(self.changed) + len(self.missing)
+        more = f", {len(self.changed)} changed" if gone and self.changed else ""
         commits = f", {_count(self.commits, 'commit')}" if self.commits else ""
-        told = f"{self.verdict} ({touched} of {_count(self.files, 'file')}{commits})"
+        told = f"{self.verdict} ({touched} of {_count(self.files, 'file')}{more}{commits})"
         return f"{told}: {_listed(self.missing)} {_is(self.missing)} gone" if self.missing else told
 
 

@@ -192,7 +192,15 @@ def test_what_is_not_known_is_not_called_stale(repo: Path, tmp_path: Path) -> No
     write(
         repo / "memory/decisions/new.md", "---\nid: decision_new_1763650000123_k3f9w2ma\naffects: code.py\n---\n# New\n"
     )
-    assert drift(repo, "decision_new_1763650000123_k3f9w2ma") == "unknown: the decision is not committed yet"
+    new = "decision_new_1763650000123_k3f9w2ma"
+    assert drift(repo, new) == "unknown: the decision is not committed yet"
+    for asked in (("why", "code.py"), ("search", "--path", "code.py")):
+        told = {one["id"]: one.get("drift", "") for one in ok(repo, *asked)["results"]}
+        assert told[new] == "unknown: the decision is not committed yet", "every door tells the same"
+        assert "its code is unknown: the decision is not committed yet" in cli(repo, *asked).out
+        there = {one["id"]: one.get("drift", "") for one in ok(tmp_path / "shallow", *asked)["results"]}
+        assert there[known] == drift(tmp_path / "shallow", known)
+    assert not any("drift" in one for one in ok(repo, "search")["results"]), "a list looks at no code"
 
 
 def test_a_path_that_only_a_replaced_decision_states_is_told_of(repo: Path) -> None:
@@ -505,3 +513,34 @@ def test_an_outcome_says_that_somebody_looked(repo: Path) -> None:
     git(repo, "rm", "-q", "code.py")
     commit(repo, "Remove")
     assert "missing" in cli(repo, "check").out
+
+
+@pytest.mark.parametrize("how", ["--no-ff", "--squash", "--ff-only"])
+def test_base_tells_of_the_drift_that_a_merge_would_bring(repo: Path, how: str) -> None:
+    """A decision lands with the code of its branch; one that was there before is left behind by it."""
+    text = "".join(f"line {number}\n" for number in range(10))
+    commit(repo, "Code", src__a_py=text, src__b_py=text)
+    old = decide(repo, "b", "Keep b", "src/b.py")
+    git(repo, "checkout", "-q", "-b", "feature")
+    new = decide(repo, "a", "Rewrite a", "src/a.py")
+    commit(repo, "Rewrite", src__a_py="new\n", src__b_py="new\n")
+    decide(repo, "c", "Keep a as it is", "src/a.py")
+    told = [one for one in cli(repo, "check", "--base", "main", "--json").json["problems"] if one["code"] == "drift"]
+    assert [one["path"] for one in told] == [ok(repo, "get", old)["results"][0]["path"]]
+    git(repo, "checkout", "-q", "main")
+    git(repo, "merge", "-q", how, *(["-m", "Merge"] if how == "--no-ff" else []), "feature")
+    if how == "--squash":
+        git(repo, "commit", "-q", "-m", "Feature")
+    apart = "" if how != "--ff-only" else "changed (1 of 1 file, 1 commit)"  # its commits came one by one
+    assert (drift(repo, old), drift(repo, new)) == ("changed (1 of 1 file, 1 commit)", apart)
+
+
+def test_what_is_gone_and_what_changed_are_told_apart(repo: Path) -> None:
+    commit(repo, "Code", src__a_py="1\n", src__b_py="1\n", docs__c_py="1\n")
+    one = decide(repo, "cache", "Cache it", "src", "docs/c.py")
+    git(repo, "rm", "-q", "docs/c.py")
+    commit(repo, "Remove")
+    commit(repo, "Change", src__a_py="2\n")
+    told = "missing (1 of 3 files, 1 changed, 2 commits): docs/c.py is gone"
+    assert drift(repo, one) == told
+    assert f"the code that it governs is {told}; changed: src/a.py" in cli(repo, "check").out
