@@ -73,9 +73,10 @@ def load_checkpoint(memory: Memory, _: Arguments) -> Answer:
     """Return the checkpoint to go on from, or None for `checkpoint`."""
     found = memory.latest_checkpoint()
     if found is None:
-        return {"success": True, "checkpoint": None, "message": "No checkpoint found"}
+        return {"success": True, "checkpoint": None, "message": "No checkpoint found", **present.lacking(memory)}
     hit, note = found
-    return {"success": True, "checkpoint": checkpoint(hit, SECONDS), **({"note": note} if note else {})}
+    told = {"note": note} if note else {}
+    return {"success": True, "checkpoint": checkpoint(hit, SECONDS), **told, **present.lacking(memory)}
 
 
 def checkpoint(hit: Hit, unit: int) -> Answer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from filemem.dialects import present
 from filemem.dialects.mama_calls import CONFIDENCE, decide
 from filemem.dialects.reading import Answer, Arguments, asides, in_words, reason, similarities
 from filemem.errors import BadInput, Conflict
@@ -53,7 +54,7 @@ def recall_decision(memory: Memory, arguments: Arguments) -> Answer:
         }
         for step in steps
     ]
-    return {"success": True, "topic": told.topic, "history": history}
+    return {"success": True, "topic": told.topic, "history": history, **present.lacking(memory)}
 
 
 def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from filemem.dialects import present
 from filemem.dialects.mem_claude import KINDS
 from filemem.dialects.reading import (
     NOBODY,
@@ -117,6 +118,7 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
         middle = _seen(memory, anchor, reader, "anchor")
     before, after = arguments.get("depth_before", 10), arguments.get("depth_after", 10)
     around = memory.timeline(anchor=middle.id if middle else str(anchor), depth_before=100, depth_after=100)
+    aside |= present.lacking(memory)
     at = middle.created if middle else parse_time(str(anchor)) or 0
     hits = [hit for hit in around if reader.may_see(hit.record)]
     place = next((n for n, hit in enumerate(hits) if middle and hit.id == middle.id), None)
@@ -137,7 +139,7 @@ def get_observations(memory: Memory, arguments: Arguments) -> Answer:
         except NotFound:
             missing.append(one)
     hits = _ordered(hits, arguments.get("orderBy", ""))[: arguments.get("limit")]
-    told = {"missing": missing} if missing else {}
+    told = {**({"missing": missing} if missing else {}), **present.lacking(memory)}
     return {"count": len(hits), "observations": [whole(hit) for hit in hits], **told}
 
 

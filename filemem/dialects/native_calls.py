@@ -69,13 +69,14 @@ def get(memory: Memory, arguments: Arguments) -> Answer:
     memory, arguments, when = _then(memory, arguments)
     ids = [arguments["id"]] if "id" in arguments else []
     hits = memory.get(*ids, *arguments.get("ids", ()))
+    lacking = present.lacking(memory)
     names = _names(memory, hits)
     results = [present.hit(hit, whole=True, edited=memory.edited(hit), names=names) for hit in hits]
     if arguments.get("history"):
         edits = memory.revisions(*(hit.id for hit in hits))
         for result in results:
             result["revisions"] = present.revisions(edits.get(result["id"], ()))
-    return {"success": True, **when, "count": len(hits), "results": results}
+    return {"success": True, **when, "count": len(hits), "results": results, **lacking}
 
 
 def _then(memory: Memory, arguments: Arguments) -> tuple[Memory, Answer, Answer]:
@@ -92,7 +93,7 @@ def why(memory: Memory, arguments: Arguments) -> Answer:
     """Tell which decisions a file, or a line of it, rests on."""
     found = memory.why(arguments["path"], limit=arguments.get("limit", LIMIT))
     answer = present.why(found, _names(memory, [reason.hit for reason in found.reasons]))
-    return {"success": True, **answer}
+    return {"success": True, **answer, **present.lacking(memory)}
 
 
 def _shown(memory: Memory, hits: Sequence[Hit], *, found: bool = False) -> list[Answer]:
@@ -112,7 +113,6 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
     if "topic" in arguments:
         return history(memory, arguments)
     memory, arguments, when = _then(memory, arguments)
-    lacking = _lacking(memory)
     found = memory.timeline(**arguments)
     answer: Answer = {
         "success": True,
@@ -121,20 +121,16 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
         "count": len(found.hits),
         "results": _shown(memory, found.hits),
         **({"note": memory.unbegun} if memory.unbegun else {}),
-        **lacking,
+        **present.lacking(memory),
     }
     return budget.within(answer, BUDGET)
-
-
-def _lacking(memory: Memory) -> Answer:
-    """Why an answer may lack records, which is asked before the question: what is missed may come meanwhile."""
-    return {"degraded": memory.degraded} if memory.degraded else {}
 
 
 def history(memory: Memory, arguments: Arguments) -> Answer:
     """Tell how a topic was decided, oldest first."""
     memory, arguments, when = _then(memory, arguments)
-    return {"success": True, **when, **present.history(memory.history(arguments["topic"]))}
+    told = present.history(memory.history(arguments["topic"]))
+    return {"success": True, **when, **told, **present.lacking(memory)}
 
 
 def diff(memory: Memory, arguments: Arguments) -> Answer:
@@ -145,10 +141,9 @@ def diff(memory: Memory, arguments: Arguments) -> Answer:
 def topics(memory: Memory, arguments: Arguments) -> Answer:
     """List topics with what holds today."""
     memory, arguments, when = _then(memory, arguments)
-    lacking = _lacking(memory)
     found = memory.topics(arguments.get("prefix", ""))
     shown = [present.topic(topic) for topic in found]
-    return {"success": True, **when, "count": len(found), "topics": shown, **lacking}
+    return {"success": True, **when, "count": len(found), "topics": shown, **present.lacking(memory)}
 
 
 def update(memory: Memory, arguments: Arguments) -> Answer:
@@ -159,8 +154,8 @@ def update(memory: Memory, arguments: Arguments) -> Answer:
 def load_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
     """Return the checkpoint to go on from."""
     memory, arguments, when = _then(memory, arguments)
-    lacking = _lacking(memory)
     found = memory.latest_checkpoint(branch=arguments.get("branch", ""))
+    lacking = present.lacking(memory)
     if found is None:
         message = "no checkpoint found" if lacking else "no checkpoint saved yet"
         return {"success": True, **when, "checkpoint": None, "message": message, **lacking}

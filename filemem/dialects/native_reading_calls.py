@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from filemem.dialects import native_calls
+from filemem.dialects import native_calls, present
 from filemem.errors import NotFound
 from filemem.record import DECISION, OUTCOMES, format_time
 
@@ -33,7 +33,7 @@ def decision(memory: Memory, arguments: Arguments) -> dict[str, object]:
     [found] = answer["results"]
     if found["type"] != DECISION:
         raise NotFound(f"{found['id']} is no decision but of type {found['type']}", "read it with get")
-    return {"success": True, "decision": found}
+    return {"success": True, "decision": found, **present.lacking(memory)}
 
 
 def topics(memory: Memory, arguments: Arguments) -> dict[str, object]:
@@ -60,6 +60,7 @@ def resume(memory: Memory, arguments: Arguments) -> str:
     if news:
         told = "\n".join(f"- {hit.record.topic}: {hit.record.title} ({hit.id})" for hit in news)
         parts += ["Decided since:" if found else "What was decided last:", _quoted(told)]
+    parts += _doubt(memory)
     parts.append(
         "Look at what has changed in the repository since then, say in a few sentences what is done and what comes "
         "next, and go on with it. Before you stop, save a new checkpoint with `save`."
@@ -77,6 +78,7 @@ def record_decision(memory: Memory, arguments: Arguments) -> str:
         parts.append("Nothing was decided on it so far.")
     else:
         parts += ["What was decided on it so far, oldest first:", _DATA, _quoted(_chain(history))]
+        parts += _doubt(memory)
         parts.append("The new decision replaces what holds. If nothing changes, say so and save nothing.")
     parts.append(f"It was decided: {decided}" if decided else "Take what was decided from our conversation.")
     parts.append(
@@ -108,6 +110,10 @@ def _chain(history: History) -> str:
         if record.id in history.heads and record.text:
             lines += [f"  {line}" for line in record.text.splitlines()]
     return "\n".join(lines)
+
+
+def _doubt(memory: Memory) -> list[str]:
+    return [f"This may not be all: {memory.lacked}."] if memory.lacked else []
 
 
 def _quoted(text: str) -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from filemem.dialects import present
 from filemem.dialects.metadata import Condition, conditions, holds
 from filemem.dialects.reading import Answer, Arguments, Reader, asides, everything, find, in_words, page, similarities
 from filemem.dialects.reading import search as look
@@ -59,7 +60,7 @@ def search_memories(memory: Memory, arguments: Arguments) -> Answer:
 def get_memory(memory: Memory, arguments: Arguments) -> Answer:
     """Return one memory."""
     shown = _shown(_allowed(memory, arguments))
-    return {"success": True, **shown, "content": shown["memory"]}
+    return {"success": True, **shown, "content": shown["memory"], **present.lacking(memory)}
 
 
 def update_memory(memory: Memory, arguments: Arguments) -> Answer:

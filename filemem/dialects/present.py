@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from filemem.record import DECISION, Edge, Outcome, Record, format_time
 
 if TYPE_CHECKING:
+    from filemem.memory import Memory
     from filemem.memory.values import Comparison, History, Name, Revision, Saved, Step, Topic, Why
     from filemem.query import Hit, Provenance
     from filemem.repo.revisions import Moment
@@ -72,6 +73,11 @@ def saved(value: Saved) -> Answer:
         "note": value.note,
     }
     return _filled(answer, keep=("success", "superseded"))
+
+
+def lacking(memory: Memory) -> Answer:
+    """Why the last answer of a memory may lack something; nothing where it does not."""
+    return {"degraded": memory.lacked} if memory.lacked else {}
 
 
 def hit(

@@ -101,7 +101,7 @@ class Asked(Kept):
             raise BadInput(f"mode must be one of {', '.join(MODES)}, not {mode!r}", field="mode")
         how: dict[str, Any] = {"limit": limit, "offset": offset, "recency": recency, "mode": mode}
         found = self._read(lambda: self._told(searching.search(self._store, text, wanted, **how), bool(wanted.path)))
-        parts = (found.degraded, self.degraded)
+        parts = (found.degraded, self.lacked)
         trouble = parts[1] if parts[0] in parts[1] else "; ".join(filter(None, parts))
         return Results(found.hits, trouble, found.note)
 

@@ -142,6 +142,7 @@ class PastMemory(Memory):
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:
         if not self._past.index.sound:  # others were asked about since, and its index made room for theirs
             self.rebuild()
+            self._gaps = self.degraded
         try:
             return super()._ask(question)
         except NotFound as error:

@@ -39,6 +39,7 @@ class Kept:
         self._watching: list[Callable[[], None]] = []
         self._patient_from = 0.0  # when it is worth again to wait for another's look, as `time.monotonic` tells it
         self._behind = False  # whether the index had not heard of HEAD when the last question was asked
+        self._gaps = ""  # why answers might have lacked something when the last question was asked
         self.trouble: str | None = None  # why the last look at the files failed, if it did
 
     def on_change(self, action: Callable[[], None]) -> None:
@@ -55,6 +56,11 @@ class Kept:
         behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
         unbuilt = "" if self._store.index.exists or self._store.absent else NOT_BUILT
         return "; ".join(part for part in (self.trouble or "", unbuilt, behind, self._store.obstacle()) if part)
+
+    @property
+    def lacked(self) -> str:
+        """Why the last answer may lack something, or "": as it was before, since what is missed may come meanwhile."""
+        return self._gaps or self.trouble or ""
 
     @property
     def indexed(self) -> bool:
@@ -146,8 +152,9 @@ class Kept:
             # The first index is made beside the first questions; one that was removed meanwhile is made anew at once.
             built = self._store.index.exists or self._store.followed is not None
             self._behind = built and not self._follow(SHORT)
+            self._gaps = self.degraded
         except IndexDamaged:  # the question finds that too, and repairs it
-            self._behind = False
+            self._behind, self._gaps = False, ""
         return self._ask(question)
 
     def _follow(self, patience: float) -> bool:
@@ -199,6 +206,8 @@ class Kept:
                 self.trouble = error.message
                 with self._store.without_index():
                     return question()
+            if not busy:
+                self._gaps = self.degraded
             try:
                 return question()
             except IndexDamaged:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from filemem.dialects import mem_claude, mem_claude_calls
+from filemem.dialects import mem_claude, mem_claude_calls, present
 from filemem.web.entry import Answer, Arguments, Refused, Result, Told
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def observation(memory: Memory, arguments: Arguments) -> Answer:
     if not found:
         raise Refused(404, "NOT_FOUND", f"Observation #{arguments['id']} not found", "GET /api/search shows ids")
     first: Answer = found[0]
-    return first
+    return first | present.lacking(memory)
 
 
 def batch(memory: Memory, arguments: Arguments) -> Told:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from filemem.dialects import present
 from filemem.dialects.mama_calls import shown
 from filemem.dialects.reading import find, similarity
 from filemem.errors import NotFound
@@ -45,6 +46,7 @@ def graph(memory: Memory, arguments: Arguments) -> Answer:
             "similarity_edges": len(alike),
             **({"truncated": True} if more else {}),
         },
+        **present.lacking(memory),
         "latency": round((time.perf_counter() - began) * 1000),
     }
 
@@ -71,6 +73,7 @@ def similar(memory: Memory, arguments: Arguments) -> Answer:
             for other, likeness in near
         ],
         "count": len(near),
+        **present.lacking(memory),
     }
 
 

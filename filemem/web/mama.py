@@ -6,6 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
+from filemem.dialects import present
 from filemem.dialects.mama_calls import checkpoint, decide, listed, shown, waits
 from filemem.dialects.reading import Reader, asides, everything
 from filemem.dialects.reading import search as find
@@ -41,7 +42,8 @@ def checkpoint_load(memory: Memory, _: Arguments) -> Answer:
     if found is None:
         raise Refused(404, "NO_CHECKPOINT", "No checkpoint found")
     hit, note = found
-    return {"success": True, "checkpoint": checkpoint(hit, MILLISECONDS), **({"note": note} if note else {})}
+    told = {"note": note} if note else {}
+    return {"success": True, "checkpoint": checkpoint(hit, MILLISECONDS), **told, **present.lacking(memory)}
 
 
 def search(memory: Memory, arguments: Arguments) -> Answer:
@@ -80,7 +82,7 @@ def export(memory: Memory, arguments: Arguments) -> Result:
     shape = arguments.get("format", "json")
     decisions = [shown(hit, MILLISECONDS) for hit in hits] if shape != "markdown" else []
     if shape == "json":
-        return {"decisions": decisions, "count": len(decisions), "exported_at": at}
+        return {"decisions": decisions, "count": len(decisions), "exported_at": at, **present.lacking(memory)}
     name = "decisions." + {"markdown": "md", "csv": "csv"}[shape]
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     if shape == "csv":

@@ -53,9 +53,9 @@ class PublicMemory:
         return self._memory.unbegun
 
     @property
-    def degraded(self) -> str:
-        """Why answers may lack something, or ""."""
-        return self._memory.degraded
+    def lacked(self) -> str:
+        """Why the last answer may lack something, or ""."""
+        return self._memory.lacked
 
     def search(self, query: str = "", *, limit: int = 10, offset: int = 0, **how: Any) -> Results:
         """Find records."""

@@ -83,7 +83,7 @@ class _View:
         for title, kind, count in (("Decisions", DECISION, DECISIONS), ("Observations", OBSERVATION, OBSERVATIONS)):
             hits = look(self.memory, "", self.may_see, count, type=kind).hits
             parts += [f"<h2>{title}</h2>", *self.articles(hits)]
-        return "\n".join(parts)
+        return "\n".join([*self.doubts(), *parts])
 
     def found(self, query: str) -> str:
         """What a search finds."""
@@ -95,12 +95,18 @@ class _View:
         """How a topic was decided, the newest first."""
         chain = self.memory.history(topic)
         hits = self.memory.get(*(step.record.id for step in reversed(chain.chain)))
-        return "\n".join([f"<h2>{escape(chain.topic)}</h2>", *(self.article(hit, whole=True) for hit in hits)])
+        shown = (self.article(hit, whole=True) for hit in hits)
+        return "\n".join([f"<h2>{escape(chain.topic)}</h2>", *self.doubts(), *shown])
 
     def record(self, reference: str) -> str:
         """One whole record."""
         hits = [hit for hit in self.memory.get(reference) if self.may_see(hit.record)]
-        return "\n".join(self.article(hit, whole=True) for hit in hits) or "<p>Nothing to show.</p>"
+        shown = [self.article(hit, whole=True) for hit in hits] or ["<p>Nothing to show.</p>"]
+        return "\n".join([*self.doubts(), *shown])
+
+    def doubts(self) -> list[str]:
+        """Why what is shown may not be all."""
+        return [f"<p>{escape(self.memory.lacked)}</p>"] if self.memory.lacked else []
 
     def articles(self, hits: Iterable[Hit]) -> list[str]:
         """Records as a list; a sentence where there is none."""

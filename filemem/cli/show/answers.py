@@ -35,7 +35,7 @@ def hits(answer: Answer) -> str:
 def why(answer: Answer) -> str:
     """The decisions that code rests on, in groups: the surest first."""
     place = answer["path"] + (f":{answer['line']}" if "line" in answer else "")
-    rows = [aside("note", answer.get("note"))]
+    rows = [aside("degraded", answer.get("degraded")), aside("note", answer.get("note"))]
     if not answer["results"]:
         return joined([*rows, f"no decision speaks of {place}"])
     shown = {hit["id"]: hit for hit in answer["results"]}
@@ -57,7 +57,8 @@ def why(answer: Answer) -> str:
 def records(answer: Answer) -> str:
     """Whole records."""
     shown = {hit["id"]: hit for hit in answer["results"]}
-    return "\n\n".join(filter(None, (as_of(answer), *(_record(hit, shown) for hit in answer["results"]))))
+    head = (as_of(answer), aside("degraded", answer.get("degraded")))
+    return "\n\n".join(filter(None, (*head, *(_record(hit, shown) for hit in answer["results"]))))
 
 
 def checkpoint(answer: Answer) -> str:

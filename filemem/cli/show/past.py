@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from filemem.cli.show.words import Answer, as_of, coloured, logged, prose, revision, wrapped
+from filemem.cli.show.words import Answer, as_of, aside, coloured, logged, prose, revision, wrapped
 
 
 def history(answer: Answer) -> str:
@@ -12,7 +12,8 @@ def history(answer: Answer) -> str:
     from filemem.memory.meant import ending
     from filemem.query import beyond
 
-    rows = [*filter(None, [as_of(answer)]), click.style(answer["topic"], bold=True)]
+    head = [as_of(answer), aside("degraded", answer.get("degraded"))]
+    rows = [*filter(None, head), click.style(answer["topic"], bold=True)]
     for step in answer["chain"]:
         mark = click.style("●", fg="green") if step["id"] in answer["heads"] else "○"
         outcome = f"  {coloured(step['outcome'])}" if step.get("outcome") not in (None, "", "pending") else ""
