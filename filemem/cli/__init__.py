@@ -191,9 +191,13 @@ def cli(ctx: click.Context, folder: Path, store: str | None) -> None:
       filemem search "how do we cache?"
       filemem history caching
     """
-    if not folder.is_dir():
+    try:
+        whole = folder.absolute()  # now: a server must not look elsewhere once this folder is gone
+    except FileNotFoundError:
+        raise BadInput("the current folder was removed", "go to one that is there") from None
+    if not whole.is_dir():
         raise BadInput(f"-C {folder}: no such folder")
-    ctx.obj = Project(folder, store)
+    ctx.obj = Project(whole, store)
 
 
 def main() -> None:

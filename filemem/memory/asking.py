@@ -242,7 +242,7 @@ class Asked(Kept):
         from filemem.memory import checking
 
         with self._lock:
-            self._store.refuse_typo()
+            self._store.refuse_missing()
             return checking.check(self._store, paths, base, drift=drift)
 
     def status(self) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class AsOf(Store):
         """Branches are as they are now; how they were then is not known."""
         return {}
 
-    def refuse_typo(self) -> None:
+    def refuse_missing(self) -> None:
         """A store that is not there now may have been there then."""
 
     def obstacle(self) -> str:
@@ -106,7 +106,7 @@ class PastMemory(Memory):
         self.moment = moment
         self._present, self._past = present, store
         if not store.blobs:
-            present.refuse_typo()
+            present.refuse_missing()
 
     def rebuild(self) -> syncing.Look:
         """Make the index of this state anew."""

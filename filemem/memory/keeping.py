@@ -147,7 +147,7 @@ class Kept:
 
     def _read(self, question: Callable[[], _Answer]) -> _Answer:
         """Answer what makes sense only where there is a store."""
-        self._store.refuse_typo()
+        self._store.refuse_missing()
         try:
             # The first index is made beside the first questions; one that was removed meanwhile is made anew at once.
             built = self._store.index.exists or self._store.followed is not None

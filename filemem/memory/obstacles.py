@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
 from filemem.files import is_record
+from filemem.repo import discovery
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
@@ -55,8 +56,9 @@ def refuse_blind(store: Store, *, replacing: bool) -> None:
         replacing: whether it is a decision that must replace what holds, which may lie outside the sparse checkout.
 
     Raises:
-        BrokenStore: says what brings the records.
+        BrokenStore: says what brings the records, or that the work tree is gone.
     """
+    discovery.refuse_gone(store.repo.work_tree)
     if why := unfilled(store):
         missing, _, brings = why.partition(": ")
         raise BrokenStore(f"nothing was saved: {missing} that is not here", brings)

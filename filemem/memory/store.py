@@ -24,7 +24,7 @@ from filemem.files import Files, blob_id
 from filemem.index import Index, embedder
 from filemem.memory import home, obstacles, tombstones
 from filemem.record import Parsed
-from filemem.repo import PUT, Repo
+from filemem.repo import PUT, Repo, discovery
 from filemem.repo.memo import Memo
 
 if TYPE_CHECKING:
@@ -184,12 +184,14 @@ class Store:
             raise BadInput(f"{path[:200]!r} lies outside the work tree {top}", hint, field="path")
         return plain
 
-    def refuse_typo(self) -> None:
+    def refuse_missing(self) -> None:
         """Refuse to read a store that somebody named and nobody has made: most likely it is another one's misspelling.
 
         Raises:
             NotFound: says what was probably meant.
+            BrokenStore: the work tree was removed, and all that is asked would seem never to have been.
         """
+        discovery.refuse_gone(self.repo.work_tree)
         if not self.stated or not self.absent:
             return
         from filemem.memory import meant

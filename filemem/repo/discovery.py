@@ -65,8 +65,10 @@ def find(start: Path) -> Places:
 
     Raises:
         NotFound: there is none.
-        BrokenStore: it has no work tree, or its `.git` file leads nowhere.
+        BrokenStore: it has no work tree, or its `.git` file leads nowhere; or the folder is gone, and what stands above
+            it is another project's.
     """
+    refuse_gone(start)
     start = start.resolve()
     for folder in (start, *start.parents):
         if os.path.lexists(folder / ".git"):
@@ -76,6 +78,12 @@ def find(start: Path) -> Places:
                 f"{folder} is a Git directory without a work tree", "filemem needs a checkout: git clone it first"
             )
     raise NotFound(f"there is no Git repository in {start} or above it", "run `filemem init` there: it makes one")
+
+
+def refuse_gone(work_tree: Path) -> None:
+    """Refuse to work in a folder that was removed under us. Raises BrokenStore."""
+    if not work_tree.exists():
+        raise BrokenStore(f"the folder {work_tree} is gone", "work in one that is there; a server: start it again there")
 
 
 def _places(work_tree: Path) -> Places:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore
-from filemem.repo.discovery import Places
+from filemem.repo.discovery import Places, refuse_gone
 from filemem.repo.memo import Memo
 
 if TYPE_CHECKING:
@@ -140,6 +140,7 @@ class Git(NamedTuple):
                 start_new_session=apart,
             )
         except OSError as error:
+            refuse_gone(self.places.work_tree)
             raise BrokenStore(f"{self.program} cannot be started: {error.strerror}", "install Git") from None
 
     def run(
