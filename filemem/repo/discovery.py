@@ -83,7 +83,7 @@ def find(start: Path) -> Places:
 def refuse_gone(work_tree: Path) -> None:
     """Refuse to work in a folder that was removed under us. Raises BrokenStore."""
     if not work_tree.exists():
-        raise BrokenStore(f"the folder {work_tree} is gone", "work in one that is there; a server: start it again there")
+        raise BrokenStore(f"the folder {work_tree} is gone", "work in one that is there; start a server again there")
 
 
 def _places(work_tree: Path) -> Places:

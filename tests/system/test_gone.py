@@ -1,4 +1,4 @@
-"""A work tree that is removed under a server, and a folder under a command: said so, never an empty memory or a crash."""
+"""A work tree is removed under a server, and a folder under a command: it says so, neither empty nor with a crash."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_work_tree_is_removed_under_its_server(linked: Path, opened: bool) -> 
         for name, arguments in CALLS.items():
             refused = client.refused(name, **arguments)
             assert f"{linked} is gone" in refused["message"], (name, refused)
-            assert "start it again" in refused["hint"]
+            assert "start a server again" in refused["hint"]
 
 
 def test_the_same_over_http(linked: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_same_over_http(linked: Path) -> None:
 def test_the_library_says_so(linked: Path) -> None:
     with Memory.open(linked) as memory:
         remove(linked)
-        for ask in (lambda: memory.search("redis"), lambda: memory.check(), lambda: memory.topics()):
+        for ask in (lambda: memory.search("redis"), memory.check, memory.topics):
             with pytest.raises(BrokenStore, match="is gone"):
                 ask()
 
