@@ -22,6 +22,7 @@ class Consequences(NamedTuple):
         accepted: what was only proposed, or rejected, and holds now.
         revived: what did not hold and holds now, though it is not new.
         forked: topics on which more decisions hold than one, and not the same as before, with these.
+        narrowed: topics on which fewer decisions hold at once than before, but still more than one, with these.
         joined: topics on which that is over, with what holds.
         headless: topics on which something held and nothing does; no decision may be left there at all.
         hanging: decisions that refer to what is not there any more.
@@ -31,6 +32,7 @@ class Consequences(NamedTuple):
     accepted: tuple[str, ...]
     revived: tuple[str, ...]
     forked: Mapping[str, tuple[str, ...]]
+    narrowed: Mapping[str, tuple[str, ...]]
     joined: Mapping[str, tuple[str, ...]]
     headless: tuple[str, ...]
     hanging: tuple[str, ...]
@@ -40,6 +42,10 @@ def consequences(before: Graph, after: Graph) -> Consequences:
     """Say what follows from going from one graph to the other; both know the same part of the memory."""
     both = [node for node in after.nodes if node in before.nodes]
     heads = {topic: (before.chain(topic).heads, after.chain(topic).heads) for topic in {*before.chains, *after.chains}}
+    split = {topic: new for topic, (old, new) in heads.items() if len(new) > 1 and set(new) != set(old)}
+    narrowed = {
+        topic: new for topic, new in split.items() if len(new) < len(heads[topic][0]) and eased(before, after, topic)
+    }
     risen = [node for node in both if after.is_head(node) and not before.is_head(node)]
     accepted = [node for node in risen if not before.nodes[node].demotes]
     broken = {flaw.node for flaw in before.problems if flaw.code in GONE}
@@ -51,8 +57,28 @@ def consequences(before: Graph, after: Graph) -> Consequences:
         },
         accepted=tuple(accepted),
         revived=tuple(node for node in risen if node not in accepted),
-        forked={topic: new for topic, (old, new) in heads.items() if len(new) > 1 and set(new) != set(old)},
+        forked={topic: new for topic, new in split.items() if topic not in narrowed},
+        narrowed=narrowed,
         joined={topic: new for topic, (old, new) in heads.items() if len(old) > 1 and len(new) == 1},
         headless=tuple(sorted(topic for topic, (old, new) in heads.items() if old and not new)),
         hanging=tuple(sorted({flaw.node for flaw in after.problems if flaw.code in GONE and flaw.node not in broken})),
     )
+
+
+def eased(before: Graph, after: Graph, topic: str) -> bool:
+    """Whether a fork was there before, is no wider now, and whatever is new in it replaces what held in it."""
+    old, new = before.chain(topic).heads, after.chain(topic).heads
+    return 1 < len(old) >= len(new) and all(_stems_from(after, head, old) for head in new)
+
+
+def _stems_from(graph: Graph, head: str, roots: tuple[str, ...]) -> bool:
+    """Whether a decision is one of some, or replaces one of them, through others or not."""
+    seen, pending = set[str](), [head]
+    while pending:
+        node = pending.pop()
+        if node in roots:
+            return True
+        if node not in seen:
+            seen.add(node)
+            pending += graph.predecessors(node)
+    return False

@@ -28,6 +28,7 @@ HEADINGS = {
     "revised": "Revised",
     "removed": "Removed",
     "revived": "Holds again",
+    "narrowed": "Less forked: fewer decisions hold",
     "joined": "Fork ended",
     "orphaned": "Left hanging",
 }

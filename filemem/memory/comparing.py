@@ -144,6 +144,8 @@ def _follow(before: State, after: State, follows: Consequences) -> Iterator[Effe
         yield _of(after.nodes[one], "revived")
     for key, heads in follows.forked.items():
         yield _on_topic(after, "forked", key, heads)
+    for key, heads in follows.narrowed.items():
+        yield _on_topic(after, "narrowed", key, heads, f"{len(before.graph.chain(key).heads)} held at once before")
     for key, heads in follows.joined.items():
         yield _on_topic(after, "joined", key, heads)
     for key in follows.headless:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from filemem.chain.comparing import eased
 from filemem.files import is_listed
 from filemem.memory import tombstones
 from filemem.memory.identities import landing
 from filemem.memory.origins import Origins, origins
 from filemem.memory.reviewing import Since, rewritten, said
 from filemem.memory.store import Store
-from filemem.memory.surveying import State, Survey
+from filemem.memory.surveying import Finding, State, Survey
 from filemem.memory.weaving import weave
 from filemem.record import DECISION, Problem, Record, topic_key
 
@@ -66,8 +67,13 @@ def worse(base: Survey, merged: Survey) -> Iterator[Problem]:
     known = Counter(finding.key for finding in base.findings)
     for finding in merged.findings:
         known[finding.key] -= 1
-        if known[finding.key] < 0:
+        if known[finding.key] < 0 and not _eased(base, merged, finding):
             yield finding.problem
+
+
+def _eased(base: Survey, merged: Survey, finding: Finding) -> bool:
+    """Whether it tells of a fork that was there already, and that the branch makes smaller or goes on with."""
+    return finding.problem.code == "forked-topic" and eased(base.resolved, merged.resolved, finding.about)
 
 
 def lapsed(base: Survey, merged: Survey) -> Iterator[Problem]:

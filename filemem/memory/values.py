@@ -207,7 +207,8 @@ class Effect(NamedTuple):
 
     Args:
         kind: one of KINDS.
-        id, type, topic, title, path: the record; for a topic that is `forked`, `joined` or left by all, only its name.
+        id, type, topic, title, path: the record; for a topic that is `forked`, `narrowed`, `joined` or left by all,
+            only its name.
         details: phrases: what was revised, what is left hanging.
         others: what it replaces (new), what replaced it (superseded); of a topic what holds, or held.
     """
@@ -231,6 +232,7 @@ KINDS = (
     "revised",
     "removed",
     "revived",
+    "narrowed",
     "joined",
     "orphaned",
 )  # as shown

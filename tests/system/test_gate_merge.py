@@ -180,3 +180,37 @@ def test_the_gate_says_what_the_merge_will_show(tmp_path: Path, seed: int) -> No
 def test_the_gate_says_what_many_merges_will_show(tmp_path: Path) -> None:
     kinds = Counter(_compare(tmp_path / str(seed), seed) for seed in range(100, 250))
     assert all(kinds[kind] > 10 for kind in ("conflict", "worse", "clean")), kinds
+
+
+@pytest.mark.parametrize(
+    ("way", "told", "kind"),
+    [
+        ("forgets one", [], "narrowed"),
+        ("supersedes two", [], "narrowed"),
+        ("supersedes one", [], "forked"),
+        ("replaces one by two", ["forked-topic"], "forked"),
+        ("removes one and adds another", ["forked-topic"], "forked"),
+    ],
+)
+def test_a_fork_that_was_there_is_not_the_fault_of_a_branch_that_makes_it_smaller(
+    repo: Path, way: str, told: list[str], kind: str
+) -> None:
+    held = [record(repo, name, "caching") for name in ("a", "b", "c")]
+    parted(repo)
+    on(repo, "br")
+    if "forgets" in way or "removes" in way:
+        held[0].unlink()
+    if way.startswith("supersedes"):
+        record(repo, "d", "caching", "decision_a", *(["decision_b"] if "two" in way else []))
+    elif "two" in way:
+        record(repo, "d", "caching", "decision_a")
+        record(repo, "e", "caching", "decision_a")
+    elif "adds" in way:
+        record(repo, "d", "caching")
+    commit(repo, "Change")
+    assert [code for _, code in gate(repo)] == told
+    effects = cli(repo, "diff", "main", "--json").json["effects"]
+    assert [one["kind"] for one in effects if one["kind"] in ("forked", "narrowed", "joined")] == [kind]
+    if kind == "narrowed":
+        assert "still hold at once" in cli(repo, "diff", "main").out
+        assert "Less forked" in cli(repo, "diff", "main", "--format", "markdown").out

@@ -85,6 +85,7 @@ _EFFECTS = {
     "revised": ("~", "cyan", ""),
     "removed": ("-", "red", ""),
     "revived": ("^", "green", ""),
+    "narrowed": ("<", "yellow", "still hold at once:"),
     "joined": ("v", "green", "holds:"),
     "orphaned": ("?", "red", "held:"),
 }  # kind -> its mark, colour, and the word before others
