@@ -14,7 +14,7 @@ from filemem.changes import Manifest
 from filemem.config import REPOSITORY_FILE, Config, stated_store
 from filemem.documents import Node
 from filemem.errors import Conflict
-from filemem.files import is_listed
+from filemem.files import MAX_SIZE, is_listed
 from filemem.memory import governing, moments, tombstones
 from filemem.memory.store import Store
 from filemem.memory.surveying import Survey
@@ -93,7 +93,8 @@ def _uncommitted(store: Store, manifest: Manifest) -> set[str]:
     left_out = set(store.repo.left_out(store.files.store))
     committed = {store.files.inside(path): blob for path, blob in listing.items() if path not in left_out}
     changed = {path for path, entry in manifest.items() if committed.get(path) != entry.blob}
-    gone = {path for path in committed.keys() - manifest.keys() if is_listed(path)}
+    unread = {path for path in committed.keys() - manifest.keys() if is_listed(path)}
+    gone = {p for p in unread if store.files.seen(p) is None or store.repo.blob(committed[p], MAX_SIZE) is not None}
     return {path for path in changed if path not in committed or store.edited(path)} | gone
 
 

@@ -288,3 +288,20 @@ def test_an_id_that_is_changed_in_place_is_told(feature: Path) -> None:
     commit(feature)
     out = cli(feature, "check", "--base", "main").out
     assert "its file is known as decision_queues_1763650000123_k3f9w2ma now; what holds on queues: Use NATS" in out
+
+
+def test_a_file_too_large_to_read_is_the_fault_of_who_made_it_so(feature: Path) -> None:
+    git(feature, "switch", "-q", "main")
+    large = write(feature / "memory/decisions/large.md", "# Large\n\n" + "word " * 250_000)
+    commit(feature)
+    git(feature, "switch", "-q", "-C", "feature", "main")
+    write(feature / "code.py", "print()\n")
+    commit(feature)
+    assert found(feature) == []
+    large.write_text(large.read_text() + "more\n")
+    commit(feature)
+    assert found(feature) == [("memory/decisions/large.md", "too-large")]
+    git(feature, "switch", "-q", "-C", "feature", "main")
+    nats = feature / holding(feature, "queues")["path"]
+    nats.write_text(nats.read_text() + "word " * 250_000)
+    assert (nats.relative_to(feature).as_posix(), "too-large") in found(feature), "also before it is committed"
