@@ -34,6 +34,7 @@ RULES: Mapping[str, str] = {
     "outcome-differs": "The outcome and the log of outcomes disagree",
     "own-settings": "The settings in the memory's own branch name a part of it",
     "secret": "Something that looks like a secret",
+    "store-missing": "The store is not in the work tree",
     "supersedes-cycle": "Decisions supersede each other in a circle",
     "supersedes-itself": "A decision supersedes itself",
 }

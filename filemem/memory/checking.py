@@ -54,6 +54,8 @@ def check(
         problems += reviewing.problems(store, read, None, drift)
     if unseen := obstacles.unseen(store):
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
+    elif missing := obstacles.unfilled(store) or obstacles.gone(store):
+        problems.append(Problem("", 1, "store-missing", "error", missing))
     wanted = [_relative(store, path, manifest) for path in paths]
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     named = [problem._replace(path=store.shown(_printable(problem.path))) for problem in shown]

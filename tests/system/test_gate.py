@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -216,3 +217,27 @@ def test_a_branch_that_names_another_store_takes_the_records_along(repo: Path) -
     git(repo, "mv", "memory/decisions", "notes/decisions")
     git(repo, "commit", "-q", "-m", "Move")
     assert cli(repo, "check", "--base", "main").code == 0
+
+
+def test_a_store_that_is_not_here_is_not_clean(repo: Path) -> None:
+    ok(repo, "save", "decision", "--topic", "a", "--decision", "One", "--reasoning", "r")
+    write(repo / "code.py", "print()\n")
+    git(repo, "commit", "-q", "-a", "-m", "Go on")
+    bare = repo.parent / "no-checkout"
+    git(repo.parent, "clone", "-q", "--no-checkout", str(repo), str(bare))
+    outer = make_repo(repo.parent / "outer")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repo), "memory")
+    git(outer, "commit", "-q", "-m", "Take the memory along")
+    unfilled = repo.parent / "unfilled"
+    git(repo.parent, "clone", "-q", str(outer), str(unfilled))
+    shutil.rmtree(repo / "memory")
+    for folder, brings in (
+        (repo, "git restore memory"),
+        (bare, "git restore memory"),
+        (unfilled, "git submodule update --init memory"),
+    ):
+        for more in ((), ("--base", "HEAD~1")):
+            done = cli(folder, "check", *more)
+            assert (done.code, " store-missing " in done.out, brings in done.out) == (1, True, True), done
+    git(repo, "restore", "memory")
+    assert cli(repo, "check", "--base", "HEAD~1").code == 0
