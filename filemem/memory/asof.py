@@ -238,8 +238,8 @@ def _births(store: Store, past: AsOf, found: Iterable[changes.Change], base: str
         base: the commit that this one was right for; "" where it holds nothing.
     """
     wanted = {change.path for change in found if change.entry is not None}
-    if not base:
-        return origins(past).births if wanted else {}
+    if not base or past.history.has_merges():  # where branches meet only the walk tells, as it does for a checkout
+        return origins(past).births if wanted or base else {}
     since = store.repo.history_at(base).walk(store.files.store, past.moment.commit, same(past))
     inside = store.files.inside
     later = {inside(path): inside(birth.first_path) for path, birth in since.births.items()}

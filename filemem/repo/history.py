@@ -167,6 +167,10 @@ class History(NamedTuple):
             return False
         return True
 
+    def has_merges(self) -> bool:
+        """Whether branches were merged in this history; without, the log of one file tells what a walk would."""
+        return bool(self.git.run("rev-list", "--merges", "-1", self.tip, "--", limit=LONG))
+
     def first(self, paths: Iterable[str], *refs: str) -> str:
         """A commit that touches one of these files while none before it does; "" where there is none.
 

@@ -185,3 +185,28 @@ def test_two_that_took_each_others_number_are_told_apart(cloned: tuple[str, Path
         assert [found.path for found in memory.get(hit.id)] == [hit.path]
     told = {effect.path for effect in memory.diff("66bb89c..6e02a5a").effects if effect.kind == "new"}
     assert {one.path, other.path} & listed(cloned[1], name, "6e02a5a") <= told
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "more"),
+    [("filecoin-fips", 9, ("49463efa33", "543754e035", "7a3dabe5b1")), ("semantic-kernel", 4, ())],
+)
+def test_a_commit_is_told_as_its_checkout_is(name: str, steps: int, more: tuple[str, ...], tmp_path: Path) -> None:
+    """Every path, id, author, first commit and edit, also where branches gave one name to different files."""
+    folder = tmp_path / name
+    git(tmp_path, "clone", "-q", "-b", "main", str(DATA / name / "history.bundle"), str(folder))
+    commits = git(folder, "rev-list", "HEAD").splitlines()
+    chosen = [*commits[30 :: len(commits) // steps], *more]
+    with Memory.open(folder, store=STORES[name]) as memory:
+        then = {commit: _told(memory.at(commit)) for commit in chosen}
+    for commit in chosen:
+        git(folder, "checkout", "-q", commit)
+        if (folder / STORES[name]).is_dir():
+            with Memory.open(folder, store=STORES[name]) as memory:
+                assert then[commit] == _told(memory), commit
+    assert sum(map(len, then.values())) > 100
+
+
+def _told(memory: Memory) -> dict[str, tuple[object, ...]]:
+    found = {hit.path: (hit.id, hit.provenance) for hit in memory.search(limit=1000).hits}
+    return {path: (one, by.author, by.commit, by.date, by.edits) for path, (one, by) in found.items()}

@@ -330,3 +330,34 @@ def test_a_branch_of_its_own_beside_the_code_in_one_repository(tmp_path: Path) -
     told = ok(repo, "diff", "filemem~1...filemem")
     assert told["counts"] == {"new": 1, "superseded": 1}
     assert cli(repo, "diff").code == 2, "one branch has it all"
+
+
+def test_who_was_first_is_told_as_a_checkout_tells_it(tmp_path: Path) -> None:
+    """Two added one file, on branches beside each other, and the merge took the younger one's words."""
+    repo = make_repo(tmp_path / "repo")
+    git(repo, "branch", "side")
+    git(repo, "branch", "older")
+    for number, (branch, who) in enumerate((("main", "Ann"), ("side", "Bob")), 1):
+        git(repo, "checkout", "-q", branch)
+        write(repo / "memory/decisions/d.md", f"# Decide\n\nAs {who} says.\n")
+        git(repo, "add", "-A")
+        git(repo, "commit", "-q", "-m", who, f"--author={who} <{who}@example.com>", **day(number))
+    git(repo, "checkout", "-q", "older")
+    write(repo / "other.txt", "x")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Other", **day(3))
+    git(repo, "checkout", "-q", "main")
+    git(repo, "merge", "-q", "-X", "theirs", "-m", "Merge", "side", **day(4))
+    git(repo, "tag", "v1")
+    git(repo, "merge", "-q", "-m", "Merge the older", "older", **day(5))
+    put(repo, "d", "# Decide\n\nAs all say.\n", 6)
+    (then,) = ok(repo, "get", "d.md", "--at", "v1")["results"]
+    git(repo, "checkout", "-q", "v1")
+    (there,) = ok(repo, "get", "d.md")["results"]
+    assert (then["id"], then["by"]["author"], then["by"]["commit"]) == (
+        there["id"],
+        there["by"]["author"],
+        there["by"]["commit"],
+    )
+    assert then["by"]["author"] == "Ann"
+    assert then["by"].get("edited") == there["by"].get("edited")
