@@ -29,6 +29,7 @@ from filemem.record import (
     reference_index,
     resolve_reference,
     short_id,
+    topic_key,
 )
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
@@ -115,7 +116,10 @@ class Surveyor:
         hidden = {path for path, record in records.items() if tombstones.forgotten(record.id, state.marks)}
         findings = [self._forgotten(records.pop(path)) for path in sorted(hidden)]
         read, together = self._together(records, state)
-        topics = {posixpath.dirname(path): record.topic for path, record in records.items() if record.topic_stated}
+        topics: dict[str, dict[str, str]] = {}
+        for path, record in records.items():
+            if record.topic_stated:
+                topics.setdefault(posixpath.dirname(path), {})[topic_key(record.topic)] = record.topic
         for path, one in parsed.items():
             rows = state.data[path].decode(errors="replace").splitlines() if one.problems else []
             about = read[path].id if path in read else path
@@ -242,12 +246,18 @@ class Surveyor:
             yield Finding(Problem(path, found.line, "secret", "error", told), path, (rows[found.line - 1].strip(),))
 
 
-def _joining(problem: Problem, topics: Mapping[str, str]) -> Problem:
-    """Name the topic that a decision without one would join, for its folder is that of a topic; `topics` by folder."""
+def _joining(problem: Problem, topics: Mapping[str, Mapping[str, str]]) -> Problem:
+    """Name the topic that a decision without one would join, where its folder is that of one topic.
+
+    Args:
+        problem: any.
+        topics: those that are stated, by folder and identity.
+    """
     folder = posixpath.dirname(problem.path)
-    if problem.code != "no-topic" or not folder.startswith("decisions/"):
+    there = topics.get(folder, {})
+    if problem.code != "no-topic" or not folder.startswith("decisions/") or len(there) > 1:
         return problem
-    topic = topics.get(folder) or folder.removeprefix("decisions/").replace("/", "_")
+    topic = next(iter(there.values()), folder.removeprefix("decisions/").replace("/", "_"))
     return problem._replace(message=f"states no topic; add `topic: {topic}` to join the topic of its folder")
 
 

@@ -390,6 +390,15 @@ def test_a_decision_by_hand_is_told_what_topic_its_folder_has(repo: Path) -> Non
     assert "short.md:1: no-topic states no topic; add `topic: auth_tokens` to join the topic of its folder" in out
 
 
+def test_a_folder_of_several_topics_names_none(repo: Path) -> None:
+    for topic in "abc":
+        write(repo / f"memory/decisions/notes/{topic}.md", f"---\ntopic: {topic}\n---\n# Decide {topic}\n")
+    write(repo / "memory/decisions/notes/loose.md", "# Loose\n")
+    [told] = [line for line in cli(repo, "check").out.splitlines() if "no-topic" in line]
+    assert "loose.md:1: no-topic" in told
+    assert "to join" not in told
+
+
 def test_history_tells_each_thing_once(repo: Path) -> None:
     saved = ok(repo, *DECISION, "--rejected", "Redis: one more service to run")
     path = repo / saved["path"]
