@@ -96,6 +96,12 @@ def many(*names: str, help: str) -> Callable[[Any], Any]:  # noqa: A002  click's
     return click.option(*names, multiple=True, help=f"{help} May be repeated.")
 
 
+def words(*names: str, help: str) -> Callable[[Any], Any]:  # noqa: A002  click's word
+    """An option of words: several may stand in one, between commas."""
+    joined = lambda _context, _option, given: ",".join(given) if given else None  # noqa: E731
+    return click.option(*names, multiple=True, callback=joined, help=f"{help} Commas separate. May be repeated.")
+
+
 class Bar:
     """A progress bar on stderr, drawn only on a terminal and only for work that is long.
 

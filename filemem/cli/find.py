@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from filemem.cli import Project, as_json, as_of, emit, many, pass_project
+from filemem.cli import Project, as_json, as_of, emit, many, pass_project, words
 
 
 @click.command()
@@ -14,7 +14,7 @@ from filemem.cli import Project, as_json, as_of, emit, many, pass_project
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="At most so many.")
 @many("--type", "type", help="decision, checkpoint or observation.")
 @many("--topic", help="Only decisions on this topic.")
-@many("--tag", help="Only records with this tag.")
+@words("--tag", help="Only records with this tag.")
 @many("--outcome", help="Only decisions with this outcome.")
 @many("--status", help="Only decisions with this status.")
 @many("--agent", help="Only records of this agent.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from filemem.cli import InOrder, Project, as_json, as_of, emit, many, pass_project
+from filemem.cli import InOrder, Project, as_json, as_of, emit, many, pass_project, words
 from filemem.errors import BadInput
 
 Command = Callable[..., Any]
@@ -15,7 +15,7 @@ Command = Callable[..., Any]
 _agent = click.option("--agent", help="Who acts, where it is not you: the agent's name.")
 
 _COMMON = (
-    many("--tag", "tags", help="A tag."),
+    words("--tag", "tags", help="A tag."),
     _agent,
     click.option("--session", help="Name of the session this belongs to."),
     click.option("--allow-secret", is_flag=True, help="Save although it looks like a secret; the record says so."),
@@ -124,7 +124,7 @@ def checkpoint(project: Project, /, as_json: bool, **fields: Any) -> None:
 @click.option("--kind", help="discovery (default), bugfix, feature, refactor, change, decision, memory or context.")
 @click.option("--project", "project_name", help="Name of the project it belongs to.")
 @many("--fact", "--facts", "facts", help="One fact.")
-@many("--concept", "--concepts", "concepts", help="One concept.")
+@words("--concept", "--concepts", "concepts", help="One concept.")
 @many("--files-read", help="A file that was read.")
 @many("--files-modified", help="A file that was changed.")
 @click.option("--visibility", help="private (never committed), department, project or public.")
@@ -170,7 +170,7 @@ def get(project: Project, /, as_json: bool, ids: tuple[str, ...], history: bool,
 @click.option("--status", help="proposed, accepted, rejected or deprecated.")
 @click.option("--title", help="A new heading.")
 @click.option("--text", help="New text below the heading; the old one stays in history.")
-@many("--tag", "tags", help="A tag it has from now on; the others go.")
+@words("--tag", "tags", help="A tag it has from now on; the others go.")
 @_agent
 @as_json
 @pass_project

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from filemem.cli import Project, as_json, emit, many, pass_project
+from filemem.cli import Project, as_json, emit, many, pass_project, words
 
 
 @click.command()
@@ -45,7 +45,7 @@ def diff(project: Project, /, as_json: bool, range: str, form: str) -> None:  # 
 @many("--rejected", help="An alternative and why not.")
 @click.option("--confidence", type=float, help="How sure, from 0 to 1.")
 @many("--affects", help="A path or glob of the code it governs, from the top of the work tree.")
-@many("--tag", "tags", help="A tag.")
+@words("--tag", "tags", help="A tag.")
 @click.option("--agent", help="Who saves, where it is not you: the agent's name.")
 @as_json
 @pass_project

@@ -288,7 +288,7 @@ def _amendments(store: Store, record: Record, given: Mapping[str, object]) -> tu
         keys["status"] = writing.FIELDS[DECISION]["status"]("status", given["status"])
         told.append(str(keys["status"]))
     if "tags" in given:
-        keys["tags"] = list(writing.lines("tags", given["tags"]))
+        keys["tags"] = list(writing.words("tags", given["tags"]))
         told.append("tags")
     if "metadata" in given and record.type == OBSERVATION:
         keys["metadata"] = writing.FIELDS[OBSERVATION]["metadata"]("metadata", given["metadata"])

@@ -34,7 +34,8 @@ def restrictions_of(restrictions: Mapping[str, Any], now: int) -> Filter:
             continue
         if name in words:
             field, read, allowed = words[name]
-            given = [word for word in writing.lines(name, value) if (name, word) != ("type", "all")]
+            listed = writing.words if name == "tag" else writing.lines
+            given = [word for word in listed(name, value) if (name, word) != ("type", "all")]
             values[field] = tuple(read(word) for word in given)
             if wrong := [word for word in values[field] if allowed and word not in allowed]:
                 raise BadInput(f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}", field=name)

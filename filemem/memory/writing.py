@@ -91,6 +91,15 @@ def lines(field: str, value: object) -> tuple[str, ...]:
     return tuple(item for item in (line(f"{field}[{i}]", entry) for i, entry in enumerate(values)) if item)
 
 
+def words(field: str, value: object) -> tuple[str, ...]:
+    """Check a list of words; a single text is split at commas, as it is in a file (docs/format.md).
+
+    Raises:
+        BadInput: as for `lines`.
+    """
+    return lines(field, value.split(",") if isinstance(value, str) else value)
+
+
 def _one_of(words: tuple[str, ...]) -> Check:
     def check(field: str, value: object) -> str:
         word = str(value).strip().casefold()
@@ -126,7 +135,7 @@ def _mapping(field: str, value: object) -> Mapping[str, object]:
     return value
 
 
-_COMMON: dict[str, Check] = {"tags": lines, "agent": line, "session": line, "source": line}
+_COMMON: dict[str, Check] = {"tags": words, "agent": line, "session": line, "source": line}
 FIELDS: dict[str, dict[str, Check]] = {
     DECISION: {
         "topic": line,
@@ -152,7 +161,7 @@ FIELDS: dict[str, dict[str, Check]] = {
         "kind": _one_of(KINDS),
         "project": line,
         "facts": lines,
-        "concepts": lines,
+        "concepts": words,
         "files_read": lines,
         "files_modified": lines,
         "department": line,

@@ -523,3 +523,25 @@ def test_a_decision_is_not_saved_past_what_was_removed_from_the_work_tree_by_han
     assert beside["superseded"] == []
     gone = "1 record is gone from memory/decisions/caching, though not from HEAD, and so not replaced"
     assert beside["note"] == f"{gone}: git restore memory/decisions/caching"
+
+
+def test_words_between_commas_are_several_on_every_way_in(repo: Path) -> None:
+    with talking(repo) as client:
+        note = client.call("save", title="n", text="x", tags="perf, infra", concepts="caching, limits,")["id"]
+        listed = client.call("save", topic="t", decision="d", reasoning="r", tags=["one, whole", "two"])["id"]
+        [kept] = client.call("get", id=listed)["results"]
+        assert kept["tags"] == ["one, whole", "two"]
+        for tag in ("perf", "infra", "nothing, infra", ["infra"]):
+            assert [hit["id"] for hit in client.call("search", tag=tag)["results"]] == [note], tag
+        [found] = client.call("get", id=note)["results"]
+        assert (found["tags"], found["concepts"]) == (["perf", "infra"], ["caching", "limits"])
+        client.call("update", id=note, tags="a,b")
+        assert client.call("get", id=note)["results"][0]["tags"] == ["a", "b"]
+    noted = ("save", "observation", "--title", "m", "--text", "y", "--tag", "c, d", "--tag", "e", "--concept", "f,g")
+    [found] = ok(repo, "get", ok(repo, *noted)["id"])["results"]
+    assert (found["tags"], found["concepts"]) == (["c", "d", "e"], ["f", "g"])
+    assert ok(repo, "search", "--tag", "d,nothing")["count"] == 1
+    ok(repo, "update", "m", "--tag", "h, i")
+    assert ok(repo, "search", "--tag", "i")["count"] == 1
+    ok(repo, "update", "m", "--tag", "")
+    assert "tags" not in ok(repo, "get", "m")["results"][0]
