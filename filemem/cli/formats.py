@@ -39,6 +39,9 @@ RULES: Mapping[str, str] = {
     "supersedes-itself": "A decision supersedes itself",
 }
 
+# Told once of a file, in words that count commits: the same problem, whatever came since.
+_COUNTING = frozenset(("drift",))
+
 
 def sarif(problems: Sequence[Found], version: str) -> str:
     """Write problems as one SARIF log; locations are relative to the top of the work tree.
@@ -78,7 +81,8 @@ def _result(problem: Found, rule: int) -> dict[str, Any]:
         "artifactLocation": {"uri": quote(problem["path"]), "uriBaseId": "%SRCROOT%"},
         "region": {"startLine": problem["line"]},
     }
-    same = "\0".join((problem["code"], problem["path"], problem["message"]))  # not the line: text above may grow
+    told = "" if problem["code"] in _COUNTING else problem["message"]
+    same = "\0".join((problem["code"], problem["path"], told))  # not the line: text above may grow
     return {
         "ruleId": problem["code"],
         "ruleIndex": rule,

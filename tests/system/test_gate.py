@@ -67,6 +67,20 @@ def test_formats_for_other_programs(repo: Path) -> None:
     assert process(repo, "check", "--format", "github").out == ""
 
 
+def test_drift_is_the_same_for_code_scanning_while_the_code_goes_on(repo: Path) -> None:
+    for topic in ("one", "two"):
+        ok(repo, "save", "decision", "--topic", topic, "--decision", "x", "--reasoning", "r", "--affects", "code.py")
+    told, known = set(), set()
+    for number in range(3):
+        write(repo / "code.py", f"print({number})\n" * 9)
+        git(repo, "add", "-A")
+        git(repo, "commit", "-q", "-m", "on")
+        for result in json.loads(cli(repo, "check", "--drift", "--format", "sarif").out)["runs"][0]["results"]:
+            told.add(result["message"]["text"])
+            known.add(result["partialFingerprints"]["filemem/v1"])
+    assert (len(told), len(known)) == (3, 2), "one of each decision, however many commits its words count"
+
+
 def test_check_builds_no_index(repo: Path) -> None:
     write(repo / "memory/decisions/good.md", GOOD)
     assert process(repo, "check").code == 0
