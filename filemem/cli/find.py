@@ -76,25 +76,29 @@ def why(project: Project, as_json: bool, place: str, limit: int) -> None:
 
 
 @click.command()
-@click.argument("topic_or_id")
+@click.argument("topic_or_id", required=False)
 @as_of
 @as_json
 @pass_project
-def history(project: Project, as_json: bool, topic_or_id: str, at: str | None) -> None:
+def history(project: Project, as_json: bool, topic_or_id: str | None, at: str | None) -> None:
     """Tell how a topic was decided, oldest first. Who, when, why, and what came of it.
 
-    Takes a topic, or a decision by id, short id, path, title, number or file name.
+    Takes a topic, or a decision by id, short id, path, title, number or file name. Without one it lists the topics.
 
     \b
     Examples:
+      filemem history
       filemem history caching
       filemem history "Use an LRU cache"
       filemem history caching --at 2025-11-20
     """
-    from filemem.cli.show import past
+    from filemem.cli.show import answers, past
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
+        if topic_or_id is None:
+            emit(native_calls.topics(memory, {"prefix": "", "at": at}), as_json, answers.topics)
+            return
         named = project.reference(topic_or_id, memory.work_tree)
         emit(native_calls.history(memory, {"topic": named, "at": at}), as_json, past.history)
 

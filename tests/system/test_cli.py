@@ -123,6 +123,9 @@ def test_json_answers(repo: Path) -> None:
         assert step["path"] == saved["path"]
     assert ok(repo, "get", first["id"][-8:])["results"][0]["text"] == "One process"
     assert ok(repo, "topics", "cach")["topics"][0]["topic"] == "caching"
+    assert ok(repo, "history") == ok(repo, "topics"), "what may be asked"
+    assert cli(repo, "history", "--at", "HEAD~1").out == cli(repo, "topics", "--at", "HEAD~1").out != ""
+    assert cli(repo, "history", "").code == 4
     assert ok(repo, "status")["records"] == {"decision": 2, "checkpoint": 0, "observation": 0}
     assert ok(repo, "index", "--rebuild")["success"] is True
     assert ok(repo, "delete", second["id"])["id"] == second["id"]
