@@ -12,7 +12,8 @@ from filemem.errors import BadInput, NotFound
 from filemem.memory import meant, writing
 from filemem.memory.store import Store
 from filemem.query import parse_moment
-from filemem.record import format_time, unreal
+from filemem.record import unreal
+from filemem.record.times import format_moment
 from filemem.repo.revisions import Moment
 
 FORMS = "a commit, tag or branch, a date such as 2025-11-20, or an age such as 2w"
@@ -59,10 +60,12 @@ def _by(store: Store, name: str, when: int, field: str) -> Moment:
     line = store.repo.revisions.line(store.repo.tip() or store.repo.head() or "HEAD")
     found = line.by(when)
     if found is None:
-        first, more = format_time(line.at[0])[:10], ""
+        by, first, more = format_moment(when), format_moment(line.at[0]), ""
+        if by[:10] != first[:10]:
+            by, first = by[:10], first[:10]
         if store.history.boundary():
             more = "; history is shallow, so there may be older ones: git fetch --unshallow"
-        told = f"nothing was committed by {format_time(when)[:10]}: the first commit is of {first}"
+        told = f"nothing was committed by {by}: the first commit is of {first}"
         hint = f"ask for a later moment, or for that commit: {line.commits[0][:10]}{more}"
         raise NotFound(f"{field} {name}: {told}", hint)
     return found._replace(name=name)

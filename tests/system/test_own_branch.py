@@ -68,3 +68,11 @@ def test_head_is_the_memory_as_it_stands(own: Path) -> None:
     for text in ("filemem~1...HEAD", "filemem~1..HEAD", "filemem~1...", "filemem~1"):
         answer = ok(own, "diff", text)
         assert (answer["head"]["name"], answer["counts"]) == ("filemem", new), text
+
+
+def test_two_moments_of_one_day_are_told_apart(own: Path) -> None:
+    day = git(own, "log", "--max-parents=0", "--format=%cd", "--date=format-local:%Y-%m-%d", "filemem", TZ="UTC")
+    git(own, "commit", "-q", "--allow-empty", "-m", "before it", GIT_COMMITTER_DATE=f"{day}T00:00:00Z")
+    done = cli(own, "search", "--at", "HEAD")
+    words = f"nothing was committed by {day}T00:00:00Z: the first commit is of {day}T"
+    assert (done.code, words in done.err) == (4, True), done.err
