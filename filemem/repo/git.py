@@ -164,6 +164,19 @@ class Git(NamedTuple):
         """
         return finish(self.start(*arguments, config=config, extra=extra), arguments[0], input, limit)
 
+    def aside(self, *arguments: str) -> str:
+        """Run one call to its end and return all that it says, what it says beside its output included.
+
+        Raises:
+            GitError: it failed or took too long.
+        """
+        from tempfile import TemporaryFile
+
+        with TemporaryFile() as told:
+            finish(self.start(*arguments, told=told), arguments[0])
+            told.seek(0)
+            return told.read().decode("utf-8", "replace")
+
 
 def feed(process: subprocess.Popen[bytes], data: bytes) -> None:
     """Give a started call all of its input, little enough for a pipe to take, so that it works while we do."""

@@ -9,6 +9,7 @@ waits for longer than LIMIT, nor for one that says nothing: Git is always asked 
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -119,7 +120,7 @@ class Exchange(NamedTuple):
             except GitError as error:
                 if _NO_BRANCH in error.stderr:
                     return None
-                raise self._told(remote, error) from None
+                raise self._told(remote, error, f"fetch {remote.name}") from None
             return scratch.run("rev-parse", "--verify", "refs/fetched").decode().strip()
 
     def push(self, remote: Remote, commit: str) -> None:
@@ -138,7 +139,7 @@ class Exchange(NamedTuple):
             except GitError as error:
                 if any(word in error.stderr for word in _RACED):
                     raise Raced(f"{remote.label} has moved on") from None
-                raise self._told(remote, error) from None
+                raise self._told(remote, error, f"push {remote.name} HEAD:{remote.branch}") from None
 
     def _patience(self, remote: Remote, silence: float) -> Patience:
         return Patience(f"{remote.name} ({_public(remote.url)})", LIMIT, silence, self.tell)
@@ -187,13 +188,14 @@ class Exchange(NamedTuple):
         with outlived_by_none():
             listen(scratch.start(*arguments, apart=True), arguments[0], patience)
 
-    def _told(self, remote: Remote, error: GitError) -> BrokenStore:
-        """What the other side, or Git, said: without the hints that tell how to force."""
+    def _told(self, remote: Remote, error: GitError, command: str) -> BrokenStore:
+        """What the other side, or Git, said: without the hints that tell how to force; `command` would tell more."""
         rows = [row.strip() for row in re.split(r"[\r\n]", error.stderr) if not _PROGRESS.match(row)]
         marks = ("remote: ", "fatal: ", "error: ", "!\t", "ssh: ", "Permission denied", "no answer")
         said = [re.sub(r"^(remote|fatal|error): ", "", row).replace("\t", " ") for row in rows if row.startswith(marks)]
         words = "; ".join(dict.fromkeys(said[:4])) or f"exit status {error.code}"
-        hint = "saves go on here, and the next `filemem sync` catches up; `git fetch` tells more"
+        more = f"git -C {shlex.quote(str(self.git.places.work_tree))} {command}"
+        hint = f"saves go on here, and the next `filemem sync` catches up; `{more}` tells more"
         return BrokenStore(f"{remote.name} ({_public(remote.url)}): {words}", hint)
 
 

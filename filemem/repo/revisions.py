@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem.errors import BadInput
+from filemem.errors import BadInput, NotFound
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.stamps import millis
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[^\x00-\x20\x7f:.-][^\x00-\x1f\x7f:]{0,249}")
 _WORDS = re.compile(r":/[^\x00-\x1f\x7f]{1,247}")
+_REACHES = re.compile(r"^warning: (log for .* only goes back to .*)$", re.MULTILINE)
 _MADE = re.compile(rb"^committer .* (-?\d+) [+-]\d{4}$", re.MULTILINE)
 
 
@@ -63,6 +64,7 @@ class Revisions:
 
         Raises:
             BadInput: several commits begin with it.
+            NotFound: it names a moment of a reflog, which begins later.
         """
         if _WORDS.fullmatch(name):
             return self._saying(name)
@@ -77,6 +79,8 @@ class Revisions:
         if found is None or found.kind != "commit":
             self._refuse_ambiguous(name)
             return None
+        if "@{" in name:
+            self._refuse_before_reflog(name)
         return Moment(name, found.oid, _made(found))
 
     def _saying(self, words: str) -> Moment | None:
@@ -163,6 +167,12 @@ class Revisions:
                 ids = re.findall(r"[0-9a-f]{4,64}(?= commit)", error.stderr)
                 told = f": {', '.join(ids[:5])}" if ids else ""
                 raise BadInput(f"several commits begin with {name}{told}", "give more of the id", "at") from None
+
+    def _refuse_before_reflog(self, name: str) -> None:
+        """Git itself answers with the oldest that the reflog has, and only warns."""
+        if short := _REACHES.search(self.git.aside("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")):
+            hint = "a reflog is this clone's own; a date alone, such as 2025-11-20, asks the history"
+            raise NotFound(f"no commit {name}: the {short[1]}", hint)
 
     def _read_line(self, tip: str) -> Line:
         told = self.git.run("log", "--first-parent", "--pretty=tformat:%H %ct", tip, "--", limit=LONG).decode()

@@ -308,6 +308,17 @@ def test_a_memory_with_a_branch_of_its_own_is_as_it_was_when_the_code_was_commit
     assert len(ok(project, "search", "--at", "HEAD")["results"]) == 3
 
 
+def test_a_reflog_that_does_not_reach_so_far_answers_nothing(repo: Path) -> None:
+    """Git answers with the oldest entry, and only warns."""
+    ok(repo, *DECISION, "Use Redis")
+    asked = cli(repo, "search", "--at", "main@{2024-01-01}")
+    assert (asked.code, "main@{2024-01-01}: the log for 'main' only goes back to" in asked.err) == (4, True), asked
+    assert "a date alone" in asked.err
+    assert cli(repo, "diff", "main@{2 years ago}...main").code == 4
+    assert ok(repo, "search", "--at", "main@{0}")["count"] == 1
+    assert ok(repo, "search", "--at", "main@{now}")["count"] == 1
+
+
 def test_a_branch_of_its_own_beside_the_code_in_one_repository(tmp_path: Path) -> None:
     """Code and memory share commits and names there: HEAD means the code's, and every record is on one branch."""
     repo = make_repo(tmp_path / "repo", commit=False)

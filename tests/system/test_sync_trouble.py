@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -296,6 +297,8 @@ def test_a_remote_that_refuses_is_quoted(hub: Path, hook: str) -> None:
     refused = cli(ada, "sync")
     assert (refused.code, "main is protected" in refused.err) == (7, True)
     assert git(ada, "rev-parse", "HEAD") == head
+    more = subprocess.run(shlex.split(refused.err.split("`")[-2]), capture_output=True, text=True, check=False)
+    assert (more.returncode, "main is protected" in more.stderr) == (1, True), more
     (hub / "hooks" / hook).unlink()
     assert ok(ada, "sync")["sent"] == 1
 
