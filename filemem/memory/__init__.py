@@ -228,8 +228,9 @@ class Memory(Asked):
         """
         from filemem.memory import sharing
 
+        before = self._store.repo.head()
         try:
-            return sharing.sync(self._store, tell)
+            done = sharing.sync(self._store, tell)
         finally:
             with self._syncing:
                 try:
@@ -237,3 +238,4 @@ class Memory(Asked):
                     self._changed()
                 except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
                     self.trouble = error.message
+        return done if self.trouble else self._ask(lambda: sharing.forks(self._store, done, before))

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_private
-from filemem.memory import elsewhere, home, settling, withdrawn
+from filemem.memory import elsewhere, home, meant, searching, settling, withdrawn
 from filemem.memory.store import Store
+from filemem.record import DECISION
 from filemem.repo import Raced, Remote, state
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Synced(NamedTuple):
         waiting: commits that are only here.
         merged: paths of records that both sides had changed.
         forgotten: paths of records that one side forgot while the other changed them.
+        forked: topics on which several decisions hold at once, of those that it brought decisions on.
         left: why something is left to the user, or "".
         hint: what the user may do about it.
     """
@@ -49,6 +51,7 @@ class Synced(NamedTuple):
     waiting: int = 0
     merged: tuple[str, ...] = ()
     forgotten: tuple[str, ...] = ()
+    forked: tuple[str, ...] = ()
     left: str = ""
     hint: str = ""
 
@@ -60,6 +63,7 @@ class Synced(NamedTuple):
         told += [f"merged {', '.join(self.merged)}"] if self.merged else []
         lost = "forgotten on one side, and what the other changed in it went with it"
         told += [f"{lost}: {', '.join(self.forgotten)}"] if self.forgotten else []
+        told += [f"forked: {', '.join(self.forked)}"] if self.forked else []
         if self.left:
             told += [f"{self.waiting} not pushed"] if self.waiting else []
             return f"{self.remote}: {'; '.join([*told, self.left])}"
@@ -101,6 +105,26 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
         where = _where(store, store.repo.sharing)
         return done._replace(hint=done.hint or elsewhere.unnamed(store.code, where.name, branch))
     return done
+
+
+def forks(store: Store, done: Synced, before: str | None) -> Synced:
+    """Add to an answer which topics are forked now; the index knows already what came.
+
+    Args:
+        store: the parts.
+        done: the answer.
+        before: HEAD as it was.
+    """
+    head = store.repo.head()
+    if not done.received or not before or not head:
+        return done
+    came = store.repo.sharing.changes(before, head, *_below(store))
+    nodes = store.lookup("path", [store.files.inside(path) for path in came])
+    resolved, _, _ = searching.neighbourhood(store, nodes)
+    topics = {node.key: node.topic for node in nodes if node.type == DECISION and node.key}
+    forked = tuple(sorted(topic for key, topic in topics.items() if resolved.chain(key).is_forked))
+    hints = (done.hint, f"{forked[0]} is forked: {meant.ending(forked[0])}" if forked else "")
+    return done._replace(forked=forked, hint="; ".join(filter(None, hints)))
 
 
 def _synced(store: Store, tell: Tell | None) -> Synced:

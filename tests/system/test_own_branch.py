@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import git, write
 from tests.system.test_sharing import DECISION, clone, hub
+from tests.system.test_sync_keeps import own_branch as own_branch_of
 from tests.system.tools import cli, ok
 
 __all__ = ["hub"]
@@ -76,3 +77,22 @@ def test_two_moments_of_one_day_are_told_apart(own: Path) -> None:
     done = cli(own, "search", "--at", "HEAD")
     words = f"nothing was committed by {day}T00:00:00Z: the first commit is of {day}T"
     assert (done.code, words in done.err) == (4, True), done.err
+
+
+@pytest.mark.parametrize("own_branch", [False, True])
+def test_a_sync_tells_of_the_forks_that_it_makes(hub: Path, own_branch: bool) -> None:
+    ada, bob = own_branch_of(hub) if own_branch else (clone(hub, "ada"), clone(hub, "bob"))
+    ok(ada, *DECISION, "Use Redis")
+    ok(ada, "sync")
+    ok(bob, "sync")
+    ok(ada, *DECISION, "Use an LRU cache")
+    ok(bob, *DECISION, "Use Memcached")
+    ok(bob, "save", "decision", "--topic", "queues at night", "--decision", "Use NATS", "--reasoning", "r")
+    assert ok(ada, "sync")["forked"] == []
+    told = ok(bob, "sync")
+    assert (told["forked"], told["left"], told["sent"]) == (["caching"], "", 2)
+    assert "forked: caching" in told["message"]
+    assert "filemem resolve caching --decision" in told["hint"]
+    ok(bob, "resolve", "caching", "--decision", "Both", "--reasoning", "r")
+    ok(bob, "sync")
+    assert ok(ada, "sync")["forked"] == [], "it came with what ended it"
