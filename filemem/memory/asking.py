@@ -236,7 +236,7 @@ class Asked(Kept):
             drift: tell also of governed code that changed but is not largely rewritten, as hints.
 
         Raises:
-            BadInput: this branch has no commit in common with `base`.
+            Conflict: this branch has no history in common with `base`.
             NotFound: a path that holds no record, or no such revision.
         """
         from filemem.memory import checking

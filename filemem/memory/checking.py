@@ -32,7 +32,7 @@ def check(
         How many files were read, and the problems by path and line.
 
     Raises:
-        BadInput: this branch has no commit in common with `base`.
+        Conflict: this branch has no history in common with `base`.
         NotFound: a path that holds no record, or no such revision.
     """
     manifest, skipped = store.files.scan({}, hash_name=store.repo.hash_name)

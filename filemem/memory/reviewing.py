@@ -33,7 +33,7 @@ class Since(NamedTuple):
     Args:
         tip: the commit of that other branch, in the history of the records.
         commit: where it left, in the history of the records.
-        code: the same in the history of the code.
+        code: the same in the history of the code; "" where that has no commit yet.
         records: store paths of the files that are not what they were, are new, or are gone.
         files: the files of the code that are not.
         marks: tombstones that came since.
@@ -64,16 +64,7 @@ def since(store: Store, base: str, manifest: Manifest) -> Since:
         NotFound: there is no such revision; says what was probably meant.
     """
     moment = moments.find(store, base, "base")
-    head = store.code.head() or ""
-    named = store.code.revisions.named(base)
-    if named is None or (store.repo is not store.code and named.commit == moment.commit):  # no commit of the code
-        line = store.code.revisions.line(head)
-        named = line.by(moment.at) or Moment(base, line.commits[0], line.at[0])
-    code = store.code.revisions.base(named.commit, head)
-    if not code:
-        shallow = "; history is shallow: git fetch --unshallow" if store.code.history.boundary() else ""
-        hint = f"name the branch that this one left, for example main{shallow}"
-        raise Conflict(f"base: {base} and HEAD have no history in common", hint)
+    code = _parted(store, base, moment)
     commit = code if store.repo is store.code else moment.commit
     inside, history, folder = store.files.inside, store.repo.history, store.files.store
     records = {inside(path) for path in history.differing(commit, [folder])} | _uncommitted(store, manifest)
@@ -82,9 +73,27 @@ def since(store: Store, base: str, manifest: Manifest) -> Since:
     unread = {path: old for path, old in moved.items() if is_listed(old) and not is_listed(path)}
     marks = store.tombstones - tombstones.at(store, commit)
     left_behind = _left_behind(store, code, manifest) if store.repo is store.code else ""
-    return Since(
-        moment.commit, commit, code, frozenset(records), store.code.history.differing(code), marks, unread, left_behind
-    )
+    files = store.code.history.differing(code) if code else frozenset()
+    return Since(moment.commit, commit, code, frozenset(records), files, marks, unread, left_behind)
+
+
+def _parted(store: Store, base: str, moment: Moment) -> str:
+    """The commit of the code at which this branch left another; "" where code beside the memory has none yet.
+
+    What is no commit of the code, but a date or one of the memory's own branch, means what the code was then.
+    """
+    head = store.code.head()
+    if head is None:
+        return ""
+    named = store.code.revisions.named(base)
+    if named is None or (store.repo is not store.code and named.commit == moment.commit):
+        line = store.code.revisions.line(head)
+        named = line.by(moment.at) or Moment(base, line.commits[0], line.at[0])
+    if code := store.code.revisions.base(named.commit, head):
+        return code
+    shallow = "; history is shallow: git fetch --unshallow" if store.code.history.boundary() else ""
+    hint = f"name the branch that this one left, for example main{shallow}"
+    raise Conflict(f"base: {base} and HEAD have no history in common", hint)
 
 
 def _uncommitted(store: Store, manifest: Manifest) -> set[str]:

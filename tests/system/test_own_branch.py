@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import git, write
+from tests.support import git, make_repo, write
 from tests.system.test_sharing import DECISION, clone, hub
 from tests.system.test_sync_keeps import own_branch as own_branch_of
 from tests.system.tools import cli, ok
@@ -51,6 +51,17 @@ def test_the_gate_takes_the_names_of_the_memorys_own_commits(own: Path) -> None:
         GIT_COMMITTER_DATE="2031-01-01T00:00:00Z",
     )
     assert cli(own, "check", "--base", "filemem~1").code == 1
+
+
+def test_a_memory_beside_code_that_has_no_commit_yet(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo", commit=False)
+    ok(repo, "init", "--own-branch")
+    for decision in ("Use Redis", "Use an LRU cache"):
+        ok(repo, *DECISION, decision, "--affects", "code.py")
+    write(repo / "memory/decisions/broken.md", "---\nconfidence: low\n---\n# Broken\n")
+    told = cli(repo, "check", "--base", "filemem~1")
+    assert (told.code, "bad-confidence" in told.out) == (1, True), told
+    assert ok(repo, "diff", "filemem~1")["counts"] == {"new": 1, "superseded": 1}
 
 
 def test_what_is_not_shared_yet_may_be_nothing(own: Path) -> None:
