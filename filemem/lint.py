@@ -26,6 +26,9 @@ HIDDEN: Mapping[str, str] = {
     "several variation selectors in a row": "[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}",
 }  # name -> what it looks like as a pattern
 
+_WORD = re.compile(r"[^\W\d_]+")
+_ALIKE = (re.compile("[A-Za-z\u00c0-\u024f]"), re.compile("[\u0400-\u052f]"))  # Latin, Cyrillic
+
 
 def lint(path: str, data: bytes, first_path: str = "") -> Parsed:
     """Read one record and say all that is wrong with it alone.
@@ -49,14 +52,23 @@ def _in_text(path: str, data: bytes, record: Record) -> Iterator[Problem]:
         yield Problem(path, secret.line, "secret", level, f"this looks like a secret ({secret.kind}): {word}")
     if text.isascii():
         return
+    if mixed := _mixed(record.topic):
+        line = next((n for n, row in enumerate(text.splitlines(), 1) if row.startswith("topic:")), 1)
+        told = f"the topic's word {mixed} mixes Latin and Cyrillic letters, which look alike: it may pass for another"
+        yield Problem(path, line, "mixed-script", "warning", told)
     for number, row in enumerate(text.splitlines(), 1):
-        if not row.isascii() and (found := _hidden(row)):
+        if not row.isascii() and (found := hidden(row)):
             yield Problem(path, number, "hidden-character", "warning", f"holds {found}, which nobody sees in review")
 
 
-def _hidden(row: str) -> str:
-    """The first kind of hidden character in a line, or ""."""
+def hidden(row: str) -> str:
+    """Return the first kind of hidden character in a line, or ""."""
     return next((name for name, pattern in HIDDEN.items() if _compiled(pattern).search(row)), "")
+
+
+def _mixed(topic: str) -> str:
+    """The first word of a topic that looks like another: of two alphabets that share letter shapes (UTS #39)."""
+    return next((word for word in _WORD.findall(topic) if all(script.search(word) for script in _ALIKE)), "")
 
 
 @cache

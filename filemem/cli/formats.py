@@ -31,6 +31,8 @@ RULES: Mapping[str, str] = {
     "hidden-record": "A record was moved where none is read",
     "hidden-character": "A character that nobody sees in review",
     "merge-conflict": "Both sides changed this record, and Git cannot merge the two",
+    "mixed-script": "A topic mixes letters that look alike",
+    "name-clash": "Two names are one on macOS and Windows",
     "outcome-differs": "The outcome and the log of outcomes disagree",
     "own-settings": "The settings in the memory's own branch name a part of it",
     "secret": "Something that looks like a secret",

@@ -108,7 +108,7 @@ def _named(project: Project, path: str, work_tree: Path) -> str:
 def _linted(project: Project, paths: Iterable[str]) -> dict[str, Any]:
     """The same for a few files, each by itself."""
     from filemem.config import load, store_path
-    from filemem.files import Files, is_record
+    from filemem.files import Files, is_record, names
     from filemem.lint import lint
     from filemem.repo.discovery import find
 
@@ -123,7 +123,8 @@ def _linted(project: Project, paths: Iterable[str]) -> dict[str, Any]:
         if is_record(os.path.basename(path)):
             inside = files.inside(path)
             skipped = files.skipped(inside)
-            problems = lint(inside, files.read(inside)).problems if skipped is None else (skipped,)
+            problems = [*(lint(inside, files.read(inside)).problems if skipped is None else (skipped,))]
+            problems += filter(None, map(names.of, names.entries([inside])))
             found += [one._replace(path=path) for one in problems]
             count += 1
     found.sort(key=lambda one: (one.path, one.line, one.code, one.message))

@@ -78,8 +78,13 @@ def _bad_path(path: str, parts: tuple[str, ...]) -> str:
     return ""
 
 
+def reserved(name: str) -> bool:
+    """Whether a file or folder cannot have this name on every system: devices, streams, dots and spaces at the end."""
+    return bool(re.fullmatch(_DEVICE, name)) or name.endswith((".", " ")) or ":" in name
+
+
 def _bad_new_path(parts: tuple[str, ...]) -> str:
-    if any(re.fullmatch(_DEVICE, part) or part.endswith((".", " ")) or ":" in part for part in parts):
+    if any(map(reserved, parts)):
         return "has a name that other systems reserve"
     if any(len(os.fsencode(part)) > LONGEST_NAME for part in parts) or len(parts) > MAX_DEPTH:
         return "is too long"

@@ -14,7 +14,7 @@ from filemem import secrets
 from filemem.chain import Graph
 from filemem.config import MAX_FILE, REPOSITORY_FILE, own_branch, stated_store
 from filemem.documents import Birth, Node, node_of
-from filemem.files import MAX_SIZE, is_listed, is_private
+from filemem.files import MAX_SIZE, is_listed, is_private, names
 from filemem.lint import lint
 from filemem.memory import graph, home, meant, tombstones
 from filemem.memory.identities import Claim, Landing, known_as, owners
@@ -128,6 +128,7 @@ class Surveyor:
                 findings.append(Finding(_joining(problem, topics), about, (problem.message, line)))
         findings += [finding for record in read.values() for finding in self._ahead(record)]
         findings += [*together.findings, *self._for_git(state, read), *self._secrets(state), *self._settings(state)]
+        findings += self._names({*state.data, *state.tracked})
         return together._replace(findings=findings)
 
     def _read(self, path: str, data: bytes, state: State) -> Parsed:
@@ -221,14 +222,25 @@ class Surveyor:
 
     def _secrets(self, state: State) -> Iterator[Finding]:
         """Secrets where no record is: in the names of files, and in files that are no records."""
-        names = sorted({*state.data, *state.tracked})
-        for found in secrets.find("\n".join(names)):
-            path = names[found.line - 1]
+        paths = sorted({*state.data, *state.tracked})
+        for found in secrets.find("\n".join(paths)):
+            path = paths[found.line - 1]
             text = f"the name of a file in here looks like a secret ({found.kind}): rename it, and revoke it"
             yield Finding(Problem(posixpath.dirname(path), 1, "secret", "error", text), path, ())
         for path, blob in state.tracked.items():
             if not is_listed(path):
                 yield from self._in_other(path, self._store.repo.blob(blob, MAX_SIZE) or b"")
+
+    def _names(self, paths: Collection[str]) -> Iterator[Finding]:
+        """Names of files and folders that mislead a reader, or that other systems cannot have."""
+        entries = names.entries(paths)
+        for path in sorted(entries):
+            if problem := names.of(path):
+                yield Finding(problem, path, (problem.code,))
+        ours = names.entries(self._ours)
+        for several in names.clashes(entries):
+            at = next((path for path in reversed(several) if path in ours), several[-1])
+            yield Finding(names.clash(several, at), several[0], several)
 
     def _settings(self, state: State) -> Iterator[Finding]:
         """Settings in a branch of its own that would make part of it the memory, wherever it is read by itself."""

@@ -305,3 +305,53 @@ def test_a_file_too_large_to_read_is_the_fault_of_who_made_it_so(feature: Path) 
     nats = feature / holding(feature, "queues")["path"]
     nats.write_text(nats.read_text() + "word " * 250_000)
     assert (nats.relative_to(feature).as_posix(), "too-large") in found(feature), "also before it is committed"
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("decisions/zz\u202egnp.md", "hidden-character"),
+        ("decisions/queues\u200b/a.md", "hidden-character"),
+        ("decisions/X.md", "name-clash"),
+        ("decisions/e\u0301.md", "name-clash"),
+        ("decisions/CACHING/a.md", "name-clash"),
+        ("README.MD", "name-clash"),
+        ("decisions/con.md", "file-name"),
+        ("decisions/a:b.md", "file-name"),
+        ("decisions/what?.md", "file-name"),
+        ("decisions/end./a.md", "file-name"),
+        ("decisions/plain.md", "mixed-script"),
+    ],
+)
+def test_names_that_deceive_or_that_other_systems_cannot_have(feature: Path, path: str, code: str) -> None:
+    git(feature, "switch", "-q", "main")
+    for name in ("decisions/x.md", "decisions/\u00e9.md", "README.md"):
+        write(feature / "memory" / name, "# T\n\nText.\n")
+    commit(feature, "Names")
+    git(feature, "switch", "-q", "-C", "feature", "main")
+    topic = "c\u0430ching" if code == "mixed-script" else "t"
+    write(feature / "memory" / path, f"---\ntopic: {topic}\nsupersedes: []\n---\n# T\n\nText.\n")
+    commit(feature)
+    assert [one for _, one in found(feature)] == [code]
+    done = cli(feature, "check", "--base", "main")
+    assert (done.code, "\u202e" in done.out) == (1, False)
+    alone = {one["code"] for one in cli(feature, "check", "--lint", f"memory/{path}", "--json").json["problems"]}
+    assert (code in alone) == (code != "name-clash")
+    git(feature, "switch", "-q", "main")
+    git(feature, "merge", "-q", "feature")
+    git(feature, "switch", "-q", "-c", "later")
+    assert found(feature) == [], "it was there before"
+
+
+def test_writing_in_another_script_is_no_problem(feature: Path) -> None:
+    for name in (
+        "\u043a\u044d\u0448",
+        "api_\u043a\u043b\u044e\u0447",
+        "\u7f13\u5b58",
+        "caf\u00e9",
+        "\u0641\u0627\u0631\u0633\u06cc",
+    ):
+        text = f"---\ntopic: {name}\nsupersedes: []\n---\n# T\n\nText.\n"
+        write(feature / f"memory/decisions/{name}.md", text)
+    commit(feature)
+    assert found(feature) == []
