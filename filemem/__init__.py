@@ -38,4 +38,4 @@ def open(path: str | PathLike[str] = ".", *, store: str | None = None) -> Memory
 
     from filemem.memory import Memory  # noqa: PLC0415  heavy, and most importers of filemem want one small part of it
 
-    return Memory.open(Path(path), store=store)
+    return Memory.open(Path(path), store=store, stays=True)

@@ -50,6 +50,7 @@ class Memory(Asked):
         serving: bool = False,
         progress: Progress | None = None,
         look: bool = True,
+        stays: bool = False,
     ) -> Memory:
         """Open the memory that a folder belongs to, finish what a crash left, and catch up with the files.
 
@@ -59,6 +60,7 @@ class Memory(Asked):
             serving: a watcher will keep the index in step; keep helpers alive between saves.
             progress: told how far long work is.
             look: bring the index in step; without it only what reads the files themselves may be asked.
+            stays: look again before later questions and saves, for a program that has no watcher.
 
         Raises:
             NotFound: no repository.
@@ -78,6 +80,7 @@ class Memory(Asked):
                     memory._catch_up(full=overdue, hints=())
         except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
             memory.trouble = error.message
+        memory._looks = stays
         return memory
 
     def at(self, when: str) -> PastMemory:
@@ -146,6 +149,7 @@ class Memory(Asked):
 
         decides = writing.type_of(fields) == DECISION
         obstacles.refuse_blind(self._store, replacing=decides and fields.get("supersedes") is None)
+        self._look()
         with self._lock:
             # What a decision replaces must be what holds here: without a look in time, the files themselves tell.
             sure = not decides or self._ask(lambda: self._follow(LONG))

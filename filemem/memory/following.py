@@ -79,6 +79,26 @@ def in_step(store: Store) -> bool:
     return at_tip(store) and bool(folders) and not store.files.changed_folders(folders)
 
 
+def strayed(store: Store) -> bool:
+    """Whether files came, went or were replaced that the index has not heard of, as far as folder times tell.
+
+    Raises:
+        IndexDamaged: the index cannot say what it knows.
+    """
+    noted = store.index.notes.folders
+    seen = store.walked[1] if store.walked and store.walked[0] is noted else noted
+    changed = store.files.changed_folders(seen)
+    if not changed:
+        return False
+    times, before = store.files.folder_times(seen), store.index.manifest()
+    after, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=changed)
+    known = {path: entry.blob for path, entry in before.items()} | store.index.waiting()
+    if {path: entry.blob for path, entry in after.items()} != {path: one for path, one in known.items() if one}:
+        return True
+    store.walked = noted, times  # our own saves, most of the time
+    return False
+
+
 def overdue(store: Store) -> bool:
     """Whether every file should be looked at again: a write in place shows in no folder's time."""
     notes = store.index.notes

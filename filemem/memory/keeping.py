@@ -39,6 +39,7 @@ class Kept:
         self._watching: list[Callable[[], None]] = []
         self._patient_from = 0.0  # when it is worth again to wait for another's look, as `time.monotonic` tells it
         self._behind = False  # whether the index had not heard of HEAD when the last question was asked
+        self._looks = False  # whether to look at the files before each question, where no watcher does
         self._gaps = ""  # why answers might have lacked something when the last question was asked
         self.trouble: str | None = None  # why the last look at the files failed, if it did
 
@@ -105,6 +106,20 @@ class Kept:
         """Let go of memory that is quickly had again; for a server that nobody asks anything."""
         self._store.index.rest()
 
+    def _look(self) -> None:
+        """Look at the files before a question, as a command does at its start, where a look is due."""
+        if not self._looks:
+            return
+        try:
+            if (overdue := following.overdue(self._store)) or following.strayed(self._store):
+                with self._syncing, self._helping():
+                    self._catch_up(full=overdue, hints=())
+                self.trouble = None
+        except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
+            self.trouble = error.message
+        except IndexDamaged:  # the question finds that too, and repairs it
+            pass
+
     def _catch_up(self, *, full: bool, hints: Iterable[str], verify: bool = False) -> Look:
         from filemem.memory import syncing
 
@@ -148,6 +163,7 @@ class Kept:
     def _read(self, question: Callable[[], _Answer]) -> _Answer:
         """Answer what makes sense only where there is a store."""
         self._store.refuse_missing()
+        self._look()
         try:
             # The first index is made beside the first questions; one that was removed meanwhile is made anew at once.
             built = self._store.index.exists or self._store.followed is not None

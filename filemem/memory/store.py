@@ -55,6 +55,7 @@ class Store:
     opened: Path = Path()  # the folder that the caller is in
     stated: bool = False  # whether somebody named the store folder, on the command line or in settings
     pasts: dict[str, Store] = field(default_factory=dict)  # at commits asked about, last used last
+    walked: tuple[Mapping[str, int], Mapping[str, int]] | None = None  # folder times noted, and found to bring no news
     followed: Place | None = None  # where HEAD was when it was last found that the index had heard of it
     _plain: list[Node] | None = None
     _saver: Saver | None = field(default=None, init=False)

@@ -1,0 +1,70 @@
+"""The library beside an editor, with no server: what is on disk is what is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import filemem
+from filemem.memory import Memory, syncing
+from tests.support import write
+
+
+@pytest.fixture
+def memory(repo: Path) -> Iterator[Memory]:
+    with filemem.open(repo) as opened:
+        yield opened
+
+
+def titles(memory: Memory, query: str) -> list[str]:
+    return [hit.title for hit in memory.search(query, mode="keyword").hits]
+
+
+def test_what_an_editor_did_is_found_at_once(repo: Path, memory: Memory) -> None:
+    saved = memory.save(topic="caching", decision="Use Redis", reasoning="Several processes")
+    path = repo / saved.path
+    write(path.with_suffix(".tmp"), path.read_text() + "\nZebra line.\n").replace(path)
+    assert titles(memory, "zebra") == ["Use Redis"]
+    write(repo / "memory/decisions/new/deep/er/hand.md", "# Hand written wombat\n")
+    assert titles(memory, "wombat") == ["Hand written wombat"]
+    moved = repo / "memory/elsewhere/moved.md"
+    moved.parent.mkdir()
+    path.rename(moved)
+    assert memory.update(saved.id, outcome="success", reason="fast").path == "memory/elsewhere/moved.md"
+    moved.unlink()
+    assert titles(memory, "zebra") == []
+
+
+def test_a_write_in_place_is_found_when_a_look_is_due(repo: Path, memory: Memory) -> None:
+    path = repo / memory.save(topic="caching", decision="Use Redis", reasoning="Several processes").path
+    memory.refresh(full=True)
+    with path.open("a") as file:
+        file.write("\nSharded by tenant quokka.\n")
+    memory._store.index.note(head=memory._store.index.notes.head, looked=(1, 1))  # the last look was long ago
+    assert titles(memory, "quokka") == ["Use Redis"]
+
+
+def test_a_decision_written_by_hand_is_superseded_by_the_next_save(repo: Path, memory: Memory) -> None:
+    memory.save(topic="other", decision="Do else", reasoning="r")
+    write(repo / "memory/decisions/caching/hand.md", "---\ntopic: caching\n---\n# Use an LRU cache\n")
+    assert memory.save(topic="caching", decision="Use Redis", reasoning="Several").superseded
+
+
+def test_our_own_saves_call_for_no_look(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.save(topic="first", decision="Decide first", reasoning="r")
+    memory.refresh(full=True)
+    looks: list[bool] = []
+    catch_up: Callable[..., Any] = syncing.catch_up
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        looks.append(options["full"])
+        return catch_up(*arguments, **options)
+
+    monkeypatch.setattr(syncing, "catch_up", noted)
+    for number in range(3):
+        memory.save(topic=f"t{number}", decision=f"Decide {number}", reasoning="r")
+        assert titles(memory, f"{number}") == [f"Decide {number}"]
+    assert all(looks)  # what comes every two seconds, whatever was saved
