@@ -21,6 +21,7 @@ from filemem.record import DECISION
 from filemem.repo import Raced, Remote, state
 
 if TYPE_CHECKING:
+    from filemem.repo.remote import Exchange
     from filemem.repo.replaying import Local
     from filemem.repo.sharing import Sharing
 
@@ -159,10 +160,21 @@ def _synced(store: Store, tell: Tell | None) -> Synced:
                 except Raced:
                     pass
                 else:
+                    answer = answer._replace(sent=answer.waiting, waiting=0)
+                    if where.push_url != where.url and not _arrived(store, exchange, where, here.push):
+                        left = f"not there for who fetches, because remote.{where.name}.pushurl leads elsewhere"
+                        hint = f"git -C {store.repo.work_tree} remote -v tells where; push to where it is fetched from"
+                        return answer._replace(left=left, hint=hint)
                     sharing.track(where, here.push)
-                    return answer._replace(sent=answer.waiting, waiting=0)
+                    return answer
             time.sleep(random.uniform(0, _PAUSE))  # noqa: S311 - spreads competitors, nothing secret
     raise Conflict(f"{where.label} moves faster than it can be followed", "others push without a pause; try again")
+
+
+def _arrived(store: Store, exchange: Exchange, where: Remote, commit: str) -> bool:
+    """Whether the branch there has a commit that was pushed: two addresses may mean one repository, or two."""
+    tip = exchange.fetch(where, (commit,))
+    return tip is not None and store.repo.history.is_ancestor(commit, tip)
 
 
 def _where(store: Store, sharing: Sharing) -> Remote:

@@ -546,3 +546,22 @@ def test_a_memory_on_a_detached_head_is_told_as_what_it_is(hub: Path) -> None:
     git(ada / "memory", "checkout", "-q", "--detach")
     assert ok(ada, "status")["unshared"] == 0
     assert f"git -C {ada / 'memory'} switch filemem" in cli(ada, "sync").err
+
+
+def test_a_push_that_goes_elsewhere_is_not_taken_for_shared(hub: Path) -> None:
+    """Two addresses of one repository are as good as one; those of two are told, and nobody took anything back."""
+    ada, other = clone(hub, "ada"), hub.parent / "other.git"
+    git(hub.parent, "clone", "-q", "--bare", str(hub), str(other))
+    git(ada, "config", "remote.origin.pushurl", f"file://{hub}")
+    ok(ada, *DECISION, "Use Redis")
+    assert (ok(ada, "sync")["sent"], ok(ada, "sync")["left"]) == (1, "")
+    git(ada, "push", "-q", str(other), "main")
+    git(ada, "config", "remote.origin.pushurl", str(other))
+    ok(ada, "save", "checkpoint", "--summary", "x")
+    for _ in range(2):
+        done = cli(ada, "sync")
+        assert (done.code, "remote.origin.pushurl leads elsewhere" in done.out) == (1, True), done
+        assert "taken back" not in done.out
+    git(ada, "config", "--unset", "remote.origin.pushurl")
+    done = ok(ada, "sync")
+    assert (done["sent"], done["left"]) == (1, "")
