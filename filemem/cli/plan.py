@@ -24,9 +24,14 @@ def read(work_tree: Path, path: str) -> str | None:
     """The text of a file of the work tree, None where there is none.
 
     Raises:
-        BadInput: it is reached through a link that may not be followed, or is no text.
+        BadInput: it is reached through a link that may not be followed, or is no text, or something else stands there.
     """
     target = work_tree / target_of(work_tree, path)
+    for folder in reversed(target.relative_to(work_tree).parents[:-1]):
+        if os.path.lexists(work_tree / folder) and not (work_tree / folder).is_dir():
+            raise BadInput(f"{folder} is no folder, so {path} cannot be in it", "move it away, then run this again")
+    if target.exists() and not target.is_file():  # a FIFO would hold us up for ever
+        raise BadInput(f"{path} is no regular file", "move it away, then run filemem init again")
     try:
         return target.read_bytes().decode() if target.exists() else None
     except (OSError, UnicodeDecodeError) as error:

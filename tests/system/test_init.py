@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -13,7 +14,7 @@ from filemem.cli import EXIT_CODES
 from filemem.cli.splice import with_member
 from filemem.errors import BrokenStore
 from tests.support import git, write
-from tests.system.tools import FILEMEM, cli, ok, snapshot
+from tests.system.tools import FILEMEM, cli, ok, process, snapshot
 
 SERVER = {"command": "filemem", "args": ["serve"]}
 
@@ -116,3 +117,25 @@ def test_private_records_are_ignored_before_there_are_any(repo: Path) -> None:
     write(repo / "memory/private/.gitignore", "")
     notes = {step["path"]: step["note"] for step in ok(repo, "init")["steps"]}
     assert "could be committed" in notes["memory/private/.gitignore"]
+
+
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [
+        ("AGENTS.md", ()),
+        (".mcp.json", ()),
+        ("memory/README.md", ()),
+        ("memory/private", ()),
+        ("memory", ()),
+        ("AGENTS.md", ("--own-branch",)),
+        (".filemem.toml", ("--own-branch",)),
+        ("memory", ("--own-branch",)),
+    ],
+)
+def test_what_is_no_file_is_refused_and_not_waited_for(repo: Path, path: str, options: tuple[str, ...]) -> None:
+    (repo / path).parent.mkdir(exist_ok=True)
+    os.mkfifo(repo / path)
+    done = process(repo, "init", *options)
+    assert (done.code, path in done.err) == (5 if path == "memory" and options else 2, True), done
+    assert git(repo, "branch", "--list", "filemem") == "", "before anything was done"
+    assert git(repo, "status", "--porcelain") == ""
