@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from filemem import secrets
 from filemem.changes import Manifest
 from filemem.errors import BadInput, NotFound
-from filemem.memory import merged, obstacles, reviewing
+from filemem.memory import merged, obstacles, overlooking, reviewing
 from filemem.memory.identities import landing
 from filemem.memory.origins import carried, origins
 from filemem.memory.store import Store
@@ -52,6 +52,7 @@ def check(
     else:
         problems = [*skipped, *(finding.problem for finding in read.findings)]
         problems += reviewing.problems(store, read, None, drift)
+    problems += overlooking.problems(store, manifest, left)
     if unseen := obstacles.unseen(store):
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
     elif missing := obstacles.unfilled(store) or obstacles.gone(store):

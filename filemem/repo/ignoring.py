@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from filemem.repo import rules
-from filemem.repo.git import Git, GitError
+from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.settings import Settings
 
 _WILD = re.compile(r"[*?]")
@@ -33,6 +33,13 @@ def reason(git: Git, settings: Settings, path: str) -> str:
         raise
     source, line, pattern, *_ = answer.decode("utf-8", "surrogateescape").split("\0")
     return "" if pattern.startswith("!") else f"{source.removeprefix(f'{git.places.work_tree}/')}:{line}: {pattern}"
+
+
+def untracked(git: Git, folder: str) -> tuple[str, ...]:
+    """The files below a folder that are there, and that Git is told to overlook."""
+    how = ("--others", "--ignored", "--exclude-standard", "-z")
+    answer = git.run("ls-files", *how, "--", folder, limit=LONG)
+    return tuple(answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
 
 
 def _patterns(git: Git, settings: Settings, path: str) -> Iterator[str]:

@@ -295,6 +295,12 @@ class Repo:
 
         return ignoring.reason(self._git, self.settings, path)
 
+    def overlooked(self, folder: str) -> tuple[str, ...]:
+        """The files below a folder that no commit has because Git is told to ignore them."""
+        from filemem.repo import ignoring
+
+        return ignoring.untracked(self._git, folder)
+
     # writing
 
     @property

@@ -255,3 +255,33 @@ def test_a_store_that_is_not_here_is_not_clean(repo: Path) -> None:
             assert (done.code, " store-missing " in done.out, brings in done.out) == (1, True, True), done
     git(repo, "restore", "memory")
     assert cli(repo, "check", "--base", "HEAD~1").code == 0
+
+
+def test_a_rule_that_keeps_records_out_of_commits_is_told(repo: Path) -> None:
+    decision = ("save", "decision", "--topic", "a", "--decision", "One", "--reasoning", "r")
+    ok(repo, *decision)
+    git(repo, "switch", "-q", "-c", "feature")
+    for path, rule, where in (
+        ("memory/.gitignore", "*.md", "memory/.gitignore:1: ignored"),
+        (".gitignore", "memory/observations/", "memory/:1: ignored"),
+    ):
+        write(repo / path, f"{rule}\n")
+        git(repo, "add", "-f", path)
+        git(repo, "commit", "-q", "-m", "Tidy")
+        done = cli(repo, "check", "--base", "main")
+        assert (done.code, where in done.out, f"{path}:1: {rule}" in done.out) == (1, True, True), done
+        assert cli(repo, "check").code == 0, "who does so may mean it"
+        assert codes(repo) == ["ignored"]
+        git(repo, "commit", "-q", "--allow-empty", "-m", "Go on")
+        assert codes(repo, "--base", "HEAD~1") == [], "it was there before"
+        git(repo, "rm", "-q", path)
+        git(repo, "commit", "-q", "-m", "Take it back")
+    write(repo / ".git/info/exclude", "*-ignored.md\n")
+    write(repo / "memory/decisions/one-ignored.md", GOOD)
+    write(repo / "memory/private/mine.md", GOOD)
+    write(repo / "memory/private/.gitignore", "*\n")
+    told = [
+        (one["path"], one["level"]) for one in cli(repo, "check", "--json").json["problems"] if one["code"] == "ignored"
+    ]
+    assert told == [("memory/decisions/one-ignored.md", "hint")]
+    assert codes(repo, "--base", "main").count("ignored") == 0
