@@ -36,6 +36,8 @@ def open(path: str | PathLike[str] = ".", *, store: str | None = None) -> Memory
     """
     from pathlib import Path  # noqa: PLC0415
 
+    if not isinstance(path, (str, Path)) and not hasattr(path, "__fspath__"):
+        raise BadInput(f"path must name a folder, not {path!r}", field="path")
     from filemem.memory import Memory  # noqa: PLC0415  heavy, and most importers of filemem want one small part of it
 
     return Memory.open(Path(path), store=store, stays=True)

@@ -197,7 +197,7 @@ def index(memory: Memory, arguments: Arguments) -> Answer:
     message = (
         "another process holds the index; it will catch up"
         if look.busy
-        else f"index {done}: {look.changed} files changed"
+        else f"index {done}: {look.changed} file{'' if look.changed == 1 else 's'} changed"
     )
     return {"success": True, "changed": look.changed, "busy": look.busy, "message": message}
 

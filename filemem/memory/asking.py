@@ -136,7 +136,8 @@ class Asked(Kept):
         """
         from filemem.memory import history
 
-        return self._read(lambda: history.history(self._store, topic_or_id))
+        named = writing.line("topic", topic_or_id)
+        return self._read(lambda: history.history(self._store, named))
 
     def diff(self, between: str = "") -> Comparison:
         """Tell what a branch does to the memory: new, superseded, revised, forked, orphaned records.
@@ -169,35 +170,39 @@ class Asked(Kept):
         """
         from filemem.memory import telling
 
-        return self._read(
-            lambda: telling.timeline(
-                self._store, anchor=anchor, query=query, depth_before=depth_before, depth_after=depth_after
-            )
-        )
+        asked: dict[str, Any] = {"depth_before": depth_before, "depth_after": depth_after}
+        for name, depth in asked.items():
+            _refuse_unless(name, depth, 0, MOST_HITS)
+        asked |= {"anchor": writing.line("anchor", anchor), "query": writing.text("query", query)}
+        return self._read(lambda: telling.timeline(self._store, **asked))
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
         """Return the checkpoint to go on from, and a note where it is another branch's or author's."""
         from filemem.memory import telling
 
-        return self._read(lambda: telling.latest_checkpoint(self._store, branch))
+        named = writing.line("branch", branch)
+        return self._read(lambda: telling.latest_checkpoint(self._store, named))
 
     def topics(self, prefix: str = "") -> tuple[Topic, ...]:
         """List topics with what holds today; `prefix` is any part of a topic's name or of the title of what holds."""
         from filemem.memory import telling
 
-        return self._read(lambda: telling.topics(self._store, prefix))
+        part = writing.line("prefix", prefix)
+        return self._read(lambda: telling.topics(self._store, part))
 
     def topic_keys(self, part: str = "") -> tuple[str, ...]:
         """The topics, as their identities, that have these words in them; those with the most decisions first."""
         from filemem.memory import telling
 
-        return self._ask(lambda: telling.topic_keys(self._store, part))
+        said = writing.line("part", part)
+        return self._ask(lambda: telling.topic_keys(self._store, said))
 
     def decision_ids(self, part: str = "") -> tuple[str, ...]:
         """The ids of the newest decisions that have these characters in their id or title."""
         from filemem.memory import telling
 
-        return self._ask(lambda: telling.decision_ids(self._store, part))
+        said = writing.line("part", part)
+        return self._ask(lambda: telling.decision_ids(self._store, said))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
@@ -241,9 +246,10 @@ class Asked(Kept):
         """
         from filemem.memory import checking
 
+        named = [writing.text("paths", path) for path in paths]
         with self._lock:
             self._store.refuse_missing()
-            return checking.check(self._store, paths, base, drift=drift)
+            return checking.check(self._store, named, base, drift=drift)
 
     def status(self) -> dict[str, Any]:
         """Say how the memory stands: counts, index, what waits for a commit, problems."""

@@ -58,12 +58,14 @@ def text(field: str, value: object, limit: int = TEXT) -> str:
         raise BadInput(f"{field} must be text, not {_shown(value)}", field=field)
     clean = value.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     if len(clean) > limit:
-        raise BadInput(
-            f"{field} has {len(clean):,} characters; at most {limit:,} are kept in one field",
-            "shorten it, or split it into several records",
-            field=field,
-        )
+        kept, instead = ("line", "") if limit == LINE else ("text", ", or split it into several records")
+        instead = ", or split it into several entries" if field.endswith("]") else instead
+        told = f"{field} has {len(clean):,} characters; at most {limit:,} are kept in one {kept}"
+        raise BadInput(told, f"shorten it{instead}", field=field)
     if not clean.isprintable() and (bad := re.search(_CONTROL, clean)):
+        if "\udc80" <= bad[0] <= "\udcff":  # how Python keeps a byte that is not UTF-8
+            told = f"{field} is not UTF-8: it holds the byte {ord(bad[0]) - 0xDC00:#04x}"
+            raise BadInput(told, "send it as UTF-8", field=field)
         raise BadInput(f"{field} holds the control character U+{ord(bad[0]):04X}", "remove it", field=field)
     return clean
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 import filemem
 from filemem.memory import Memory, syncing
 from tests.support import write
+from tests.system.tools import FILEMEM
 
 
 @pytest.fixture
@@ -68,3 +71,46 @@ def test_our_own_saves_call_for_no_look(memory: Memory, monkeypatch: pytest.Monk
         memory.save(topic=f"t{number}", decision=f"Decide {number}", reasoning="r")
         assert titles(memory, f"{number}") == [f"Decide {number}"]
     assert all(looks)  # what comes every two seconds, whatever was saved
+
+
+WRONG: dict[str, Callable[[Memory], object]] = {
+    "topic": lambda memory: memory.history(3),  # type: ignore[arg-type]
+    "prefix": lambda memory: memory.topics(3),  # type: ignore[arg-type]
+    "part": lambda memory: memory.topic_keys(3),  # type: ignore[arg-type]
+    "part of an id": lambda memory: memory.decision_ids(3),  # type: ignore[arg-type]
+    "anchor": lambda memory: memory.timeline(anchor=[1]),  # type: ignore[arg-type]
+    "query": lambda memory: memory.timeline(query=3),  # type: ignore[arg-type]
+    "depth_before": lambda memory: memory.timeline(depth_before="a"),  # type: ignore[arg-type]
+    "depth_after": lambda memory: memory.timeline(depth_after=-1),
+    "branch": lambda memory: memory.latest_checkpoint(branch=["x"]),  # type: ignore[arg-type]
+    "paths": lambda memory: memory.check(None),  # type: ignore[arg-type]
+    "path": lambda _: filemem.open(3),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_a_value_of_the_wrong_type_is_bad_input(field: str, memory: Memory) -> None:
+    memory.save(topic="caching", decision="Use Redis", reasoning="Several processes")
+    with pytest.raises(filemem.BadInput) as refused:
+        WRONG[field](memory)
+    assert refused.value.field == field.split()[0]
+
+
+def test_what_a_limit_is_of(memory: Memory) -> None:
+    for fields, told, hint in (
+        ({"facts": ["x" * 501]}, "facts[0] has 501 characters; at most 500 are kept in one line", "several entries"),
+        ({"project": "x" * 501}, "project has 501 characters; at most 500 are kept in one line", "shorten it"),
+        ({"text": "x" * 100_001}, "text has 100,001 characters; at most 100,000 are kept in one text", "records"),
+    ):
+        with pytest.raises(filemem.BadInput) as refused:
+            memory.save(**{"title": "t", "text": "x", **fields})
+        assert refused.value.message == told
+        assert refused.value.hint.endswith(hint)
+
+
+def test_bytes_that_are_no_utf_8_are_called_so(repo: Path) -> None:
+    line = [os.fsencode(FILEMEM), b"save", b"checkpoint", b"--summary", b"caf\xe9"]
+    done = subprocess.run(line, cwd=repo, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert b"summary is not UTF-8: it holds the byte 0xe9" in done.stderr
+    assert b"send it as UTF-8" in done.stderr

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from filemem.dialects import native_calls
+from filemem.memory import Memory
 from filemem.query import Hit
 from tests.support import git, write
 from tests.system.tools import FILEMEM, cli, ok, process, serving_http, talking, until
@@ -545,3 +547,11 @@ def test_words_between_commas_are_several_on_every_way_in(repo: Path) -> None:
     assert ok(repo, "search", "--tag", "i")["count"] == 1
     ok(repo, "update", "m", "--tag", "")
     assert "tags" not in ok(repo, "get", "m")["results"][0]
+
+
+def test_one_file_is_not_told_as_several(repo: Path) -> None:
+    with Memory.open(repo, serving=True) as memory:
+        memory.refresh(full=True)
+        write(repo / "memory/hand.md", "# By hand\n")
+        assert native_calls.index(memory, {})["message"] == "index in step: 1 file changed"
+        assert native_calls.index(memory, {})["message"] == "index in step: 0 files changed"
