@@ -79,12 +79,18 @@ class _Gone(NamedTuple):
     reference: str
 
 
-def _stated(known: Mapping[str, Node]) -> tuple[dict[str, set[str]], list[_Gone]]:
-    """Return what the records say of each other, and the references that lead nowhere."""
+def _names(known: Mapping[str, Node]) -> dict[str, str]:
+    """What a reference may call a node, and whose that is: an id before a path of today, that before one of once."""
     names: dict[str, str] = {"": ""}
     for field in ("id", "path", "first_path"):
         for node in known.values():
             names.setdefault(getattr(node, field), node.id)
+    return names
+
+
+def _stated(known: Mapping[str, Node]) -> tuple[dict[str, set[str]], list[_Gone]]:
+    """Return what the records say of each other, and the references that lead nowhere."""
+    names = _names(known)
     stated: dict[str, set[str]] = defaultdict(set)
     gone: list[_Gone] = []
     for node in known.values():
@@ -103,7 +109,7 @@ def _stated(known: Mapping[str, Node]) -> tuple[dict[str, set[str]], list[_Gone]
 
 def _given_up(known: Mapping[str, Node]) -> dict[str, set[str]]:
     """Return the proposed decisions that a deprecated one names as its successors; they demote nobody."""
-    names = {name: node.id for node in reversed(list(known.values())) for name in (node.first_path, node.path, node.id)}
+    names = _names(known)
     found: dict[str, set[str]] = defaultdict(set)
     for node in known.values():
         if node.demoted_by and node.status == "deprecated":

@@ -166,5 +166,5 @@ class References:
             earlier = {n.id: n.birth.path for n in others if n.birth.path not in ("", n.path)}
             earlier |= {r.id: b.path for r in self._read if (b := self._births.get(r.path)) and b.path != r.path}
             before = [Record(id=one, type="", path=path) for one, path in earlier.items()]  # names files had once
-            self._all = reference_index([*self._read, *known, *before])
+            self._all = reference_index([*self._read, *known], before)
         return resolve_reference(reference, self._all)

@@ -147,7 +147,7 @@ class Surveyor:
         hidden = {path for path, one in ids.items() if tombstones.forgotten(one, state.marks)}
         found = [self._forgotten(records.pop(path)) for path in sorted(hidden)]
         found += [self._duplicate(stated[p], r, owner) for p, r in records.items() if r.id != stated[p].id]
-        index = reference_index([*records.values(), *_earlier(records, births)])
+        index = reference_index(records.values(), _earlier(records, births))
         nodes = {
             p: node_of(r, births.get(p, Birth()), lambda ref: resolve_reference(ref, index)) for p, r in records.items()
         }

@@ -21,8 +21,17 @@ _UPWARDS = re.compile(r"\A(?:\.{1,2}/)+")
 _ESCAPED_BYTE = re.compile(r"((?:%[0-9A-Fa-f]{2})+)")
 
 
-def reference_index(records: Iterable[Record]) -> ReferenceIndex:
-    """Return the names of `records`; a stronger kind of name (id over path over file name ...) hides a weaker."""
+def reference_index(records: Iterable[Record], earlier: Iterable[Record] = ()) -> ReferenceIndex:
+    """Return the names of `records`; a stronger kind of name (id over path over file name ...) hides a weaker.
+
+    Args:
+        records: what there is, by the names of today.
+        earlier: the same under names that files had once, which count where nothing has that name today.
+    """
+    return _index(earlier) | _index(records)
+
+
+def _index(records: Iterable[Record]) -> dict[str, str | None]:
     layers: list[dict[str, str | None]] = []
     for record in records:
         for strength, name in _names(record):

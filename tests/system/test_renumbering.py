@@ -111,6 +111,8 @@ def test_the_index_that_followed_is_one_built_anew(repo: Path) -> None:
         look()
         _commit(repo, "Decide Beta")
         look()
+        (linked,) = [node for node in memory._store.nodes() if node.title == "Linked"]
+        assert linked.supersedes == (surrogate_id(FIRST),), "the name means the file that has it now"
         (repo / "memory" / SECOND).unlink()
         look()
         _commit(repo, "Remove Alpha")
