@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
 
 BODY_SECONDS = 20.0  # a request body must have arrived by then
+DRAINED = 64 * 1024 * 1024  # bytes of the body of a refused request that are taken and dropped
 MCP = "/mcp"
 _JSON = "application/json"
 _TOKEN = "Authorization: Bearer TOKEN, with the one that the server printed at its start or was given"  # noqa: S105
@@ -146,7 +147,7 @@ class Door:
         headers = _Headers(scope)
         refusal = self._caller(scope, headers) or self._request(scope, headers)
         if refusal is not None:
-            return await refusal(scope, receive, send)
+            return await _refuse(refusal, scope, receive, send)
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await _body(receive, self._largest(scope))
@@ -155,7 +156,7 @@ class Door:
         except TimeoutError:
             return await self._no(scope, 408, "the request body did not arrive in time")(scope, receive, send)
         if body is None:
-            return await self._too_large(scope)(scope, receive, send)
+            return await _refuse(self._too_large(scope), scope, receive, send)
         return await self._app(scope, replay(body, receive), send)
 
     def _caller(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
@@ -224,20 +225,37 @@ class _Headers:
         return values[0] if len(values) == 1 else ""
 
 
-async def _body(receive: Receive, largest: int) -> bytes | None:
-    """Collect a request body; None if it is too large.
+async def _refuse(refusal: JSONResponse, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer, and take what the client still sends: on a connection that is closed before that, it never reads why."""
+
+    async def unended(message: Message) -> None:
+        await send({**message, "more_body": True} if message["type"] == "http.response.body" else message)
+
+    await refusal(scope, receive, unended)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            await _body(receive, DRAINED, keep=False)
+    except (ClientDisconnect, TimeoutError):
+        pass
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _body(receive: Receive, largest: int, *, keep: bool = True) -> bytes | None:
+    """Collect a request body; None if it is too large. Without `keep` it is dropped as it comes.
 
     Raises:
         ClientDisconnect: the rest will not come.
     """
-    held = bytearray()
+    held, size = bytearray(), 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
             raise ClientDisconnect
-        held += message.get("body", b"")
-        if len(held) > largest:
+        size += len(part := message.get("body", b""))
+        if size > largest:
             return None
+        if keep:
+            held += part
         if not message.get("more_body", False):
             return bytes(held)
 

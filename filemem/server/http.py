@@ -7,7 +7,7 @@ import errno
 import ipaddress
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,8 @@ from typing import Any
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -34,6 +36,7 @@ HEAD_SECONDS = 10.0  # the head of a request must have arrived by then, counted 
 SESSIONS = 256  # clients with a session at once; more are served without notices and progress
 IDLE = 1_800.0  # seconds after which a session that nobody uses ends; the client is told to begin anew
 _SESSION = "mcp-session-id"
+_VERSION = "mcp-protocol-version"
 SHORTEST = 16  # characters of a token that guards an address other machines reach
 
 
@@ -180,6 +183,8 @@ class Endpoint:
         message = parse(body) if request.method == "POST" else None
         if isinstance(message, Refusal):
             return await JSONResponse(message.reply(), 400)(scope, receive, send)
+        if isinstance(message, dict) and (stranger := _unknown_version(request, message)):
+            return await JSONResponse(stranger, 400)(scope, receive, send)
         if request.method == "POST" and "text/event-stream" not in request.headers.get("accept", ""):
             chosen = self._plain
         elif request.method != "POST" or _SESSION in request.headers or self._is_modern(request):
@@ -213,7 +218,18 @@ class Endpoint:
             self._server.notices.listen.close()
 
     def _is_modern(self, request: Request) -> bool:
-        return request.headers.get("mcp-protocol-version", HANDSHAKE_VERSIONS[0]) not in HANDSHAKE_VERSIONS
+        return request.headers.get(_VERSION, HANDSHAKE_VERSIONS[0]) not in HANDSHAKE_VERSIONS
+
+
+def _unknown_version(request: Request, message: Mapping[str, object]) -> Mapping[str, object] | None:
+    """The refusal of a protocol that nobody speaks; None where it is known, or stated in `_meta` too, for the SDK."""
+    stated, params = request.headers.get(_VERSION, HANDSHAKE_VERSIONS[0]), message.get("params")
+    if stated in KNOWN_PROTOCOL_VERSIONS or (isinstance(params, dict) and isinstance(params.get("_meta"), dict)):
+        return None
+    told = f"unknown MCP-Protocol-Version {stated[:64]!r}: this server speaks {', '.join(KNOWN_PROTOCOL_VERSIONS)}"
+    data = {"supported": list(KNOWN_PROTOCOL_VERSIONS), "requested": stated[:64]}
+    error = {"code": UNSUPPORTED_PROTOCOL_VERSION, "message": told, "data": data}
+    return {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
 
 
 def listen(address: Address) -> socket.socket:

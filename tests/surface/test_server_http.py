@@ -231,6 +231,30 @@ def test_large_bodies_are_refused_declared_or_not(port: int) -> None:
     assert send(port, "GET", "/health")[0] == 200
 
 
+@pytest.mark.parametrize(("path", "status"), [("/mcp", b"413"), ("/nowhere", b"404")])
+def test_a_client_that_sends_all_of_a_large_body_reads_why_it_is_refused(port: int, path: str, status: bytes) -> None:
+    size = 5 << 20
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
+        raw.sendall(_head(port, f"Content-Length: {size}", "Connection: close").replace(b"/mcp", path.encode()))
+        answer = raw.recv(1000)  # it is refused by now, and the client goes on
+        raw.sendall(b"x" * size)
+        while more := raw.recv(1000):
+            answer += more
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert answer.endswith(b"}")
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/json, text/event-stream"])
+def test_an_unknown_protocol_version_is_called_so(port: int, accept: str) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list"}).encode()
+    headers = {**ACCEPT, "Accept": accept, "MCP-Protocol-Version": "1999-01-01"}
+    status, _, reply = send(port, "POST", "/mcp", body, **headers)
+    told = json.loads(reply)
+    assert (status, told["id"], told["error"]["code"]) == (400, 7, -32022)
+    assert "unknown MCP-Protocol-Version '1999-01-01'" in told["error"]["message"]
+    assert "2026-07-28" in told["error"]["data"]["supported"]
+
+
 def test_a_huge_header_is_refused(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
         raw.sendall(_head(port, "X-Long: " + "x" * 100_000))
