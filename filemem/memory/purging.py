@@ -8,7 +8,7 @@ so here it works in an empty work tree of its own. On the other side only that i
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -71,6 +71,7 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
     named = store.files.named(path)
     log = store.repo.history.logs({named: ""}, same(store))[named]  # before it was brought back, too
     paths = sorted({revision.path for revision in log} | {named})
+    taken = tuple(_taken(store, paths, named))
     sharing, branch = store.repo.sharing, store.repo.branch() or ""
     name = sharing.upstream(branch) or sharing.usual(branch)
     own = store.files.store == home.TOP
@@ -85,7 +86,7 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
             f"{had} | grep -Ff - leases | tr ' \\n' '\\0\\0' | xargs -0 git push --atomic origin",
             "cd .. && rm -rf purge.git",
         )
-        return Purge(_THERE, _chained(there))
+        return Purge((*taken, *_THERE), _chained(there))
     first = store.repo.history.first(paths, *([f"refs/heads/{branch}"] if own else _ALL.split()))
     versions = dict.fromkeys(blob for one in log for blob in (one.blob, one.old) if blob)
     beside = shlex.quote(str(store.repo.shared / "purge"))
@@ -105,7 +106,14 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
         f"printf '%s\\n' {' '.join(versions)} | git cat-file --batch-check='%(objectname) is still here'",
     )
     stashes = (_STASHES,) if store.repo.objects.read("refs/stash") else ()
-    return Purge((*_HERE, *stashes), _chained(here))
+    return Purge((*taken, *_HERE, *stashes), _chained(here))
+
+
+def _taken(store: Store, paths: Iterable[str], named: str) -> Iterator[str]:
+    """Say which names of the record are another's by now: the commands go by names alone."""
+    for path in paths:
+        if path != named and store.files.exists(store.files.inside(path)):
+            yield f"{path} was its name and is another record's now, which they would take too: git mv that first"
 
 
 def _other_trees(store: Store) -> Iterator[Path]:

@@ -71,6 +71,9 @@ def test_what_is_done_to_one_is_done_to_no_other(renumbered: Path) -> None:
     assert ids(renumbered) == {ALPHA: told[ALPHA]}
     ok(renumbered, "restore", told[BETA])
     assert ids(renumbered) == told
+    printed = cli(renumbered, "forget", told[ALPHA])
+    assert f"memory/{FIRST} was its name and is another record's now" in printed.out + printed.err
+    ok(renumbered, "restore", SECOND)
     answer = ok(renumbered, "forget", told[ALPHA])
     assert f"memory/{FIRST} is known by this id now" in answer["note"]
     assert not (renumbered / "memory" / SECOND).exists()
