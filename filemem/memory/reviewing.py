@@ -117,7 +117,8 @@ def _left_behind(store: Store, commit: str, manifest: Manifest) -> str:
     known = {entry.blob for entry in manifest.values()}
     listing = store.repo.history.listing(was, commit)
     lost = [path for path, blob in listing.items() if is_listed(path.removeprefix(f"{was}/")) and blob not in known]
-    return f"{REPOSITORY_FILE} named the store {was}, and {len(lost)} of its records are not in {now}" if lost else ""
+    told = f"{len(lost)} of its records {'is' if len(lost) == 1 else 'are'} not in {now}"
+    return f"{REPOSITORY_FILE} named the store {was}, and {told}" if lost else ""
 
 
 def problems(store: Store, read: Survey, left: Since | None, drift: bool) -> Iterable[Problem]:

@@ -34,6 +34,8 @@ from filemem.record import (
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
 PRIVATE = "private"
+# Of a header as a whole: the line that the parser names need not be the one that is wrong.
+_UNREADABLE = frozenset(("yaml-syntax", "toml-syntax", "json-syntax", "header-unclosed", "header-not-mapping"))
 
 
 class State(NamedTuple):
@@ -125,7 +127,8 @@ class Surveyor:
             about = read[path].id if path in read else path
             for problem in one.problems:
                 line = rows[problem.line - 1].strip() if problem.line <= len(rows) else ""
-                findings.append(Finding(_joining(problem, topics), about, (problem.message, line)))
+                what = (problem.message, *([line] if problem.code not in _UNREADABLE else []))
+                findings.append(Finding(_joining(problem, topics), about, what))
         findings += [finding for record in read.values() for finding in self._ahead(record)]
         findings += [*together.findings, *self._for_git(state, read), *self._secrets(state), *self._settings(state)]
         findings += self._names({*state.data, *state.tracked})

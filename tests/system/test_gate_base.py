@@ -355,3 +355,17 @@ def test_writing_in_another_script_is_no_problem(feature: Path) -> None:
         write(feature / f"memory/decisions/{name}.md", text)
     commit(feature)
     assert found(feature) == []
+
+
+def test_a_header_that_was_broken_before_is_not_the_branchs_fault(feature: Path) -> None:
+    git(feature, "switch", "-q", "main")
+    path = write(feature / "memory/decisions/broken.md", "---\ntopic: [a\ntags: b\n---\n# Broken\n\nText.\n")
+    commit(feature)
+    git(feature, "switch", "-q", "-C", "feature", "main")
+    reword(path, "tags: b", "tags: c")
+    commit(feature)
+    assert "yaml-syntax" in {one["code"] for one in cli(feature, "check", "--json").json["problems"]}
+    assert found(feature) == []
+    reword(path, "tags: c", "tags: [c")
+    commit(feature)
+    assert found(feature) == [("memory/decisions/broken.md", "yaml-syntax")], "one more"
