@@ -124,12 +124,12 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
         NotFound: no such record.
         Conflict: the file cannot be amended as it is.
     """
+    given = writing.revised(fields)  # before the record is looked for, as a schema does: one order on every surface
+    agent = _actor(store, given.pop("agent", ""))
     node = searching.find(store, reference)
     record = store.read(node.path, node.birth.path).record
     if record is None:
         raise NotFound(f"{reference}: the file {store.shown(node.path)} is gone", "git log shows what became of it")
-    given = {name: value for name, value in fields.items() if value is not None}
-    agent = _actor(store, given.pop("agent", ""))
     record = record._replace(id=node.id)
     changes, told = _amendments(store, record, given)
     _refuse_secrets(given)
@@ -269,9 +269,9 @@ def _supersedes(store: Store, given: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(around[head].path if head.startswith("file_") else head for head in chosen)
 
 
-def _amendments(store: Store, record: Record, given: Mapping[str, object]) -> tuple[dict[str, Any], str]:
+def _amendments(store: Store, record: Record, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The arguments of `amend`, and what they do in a few words."""
-    outcome, reason = given.get("outcome"), writing.line("reason", given.get("reason", ""))
+    outcome, reason = given.get("outcome"), given.get("reason", "")
     decision = record.type == DECISION
     changes: dict[str, Any] = {}
     told: list[str] = []
@@ -279,25 +279,24 @@ def _amendments(store: Store, record: Record, given: Mapping[str, object]) -> tu
     if not decision and (wrong := next((name for name in ("outcome", "reason", "status") if name in given), None)):
         raise BadInput(f"{writing.article(record.type)} has no {wrong}; only decisions do", field=wrong)
     if outcome is not None:
-        word = writing.outcome_word(outcome)
-        changes["outcome"] = Outcome(store.clock(), word, reason)
-        told.append(f"{word}: {reason}" if reason else word)
+        changes["outcome"] = Outcome(store.clock(), outcome, reason)
+        told.append(f"{outcome}: {reason}" if reason else outcome)
     elif reason:
         raise BadInput("a reason needs the outcome it explains", "give outcome as well", field="outcome")
     if "status" in given:
-        keys["status"] = writing.FIELDS[DECISION]["status"]("status", given["status"])
-        told.append(str(keys["status"]))
+        keys["status"] = given["status"]
+        told.append(given["status"])
     if "tags" in given:
-        keys["tags"] = list(writing.words("tags", given["tags"]))
+        keys["tags"] = list(given["tags"])
         told.append("tags")
     if "metadata" in given and record.type == OBSERVATION:
-        keys["metadata"] = writing.FIELDS[OBSERVATION]["metadata"]("metadata", given["metadata"])
+        keys["metadata"] = given["metadata"]
         told.append("metadata")
     if keys:
         changes["keys"] = keys
-    for name, read in (("title", writing.line), ("text", writing.text)):
+    for name in ("title", "text"):
         if name in given:
-            changes[name] = read(name, given[name])
+            changes[name] = given[name]
             told.append(f"{name} revised")
     if not changes:
         raise BadInput("nothing to update", "give outcome and reason, status, title, text or tags", field="outcome")

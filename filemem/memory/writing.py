@@ -234,6 +234,31 @@ def check(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
     return kind, checked
 
 
+_REVISED = ("outcome", "reason", "status", "title", "text", "tags", "metadata", "agent")
+
+
+def revised(fields: Mapping[str, object]) -> dict[str, Any]:
+    """Check the fields of an update; null ones are left out, and those that it does not take stay as they are.
+
+    Raises:
+        BadInput: all that is wrong with them.
+    """
+    known = {**FIELDS[OBSERVATION], **FIELDS[DECISION], **_COMMON}
+    given = {name: value for name, value in fields.items() if value is not None}
+    wrong: list[BadInput] = []
+    for name in _REVISED:
+        if name in given:
+            try:
+                given[name] = known[name](name, given[name])
+            except BadInput as error:
+                wrong.append(error)
+    if len(wrong) > 1:
+        raise BadInput("; ".join(error.message for error in wrong), wrong[0].hint, field=wrong[0].field)
+    if wrong:
+        raise wrong[0]
+    return given
+
+
 def missing(kind: str, fields: Mapping[str, object]) -> list[str]:
     """The fields that a record of a type must have and that are not given, or blank."""
     return [name for name in _REQUIRED[kind] if not str(fields.get(name) or "").strip()]

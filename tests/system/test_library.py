@@ -96,6 +96,18 @@ def test_a_value_of_the_wrong_type_is_bad_input(field: str, memory: Memory) -> N
     assert refused.value.field == field.split()[0]
 
 
+def test_an_update_says_at_once_what_is_wrong_with_its_values(memory: Memory) -> None:
+    memory.save(topic="caching", decision="Use Redis", reasoning="Several processes")
+    for name in ("Use Redis", "no such record"):
+        with pytest.raises(filemem.BadInput) as refused:
+            memory.update(name, outcome="worked great", status="nope", reason="r" * 501)
+        assert refused.value.field == "outcome"
+        for told in ("outcome must be one of", "status must be one of", "reason has 501 characters"):
+            assert told in refused.value.message
+    with pytest.raises(filemem.NotFound):
+        memory.update("no such record", outcome="failed", reason="r")
+
+
 def test_what_a_limit_is_of(memory: Memory) -> None:
     for fields, told, hint in (
         ({"facts": ["x" * 501]}, "facts[0] has 501 characters; at most 500 are kept in one line", "several entries"),
