@@ -53,7 +53,9 @@ def search(
         nodes = [Node.loads(one) for one in store.index.newest(wanted, limit, offset, dead=demoted, alive=revived)]
         hits = present(store, nodes, terms)
         matched = store.index.count(wanted) if offset and not hits else 0
-        return Results(hits, note="; ".join(_doubts(store, hits, terms, wanted, matched, offset)))
+        wordless = hits and text.strip() and wanted == given and not terms.excluded
+        told = ["the query has no word in it: these are the newest"] if wordless else []
+        return Results(hits, note="; ".join(told + _doubts(store, hits, terms, wanted, matched, offset)))
     looked_at = max(RANKED, 3 * (limit + offset))
 
     def ask(asked: Terms) -> Found:

@@ -104,3 +104,11 @@ def test_the_first_question_in_a_fresh_clone_is_answered(fresh_clone: Path) -> N
     with talking(fresh_clone) as client:
         told = client.call("load_checkpoint")
     assert (told["checkpoint"]["title"], told.get("degraded")) == ("Half of it is done", None)
+
+
+@pytest.mark.parametrize("query", ["((((", "?!", "...", "-", '""', "\N{SNOWMAN}"])
+def test_a_query_without_a_word_says_so(memory: Memory, query: str) -> None:
+    found = memory.search(query)
+    assert found.note == "the query has no word in it: these are the newest"
+    assert [hit.id for hit in found.hits] == [hit.id for hit in memory.search("").hits]
+    assert memory.search(" ").note == memory.search("topic:caching").note == memory.search("-redis").note == ""
