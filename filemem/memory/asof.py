@@ -18,10 +18,11 @@ from filemem.files import MAX_SIZE, is_listed
 from filemem.index import Index, IndexDamaged
 from filemem.memory import Memory, moments, syncing, tombstones
 from filemem.memory.batch import KEEP, Batch
-from filemem.memory.origins import born, edit_of, origins, same
+from filemem.memory.origins import any_ended, born, edit_of, origins
 from filemem.memory.saving import Saver
 from filemem.memory.standing import Standing
 from filemem.memory.store import Store
+from filemem.memory.versions import Versions
 from filemem.repo import history, lives
 from filemem.repo.revisions import Moment
 
@@ -238,9 +239,10 @@ def _births(store: Store, past: AsOf, found: Iterable[changes.Change], base: str
         base: the commit that this one was right for; "" where it holds nothing.
     """
     wanted = {change.path for change in found if change.entry is not None}
-    if not base or past.history.has_merges():  # where branches meet only the walk tells, as it does for a checkout
+    branched = past.history.has_merges()  # where branches meet only the walk tells, as it does for a checkout
+    if not base or branched or any_ended(store):
         return origins(past).births if wanted or base else {}
-    since = store.repo.history_at(base).walk(store.files.store, past.moment.commit, same(past))
+    since = store.repo.history_at(base).walk(store.files.store, past.moment.commit, Versions(past))
     inside = store.files.inside
     later = {inside(path): inside(birth.first_path) for path, birth in since.births.items()}
     moved = {first: path for path, first in later.items() if first != path}  # path then -> path now
@@ -269,7 +271,7 @@ def _first_commits(past: AsOf, paths: Collection[str]) -> dict[str, Birth]:
         births = origins(past).births
         return {path: births[path] for path in paths if path in births}
     inside = past.files.inside
-    logs = past.history.logs({past.files.named(path): "" for path in paths}, same(past)) if paths else {}
+    logs = past.history.logs({past.files.named(path): "" for path in paths}, Versions(past)) if paths else {}
     return {inside(path): _birth(log, inside) for path, log in logs.items() if log}
 
 

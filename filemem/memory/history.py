@@ -14,14 +14,16 @@ from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.memory import finding, governing, meant, searching, writing
-from filemem.memory.origins import brought, same
+from filemem.memory.origins import brought
 from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
+from filemem.memory.versions import Versions
 from filemem.query.evidence import Claim
 from filemem.record import DECISION, Record, topic_key
 from filemem.record.revising import revised
 from filemem.repo.lives import Revision as Version
 
+_GAPS = 8  # times that a record was away, followed back
 ANEW = 60_000  # milliseconds between writing a commit and making it that show it was made again
 
 
@@ -77,8 +79,26 @@ def past_of(store: Store, nodes: Iterable[Node]) -> dict[str, Past]:
     listed = list(nodes)
     named = store.files.named
     firsts = {named(node.path): node.birth.commit for node in listed if node.birth.commit}
-    logs = store.history.logs(firsts, same(store)) if firsts else {}
-    return {node.path: _past(store, node, logs.get(named(node.path), ())) for node in listed}
+    versions = Versions(store)
+    logs = store.history.logs(firsts, versions) if firsts else {}
+    whole = {node.path: _whole(store, versions, node, logs.get(named(node.path), ())) for node in listed}
+    return {node.path: _past(store, node, whole[node.path]) for node in listed}
+
+
+def _whole(store: Store, versions: Versions, node: Node, log: Sequence[Version]) -> Sequence[Version]:
+    """A log that goes on to the first commit of a record that stood elsewhere before, and was away since."""
+    found, named = list(log), store.files.named(node.birth.path or node.path)
+    for _ in range(_GAPS):
+        if not found or any(one.commit.id == node.birth.commit for one in found) or not found[-1].commit.parents:
+            break
+        seen = store.repo.history_at(found[-1].commit.parents[0])
+        earlier = seen.logs({named: ""}, versions)[named]
+        if earlier and earlier[0].blob and versions.stated(named, earlier[0].blob) != node.id:
+            earlier = (earlier[-1]._replace(blob="", before="", old=""),)  # another record took its place
+        if not earlier:
+            break
+        found += earlier
+    return found if any(one.commit.id == node.birth.commit for one in found) else log
 
 
 def _past(store: Store, node: Node, log: Sequence[Version]) -> Past:
@@ -104,7 +124,7 @@ def _told(store: Store, version: Version, before: Version | None, first_path: st
         return _changes(_read(store, version.old, version.before, first_path), now)
     if before is None:
         return ("added on another branch too",)
-    same_again = before.old == version.blob
+    same_again = before.old in ("", version.blob)
     return ("brought back", *(() if same_again else _changes(_read(store, before.old, before.path, first_path), now)))
 
 

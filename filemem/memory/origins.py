@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 from filemem.documents import Birth, Edited
-from filemem.files import is_record
+from filemem.files import is_listed, is_record
 from filemem.memory.store import Store
+from filemem.memory.versions import Versions
 from filemem.record import Record, parse
 from filemem.repo import lives
 
 _MOVED = 200  # files that are away, whose ids are looked at
-_ENDED = "ended"  # the memo of paths that commits removed, on whatever branch
+_ENDED = "ended-2"  # the memo of paths and ids that commits removed, on whatever branch
 
 
 class Origins(NamedTuple):
@@ -26,7 +27,8 @@ class Origins(NamedTuple):
         removed: paths of files that are gone.
         touched: paths of all that commits brought or changed.
         edits: what changed files after their first commit, by path, oldest first.
-        ended: paths of all that commits removed, whether they came back or not.
+        ended: paths of all that commits removed, whether they came back or not, and the ids that stood there.
+        ids: those that the files of `births` state, by path.
     """
 
     births: dict[str, Birth]
@@ -34,6 +36,7 @@ class Origins(NamedTuple):
     touched: frozenset[str] = frozenset()
     edits: Mapping[str, tuple[lives.Edit, ...]] = MappingProxyType({})
     ended: frozenset[str] = frozenset()
+    ids: Mapping[str, str] = MappingProxyType({})
 
     def known(self, births: Mapping[str, Birth]) -> dict[str, Birth]:
         """Births of records that were there before, with what changed them in this stretch of history."""
@@ -56,42 +59,56 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
     if store.repo.head() is None:
         return Origins({}, frozenset())
     seen = store.repo.history_at(tip) if tip else store.history
-    walk = seen.walk(store.files.store, since, same(store))
+    walk = seen.walk(store.files.store, since, Versions(store))
     edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
     births = {inside(path): born(b, inside(b.first_path)) for path, b in walk.births.items()}
     births = {path: birth.edited(map(edit_of, edits.get(path, ()))) for path, birth in births.items()}
     removed, touched, ended = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched, walk.ended))
+    ended |= walk.left
     if seen.tip == "HEAD":
         _keep(store, ended, whole=not since)
-    return Origins(births, removed, touched, edits, ended)
+    return Origins(births, removed, touched, edits, ended, {inside(path): one for path, one in walk.ids.items()})
 
 
 def carried(
     store: Store, new: Mapping[str, str], there: Collection[str], known: Mapping[str, Birth] | None = None
 ) -> dict[str, Birth]:
-    """First commits of files that no commit has: of those that were moved here from where HEAD has them.
+    """First commits of what no commit has: of files that were moved here from where HEAD has them.
 
     Such a file has the bytes, or states the id, of one that HEAD has and that stands nowhere now.
 
     Args:
         store: the parts.
-        new: files that may have been moved, path -> blob.
+        new: files that may have been moved, or hold another record than in HEAD, path -> blob.
         there: all files that stand in the work tree.
         known: the first commits of all that HEAD has, where they were asked for already.
 
     Returns:
-        An empty birth for a file that is new; nothing for one that HEAD has.
+        An empty birth for a record that is new; nothing for one that HEAD has there.
     """
-    sources = _sources(store, new, there)
+    held = _held(store) if new and store.repo.head() else {}
+    sources = _sources(store, new, there, held) | dict.fromkeys(_overwritten(store, new, held), "")
     if known is None:
         known = origins(store).births if any(sources.values()) else {}
     return {path: known.get(source, Birth()) for path, source in sources.items()}
 
 
-def _sources(store: Store, new: Mapping[str, str], there: Collection[str]) -> dict[str, str]:
+def _held(store: Store) -> dict[str, str]:
+    """What HEAD has, path -> blob."""
+    return {store.files.inside(name): blob for name, blob in store.history.listing(store.files.store).items()}
+
+
+def _overwritten(store: Store, new: Mapping[str, str], held: Mapping[str, str]) -> Iterator[str]:
+    """The files in which HEAD has another record."""
+    for path in new.keys() & held.keys():
+        if new[path] != held[path] and is_listed(path) and (data := store.repo.blob(held[path])) is not None:
+            was, now = parse(data, path).record, store.read(path).record
+            if was and now and was.id != now.id:
+                yield path
+
+
+def _sources(store: Store, new: Mapping[str, str], there: Collection[str], held: Mapping[str, str]) -> dict[str, str]:
     """Where HEAD has each of the files that it does not have here, "" for nowhere; no file is the source of two."""
-    listed = store.history.listing(store.files.store) if new and store.repo.head() else {}
-    held = {store.files.inside(name): blob for name, blob in listed.items()}
     left = {path: blob for path, blob in held.items() if path not in there}
     gone: dict[str, list[str]] = {}
     for path in sorted(left):
@@ -115,19 +132,28 @@ def _id(record: Record | None, path: str) -> str:
 
 
 def were_there(store: Store, news: Origins, paths: Collection[str]) -> bool:
-    """Whether one of these paths may have had a file before, so that only all of history tells its first commit.
+    """Whether one of these files may have been there before, so that only all of history tells its first commit.
 
     Args:
         store: the parts.
         news: what a stretch of history shows.
         paths: files that it brought, by its own account.
     """
-    known = _ended(store) if paths else frozenset[str]()
-    return known is None or not (known | news.ended).isdisjoint(paths)
+    if not paths:
+        return False
+    known, ids = _ended(store), {news.ids[path] for path in paths if path in news.ids}
+    if known is None or not (known | news.ended).isdisjoint({*paths, *ids}):
+        return True
+    return any(node.path not in paths for node in store.lookup("id", ids))
+
+
+def any_ended(store: Store) -> bool:
+    """Whether any file or id was ever removed from where it stood, as far as that is known."""
+    return _ended(store) != frozenset()
 
 
 def _ended(store: Store) -> frozenset[str] | None:
-    """Every path that was ever found to have been removed; None where that is not known."""
+    """Every path and id that was ever found to have been removed; None where that is not known."""
     try:
         return frozenset(json.loads(store.memo(_ENDED).read() or b"null"))
     except (ValueError, TypeError):
@@ -149,26 +175,11 @@ def brought(store: Store, commits: Collection[str]) -> dict[str, int]:
     return {commit.id: sum(is_record(posixpath.basename(row.path)) for row in rows) for commit, rows in told}
 
 
-def same(store: Store) -> lives.Same:
-    """Whether a file that stands at a path again is the record that was removed there: by its id, which is the path's
-    own where it states none; also where either cannot be read.
-    """
-
-    def asked(path: str, before: str, after: str) -> bool:
-        if before == after or not path.endswith(".md"):
-            return True
-        texts = [store.repo.blob(one) for one in (before, after)]
-        records = [parse(text, store.files.inside(path)).record for text in texts if text is not None]
-        return len({one.id for one in records if one}) < 2
-
-    return asked
-
-
 def is_moved(store: Store, path: str) -> bool:
     """Whether a file was moved to this path, and that is not committed yet."""
     if store.repo.head() is None or store.repo.item(store.files.named(path)) is not None:
         return False
-    return any(_sources(store, {path: store.blob(path) or ""}, store.index.manifest()).values())
+    return any(_sources(store, {path: store.blob(path) or ""}, store.index.manifest(), _held(store)).values())
 
 
 def born(first: lives.Birth, path: str) -> Birth:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.memory import home
-from filemem.memory.origins import same
+from filemem.memory.versions import Versions
 from filemem.repo import worktrees
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
         record_id: its id, by which the messages of its commits are found.
     """
     named = store.files.named(path)
-    log = store.repo.history.logs({named: ""}, same(store))[named]  # before it was brought back, too
+    log = store.repo.history.logs({named: ""}, Versions(store))[named]  # before it was brought back, too
     paths = sorted({revision.path for revision in log} | {named})
     taken = tuple(_taken(store, paths, named))
     sharing, branch = store.repo.sharing, store.repo.branch() or ""

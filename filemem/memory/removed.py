@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_record
 from filemem.memory import tombstones
-from filemem.memory.origins import same
 from filemem.memory.saving import COMMIT, LEAVE, Saved
+from filemem.memory.versions import Versions
 from filemem.record import Record, parse, short_id, surrogate_id
 from filemem.repo import REMOVE, Message
 
@@ -99,7 +99,7 @@ def _gone(store: Store) -> Iterator[Gone]:
     History shows those that a commit removed; others stand but are hidden, or stand in HEAD alone: their removal waits
     for the repository, or for the user to commit it.
     """
-    walk, known = store.history.walk(store.files.store, same=same(store)), store.tombstones
+    walk, known = store.history.walk(store.files.store, same=Versions(store)), store.tombstones
     for last in (*walk.replaced, *walk.removed.values()):
         data = store.repo.blob(last.blob)
         if data is not None:

@@ -1,18 +1,21 @@
 """Whether a record is on the default branch too, and since when; or only on this one.
 
-Rule: a record counts as being there where that branch has its file, whatever commits brought it: a squash merge or a
-rebase lands records as a merge does. Where nothing differs between two branches nothing is asked of each record.
+Rule: a record counts as being there where that branch has its file, or its id in another, whatever commits brought it:
+a squash merge or a rebase lands records as a merge does. Where nothing differs between two branches nothing is asked of
+each record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem.documents import Node
 from filemem.memory.store import Store
+from filemem.memory.versions import Versions
 from filemem.repo import GitError
 from filemem.repo.branches import Branch, Landed, defaults
+from filemem.repo.log import Row
 
 
 class Standing(NamedTuple):
@@ -98,12 +101,22 @@ class Standings:
         if base == tip:
             return {}
         if self._apart[0] != (base, tip):
-            inside = self._store.files.inside
             try:
                 rows = self._store.repo.history.between(base, tip, self._store.files.store)
             except GitError:
                 return None
-            changed = [row for row in rows if row.status != "D" and row.old != row.new]
-            told = {inside(row.path): "A" if row.status == "A" else "M" for row in changed}
-            self._apart = (base, tip), told
+            self._apart = (base, tip), self._told(rows)
         return self._apart[1]
+
+    def _told(self, rows: Sequence[Row]) -> dict[str, str]:
+        """Of files that differ, by path: "A" for a record that is not there, "M" for one in another version."""
+        rows = [row for row in rows if row.old != row.new]
+        versions = Versions(self._store)
+        versions.know(blob for row in rows for blob in (row.old, row.new))
+        there = {versions.stated(row.before, row.old) for row in rows if row.status != "A"} - {""}
+        told = {}
+        for row in rows:
+            known = versions.stated(row.path, row.new) in there
+            same = known or (row.status != "A" and versions(row.before, row.old, row.new))
+            told |= {self._store.files.inside(row.path): "M" if same else "A"} if row.status != "D" else {}
+        return told

@@ -141,8 +141,8 @@ def renew(store: Store, *, progress: Progress | None = None) -> Look:
     entries, _ = store.files.scan(store.index.manifest(), hash_name=store.repo.hash_name)
     found = [changes.Change(changes.ADDED, path, entry) for path, entry in entries.items()]
     births = origins(store).births
-    new = {path: entry.blob for path, entry in entries.items() if path not in births}
-    batch = Batch(store, found, births | carried(store, new, entries, known=births))
+    files = {path: entry.blob for path, entry in entries.items()}
+    batch = Batch(store, found, births | carried(store, files, entries, known=births))
     listed = {path: change.entry for path, change in batch.changes.items() if change.entry is not None}
     store.index.rebuild(listed, batch.load, head, progress, saves)
     store.standings.look()
@@ -180,7 +180,7 @@ def _births(
         birth = births.get(path)
         if birth and path not in news and not store.repo.history.is_ancestor(birth.commit):
             births[path] = Birth()
-    new = [change.path for change in found if change.kind == changes.ADDED and change.path not in births]
+    new = [change.path for change in found if change.kind != changes.REMOVED and change.path not in births]
     if len(new) > FEW or any(store.repo.item(store.files.named(path)) for path in new):
         births = origins(store).births | births  # they were away for a look, and HEAD has held them all along
     return births

@@ -40,7 +40,7 @@ from filemem.record.model import (
     Record,
 )
 from filemem.record.outcomes import parse_outcome
-from filemem.record.parse import MAX_FILE, parse
+from filemem.record.parse import MAX_FILE, parse, stated_id
 from filemem.record.times import format_time, parse_span, parse_time, unreal
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ __all__ = [
     "resolve_reference",
     "short_id",
     "slug",
+    "stated_id",
     "surrogate_id",
     "tidy",
     "topic_folders",

@@ -80,6 +80,16 @@ def parse(data: bytes, path: str, first_path: str = "") -> Parsed:
     return Parsed(record, tuple(Problem(path, *note) for note in notes))
 
 
+def stated_id(data: bytes) -> str:
+    """Return the id that a file states, "" where it states none: what `parse` reads, from the header alone."""
+    if len(data) > MAX_FILE:
+        return ""
+    notes: list[Note] = []
+    header = read_header(_resolve_conflicts(_decode(data, notes), notes))
+    fields, extra = _fields(header, notes)
+    return str(fields["id"]) if _id_stated(fields, extra, header, notes) else ""
+
+
 def stated_title(header: Header) -> str:
     """Return the title that a header states, or ""."""
     stated = header.values.get(TITLE_KEY)

@@ -10,13 +10,13 @@ wrote that lies further back: its author is left empty, and nowhere else is one 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem.errors import BadInput
 from filemem.repo import log
 from filemem.repo.git import LONG, Git, GitError
-from filemem.repo.lives import Birth, Edit, Found, Revision, Same, Walk, always, traced
+from filemem.repo.lives import BY_PATH, Birth, Edit, Found, Revision, Same, Walk, traced
 from filemem.repo.log import Commit, Row
 
 _REVISION = r"[^\W_][\w./@{}^~+=-]*"
@@ -30,27 +30,29 @@ class History(NamedTuple):
     git: Git
     tip: str = "HEAD"
 
-    def walk(self, folder: str, since: str = "", same: Same = always) -> Walk:
-        """Follow every file below a folder from its first commit, through renames, and where it was away and came back.
+    def walk(self, folder: str, since: str = "", same: Same = BY_PATH) -> Walk:
+        """Find the first commit of every file below a folder, and what changed it since.
 
         Args:
             folder: from the top of the work tree.
             since: only commits after this one (the `head` of an earlier walk); births are those of this stretch.
-            same: whether what stands at a path again is the file that was removed there.
+            same: which versions of files are one and the same.
 
         Raises:
             BadInput: `since` is not a revision.
         """
-        head, cut, found = "", self.boundary(), Found(same)
-        for order, (made, rows) in enumerate(self._log(folder, since)):
+        log = list(self._log(folder, since))
+        same.know(blob for _, rows in log for row in rows for blob in (row.old, row.new))
+        head, cut, found = "", self.boundary(), Found(same, self.landed)
+        for order, (made, rows) in enumerate(log):
             head = made.id
             found.add(_nobodys(made) if made.id in cut else made, rows, order)
         walk = found.walk(head)
-        for path in sorted(found.contested & walk.births.keys())[:_CONTESTED]:
-            if log := self.logs({path: ""}, same)[path]:
-                walk.births[path] = Birth(path, log[-1].path, log[-1].commit, walk.births[path].order)
+        for path in sorted(found.contested & walk.births.keys() - walk.ids.keys())[:_CONTESTED]:
+            if told := self.logs({path: ""}, same)[path]:
+                walk.births[path] = Birth(path, told[-1].path, told[-1].commit, walk.births[path].order)
                 walk.edits[path] = [
-                    Edit(one.commit, one.old, one.blob) for one in reversed(log[:-1]) if one.blob != one.old
+                    Edit(one.commit, one.old, one.blob) for one in reversed(told[:-1]) if one.blob != one.old
                 ]
         return walk
 
@@ -85,7 +87,7 @@ class History(NamedTuple):
         """The versions of one file, newest first, through renames; `path` from the top of the work tree."""
         return self.logs({path: ""})[path]
 
-    def logs(self, births: Mapping[str, str], same: Same = always) -> dict[str, tuple[Revision, ...]]:
+    def logs(self, births: Mapping[str, str], same: Same = BY_PATH) -> dict[str, tuple[Revision, ...]]:
         """The versions of some files, each newest first, through renames and where they were away and came back.
 
         One `git log` tells of all of them. What had another name before costs another, from the commit that renamed it
@@ -108,7 +110,7 @@ class History(NamedTuple):
             ends = {p: told[-1] for names in asked.values() for p in names.values() if (told := found[p])}
             ends = {path: end for path, end in ends.items() if end.commit.id != births[path]}
             begun = [end for end in ends.values() if not end.before]
-            sources, asked = self._sources(begun) if begun else {}, {}
+            sources, asked = self._sources(begun, same) if begun else {}, {}
             for path, end in ends.items():
                 if source := sources.get((end.commit.id, end.path)):
                     found[path][-1] = end._replace(before=source.before, old=source.old)
@@ -126,7 +128,7 @@ class History(NamedTuple):
         # A merge counts where its version of a file is none of its parents': somebody decided it there.
         return self.rows("--topo-order", "--diff-merges=combined", "-M", tip, "--", *sorted(names))
 
-    def _sources(self, ends: Iterable[Revision]) -> dict[tuple[str, str], Row]:
+    def _sources(self, ends: Iterable[Revision], same: Same) -> dict[tuple[str, str], Row]:
         """Where files came from that seem to begin in these commits, by commit and path."""
         wanted = {(end.commit.id, end.path) for end in ends}
         commits = sorted({commit for commit, _ in wanted})
@@ -135,7 +137,7 @@ class History(NamedTuple):
             (commit.id, row.path): row
             for commit, rows in told
             for row in rows
-            if row.status == "R" and (commit.id, row.path) in wanted
+            if row.status == "R" and (commit.id, row.path) in wanted and same(row.before, row.old, row.new)
         }
 
     def between(self, one: str, other: str, *paths: str) -> tuple[Row, ...]:
@@ -184,17 +186,37 @@ class History(NamedTuple):
     def landed(self, commits: Collection[str]) -> tuple[str, ...]:
         """Those of some commits that are in this history, in the order they came to it, whatever dates they bear.
 
-        A commit comes after its parents, and what a merge brought comes after what was on the branch before.
+        A commit comes after its parents, and what a merge brought comes after what its first parent had.
         """
-        if not commits:
-            return ()
-        listed = self.git.run("rev-list", "--topo-order", "--reverse", self.tip, "--", limit=LONG).decode().split()
-        return tuple(commit for commit in listed if commit in commits)
+        if len(commits) < 2:
+            return tuple(one for one in commits if self.is_ancestor(one))
+        listed = self.git.run("rev-list", "--parents", self.tip, "--", limit=LONG).decode().splitlines()
+        return tuple(commit for commit in landing(listed) if commit in commits)
 
     def _log(self, folder: str, since: str) -> Iterator[tuple[Commit, list[Row]]]:
         span = f"{revision(since)}..{self.tip}" if since else self.tip
         # Merges are compared with each parent, so that a file resolved in a merge is seen; renames as Git sees them.
-        return self.rows("--reverse", "--topo-order", "-m", "-M", span, "--", folder)
+        # All sides of them: who brought an id may be on one of which a merge took nothing else.
+        return self.rows("--reverse", "--topo-order", "--full-history", "-m", "-M", span, "--", folder)
+
+
+def landing(listed: Sequence[str]) -> Iterator[str]:
+    """Commits as they landed: each after its parents, and what a merge brought after all that its first parent had.
+
+    Args:
+        listed: lines of a commit and its parents, the tip's first.
+    """
+    parents = {commit: found for commit, *found in map(str.split, listed)}
+    waiting = [(commit, False) for commit in list(parents)[:1]]
+    seen: set[str] = set()
+    while waiting:
+        commit, ready = waiting.pop()
+        if ready:
+            yield commit
+        elif commit not in seen and commit in parents:
+            seen.add(commit)
+            waiting.append((commit, True))
+            waiting += ((parent, False) for parent in reversed(parents[commit]))
 
 
 def revision(text: str) -> str:

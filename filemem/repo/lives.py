@@ -1,13 +1,14 @@
 """What became of files, from the commits that touched them: which one brought each, what changed it, what is gone.
 
-Rule: this is the one place that says so; whoever tells of a first commit asks it. A file keeps its first commit through
-renames, and where it was away and came back: what stands at a path again is what stood there before, unless whoever
-asks knows that it is another.
+Rule: this is the one place that says so; whoever tells of a first commit asks it. What states an id has the first
+commit that brought this id, as commits landed, whatever path or bytes it had then; where another id stands in a file
+than before, that is another. What states none is known by its file: it keeps its first commit through renames, and
+where it was away and came back.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from filemem.repo.log import Commit, Row
 
@@ -73,6 +74,8 @@ class Walk(NamedTuple):
         touched: every path that a commit brought or changed.
         ended: every path that a commit removed, whether it came back or not.
         head: the commit it ended with; "" in an empty repository.
+        ids: those that the files of `births` state, by path.
+        left: every id that was taken from where it stood, whether it came back or not.
     """
 
     births: dict[str, Birth]
@@ -82,14 +85,40 @@ class Walk(NamedTuple):
     touched: frozenset[str]
     ended: frozenset[str]
     head: str
+    ids: Mapping[str, str]
+    left: frozenset[str]
 
 
-Same = Callable[[str, str, str], bool]  # of a path: the blob that was removed there, and the one that is there again
+class Same(Protocol):
+    """Tells of versions of a file whether they are one and the same, as whoever asks sees it."""
+
+    def know(self, blobs: Iterable[str]) -> None:
+        """Be told which versions will be asked about."""
+
+    def stated(self, path: str, blob: str) -> str:
+        """The id that a version at a path states; "" for none, or where that cannot be known."""
+
+    def __call__(self, first_path: str, before: str, after: str) -> bool:
+        """Whether two versions of the file that was first at a path are one; also where that cannot be known."""
 
 
-def always(path: str, before: str, after: str) -> bool:  # noqa: ARG001
-    """What comes back under its name is what it was."""
-    return True
+class ByPath:
+    """Nothing states an id: what comes back under its name is what it was."""
+
+    def know(self, blobs: Iterable[str]) -> None:
+        """Nothing is looked at."""
+
+    def stated(self, path: str, blob: str) -> str:  # noqa: ARG002
+        """No id."""
+        return ""
+
+    def __call__(self, first_path: str, before: str, after: str) -> bool:  # noqa: ARG002
+        """Always."""
+        return True
+
+
+BY_PATH = ByPath()
+Landing = Callable[[Collection[str]], Sequence[str]]  # commits -> the same in the order in which they landed
 
 
 class Found:
@@ -97,7 +126,7 @@ class Found:
     what it shows was there before: what it brings is what no side had.
     """
 
-    def __init__(self, same: Same) -> None:
+    def __init__(self, same: Same, landing: Landing) -> None:
         self.births: dict[str, Birth] = {}
         self.removed: dict[str, Removed] = {}
         self.replaced: list[Removed] = []
@@ -105,39 +134,65 @@ class Found:
         self.edits: dict[str, list[Edit]] = {}
         self.ended: set[str] = set()
         self.contested: set[str] = set()  # paths that branches beside one another gave to files of their own
-        self._same = same
+        self._same, self._landing = same, landing
         self._away: dict[str, tuple[Birth, list[Edit]]] = {}  # the past of what was removed
         self._last: dict[str, str] = {}  # the blob at a path
         self._rivals: dict[str, tuple[Birth, Birth | None]] = {}
+        self._claims: dict[str, list[Birth]] = {}  # of an id: every commit that brought it where it was not before
+        self._past: dict[str, list[Edit]] = {}  # of an id: what changed it where it stands no more
         self._commit = ""
         self._differs = Counter[str]()  # of this commit: parents that have something else at a path
+        self._kept: set[str] = set()  # of this commit: paths at which a parent has another version of the same
 
     def add(self, commit: Commit, rows: Iterable[Row], order: int) -> None:
         """Take a commit in; of a merge, what it shows against one parent."""
         if self._commit != commit.id:
-            self._commit, self._differs = commit.id, Counter[str]()
+            self._commit, self._differs, self._kept = commit.id, Counter[str](), set()
         for row in rows:
-            self.touched.add(row.path)
             self._differs[row.path] += 1
-            if len(commit.parents) > 1:
-                self._join(row)
-            elif row.status in "AR":
-                self._contest(commit, row, order)
-            if row.status == "D":
-                self._remove(commit, row)
-            elif row.status == "A" and row.path not in self.births:
-                self._bring(commit, row, order)
-            elif row.status == "R" and (len(commit.parents) < 2 or row.path not in self.births):
-                self._move(commit, row, order)
-            self._last[row.path] = row.new
-            if row.status in "MR" and row.old != row.new and self._differs[row.path] >= len(commit.parents):
-                self.edits.setdefault(row.path, []).append(Edit(commit, row.old, row.new))
+            alone = self._differs[row.path] >= len(commit.parents)  # no parent has this very version
+            for part in self._parts(row, alone=alone):
+                self._take(commit, part, order, alone=alone)
 
     def walk(self, head: str) -> Walk:
         """What was found; `head` is the last commit."""
-        return Walk(
-            self.births, self.removed, self.replaced, self.edits, frozenset(self.touched), frozenset(self.ended), head
-        )
+        ids = {path: stated for path in self.births if (stated := self._same.stated(path, self._last[path]))}
+        self._settle(ids)
+        touched, ended, left = map(frozenset, (self.touched, self.ended, self._past.keys() - {""}))
+        return Walk(self.births, self.removed, self.replaced, self.edits, touched, ended, head, ids, left)
+
+    def _parts(self, row: Row, *, alone: bool) -> Iterable[Row]:
+        """A row; where another id stands in the file than before, that it is gone, and that another came."""
+        known = self.births.get(row.before)
+        if row.status not in "MR":
+            return (row,)
+        if self._same(known.first_path if known else row.before, row.old, row.new):
+            self._kept.add(row.path)
+            return (row,)
+        if row.status == "M" and (not alone or row.path in self._kept):
+            return (row,)
+        return filter(None, (row.seen(before=True, after=False), row.seen(before=False, after=True)))
+
+    def _take(self, commit: Commit, row: Row, order: int, *, alone: bool) -> None:
+        self.touched.add(row.path)
+        merge = len(commit.parents) > 1
+        if merge:
+            self._join(row)
+        elif row.status in "AR":
+            self._contest(commit, row, order)
+        if row.status == "D":
+            self._remove(commit, row)
+        elif row.status == "A" and row.path not in self.births:
+            self._bring(commit, row, order)
+        elif row.status == "R" and (not merge or row.path not in self.births):
+            self._move(commit, row, order)
+        self._last[row.path] = row.new
+        if not alone:
+            return
+        if row.status == "A" and row.path not in self._kept and (stated := self._same.stated(row.path, row.new)):
+            self._claims.setdefault(stated, []).append(Birth(row.path, row.path, commit, order))
+        if row.status in "MR" and row.old != row.new:
+            self.edits.setdefault(row.path, []).append(Edit(commit, row.old, row.new))
 
     def _contest(self, commit: Commit, row: Row, order: int) -> None:
         """Note a file that a branch beside others brings under a name that is taken there."""
@@ -149,15 +204,19 @@ class Found:
             self._rivals[row.path] = self.births[row.path] if moved else Birth(row.path, row.path, commit, order), moved
 
     def _join(self, row: Row) -> None:
-        """Where a merge makes one of two such files, the older first commit counts."""
+        """Where a merge makes one of two such files, the first commit that landed earlier counts."""
         if row.status == "M" and (rivals := self._rivals.pop(row.path, None)) and row.path in self.births:
-            known = (self.births[row.path], *filter(None, rivals))
-            self.births[row.path] = min(known, key=lambda birth: birth.commit.at)._replace(path=row.path)
+            known = {birth.commit.id: birth for birth in (*filter(None, rivals), self.births[row.path])}
+            first = next(iter(self._landing(known.keys())), self.births[row.path].commit.id)
+            self.births[row.path] = known[first]._replace(path=row.path)
             self.contested.discard(row.path)
 
     def _remove(self, commit: Commit, row: Row) -> None:
+        stated = self._same.stated(row.path, row.old)
+        past = self._past.setdefault(stated, [])
         if row.path in self.births:
             self._away[row.path] = self.births.pop(row.path), self.edits.pop(row.path, [])
+            past += self._away[row.path][1]
         born = self._away[row.path][0] if row.path in self._away else None
         first = (born.first_path, born.commit.id) if born else (row.path, "")
         self.removed[row.path] = Removed(commit, row.path, row.old, *first)
@@ -166,7 +225,7 @@ class Found:
 
     def _bring(self, commit: Commit, row: Row, order: int) -> None:
         gone = self.removed.pop(row.path, None)
-        if gone and row.path in self._away and self._same(row.path, gone.blob, row.new):
+        if gone and row.path in self._away and self._same(gone.first_path, gone.blob, row.new):
             self.births[row.path], edits = self._away.pop(row.path)
             self.edits[row.path] = edits if len(commit.parents) > 1 else [*edits, Edit(commit, row.old, row.new)]
         else:
@@ -181,6 +240,41 @@ class Found:
         self.births[row.path] = born._replace(path=row.path)
         self.edits[row.path] = edits
 
+    def _settle(self, ids: Mapping[str, str]) -> None:
+        """Let each id have the first commit that brought it; of files that state the same, the one that came first."""
+        holders: dict[str, list[str]] = {}
+        for path, stated in ids.items():
+            holders.setdefault(stated, []).append(path)
+        several = {one for one, paths in holders.items() if len(paths) > 1 or len(self._claims.get(one, ())) > 1}
+        landed = self._landing({claim.commit.id for one in several for claim in self._claims.get(one, ())})
+        places = {commit: place for place, commit in enumerate(landed)}
+
+        def place(claim: Birth) -> tuple[int, str]:
+            return places.get(claim.commit.id, len(places)), claim.path
+
+        for stated, paths in holders.items():
+            claims = sorted(self._claims.get(stated, ()), key=place)
+            own = {path: self._own(path, claims) for path in paths}
+            first = min(own.values(), key=place).path
+            for path, birth in own.items():
+                self._begin(path, stated, claims[0] if claims and path == first else birth, claims)
+
+    def _own(self, path: str, claims: Sequence[Birth]) -> Birth:
+        """The first commit of a file by itself, among all that brought its id."""
+        found = self.births[path]
+        if any(claim.commit.id == found.commit.id for claim in claims):
+            return found
+        return next((claim for claim in claims if claim.path == path), found)
+
+    def _begin(self, path: str, stated: str, birth: Birth, claims: Sequence[Birth]) -> None:
+        """Let a file have another first commit than its own: what brought it here counts as an edit."""
+        own = self.births[path].commit
+        if own.id == birth.commit.id:
+            return
+        brought = [Edit(own, "", self._last[path])] if any(claim.commit.id == own.id for claim in claims) else []
+        self.edits[path] = [*self._past.get(stated, ()), *brought, *self.edits.get(path, ())]
+        self.births[path] = birth._replace(path=path)
+
 
 def traced(path: str, rows: Iterable[tuple[Commit, Row]], same: Same) -> list[Revision]:
     """The versions of the file that is at `path` after the newest of some rows, back to where it got this name."""
@@ -191,8 +285,10 @@ def traced(path: str, rows: Iterable[tuple[Commit, Row]], same: Same) -> list[Re
             continue
         if back and not same(path, old, back):
             break
+        other = status in "MR" and not same(path, old, new)
+        added = status == "A" or other
         back = new if status == "A" else ""
-        found.append(Revision(commit, after, "" if status == "D" else new, *(() if status == "A" else (before, old))))
-        if before != path:
+        found.append(Revision(commit, after, "" if status == "D" else new, *(() if added else (before, old))))
+        if other or before != path:
             break
     return found

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from filemem.memory.saving import Saver
 from filemem.repo import Repo, trees
+from filemem.repo.lives import ByPath
 from tests.support import git, make_repo, message, write
 
 BODY = "".join(f"line {i}\n" for i in range(20))
@@ -171,11 +174,12 @@ def test_what_comes_back_under_its_name_keeps_its_first_commit_unless_it_is_anot
     subjects = [one.commit.subject for one in history.log("memory/a.md")]
     assert subjects == ["write anew", "remove", "rename", "add"]
 
-    def other(*_: str) -> bool:
-        return False
+    class Other(ByPath):
+        def __call__(self, *_: str) -> bool:
+            return False
 
-    assert history.walk("memory", same=other).births["memory/a.md"].commit.id == back
-    assert [one.commit.id for one in history.logs({"memory/a.md": ""}, other)["memory/a.md"]] == [back]
+    assert history.walk("memory", same=Other()).births["memory/a.md"].commit.id == back
+    assert [one.commit.id for one in history.logs({"memory/a.md": ""}, Other())["memory/a.md"]] == [back]
 
 
 def test_two_branches_that_give_each_others_names_to_their_files(tmp_path: Path) -> None:
@@ -195,10 +199,13 @@ def test_two_branches_that_give_each_others_names_to_their_files(tmp_path: Path)
         assert logs[f"memory/{name}.md"][-1].commit.id == first
 
 
-def test_a_file_that_two_branches_added_and_a_merge_made_one_has_the_older_first_commit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dates", [("1700000000", "1800000000"), ("1800000000", "1700000000")])
+def test_a_file_that_two_branches_added_and_a_merge_made_one_has_the_first_commit_that_landed_first(
+    tmp_path: Path, dates: tuple[str, str]
+) -> None:
     path = make_repo(tmp_path / "repo")
     firsts = []
-    for branch, at in (("one", "1800000000"), ("two", "1700000000")):
+    for branch, at in zip(("one", "two"), dates, strict=True):
         git(path, "checkout", "-q", "-b", branch, "main")
         write(path / "memory/a.md", f"# a\n{branch}\n")
         git(path, "add", ".")
@@ -206,6 +213,9 @@ def test_a_file_that_two_branches_added_and_a_merge_made_one_has_the_older_first
         firsts.append(git(path, "rev-parse", "HEAD"))
     git(path, "merge", "-q", "--no-edit", "-X", "theirs", "one")
     assert Repo.discover(path).history.walk("memory").births["memory/a.md"].commit.id == firsts[1]
+    git(path, "checkout", "-q", "one")
+    git(path, "merge", "-q", "--no-ff", "--no-edit", "two")
+    assert Repo.discover(path).history.walk("memory").births["memory/a.md"].commit.id == firsts[0]
 
 
 def test_what_a_merge_decided_is_a_version_and_what_it_took_over_is_none(tmp_path: Path) -> None:

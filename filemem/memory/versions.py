@@ -1,0 +1,71 @@
+"""Which record each version of a file is: by the id that it states, found out once for each blob, and remembered.
+
+Rule: a version that states no id is the record of its file, known by the path that this had first. One that cannot be
+read here (a partial clone has not all of them) is taken for what stood there before and after.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from filemem.files import is_record
+from filemem.memory.store import Store
+from filemem.record import derived_id, stated_id
+
+_IDS = "ids"  # the memo: a line `blob id` each, the id left out where none is stated
+_FEW = 64  # blobs that are read anew rather than looked up among all
+_AT_ONCE = 2_000  # blobs
+
+
+@dataclass
+class Versions:
+    """The versions of the records of one store, as `filemem.repo.lives` asks about them: paths from the top.
+
+    Args:
+        store: the parts.
+    """
+
+    store: Store
+    _ids: dict[str, str] = field(default_factory=dict)  # blob -> id
+
+    def know(self, blobs: Iterable[str]) -> None:
+        """Find out about versions that will be asked about, many at once."""
+        wanted = {blob for blob in blobs if blob.strip("0")} - self._ids.keys()
+        if len(wanted) > _FEW:
+            self._ids |= self._remembered()
+        missing = sorted(wanted - self._ids.keys())
+        found: dict[str, str] = {}
+        for start in range(0, len(missing), _AT_ONCE):
+            read = self.store.repo.revisions.blobs(missing[start : start + _AT_ONCE])
+            found |= {blob: stated_id(data) for blob, data in read.items()}
+        self._ids |= found
+        if len(found) > _FEW:
+            lines = "".join(f"{blob} {one}\n" for blob, one in found.items())
+            self.store.memo(_IDS).append(lines.encode("utf-8", "surrogatepass"))
+
+    def stated(self, path: str, blob: str) -> str:
+        """The id that a version at a path states; "" for none, or where that cannot be known."""
+        return self._stated(path, blob) or ""
+
+    def __call__(self, first_path: str, before: str, after: str) -> bool:
+        """Whether two versions of the file that was first at a path are one record; also where that cannot be known."""
+        if before == after:
+            return True
+        ids = {self._stated(first_path, blob) for blob in (before, after)}
+        if len(ids) < 2 or None in ids:
+            return True
+        return len({one or derived_id(self.store.files.inside(first_path)) for one in ids}) == 1
+
+    def _stated(self, path: str, blob: str) -> str | None:
+        """The same, None where it cannot be known."""
+        if not is_record(posixpath.basename(path)):
+            return ""
+        if blob not in self._ids and blob.strip("0") and (data := self.store.repo.blob(blob)) is not None:
+            self._ids[blob] = stated_id(data)
+        return self._ids.get(blob)
+
+    def _remembered(self) -> dict[str, str]:
+        lines = self.store.memo(_IDS).read().decode("utf-8", "replace").split("\n")
+        return {blob: one for blob, _, one in (line.partition(" ") for line in lines[:-1])}
