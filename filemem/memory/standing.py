@@ -114,7 +114,7 @@ class Standings:
         versions = Versions(self._store)
         versions.know(blob for row in rows for blob in (row.old, row.new))
         there = {versions.stated(row.before, row.old) for row in rows if row.status != "A"} - {""}
-        told = {}
+        told: dict[str, str] = {}
         for row in rows:
             known = versions.stated(row.path, row.new) in there
             same = known or (row.status != "A" and versions(row.before, row.old, row.new))

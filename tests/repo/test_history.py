@@ -175,7 +175,7 @@ def test_what_comes_back_under_its_name_keeps_its_first_commit_unless_it_is_anot
     assert subjects == ["write anew", "remove", "rename", "add"]
 
     class Other(ByPath):
-        def __call__(self, *_: str) -> bool:
+        def __call__(self, first_path: str, before: str, after: str) -> bool:
             return False
 
     assert history.walk("memory", same=Other()).births["memory/a.md"].commit.id == back
