@@ -196,6 +196,10 @@ def _notes(store: Store, chain: Iterable[Step]) -> tuple[str, ...]:
         for commit in commits
         if counts.get(commit, 0) > 1
     ]
+    if store.repo.history.partial():
+        notes.append(
+            "this is a partial clone: where older versions are not here, names of files alone tell who was first"
+        )
     if odd := store.repo.revisions.altered():
         notes.append(f"{odd}: they are passed over, commits are told as they were made")
     return tuple(notes)

@@ -7,12 +7,13 @@ read here (a partial clone has not all of them) is taken for what stood there be
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from filemem.files import is_record
 from filemem.memory.store import Store
 from filemem.record import derived_id, stated_id
+from filemem.repo.git import PROMISED, GitError
 
 _IDS = "ids"  # the memo: a line `blob id` each, the id left out where none is stated
 _FEW = 64  # blobs that are read anew rather than looked up among all
@@ -28,18 +29,22 @@ class Versions:
     """
 
     store: Store
-    _ids: dict[str, str] = field(default_factory=dict)  # blob -> id
+    _ids: dict[str, str | None] = field(default_factory=dict)  # blob -> id, None where it is not here
 
     def know(self, blobs: Iterable[str]) -> None:
         """Find out about versions that will be asked about, many at once."""
         wanted = {blob for blob in blobs if blob.strip("0")} - self._ids.keys()
         if len(wanted) > _FEW:
             self._ids |= self._remembered()
-        missing = sorted(wanted - self._ids.keys())
-        found: dict[str, str] = {}
-        for start in range(0, len(missing), _AT_ONCE):
-            read = self.store.repo.revisions.blobs(missing[start : start + _AT_ONCE])
-            found |= {blob: stated_id(data) for blob, data in read.items()}
+        new = wanted - self._ids.keys()
+        try:
+            found = self._read(new)
+        except GitError as error:
+            if PROMISED not in error.stderr:
+                raise
+            absent = self.store.history.absent(self.store.files.store)
+            self._ids |= dict.fromkeys(absent & new)
+            found = self._read(new - absent)
         self._ids |= found
         if len(found) > _FEW:
             lines = "".join(f"{blob} {one}\n" for blob, one in found.items())
@@ -62,10 +67,18 @@ class Versions:
         """The same, None where it cannot be known."""
         if not is_record(posixpath.basename(path)):
             return ""
-        if blob not in self._ids and blob.strip("0") and (data := self.store.repo.blob(blob)) is not None:
-            self._ids[blob] = stated_id(data)
+        if blob not in self._ids and blob.strip("0"):
+            data = self.store.repo.blob(blob)
+            self._ids[blob] = None if data is None else stated_id(data)
         return self._ids.get(blob)
 
-    def _remembered(self) -> dict[str, str]:
+    def _read(self, blobs: Collection[str]) -> dict[str, str]:
+        listed, found = sorted(blobs), dict[str, str]()
+        for start in range(0, len(listed), _AT_ONCE):
+            read = self.store.repo.revisions.blobs(listed[start : start + _AT_ONCE])
+            found |= {blob: stated_id(data) for blob, data in read.items()}
+        return found
+
+    def _remembered(self) -> dict[str, str | None]:
         lines = self.store.memo(_IDS).read().decode("utf-8", "replace").split("\n")
         return {blob: one for blob, _, one in (line.partition(" ") for line in lines[:-1])}

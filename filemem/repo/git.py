@@ -28,6 +28,7 @@ LONG = 120.0  # seconds for one over much history or many files: a walk of 100,0
 _GENTLY, _ENDS = 2.0, 1.0  # seconds that a call which is ended has for that, and one that is killed then
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 NEEDED = (2, 36)
+PROMISED = "lazy fetching disabled"  # a partial clone lacks an object, and reading fetches nothing
 
 _OFF = (
     "core.fsmonitor=false",

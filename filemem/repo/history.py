@@ -83,6 +83,16 @@ class History(NamedTuple):
         except (OSError, UnicodeDecodeError):
             return frozenset()
 
+    def partial(self) -> bool:
+        """Whether this is a partial clone, in which older versions may not be here."""
+        return any((self.git.places.common_dir / "objects" / "pack").glob("*.promisor"))
+
+    def absent(self, folder: str) -> frozenset[str]:
+        """The versions below a folder that a partial clone lacks, on any branch."""
+        how = ("--objects", "--no-object-names", "--missing=print", "--full-history", "--all")
+        told = self.git.run("rev-list", *how, self.tip, "--", folder, limit=LONG).decode().split()
+        return frozenset(one[1:] for one in told if one.startswith("?"))
+
     def log(self, path: str) -> tuple[Revision, ...]:
         """The versions of one file, newest first, through renames; `path` from the top of the work tree."""
         return self.logs({path: ""})[path]

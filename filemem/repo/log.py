@@ -7,7 +7,7 @@ Patches are never asked for, so nothing of the repository's runs, however hostil
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from filemem.repo.git import LONG, Git, GitError
+from filemem.repo.git import LONG, PROMISED, Git, GitError
 from filemem.repo.stamps import millis
 
 _NAMED = ("Agent", "Reviewed-by", "Co-authored-by", "Decision", "Outcome")
@@ -71,7 +71,7 @@ def commits(git: Git, *arguments: str, limit: float = LONG) -> Iterator[tuple[Co
         limit: seconds it may take.
     """
     try:
-        answer = git.run("log", *_RAW, "--no-show-signature", _FORMAT, *arguments, limit=limit)
+        answer = _asked(git, "log", *_RAW, "--no-show-signature", _FORMAT, *arguments, limit=limit)
     except GitError as error:
         if "unknown revision" in error.stderr or "bad revision" in error.stderr:
             return
@@ -99,10 +99,20 @@ def differences(git: Git, one: str, other: str, *paths: str) -> tuple[Row, ...]:
     Raises:
         GitError: a commit is not there.
     """
-    answer = git.run("diff-tree", "-r", "-M", *_RAW, one, other, "--", *paths, limit=LONG)
+    answer = _asked(git, "diff-tree", "-r", "-M", *_RAW, one, other, "--", *paths, limit=LONG)
     fields = iter(answer.decode("utf-8", "surrogateescape").split("\0"))
     told = (_regular(text, _row(text, fields)) for text in fields if text.startswith(":"))
     return tuple(row for row in told if row is not None)
+
+
+def _asked(git: Git, *arguments: str, limit: float) -> bytes:
+    """What Git answers. Where a partial clone lacks what telling renames needs, files that changed too count as new."""
+    try:
+        return git.run(*arguments, limit=limit)
+    except GitError as error:
+        if PROMISED not in error.stderr or "-M" not in arguments:
+            raise
+    return git.run(*("-M100%" if one == "-M" else one for one in arguments), limit=limit)
 
 
 def _commit(oid: str, fields: Iterator[str]) -> Commit:

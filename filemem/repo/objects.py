@@ -17,14 +17,13 @@ from typing import NamedTuple
 
 from filemem.errors import BrokenStore
 from filemem.repo import trees
-from filemem.repo.git import Git, GitError
+from filemem.repo.git import PROMISED, Git, GitError
 from filemem.repo.helper import Helper
 from filemem.repo.parallel import together
 
 _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
 _REMEMBERED = 64  # trees
 _CHUNK = 1 << 16  # bytes that are passed over at once
-_PROMISED = "lazy fetching disabled"  # a partial clone lacks the object, and reading fetches nothing
 CROWDED = 3_500  # loose objects that are worth a pack: some five hundred saves
 _LEVEL = 1  # of zlib: what Git uses for loose objects too
 
@@ -136,7 +135,7 @@ class Objects:
                 return self._ask(name, most)
             except GitError as error:
                 self._stop()
-                if _PROMISED in error.stderr:
+                if PROMISED in error.stderr:
                     return None
                 raise
 

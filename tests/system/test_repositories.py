@@ -42,6 +42,32 @@ def test_a_partial_clone(hub: Path) -> None:
     assert cli(partial, "check").code == 0
 
 
+def test_a_partial_clone_reads_what_it_has_whatever_was_moved_or_forgotten(hub: Path) -> None:
+    first = clone(hub, "first-clone")
+    saved = ok(first, *DECISION, "Use Redis")
+    noted = ok(first, "save", "observation", "--text", "two thing")
+    other = ok(first, "save", "observation", "--text", "three thing")
+    ok(first, "forget", noted["id"])
+    path = first / other["path"]
+    git(first, "mv", other["path"], f"{other['path'][:-3]}-moved.md")
+    path.with_name(f"{path.stem}-moved.md").write_text(path.with_name(f"{path.stem}-moved.md").read_text() + "More.\n")
+    git(first, "commit", "-q", "-a", "-m", "Move and edit")
+    ok(first, "update", saved["id"], "--outcome", "failed", "--reason", "slow")
+    git(first, "push", "-q", "origin", "HEAD")
+    git(hub, "config", "uploadpack.allowFilter", "true")
+    partial = hub.parent / "partial"
+    git(hub.parent, "clone", "-q", "--filter=blob:none", f"file://{hub}", str(partial))
+    found = ok(partial, "search", "redis")
+    assert found["results"][0]["by"]["author"] == "first-clone"
+    assert "degraded" not in str(found)
+    assert cli(partial, "check").code == 0
+    told = ok(partial, "history", "caching")
+    assert "partial clone" in str(told["notes"])
+    assert ok(partial, "get", other["id"])["results"][0]["id"] == other["id"]
+    assert ok(partial, "get", saved["id"], "--at", "HEAD")["results"][0]["by"]["author"] == "first-clone"
+    assert ok(partial, "topics")["topics"]
+
+
 def test_a_shallow_clone_shares(hub: Path) -> None:
     first = clone(hub, "first-clone")
     for number in range(3):
