@@ -128,7 +128,7 @@ def _copies(store: Store) -> list[Path]:
     """The folders of ours, of all work trees, that hold texts of records: all of it is derived."""
     common = store.repo.common_dir
     found = {store.index.root, *common.glob("filemem/index"), *common.glob("worktrees/*/filemem/index")}
-    return [store.repo.shared / "recent", *sorted(found)]
+    return [store.repo.shared / "recent", *sorted(one for one in found if found.isdisjoint(one.parents))]
 
 
 def _removing(how: str, paths: Sequence[str]) -> str:

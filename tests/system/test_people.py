@@ -7,6 +7,7 @@ import http.client
 import io
 import json
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -555,3 +556,11 @@ def test_one_file_is_not_told_as_several(repo: Path) -> None:
         write(repo / "memory/hand.md", "# By hand\n")
         assert native_calls.index(memory, {})["message"] == "index in step: 1 file changed"
         assert native_calls.index(memory, {})["message"] == "index in step: 0 files changed"
+
+
+def test_a_purge_removes_no_folder_twice(repo: Path) -> None:
+    saved = ok(repo, *DECISION)
+    [step] = [one for one in ok(repo, "forget", saved["id"])["purge"] if one.startswith("rm -rf") and "recent" in one]
+    folders = [Path(one) for one in shlex.split(step.removesuffix("&&"))[2:]]
+    assert repo / ".git/filemem/index" in folders
+    assert not [one for one in folders if set(one.parents) & set(folders)]
