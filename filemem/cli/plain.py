@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # Sets apart: one set that reaches from control characters to surrogates is compiled into a table of 64 KB.
-_UNSEEN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028-\u202e]|[\u2066-\u2069]|[\ud800-\udfff]"
+_UNSEEN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028-\u202e]|[\u2066-\u2069]|[\u180e\u200b\u2060\ufeff]|[\ud800-\udfff]"
 _UNSEEN_OR_BREAK = rf"[\t\n]|{_UNSEEN}"
 _TEXTS = frozenset(
     (

@@ -12,6 +12,7 @@ from filemem.repo.stamps import millis
 
 _NAMED = ("Agent", "Reviewed-by", "Co-authored-by", "Decision", "Outcome")
 _TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _NAMED)
+NAME, NAMES = 200, 20  # characters of a name, and names of one kind, that are read: a commit can state any number
 _FORMAT = f"--pretty=format:%x01%H%x00%P%x00%ct%x00%at%x00%an%x00%ae%x00%s%x00{_TRAILERS}%x00"
 _RAW = ("--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color")
 
@@ -20,6 +21,7 @@ class Commit(NamedTuple):
     """A commit as history shows it. Times are epoch milliseconds; names come from its trailers, or are empty.
 
     `at` is when it was made; `written` when its author wrote it, which a rebase, an amend or an import leaves alone.
+    Names are cut at `NAME` characters, reviewers and co-authors after `NAMES` of them.
     An empty `author` says that history is shallow here: what the commit seems to add was there before it.
     """
 
@@ -121,17 +123,21 @@ def _commit(oid: str, fields: Iterator[str]) -> Commit:
     return Commit(
         oid,
         millis(at),
-        author or email or "unknown",  # an empty one is kept for shallow history
-        email,
+        _cut(author or email or "unknown"),  # an empty one is kept for shallow history
+        _cut(email),
         subject,
-        " ".join(agents),
+        _cut(" ".join(agents)),
         millis(written) or millis(at),
-        reviewers,
-        co_authors,
+        tuple(map(_cut, reviewers[:NAMES])),
+        tuple(map(_cut, co_authors[:NAMES])),
         tuple(parents.split()),
         tuple(name for part in decisions for name in part.replace(",", " ").split()),
         outcomes[-1] if outcomes else "",
     )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
 
 
 def _names(trailers: str) -> tuple[str, ...]:

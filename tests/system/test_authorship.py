@@ -9,7 +9,7 @@ import pytest
 
 from filemem.memory import Memory
 from tests.support import git, write
-from tests.system.tools import ok
+from tests.system.tools import cli, ok
 
 ALICES, EVES = "decision_x_1700000000000_aaaaaaaa", "decision_x_1700000000000_eeeeeeee"
 FOLDER = "memory/decisions"
@@ -155,3 +155,16 @@ def test_another_id_that_is_not_committed_is_nobodys(repo: Path, alices: str) ->
         assert "by" not in hit
         assert "not committed" in hit["note"]
     assert alices
+
+
+def test_what_a_commit_names_is_read_up_to_a_limit_and_shown_as_it_is(repo: Path) -> None:
+    record(repo, "a.md", ALICES, "Use a")
+    trailers = "\n".join(f"Reviewed-by: Reviewer {number} <r{number}@x.org>" for number in range(3000))
+    commit(repo, "A" * 3000, f"Decide\n\n{trailers}\nAgent: cl\u200baude")
+    by = ok(repo, "search", "reason")["results"][0]["by"]
+    assert by["reviewers"] == [f"Reviewer {number} <r{number}@x.org>" for number in range(20)]
+    assert by["author"] == "A" * 199 + "…"
+    shown = cli(repo, "search", "reason").out
+    assert len(shown) < 4000
+    assert "\u200b" not in shown
+    assert "cl\\u200baude" in shown
