@@ -34,10 +34,12 @@ def here(store: Store) -> Place:
 def knows(store: Store, place: Place) -> bool:
     """Whether HEAD is where the last look left it, or only filemem has committed since, and what waits is here too."""
     before = store.followed
-    if not store.index.exists or store.index.unreadable:
+    if not store.index.exists:
         return False
     if before == place:
         return True
+    if store.index.unreadable:
+        return False
     came_from = _known_before(store, place.tip, (store.index.notes.head, before.tip if before else None))
     if came_from is None:
         return False

@@ -312,7 +312,7 @@ def test_what_was_deleted_says_when_and_how_to_read_it(repo: Path) -> None:
             error = cli(repo, *command).err
             assert f"deleted in {commit} (20" in error, command
             assert f"delete {saved['id'][-8:]} (saved twice))" in error
-            assert f"`git show {commit}^:{saved['path']}` reads it" in error
+            assert f"`git show '{commit}^:{saved['path']}'` reads it" in error
             assert "`filemem restore " in error
     assert "# Use an LRU cache" in git(repo, "show", f"{commit}^:{saved['path']}")
     other = ok(repo, *DECISION)
