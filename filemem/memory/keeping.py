@@ -196,8 +196,6 @@ class Kept:
                 self._syncing.release()
             if busy:
                 time.sleep(min(PAUSE, max(0.0, stop - time.monotonic())))
-            elif self._store.index.unreadable:  # our own look did not mend it: another would not either
-                return False
             else:
                 self._store.followed = place._replace(waiting=self._store.index.waiting())
         return True
