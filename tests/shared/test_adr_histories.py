@@ -148,7 +148,7 @@ def test_every_record_has_one_first_commit_at_every_door(cloned: tuple[str, Path
     [
         ("0001", "4c60f7e", None),  # all were removed and put back, twice
         ("0009", "8a4e6a1e", "dev-2f522a45"),  # and this one was renamed before
-        ("0018", "2074c438", "dev-83968133"),  # added on two branches
+        ("0018", "4265b659", "dev-1b048b16"),  # added on two branches; the older commit (2074c438) landed later
         ("0028", "d61986b0", "dev-afd10f86"),  # two that took each other's number on two branches
         ("0029", "239be91b", "dev-02b862da"),
     ],
