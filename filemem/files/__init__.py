@@ -183,6 +183,10 @@ class Files:
             BrokenStore: the disk refuses.
         """
         parts = check_path(path, writing=True)
+        for depth in range(1, len(parts)):
+            if os.path.lexists("/".join((str(self.root), *parts[:depth], ".git"))):
+                where = self.named("/".join(parts[:depth]))
+                raise BadInput(f"{where} is a repository of its own", "records there are not this one's", field="path")
         if len(data) > MAX_SIZE:
             raise BadInput(f"{path}: {len(data)} bytes are more than {MAX_SIZE}", "write less", field="text")
         return stage(self.work_tree, (*self._base, *parts), data, self._spool)
@@ -246,12 +250,16 @@ class Files:
             visited.add(folder)
             try:
                 with os.scandir(f"{self.root}/{folder}") as listing:
-                    items = [item for item in listing if not item.name.startswith(".")]
+                    items = list(listing)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
                 problems.append(_skipped(folder, "unreadable", f"cannot be listed: {error.strerror}"))
                 continue
+            if folder and any(item.name == ".git" for item in items):
+                problems.append(_skipped(folder, "repository", "is a repository of its own"))
+                continue
+            items = [item for item in items if not item.name.startswith(".")]
             for item in items:
                 path = f"{folder}/{item.name}" if folder else item.name
                 if item.is_dir(follow_symlinks=False):

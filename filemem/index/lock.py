@@ -1,4 +1,7 @@
-"""One writer per index folder. Rule: whoever can not have the lock at once does something else."""
+"""One writer per index folder. Rule: whoever can not have the lock at once does something else.
+
+The folder may be deleted at any time; a lock on a file that is no longer there keeps nobody out, and is none.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,12 @@ class WriterLock:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._lock: BaseFileLock | None = None
+        self._file: tuple[int, int] | None = None  # device and inode of the file that is locked
 
     @property
     def held(self) -> bool:
         """Whether this object holds it."""
-        return self._lock is not None and self._lock.is_locked
+        return self._lock is not None and self._lock.is_locked and self._file == self._there()
 
     def acquire(self) -> bool:
         """Take the lock if nobody has it; say whether it is ours now.
@@ -33,6 +37,7 @@ class WriterLock:
         """
         if self.held:
             return True
+        self.release()
         from filelock import FileLock, Timeout  # noqa: PLC0415  # costs more than a search, which never locks
 
         try:
@@ -43,11 +48,18 @@ class WriterLock:
             return False
         except OSError as error:
             raise unwritable(self._root, error) from error
-        self._lock = lock
+        self._lock, self._file = lock, self._there()
         return True
 
     def release(self) -> None:
         """Let others have it."""
         if self._lock is not None:
             self._lock.release()
-            self._lock = None
+            self._lock, self._file = None, None
+
+    def _there(self) -> tuple[int, int] | None:
+        try:
+            found = (self._root / _NAME).stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino

@@ -67,8 +67,8 @@ def ungoverned(store: Store, record: Record) -> str:
 
 
 def unreplaced(store: Store, record: Record) -> str:
-    """Which records on its topic a new decision could not replace, because the work tree lacks what HEAD has, or ""."""
-    if record.type != DECISION or record.supersedes:
+    """Which records on its topic a new decision could not replace, because only the work tree lacks them, or ""."""
+    if record.type != DECISION:
         return ""
     folder = posixpath.dirname(record.path)
     try:
@@ -79,6 +79,8 @@ def unreplaced(store: Store, record: Record) -> str:
         return ""
     paths = [f"{folder}/{name}" for name in map(os.fsdecode, names) if is_record(name)]
     lost = [path for path in paths if path not in removed and not store.files.exists(path)]
+    staged = store.repo.index.entries([store.files.named(path) for path in lost]) if lost else {}
+    lost = [path for path in lost if store.files.named(path) in staged]  # `git rm` is the user's word
     if not lost:
         return ""
     where = store.shown(folder)

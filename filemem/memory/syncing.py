@@ -169,7 +169,9 @@ def _births(
         doubtful = any(
             b.path != path or known.get(path, "") not in ("", b.commit) for path, b in news.items()
         ) or were_there(store, past, [path for path in news if not known.get(path)])
-        if doubtful:
+        # Where one goes that others claim the id of, they have its past from now on.
+        orphaned = bool(past.removed) and bool(store.lookup("open", ["id"]))
+        if doubtful or orphaned:
             births |= origins(store).births
         else:
             edited = store.lookup("path", list(past.edits))

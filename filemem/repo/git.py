@@ -83,13 +83,14 @@ class GitError(BrokenStore):
     def __init__(self, command: str, code: int, stderr: str) -> None:
         self.code, self.stderr = code, stderr
         first = stderr.strip().splitlines()
-        locked = ".lock': File exists" in stderr
-        super().__init__(
-            f"git {command} failed: {first[0] if first else f'exit status {code}'}",
-            "if no Git command is running there, one was interrupted: remove that file"
-            if locked
-            else "try the same with Git itself; `git fsck` tells whether the repository is sound",
-        )
+        message = f"git {command} failed: {first[0] if first else f'exit status {code}'}"
+        hint = "try the same with Git itself; `git fsck` tells whether the repository is sound"
+        if ".lock': File exists" in stderr:
+            hint = "if no Git command is running there, one was interrupted: remove that file"
+        elif PROMISED in stderr:
+            message = "this is a partial clone, and older versions that are asked for are not in it"
+            hint = "`git fetch --refetch --no-filter` brings them"
+        super().__init__(message, hint)
 
 
 class Git(NamedTuple):

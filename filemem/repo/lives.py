@@ -237,6 +237,7 @@ class Found:
         known = (self.births.pop(row.before), unknown[1]) if row.before in self.births else None
         born, edits = known or self._away.get(row.before) or unknown
         self._rivals.pop(row.before, None)
+        self.ended.add(row.before)  # whatever comes there later is another file
         self.births[row.path] = born._replace(path=row.path)
         self.edits[row.path] = edits
 

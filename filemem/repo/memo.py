@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-_HEADER = rb"~ (\d+) ([0-9a-f]{8})\n"  # size in bytes and CRC-32 of what follows
+_HEADER = rb"~ (\d{1,18}) ([0-9a-f]{8})\n"  # size in bytes and CRC-32 of what follows
 _BLOCKS = 256  # beyond so many the file is written anew, as one
 
 

@@ -146,7 +146,8 @@ class Objects:
                 return self._ask_all(oids)
             except GitError:
                 self._stop()
-                return self._ask_all(oids)
+        # One that a partial clone lacks ends the reader: what is there is found one by one.
+        return [found for oid in oids if (found := self.read(oid)) is not None]
 
     @property
     def width(self) -> int:

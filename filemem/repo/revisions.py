@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem.errors import BadInput, NotFound
+from filemem.errors import BadInput, Conflict, NotFound
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.stamps import millis
 
@@ -122,13 +122,24 @@ class Revisions:
         return found.oid if found and found.kind == "tree" else ""
 
     def base(self, one: str, other: str) -> str:
-        """The commit at which two lines of history parted; "" where they have none in common."""
+        """The commit at which two lines of history parted; "" where they have none in common.
+
+        Raises:
+            Conflict: each was merged into the other, so that they parted at several.
+        """
         try:
-            return self.git.run("merge-base", one, other, "--").decode().split()[0]
+            found = self.git.run("merge-base", "--all", one, other, "--").decode().split()
         except GitError as error:
             if error.code == 1:
                 return ""
             raise
+        if len(found) > 1:
+            several = ", ".join(each[:10] for each in found)
+            raise Conflict(
+                f"the two parted at {len(found)} commits ({several}), so none of them tells what a merge brings",
+                "merge the base into this branch first, or name the one commit to compare with",
+            )
+        return found[0]
 
     def blobs(self, wanted: Iterable[str]) -> dict[str, bytes]:
         """The bytes of many blobs by id, read at once; those that are not there are left out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from filemem.index import Index
+from filemem.index.lock import WriterLock
 from filemem.query import parse
 from tests.index.hashing import Hashing
 from tests.index.samples import Tree, make
@@ -161,3 +163,16 @@ def test_kills_lose_nothing(root: Path, kind: str) -> None:
 def test_a_hundred_kills_lose_nothing(root: Path, kind: str) -> None:
     for seed in range(100):
         trial(root, seed, kind)
+
+
+def test_a_lock_whose_file_was_deleted_is_none(root: Path) -> None:
+    first, second = WriterLock(root), WriterLock(root)
+    assert first.acquire()
+    assert not second.acquire()
+    shutil.rmtree(root)
+    assert not first.held
+    assert second.acquire()
+    assert not first.acquire()
+    second.release()
+    assert first.acquire()
+    first.release()

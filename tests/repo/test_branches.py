@@ -101,3 +101,15 @@ def test_the_default_branch(tmp_path: Path, packed: bool) -> None:
     git(clone, "branch", "-m", "develop", "master")
     assert [(one.name, one.tip) for one in defaults(clone / ".git", here)] == [("master", tip)]
     assert defaults(clone / ".git", Branch("master", tip)) == (Branch("master", tip),)
+
+
+@pytest.mark.parametrize(
+    "damage", [b"~ " + b"9" * 6000 + b" deadbeef\nx", b"~ 3 00000000\nabc", b"abc", b"~ 9 352441c2\nabc"]
+)
+def test_a_memo_that_is_not_as_it_was_written_is_none(tmp_path: Path, damage: bytes) -> None:
+    memo = Memo(tmp_path / "memo")
+    memo.write(b"abc")
+    memo.append(b"def")
+    assert memo.read() == b"abcdef"
+    memo.file.write_bytes(damage)
+    assert memo.read() == b""

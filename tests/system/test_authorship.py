@@ -168,3 +168,14 @@ def test_what_a_commit_names_is_read_up_to_a_limit_and_shown_as_it_is(repo: Path
     assert len(shown) < 4000
     assert "\u200b" not in shown
     assert "cl\\u200baude" in shown
+
+
+def test_a_copy_takes_over_the_past_of_what_it_was_copied_from(repo: Path, alices: str) -> None:
+    """A move in two commits, with a look between them, which knows two files of one id."""
+    ok(repo, "search", "reason")
+    (repo / "memory/copy.md").write_bytes((repo / "memory/decisions/a.md").read_bytes())
+    commit(repo, "Bob", "Copy")
+    ok(repo, "search", "reason")
+    git(repo, "rm", "-q", "memory/decisions/a.md")
+    commit(repo, "Bob", "Remove the first")
+    assert doors(repo, ALICES)[:2] == ("Alice", alices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import stat
 import time
@@ -15,7 +16,7 @@ import pytest
 
 from filemem.cli import CRASH
 from filemem.memory import Memory
-from tests.support import git, head_file, sound, write
+from tests.support import git, head_file, make_repo, sound, write
 from tests.system.tools import cli, ok, snapshot
 
 DECISION = ("save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "One process")
@@ -263,3 +264,21 @@ def test_a_name_that_is_too_long_for_a_file_is_no_defect(repo: Path, arguments: 
     done = cli(repo, *arguments)
     assert done.code != CRASH, done.err
     assert "Traceback" not in done.err
+
+
+def test_what_belongs_to_another_repository_in_the_store_is_left_to_it(repo: Path) -> None:
+    ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "r")
+    other = make_repo(repo.parent / "other")
+    write(other / "decisions/z.md", "# Use ZooKeeper\n")
+    git(other, "add", ".")
+    git(other, "commit", "-q", "-m", "Z")
+    allowed = ("-c", "protocol.file.allow=always")
+    git(repo, *allowed, "submodule", "add", "-q", str(other), "memory/decisions/shared")
+    git(repo, "commit", "-q", "-m", "Share")
+    assert [hit["title"] for hit in ok(repo, "search")["results"]] == ["Use Redis"]
+    assert "is a repository of its own" in cli(repo, "check").out
+    refused = cli(repo, "save", "decision", "--topic", "shared", "--decision", "ZZ", "--reasoning", "r")
+    assert (refused.code, "repository" in refused.err) == (2, True)
+    shutil.rmtree(repo / "memory/decisions/shared")
+    assert cli(repo, "save", "decision", "--topic", "shared", "--decision", "ZZ", "--reasoning", "r").code == 5
+    assert git(repo, "diff", "--cached", "--name-only") == "", "the submodule is still in the index"

@@ -149,15 +149,16 @@ def _holds(repo: Repo, entry: Entry) -> bool:
 
 
 def _raced(work: Work, entry: Entry) -> bool:
-    """Whether the commit that dropped a path was begun before ours was made: it had read the index too early to know.
+    """Whether the commit that dropped a path was made of an index that was read too early to know ours.
 
-    A commit begun later dropped it on purpose. Git tells a commit's time in seconds, as of its beginning.
+    A commit begun later than such an index may have been written dropped it on purpose. Git tells a commit's time in
+    seconds, as of its beginning.
     """
     ours = entry.marks.get("commit", "")
     if not ours or not work.repo.history.is_ancestor(ours):
         return False
     drop = work.repo.races.dropped(entry.operation.path, since=ours)
-    return drop is not None and drop.began <= int(_moved_at(entry))
+    return drop is not None and drop.began <= int(_moved_at(entry) + RACE)
 
 
 def _merged_away(repo: Repo, entry: Entry) -> bool:
