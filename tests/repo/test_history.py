@@ -170,7 +170,7 @@ def test_what_comes_back_under_its_name_keeps_its_first_commit_unless_it_is_anot
     assert (walk.births["memory/a.md"].commit.id, walk.births["memory/a.md"].first_path) == (first, "memory/old.md")
     assert [edit.commit.id for edit in walk.edits["memory/a.md"]] == [back]
     assert walk.removed == {}
-    assert walk.ended == {"memory/a.md"}
+    assert walk.ended == {"memory/old.md", "memory/a.md"}
     subjects = [one.commit.subject for one in history.log("memory/a.md")]
     assert subjects == ["write anew", "remove", "rename", "add"]
 

@@ -108,6 +108,8 @@ def test_what_is_saved_amid_a_look_keeps_its_first_commit(
         return move(*args)
 
     def scan_later(*args: Any, **options: Any) -> Any:
+        if not saving.ident:
+            saving.start()
         assert stands.wait(30)
         return scan(*args, **options)
 
@@ -121,7 +123,6 @@ def test_what_is_saved_amid_a_look_keeps_its_first_commit(
     monkeypatch.setattr(Files, "scan", scan_later)
     monkeypatch.setattr("filemem.memory.syncing.carried", carried_before)
     saving = Thread(target=save)
-    saving.start()
     memory.refresh(full=True) if look == "refresh" else memory.rebuild()
     for _ in range(2):
         commits = {hit.record.title: hit.provenance.commit for hit in memory.search().hits}

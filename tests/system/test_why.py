@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -506,7 +506,8 @@ def test_an_outcome_says_that_somebody_looked(repo: Path) -> None:
     assert drift(repo, one) == "changed (1 of 1 file, 3 commits)"
     path.write_text(path.read_text() + "- 2024-01-01 partial: seen, but dated long ago\n")
     assert "was largely rewritten" in cli(repo, "check").out, "the newest is the one before"
-    path.write_text(path.read_text() + f"- {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} success: seen\n")
+    later = datetime.now(UTC) + timedelta(seconds=1)  # than the outcome before, to the second
+    path.write_text(path.read_text() + f"- {later:%Y-%m-%dT%H:%M:%SZ} success: seen\n")
     assert cli(repo, "check").out == "1 record checked: clean\n", "also before it is committed"
     commit(repo, "Seen")
     assert cli(repo, "check").out == "1 record checked: clean\n"
