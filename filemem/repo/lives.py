@@ -72,7 +72,7 @@ class Walk(NamedTuple):
         replaced: what was removed from paths at which another file was added later, oldest first.
         edits: of the files that stand at its end and were changed after their birth, by path, oldest first.
         touched: every path that a commit brought or changed.
-        ended: every path that a commit removed, whether it came back or not.
+        ended: every path that a commit removed or renamed, whether it came back or not.
         head: the commit it ended with; "" in an empty repository.
         ids: those that the files of `births` state, by path.
         left: every id that was taken from where it stood, whether it came back or not.
