@@ -136,7 +136,9 @@ class Committer:
             BrokenStore: the repository refuses.
         """
         touched = [change for change in plan.changes if change.staged != ""]
-        self._refuse_obstacles(plan.changes)
+        if head := self.head():  # before the index hears of it: an entry takes away what stands in its way
+            for change in plan.changes:
+                trees.refuse_obstacle(self.objects.tree, head.tree, change.path)
         plan.note("index", _now())
         index = IndexUpdate(self.objects.git, {change.path: change.entry for change in touched}, self.objects.hash_name)
         plan.step("index-started")
@@ -147,11 +149,6 @@ class Committer:
             raise
         finally:
             index.abandon()
-
-    def _refuse_obstacles(self, changes: Sequence[Change]) -> None:
-        """Refuse what HEAD has no room for before the index hears of it: an entry takes away what stands in its way."""
-        if head := self.head():
-            trees.splice(self.objects.tree, lambda *_: "0" * 40, head.tree, {each.path: each.blob for each in changes})
 
     def _attempts(self, plan: Plan, index: IndexUpdate, touched: Sequence[Change]) -> Made:
         for _ in range(_TRIES):

@@ -85,8 +85,7 @@ def splice(read: Read, keep: Keep, root: str | None, changes: Mapping[str, str |
         return tree
 
     def folder(here: Row | None, deeper: Mapping[tuple[bytes, ...], str | None], part: bytes) -> Row | None:
-        if here is not None and here[0] != FOLDER:
-            raise Conflict(f"{os.fsdecode(part)} is a file or link in HEAD, not a folder", "move it away first")
+        _refuse_no_folder(here, part)
         below = build(here[1].hex() if here else None, deeper)
         return (FOLDER, bytes.fromhex(add(below))) if below else None
 
@@ -96,6 +95,32 @@ def splice(read: Read, keep: Keep, root: str | None, changes: Mapping[str, str |
         return keep(data, tree)
 
     return add(build(root, rows)), made
+
+
+def refuse_obstacle(read: Read, root: str, path: str) -> None:
+    """Refuse a path for which a tree has no room, as `splice` would.
+
+    Args:
+        read: gives a tree by its id.
+        root: the tree.
+        path: of a file.
+
+    Raises:
+        Conflict: something other than a file or folder stands in the way.
+    """
+    *folders, name = os.fsencode(path).split(b"/")
+    for part in folders:
+        here = read(root).get(part)
+        if here is None:
+            return
+        _refuse_no_folder(here, part)
+        root = here[1].hex()
+    _file(read(root).get(name), None, name)
+
+
+def _refuse_no_folder(here: Row | None, part: bytes) -> None:
+    if here is not None and here[0] != FOLDER:
+        raise Conflict(f"{os.fsdecode(part)} is a file or link in HEAD, not a folder", "move it away first")
 
 
 def _file(here: Row | None, blob: str | None, part: bytes) -> Row | None:
