@@ -1,28 +1,38 @@
-"""A Git process that stays and answers request after request: starting one for each costs more than the answer."""
+"""A Git process that stays and answers request after request: starting one for each costs more than the answer.
+
+What it has read of `packed-refs` it keeps for as long as size, inode and time in whole seconds are the same, and a
+file that was written anew twice in a second may well have them back: `git gc` in a loop does it. So its owner asks
+`outdated`, which looks at nanoseconds, before it goes by a name: a commit made on a HEAD of yesterday takes away all
+that came since.
+"""
 
 from __future__ import annotations
 
 import os
 import select
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from filemem.repo.git import LIMIT, GitError, end
-
-if TYPE_CHECKING:
-    import subprocess
+from filemem.repo.git import LIMIT, Git, GitError, end
 
 
 class Helper:
     """One such process; it ends when its standard input closes.
 
     Args:
-        process: the process, its error stream kept small by its own nature.
-        name: for messages.
+        git: starts it.
+        arguments: the Git command with its options, one that says little on its error stream.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
-        self.process, self._name = process, name
+    def __init__(self, git: Git, *arguments: str) -> None:
+        self._packed = git.places.common_dir / "packed-refs"
+        self._seen = _written(self._packed)
+        self.process, self._name = git.start(*arguments), arguments[0]
         self._buffer = b""
+
+    @property
+    def outdated(self) -> bool:
+        """Whether it may go by references that were packed anew since it was started."""
+        return _written(self._packed) != self._seen
 
     def send(self, data: bytes) -> None:
         """Write a request. Raises GitError where the process is gone."""
@@ -91,3 +101,11 @@ class Helper:
         if not data:
             raise self.ended()
         self._buffer += data
+
+
+def _written(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size

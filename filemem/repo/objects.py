@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
 _REMEMBERED = 64  # trees
 _CHUNK = 1 << 16  # bytes that are passed over at once
 CROWDED = 3_500  # loose objects that are worth a pack: some five hundred saves
+_ID = re.compile(r"[0-9a-f]{40,64}")
 _LEVEL = 1  # of zlib: what Git uses for loose objects too
 
 
@@ -282,6 +284,8 @@ class Objects:
         return [found for found in (self._answer(reader) for _ in oids) if found is not None]
 
     def _ask(self, name: str, most: int | None) -> Object | None:
+        if self._reader is not None and not _ID.fullmatch(name) and self._reader.outdated:
+            self._stop()
         reader = self._running()
         reader.send(os.fsencode(name) + b"\n")
         return self._answer(reader, most)
@@ -301,7 +305,7 @@ class Objects:
 
     def _running(self) -> Helper:
         if self._reader is None:
-            self._reader = Helper(self.git.start("cat-file", "--batch"), "cat-file")
+            self._reader = Helper(self.git, "cat-file", "--batch")
         return self._reader
 
     def _stop(self) -> None:

@@ -50,11 +50,11 @@ class Refs:
 
     def warm(self) -> None:
         """Start the helper now, so that it is ready when needed."""
-        if self._helper is not None and time.monotonic() - self._started > _LASTS:
+        if self._helper is not None and (self._helper.outdated or time.monotonic() - self._started > _LASTS):
             self.close()
         if self._helper is None:
-            command = ("update-ref", "-m", REFLOG, "--stdin")
-            self._helper, self._started = Helper(self._git.start(*command), "update-ref"), time.monotonic()
+            self._helper = Helper(self._git, "update-ref", "-m", REFLOG, "--stdin")
+            self._started = time.monotonic()
 
     def move(self, branch: str, new: str, old: str | None) -> bool:
         """Point a branch to `new` if it is at `old`; None stands for "no commit yet".

@@ -116,6 +116,17 @@ def test_saving_beside_a_gc_that_prunes_at_once(repo: Path) -> None:
     assert git(repo, "status", "--porcelain") == ""
 
 
+def test_references_packed_twice_within_a_second_are_read_again(repo: Path, saver: Saver) -> None:
+    for i in range(20):  # a file system often gives a new file the inode of one that is gone: `packed-refs` looks as before
+        git(repo, "pack-refs", "--all")
+        assert saver.put(f"decisions/{i}.md", b"# %d\n" % i, message(str(i))).commit
+        git(repo, "pack-refs", "--all")
+        git(repo, "commit", "-q", "--allow-empty", "-m", f"user {i}")
+        git(repo, "pack-refs", "--all")
+    assert len(git(repo, "ls-tree", "--name-only", "HEAD:memory/decisions").splitlines()) == 20
+    assert git(repo, "log", "--format=%s").count("user") == 20
+
+
 def test_objects_that_a_gc_took_are_written_again(repo: Path, saver: Saver) -> None:
     saved = saver.put(PATH, TEXT, message())
     for oid in (saved.blob, saved.commit or "", git(repo, "rev-parse", "HEAD:memory")):
