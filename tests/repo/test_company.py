@@ -117,7 +117,7 @@ def test_saving_beside_a_gc_that_prunes_at_once(repo: Path) -> None:
 
 
 def test_references_packed_twice_within_a_second_are_read_again(repo: Path, saver: Saver) -> None:
-    for i in range(20):  # a file system often gives a new file the inode of one that is gone: `packed-refs` looks as before
+    for i in range(20):  # a new file often gets the inode of one that is gone: `packed-refs` looks as before then
         git(repo, "pack-refs", "--all")
         assert saver.put(f"decisions/{i}.md", b"# %d\n" % i, message(str(i))).commit
         git(repo, "pack-refs", "--all")
