@@ -129,7 +129,8 @@ def _title(
     for number, level, text in headings:
         if level == 1 and text:
             return Title(text, number)
-    for number, line in enumerate(lines):
+    opening = next((number for number, level, text in headings if level == 2 and text.casefold() in known), len(lines))
+    for number, line in enumerate(lines[:opening]):  # below it, an underline is a line of the section's text
         if number == 0 or line[:1] != "=" or number in code or not _UNDERLINE.match(line):
             continue
         above = lines[number - 1].strip()

@@ -48,6 +48,14 @@ PIECES = (
     "## Context",
     "### Outcomes",
     "Title\n=====",
+    "===",
+    "Title\n-----",
+    "#",
+    "##",
+    "\\# x",
+    "### x",
+    "<!--",
+    "-->",
     "```",
     "```py",
     "````",
@@ -110,7 +118,7 @@ PIECES = (
 )
 
 line = st.one_of(st.sampled_from(PIECES), st.text(max_size=12))
-block = st.lists(line, max_size=8).map("\n".join)
+block = st.just("") | st.lists(line, max_size=8).map("\n".join)
 word = st.one_of(st.sampled_from([p for p in PIECES if p]), st.text(min_size=1, max_size=12))
 words = st.lists(word, max_size=3).map(tuple)
 moment = st.integers(min_value=-(10**11), max_value=4 * 10**12)
@@ -133,7 +141,7 @@ def records(draw: st.DrawFn) -> Record:
     record = Record(
         id=draw(st.from_regex(r"[a-z]{1,8}_[0-9]{1,13}_[0-9a-z]{8}", fullmatch=True)),
         type=type_,
-        title=draw(line),
+        title=draw(st.just("") | line),
         text=draw(block),
         created=draw(st.none() | moment),
         tags=draw(words),
@@ -372,6 +380,15 @@ def test_hostile_text_opens_no_section() -> None:
     assert found.decision == record.decision
     assert found.rejected == record.rejected
     assert found.outcomes == (Outcome(0, "failed", "``` ## Decision"),)
+
+
+@pytest.mark.parametrize("steps", ["Title\n=====\nmore", "# x\nmore", "## Context\nmore", "### x", "```\n# x\n```"])
+def test_a_heading_in_a_section_is_no_title(steps: str) -> None:
+    """A record without a title and text begins with a section: what callers give there never names the record."""
+    checkpoint = Record(id="checkpoint_1_abcdefgh", type="checkpoint", next_steps=steps)
+    survives(checkpoint)
+    survives(checkpoint._replace(type="observation", next_steps="", facts=(steps,)))
+    survives(checkpoint._replace(type="decision", next_steps="", topic="a", topic_stated=True, rejected=(steps,)))
 
 
 def test_a_normal_record_is_read_and_written_fast() -> None:
