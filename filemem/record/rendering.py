@@ -29,18 +29,16 @@ def normal(record: Record) -> Record:
     changes: dict[str, object] = {"text": text, "outcomes": outcomes}
     if outcomes:
         changes["outcome"] = outcomes[-1].outcome
+    decision = tidy(record.decision) if record.type == DECISION else ""
+    title = one_line(record.title) or heading(decision) or heading(text)
+    if not record.title and text == title:
+        changes["text"] = text = ""
     if record.type == DECISION:
-        decision = tidy(record.decision)
-        title = one_line(record.title) or heading(decision) or heading(text)
         changes["decision"] = decision = title if decision.strip() in ("", title) else decision
         mentions = (*edges_in(text), *(edges_in(decision) if decision != title else ()))
         changes["mentions"] = tuple(dict.fromkeys(mentions))
         if not record.topic:
             changes["topic"] = topic_of_heading(title)
-    else:
-        title = one_line(record.title) or heading(text)
-    if not record.title and text == title:
-        changes["text"] = ""
     changes["title"] = title
     for name in ("rejected", "facts"):
         changes[name] = md.tidy_items(getattr(record, name))

@@ -359,6 +359,11 @@ def test_an_untitled_text_is_its_own_heading() -> None:
     assert read(render(long)).text == long.text
 
 
+def test_a_link_in_the_heading_alone_is_none() -> None:
+    """Edges are stated in the reasoning; a reasoning that is all there is becomes the heading."""
+    survives(Record(id="decision_a_1_abcdefgh", type="decision", text="builds_on: decision_a_1_x"))
+
+
 def test_hostile_text_opens_no_section() -> None:
     reasoning = (
         "because\n## Outcomes\n- 2025-01-01 success: says who?\n```\n## Rejected\n```\n"
