@@ -13,12 +13,13 @@ from filemem.errors import BadInput
 Command = Callable[..., Any]
 
 _agent = click.option("--agent", help="Who acts, where it is not you: the agent's name.")
+_allow = click.option("--allow-secret", is_flag=True, help="Save although it looks like a secret; the record says so.")
 
 _COMMON = (
     words("--tag", "tags", help="A tag."),
     _agent,
     click.option("--session", help="Name of the session this belongs to."),
-    click.option("--allow-secret", is_flag=True, help="Save although it looks like a secret; the record says so."),
+    _allow,
 )
 
 
@@ -172,6 +173,7 @@ def get(project: Project, /, as_json: bool, ids: tuple[str, ...], history: bool,
 @click.option("--text", help="New text below the heading; the old one stays in history.")
 @words("--tag", "tags", help="A tag it has from now on; the others go.")
 @_agent
+@_allow
 @as_json
 @pass_project
 def update(project: Project, /, as_json: bool, id: str, **fields: Any) -> None:  # noqa: A002

@@ -9,7 +9,7 @@ from filemem.dialects import present
 from filemem.dialects.reading import Answer, Arguments, Reader, asides, content, everything, reason, similarities
 from filemem.dialects.reading import search as find
 from filemem.errors import Conflict
-from filemem.memory.writing import outcome_word
+from filemem.memory import arguments as checked
 from filemem.record import CHECKPOINT, DECISION, number
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
 
 def update(memory: Memory, arguments: Arguments) -> Answer:
     """Record what came of a decision."""
-    outcome = outcome_word(arguments["outcome"])
+    outcome = checked.outcome("outcome", arguments["outcome"])
     saved = memory.update(arguments["id"], outcome=outcome, reason=arguments.get("reason") or None)
     return {"success": True, "message": f"Updated {saved.id} -> {outcome}{waits(saved)}"}
 

@@ -8,7 +8,7 @@ from filemem.dialects import present
 from filemem.dialects.mama_calls import CONFIDENCE, decide
 from filemem.dialects.reading import Answer, Arguments, asides, in_words, reason, similarities
 from filemem.errors import BadInput, Conflict
-from filemem.memory.writing import line, outcome_word
+from filemem.memory import arguments as checked
 from filemem.record import DECISION, OUTCOMES, Record, format_time
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _DECIDERS = {"user_decision": "user", "assistant_insight": "assistant"}
 
 def save_decision(memory: Memory, arguments: Arguments) -> Answer:
     """Save a decision; where it failed already, with the reason."""
-    outcome, why = _outcome(arguments, SUPERSEDED), line("failure_reason", arguments.get("failure_reason", ""))
+    outcome, why = _outcome(arguments, SUPERSEDED), checked.line("failure_reason", arguments.get("failure_reason", ""))
     replaced = outcome == SUPERSEDED
     fields: dict[str, Any] = {name: arguments[name] for name in ("topic", "decision", "reasoning")}
     fields["confidence"] = arguments.get("confidence", CONFIDENCE)
@@ -122,7 +122,7 @@ def _outcome(arguments: Arguments, *more: str) -> str:
     if word in more:
         return str(word)
     try:
-        return outcome_word(stated)
+        return checked.outcome("outcome", stated)
     except BadInput:
         words = ", ".join((*(_THEIRS.get(word, word) for word in OUTCOMES), *more))
         hint = "save the decision that replaces it" if word == SUPERSEDED else ""

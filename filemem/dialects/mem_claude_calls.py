@@ -23,8 +23,8 @@ from filemem.dialects.reading import (
 )
 from filemem.dialects.reading import search as look
 from filemem.errors import BadInput, NotFound
+from filemem.memory.arguments import lines
 from filemem.memory.values import Results
-from filemem.memory.writing import lines
 from filemem.query import affects_match, fold
 from filemem.record import CHECKPOINT, DECISION, OBSERVATION, Record, format_time, number, parse_time
 

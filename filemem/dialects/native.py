@@ -158,6 +158,7 @@ TOOLS = (
             text=TEXT,
             tags=WORDS,
             agent=_AGENT,
+            allow_secret={"type": "boolean"},
         ),
         output_schema=_SAVED,
         annotations=WRITES,

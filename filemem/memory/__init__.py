@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from filemem.errors import BrokenStore, FilememError, Locked
-from filemem.memory import following, obstacles, writing
+from filemem.memory import arguments, following, obstacles, writing
 from filemem.memory.asking import Asked
 from filemem.memory.keeping import Progress
 from filemem.memory.store import Store
@@ -112,11 +112,11 @@ class Memory(Asked):
 
     def new_session(self, prefix: str) -> str:
         """Make up a name for a session, such as `mcp-1763650000123-k3f9w2`."""
-        return f"{prefix}-{self._store.clock()}-{self._store.entropy().hex()[:6]}"
+        return f"{arguments.line('prefix', prefix)}-{self._store.clock()}-{self._store.entropy().hex()[:6]}"
 
     def on_close(self, action: Callable[[], None]) -> None:
         """Run something before the parts are closed."""
-        self._closing.append(action)
+        self._closing.append(arguments.action("action", action))
 
     def close(self) -> None:
         """Commit what is batched and release everything."""
@@ -219,7 +219,8 @@ class Memory(Asked):
         """
         from filemem.memory import purging
 
-        return purging.steps(self._store, self._store.asked(path), record_id)
+        inside = self._store.asked(arguments.path("path", path))
+        return purging.steps(self._store, inside, arguments.line("record_id", record_id))
 
     def sync(self, tell: Callable[[str], object] | None = None) -> Synced:
         """Bring here what others saved, put what was saved here on top, and push it.
@@ -232,6 +233,8 @@ class Memory(Asked):
         """
         from filemem.memory import sharing
 
+        if tell is not None:
+            arguments.action("tell", tell)
         before = self._store.repo.head()
         try:
             done = sharing.sync(self._store, tell)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from filemem.errors import BadInput, NotFound
-from filemem.memory import searching, writing
+from filemem.memory import arguments, searching
 from filemem.memory.keeping import Kept, Progress
 from filemem.memory.restrictions import restrictions_of
 from filemem.memory.store import Store
@@ -20,7 +20,8 @@ from filemem.memory.values import Comparison, History, Name, Results, Revision, 
 from filemem.query import Hit
 from filemem.record import Problem, number
 
-MOST_HITS = 1_000
+MOST_HITS, MOST_PASSED = 1_000, 1_000_000
+_LARGEST = 10**20  # number that a tool may pass on
 MODES = ("hybrid", "keyword", "vector")
 
 
@@ -61,6 +62,7 @@ class Asked(Kept):
         Raises:
             NotFound: no record's id makes this number.
         """
+        arguments.whole("number", wanted, 0, _LARGEST)
         if wanted not in self._numbers:
             self._numbers = self._ask(lambda: {number(node.id): node.id for node in self._store.nodes()})
         if wanted not in self._numbers:
@@ -94,12 +96,13 @@ class Asked(Kept):
         wanted = restrictions_of(restrictions, self._store.clock())
         if wanted.path:
             wanted = wanted._replace(path=self._store.of_code(wanted.path))
-        text = writing.text("query", query)
-        _refuse_unless("limit", limit, 1, MOST_HITS)
-        _refuse_unless("offset", offset, 0, 1_000_000)
-        if mode not in MODES:
-            raise BadInput(f"mode must be one of {', '.join(MODES)}, not {mode!r}", field="mode")
-        how: dict[str, Any] = {"limit": limit, "offset": offset, "recency": recency, "mode": mode}
+        text = arguments.text("query", query)
+        how: dict[str, Any] = {
+            "limit": arguments.whole("limit", limit, 1, MOST_HITS),
+            "offset": arguments.whole("offset", offset, 0, MOST_PASSED),
+            "mode": arguments.one_of(MODES)("mode", mode),
+            "recency": arguments.flag("recency", recency),
+        }
         found = self._read(lambda: self._told(searching.search(self._store, text, wanted, **how), bool(wanted.path)))
         parts = (found.degraded, self.lacked)
         trouble = parts[1] if parts[0] in parts[1] else "; ".join(filter(None, parts))
@@ -136,7 +139,7 @@ class Asked(Kept):
         """
         from filemem.memory import history
 
-        named = writing.line("topic", topic_or_id)
+        named = arguments.line("topic", topic_or_id)
         return self._read(lambda: history.history(self._store, named))
 
     def diff(self, between: str = "") -> Comparison:
@@ -172,46 +175,49 @@ class Asked(Kept):
 
         asked: dict[str, Any] = {"depth_before": depth_before, "depth_after": depth_after}
         for name, depth in asked.items():
-            _refuse_unless(name, depth, 0, MOST_HITS)
-        asked |= {"anchor": writing.line("anchor", anchor), "query": writing.text("query", query)}
+            arguments.whole(name, depth, 0, MOST_HITS)
+        asked |= {"anchor": arguments.line("anchor", anchor), "query": arguments.text("query", query)}
         return self._read(lambda: telling.timeline(self._store, **asked))
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
         """Return the checkpoint to go on from, and a note where it is another branch's or author's."""
         from filemem.memory import telling
 
-        named = writing.line("branch", branch)
+        named = arguments.line("branch", branch)
         return self._read(lambda: telling.latest_checkpoint(self._store, named))
 
     def topics(self, prefix: str = "") -> tuple[Topic, ...]:
         """List topics with what holds today; `prefix` is any part of a topic's name or of the title of what holds."""
         from filemem.memory import telling
 
-        part = writing.line("prefix", prefix)
+        part = arguments.line("prefix", prefix)
         return self._read(lambda: telling.topics(self._store, part))
 
     def topic_keys(self, part: str = "") -> tuple[str, ...]:
         """The topics, as their identities, that have these words in them; those with the most decisions first."""
         from filemem.memory import telling
 
-        said = writing.line("part", part)
+        said = arguments.line("part", part)
         return self._ask(lambda: telling.topic_keys(self._store, said))
 
     def decision_ids(self, part: str = "") -> tuple[str, ...]:
         """The ids of the newest decisions that have these characters in their id or title."""
         from filemem.memory import telling
 
-        said = writing.line("part", part)
+        said = arguments.line("part", part)
         return self._ask(lambda: telling.decision_ids(self._store, said))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
         from filemem.memory import telling
 
-        return self._ask(lambda: telling.names(self._store, ids))
+        wanted = arguments.each("ids", ids)
+        return self._ask(lambda: telling.names(self._store, wanted))
 
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has changes that are not committed, so that its commit does not tell all of it."""
+        if not isinstance(hit, Hit):
+            raise BadInput(f"hit must be one that an answer holds, not {arguments.shown(hit)}", field="hit")
         path = self._store.asked(hit.path)
         with self._lock:
             return bool(hit.provenance.commit) and self._store.edited(path)
@@ -229,8 +235,8 @@ class Asked(Kept):
         """
         from filemem.memory import why
 
-        _refuse_unless("limit", limit, 1, MOST_HITS)
-        return self._read(lambda: why.why(self._store, writing.text("path", path), limit))
+        asked, most = arguments.path("path", path), arguments.whole("limit", limit, 1, MOST_HITS)
+        return self._read(lambda: why.why(self._store, asked, most))
 
     def check(self, *paths: str, base: str = "", drift: bool = False) -> tuple[int, tuple[Problem, ...]]:
         """Read every record and say what is wrong.
@@ -246,10 +252,11 @@ class Asked(Kept):
         """
         from filemem.memory import checking
 
-        named = [writing.text("paths", path) for path in paths]
+        named, since = arguments.each("paths", paths, arguments.path), arguments.line("base", base)
+        tell = arguments.flag("drift", drift)
         with self._lock:
             self._store.refuse_missing()
-            return checking.check(self._store, named, base, drift=drift)
+            return checking.check(self._store, named, since, drift=tell)
 
     def status(self) -> dict[str, Any]:
         """Say how the memory stands: counts, index, what waits for a commit, problems."""
@@ -260,8 +267,3 @@ class Asked(Kept):
         return self._read(
             lambda: {**telling.status(self._store, behind=bool(self.trouble)), "degraded": self.degraded, **settings}
         )
-
-
-def _refuse_unless(name: str, value: object, least: int, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise BadInput(f"{name} must be a whole number up to {most:,}, not {value!r}", field=name)

@@ -8,7 +8,18 @@ from typing import Any
 from filemem import secrets
 from filemem.documents import Node
 from filemem.errors import BadInput, Conflict, NotFound
-from filemem.memory import following, hints, identities, meant, removed, searching, showing, tombstones, writing
+from filemem.memory import (
+    arguments,
+    following,
+    hints,
+    identities,
+    meant,
+    removed,
+    searching,
+    showing,
+    tombstones,
+    writing,
+)
 from filemem.memory.origins import is_moved
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.saving import Saved as Done
@@ -31,6 +42,7 @@ from filemem.record import (
     short_id,
     topic_key,
 )
+from filemem.record.keys import SECRETS_ALLOWED
 from filemem.repo import Message
 
 OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")  # not of what is decided
@@ -103,7 +115,7 @@ def resolve(store: Store, topic: str, fields: Mapping[str, object]) -> Saved:
         NotFound: no such topic; says what was probably meant.
         BadInput: it is not forked, or a field is wrong.
     """
-    key = topic_key(writing.line("topic", topic))
+    key = topic_key(arguments.line("topic", topic))
     found = [node for node in store.lookup("topic", [key]) if node.key] if key else []
     if not found:
         raise NotFound(f"no topic {topic!r}", meant.topics(store.nodes(), topic) or "filemem topics lists them")
@@ -132,7 +144,8 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
         raise NotFound(f"{reference}: the file {store.shown(node.path)} is gone", "git log shows what became of it")
     record = record._replace(id=node.id)
     changes, told = _amendments(store, record, given)
-    _refuse_secrets(given)
+    if _refuse_secrets(given):
+        changes["keys"] = {**changes.get("keys", {}), "secrets": SECRETS_ALLOWED}
     with store.saver.exclusive(), store.naming(node.path):
         message = _message(record, told, agent, subject=f"{_scope(record)}: {told}")
         done = store.saver.amend(node.path, message, policy=_policy(store, node.type), **changes)
@@ -160,8 +173,8 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
         NotFound: no such record.
         Conflict: the file has edits that are not committed, or was moved, and that is not.
     """
+    told, agent = arguments.line("reason", reason), _actor(store, agent)
     node = searching.find(store, reference)
-    told, agent = writing.line("reason", reason), _actor(store, agent)
     record = store.read(node.path, node.birth.path).record
     shown = record._replace(id=node.id) if record else Record(node.id, node.type, title=node.title, topic=node.topic)
     (revived, forked), aware = hints.revived(store, node), not following.deepened(store)
@@ -190,9 +203,10 @@ def restore(store: Store, reference: str, agent: str = "") -> Saved:
         NotFound: nothing that was removed goes by that name, or Git does not have it any more.
         Conflict: another file, or a folder, stands in its place.
     """
-    found = removed.find(store, writing.line("id", reference).strip())
+    named, agent = arguments.line("id", reference).strip(), _actor(store, agent)
+    found = removed.find(store, named)
     record, aware = found.record, not following.deepened(store)
-    message = _message(record, "", _actor(store, agent), subject=f"{_scope(record)}: restore {record.title}")
+    message = _message(record, "", agent, subject=f"{_scope(record)}: restore {record.title}")
     with store.saver.exclusive():
         done = removed.bring_back(store, found, message)
         degraded = showing.restored(store, found, aware)
@@ -343,7 +357,7 @@ def _scope(record: Record) -> str:
 
 def _actor(store: Store, agent: object) -> str:
     """Who acts, where it is not the person whose commit it is: as the caller says, else as their settings do."""
-    return writing.line("agent", agent) or store.config.agent
+    return arguments.line("agent", agent) or store.config.agent
 
 
 def _message(record: Record, body: str, agent: str, subject: str = "") -> Message:

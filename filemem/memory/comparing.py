@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from filemem.chain.comparing import Consequences, consequences
 from filemem.documents import Node
 from filemem.errors import BadInput, Conflict
-from filemem.memory import moments, writing
+from filemem.memory import arguments, moments
 from filemem.memory.differing import rows_of
 from filemem.memory.states import State, States
 from filemem.memory.store import Store
@@ -40,7 +40,7 @@ def compare(store: Store, text: str) -> Comparison:
         NotFound: an unknown revision; says what was probably meant.
         Conflict: the two have no history in common.
     """
-    base, head, parted = _range(store, writing.line("range", text).strip())
+    base, head, parted = _range(store, arguments.line("range", text).strip())
     rows = rows_of(store, parted, head.commit)
     states = States(store, parted, head, base, rows)
     before, after = states.before, states.after

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from filemem.documents import Node
 from filemem.errors import NotFound
-from filemem.memory import meant, writing
+from filemem.memory import arguments, meant
 from filemem.memory.store import Store
 from filemem.record import Record, answering, topic_key
 
@@ -28,7 +28,7 @@ def find(store: Store, reference: str, kind: str = "", *, what: str = "record", 
     Raises:
         NotFound: nothing, or more than one record, answers to it; says which, or what became of it.
     """
-    wanted = writing.line("id", reference).strip()
+    wanted = arguments.line("id", reference).strip()
     inside = store.asked(wanted)
     if exact := store.lookup("id", [wanted]) or store.lookup("path", [inside]):
         return exact[0]

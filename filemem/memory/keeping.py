@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from filemem.errors import BrokenStore, Locked, NotFound
 from filemem.index import NOT_BUILT, IndexDamaged
-from filemem.memory import following
+from filemem.memory import arguments, following
 from filemem.memory.store import Store
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Kept:
 
     def on_change(self, action: Callable[[], None]) -> None:
         """Run something whenever records may have changed, from the thread that changed them or saw it."""
-        self._watching.append(action)
+        self._watching.append(arguments.action("action", action))
 
     def _changed(self) -> None:
         for action in self._watching:
@@ -82,7 +82,8 @@ class Kept:
         """
         from filemem.memory import syncing
 
-        named = tuple(hints)
+        arguments.flag("full", full)
+        named = arguments.each("hints", hints, arguments.path)
         if named:
             with self._lock:  # what a save under way has written is found once that save is done
                 pass

@@ -9,7 +9,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from filemem.errors import BadInput, NotFound
-from filemem.memory import meant, writing
+from filemem.memory import arguments, meant
 from filemem.memory.store import Store
 from filemem.query import parse_moment
 from filemem.record import unreal
@@ -33,7 +33,7 @@ def find(store: Store, text: object, field: str = "at") -> Moment:
         BadInput: it is empty, or begins several commits.
         NotFound: there is no such commit, or none by then; says what was probably meant.
     """
-    name = writing.line(field, text).strip()
+    name = arguments.line(field, text).strip()
     if not name:
         raise BadInput(f"{field} is empty", f"give {FORMS}", field=field)
     if not store.repo.tip() and store.repo.head() is None:

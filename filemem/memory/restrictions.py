@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from filemem.errors import BadInput
-from filemem.memory import writing
+from filemem.memory import arguments
 from filemem.query import Filter, fold, metadata_wanted, parse_moment
 from filemem.record import OUTCOMES, STATUSES, TYPES, topic_key, unreal
 
@@ -21,7 +22,7 @@ def restrictions_of(restrictions: Mapping[str, Any], now: int) -> Filter:
         "type": ("types", str.casefold, TYPES),
         "topic": ("topics", topic_key, ()),
         "tag": ("tags", fold, ()),
-        "outcome": ("outcomes", writing.outcome_word, OUTCOMES),
+        "outcome": ("outcomes", partial(arguments.outcome, "outcome"), OUTCOMES),
         "status": ("statuses", str.casefold, STATUSES),
         "agent": ("agents", fold, ()),
         "branch": ("branches", str, ()),
@@ -34,13 +35,13 @@ def restrictions_of(restrictions: Mapping[str, Any], now: int) -> Filter:
             continue
         if name in words:
             field, read, allowed = words[name]
-            listed = writing.words if name == "tag" else writing.lines
+            listed = arguments.words if name == "tag" else arguments.lines
             given = [word for word in listed(name, value) if (name, word) != ("type", "all")]
             values[field] = tuple(read(word) for word in given)
             if wrong := [word for word in values[field] if allowed and word not in allowed]:
                 raise BadInput(f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}", field=name)
         elif name in ("since", "until"):
-            values[name] = parse_moment(writing.line(name, value), now, end=name == "until")
+            values[name] = parse_moment(arguments.line(name, value), now, end=name == "until")
             if values[name] is None:
                 hint = "a date such as 2025-11-20, a month such as 2025-11, a time, or an age such as 3d, 2w, 6m"
                 why = unreal(str(value))
@@ -48,21 +49,19 @@ def restrictions_of(restrictions: Mapping[str, Any], now: int) -> Filter:
         elif name == "metadata":
             values[name] = _metadata(value)
         elif name == "path":
-            values[name] = writing.line(name, value)
+            values[name] = arguments.line(name, value)
         elif name == "live":
-            if not isinstance(value, bool):
-                raise BadInput(f"live must be true or false, not {value!r}", field=name)
-            values[name] = value
+            values[name] = arguments.flag(name, value)
         else:
-            known = ", ".join((*words, "since", "until", "metadata", "path", "live"))
-            raise BadInput(f"search has no restriction {name!r}", f"it takes {known}", field=name)
+            known = (*words, "since", "until", "metadata", "path", "live")
+            raise BadInput(f"search has no restriction {name!r}", arguments.takes(name, known), field=name)
     return Filter(**values)
 
 
 def _metadata(value: object) -> tuple[tuple[str, ...], ...]:
     """Read `{key: value, key: [one, or another], key: ...}`, the last for a key that is there whatever its value."""
     if not isinstance(value, Mapping):
-        raise BadInput(f"metadata must be a mapping, not {value!r}", "{key: value}", field="metadata")
+        raise BadInput(f"metadata must be a mapping, not {arguments.shown(value)}", "{key: value}", field="metadata")
     groups = []
     for key, wanted in value.items():
         options = () if wanted is ... else wanted if isinstance(wanted, list | tuple) else (wanted,)

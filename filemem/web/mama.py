@@ -10,7 +10,7 @@ from filemem.dialects import present
 from filemem.dialects.mama_calls import checkpoint, decide, listed, shown, waits
 from filemem.dialects.reading import Reader, asides, everything
 from filemem.dialects.reading import search as find
-from filemem.memory.writing import outcome_word
+from filemem.memory import arguments as checked
 from filemem.record import CHECKPOINT, DECISION, format_time, number
 from filemem.web.entry import Answer, Arguments, Refused, Result, Told
 
@@ -64,7 +64,7 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
 
 def update(memory: Memory, arguments: Arguments) -> Answer:
     """Record what came of a decision."""
-    outcome = outcome_word(arguments["outcome"])
+    outcome = checked.outcome("outcome", arguments["outcome"])
     saved = memory.update(arguments["id"], outcome=outcome, reason=arguments.get("reason") or None)
     message = waits(saved).removeprefix("; ")
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -73,27 +74,106 @@ def test_our_own_saves_call_for_no_look(memory: Memory, monkeypatch: pytest.Monk
     assert all(looks)  # what comes every two seconds, whatever was saved
 
 
-WRONG: dict[str, Callable[[Memory], object]] = {
-    "topic": lambda memory: memory.history(3),  # type: ignore[arg-type]
-    "prefix": lambda memory: memory.topics(3),  # type: ignore[arg-type]
-    "part": lambda memory: memory.topic_keys(3),  # type: ignore[arg-type]
-    "part of an id": lambda memory: memory.decision_ids(3),  # type: ignore[arg-type]
-    "anchor": lambda memory: memory.timeline(anchor=[1]),  # type: ignore[arg-type]
-    "query": lambda memory: memory.timeline(query=3),  # type: ignore[arg-type]
-    "depth_before": lambda memory: memory.timeline(depth_before="a"),  # type: ignore[arg-type]
-    "depth_after": lambda memory: memory.timeline(depth_after=-1),
-    "branch": lambda memory: memory.latest_checkpoint(branch=["x"]),  # type: ignore[arg-type]
-    "paths": lambda memory: memory.check(None),  # type: ignore[arg-type]
-    "path": lambda _: filemem.open(3),  # type: ignore[arg-type]
+NOT_TEXT: tuple[object, ...] = (None, True, 3, float("nan"), b"x", [], ["x"], {}, object())
+NOT_NUMBERS: tuple[object, ...] = (None, True, -1, 10**30, 1.5, float("nan"), "3", [], {}, object())
+NOT_FLAGS: tuple[object, ...] = (None, 0, 1, float("nan"), "x", "", [], {}, object())
+# What no value of a kind may pass for, by how the parameter is annotated.
+WRONG: dict[str, tuple[object, ...]] = {
+    "str": NOT_TEXT,
+    "int": NOT_NUMBERS,
+    "bool": NOT_FLAGS,
+    "Any": ("x",),  # of a field that nobody knows
+    "Hit": (None, 3, "x", []),
+    "Collection[str]": (None, 3, "x", b"x", [None], [3], {"a": 1}, object()),
+    "Iterable[str]": (None, 3, "x", b"x", [None], [3], ["\0"], object()),
+    "Callable[[str], object] | None": (3, "x", []),
+    "Callable[[], None]": (None, 3, "x"),
 }
+RIGHT = {"path": "README.md", "record_id": "x", "topic": "caching", "id": "Use Redis"}
+NAMES = {
+    "topic_or_id": "topic",
+    "between": "range",
+    "when": "at",
+    "wanted": "number",
+    "nobody_knows": "topic",
+    "ids": "id",
+}
+PUBLIC = [
+    (name, parameter)
+    for name, method in inspect.getmembers(Memory, inspect.isfunction)
+    if not name.startswith("_")
+    for parameter in list(inspect.signature(method).parameters.values())[1:]
+]
 
 
-@pytest.mark.parametrize("field", WRONG)
-def test_a_value_of_the_wrong_type_is_bad_input(field: str, memory: Memory) -> None:
+@pytest.mark.parametrize(("name", "parameter"), PUBLIC, ids=[f"{name}-{one.name}" for name, one in PUBLIC])
+def test_a_value_of_the_wrong_kind_is_bad_input(name: str, parameter: inspect.Parameter, memory: Memory) -> None:
+    """Each parameter of each public method; nothing is dropped in silence, and no error is that of an inner part."""
     memory.save(topic="caching", decision="Use Redis", reasoning="Several processes")
+    method = getattr(memory, name)
+    others = [one for one in inspect.signature(method).parameters.values() if one.default is inspect.Parameter.empty]
+    right = {one.name: RIGHT.get(one.name) for one in others if one.kind is one.POSITIONAL_OR_KEYWORD}
+    for value in WRONG[parameter.annotation]:
+        positional = (value,) if parameter.kind is parameter.VAR_POSITIONAL else ()
+        named = "nobody_knows" if parameter.kind is parameter.VAR_KEYWORD else parameter.name
+        with pytest.raises(filemem.BadInput) as refused:
+            method(*positional, **({} if positional else {**right, named: value}))
+        assert refused.value.field.split("[")[0] in (named, NAMES.get(named), "type")
+        assert " object at 0x" not in refused.value.message
+
+
+@pytest.mark.parametrize("restriction", ["type", "topic", "tag", "outcome", "status", "agent", "branch", "user", "run"])
+def test_restrictions_are_words(restriction: str, memory: Memory) -> None:
+    values: tuple[Any, ...] = (True, 3, float("nan"), b"x", {}, [None], object())
+    for value in values:
+        with pytest.raises(filemem.BadInput) as refused:
+            memory.search(**{restriction: value})
+        assert refused.value.field.startswith(restriction)
+
+
+@pytest.mark.parametrize("restriction", ["since", "until", "path", "metadata", "live"])
+def test_restrictions_that_are_no_words(restriction: str, memory: Memory) -> None:
+    values: tuple[Any, ...] = (3, float("nan"), b"x", [], [None], object())
+    for value in values:
+        with pytest.raises(filemem.BadInput) as refused:
+            memory.search(**{restriction: value})
+        assert refused.value.field.startswith(restriction)
+
+
+@pytest.mark.parametrize("path", [3, b"x", None, True])
+def test_what_is_opened_is_a_folder(path: Any) -> None:
     with pytest.raises(filemem.BadInput) as refused:
-        WRONG[field](memory)
-    assert refused.value.field == field.split()[0]
+        filemem.open(path)
+    assert refused.value.field == "path"
+
+
+def test_a_folder_that_cannot_be_is_not_there() -> None:
+    for path in ("x" * 5000, "\0"):
+        with pytest.raises(filemem.FilememError, match="is gone"):
+            filemem.open(path)
+
+
+def test_an_unknown_name_is_told_with_the_one_that_was_meant(memory: Memory) -> None:
+    saved = memory.save(topic="caching", decision="Use Redis", reasoning="Several processes")
+    for call, hint in (
+        (lambda: memory.update(saved.id, outcome="failed", resaon="slow"), "did you mean 'reason'?"),
+        (lambda: memory.save(topic="a", decision="b", reasoning="c", afects=["x"]), "did you mean 'affects'?"),
+        (lambda: memory.search("x", topics="caching"), "did you mean 'topic'?"),
+    ):
+        with pytest.raises(filemem.BadInput) as refused:
+            call()
+        assert refused.value.hint == hint
+    assert not memory.get(saved.id)[0].record.outcomes
+
+
+def test_what_looks_like_a_secret_may_be_allowed_in_an_update_too(memory: Memory) -> None:
+    saved = memory.save(title="Where the key was", text="It leaked, and is revoked.")
+    text = "It was AKIA" + "Z7QK4MPLR2XWVT5N"
+    with pytest.raises(filemem.BadInput, match="allow_secret"):
+        memory.update(saved.id, text=text)
+    memory.update(saved.id, text=text, allow_secret=True)
+    assert memory.get(saved.id)[0].record.secrets_allowed
+    assert not [problem for problem in memory.check()[1] if problem.level == "error"]
 
 
 def test_an_update_says_at_once_what_is_wrong_with_its_values(memory: Memory) -> None:
