@@ -249,7 +249,7 @@ def doc_of(record: Record, blob: str, node: Node) -> Doc:
         title=record.title,
         topic=" ".join(part for part in (topic, query.split_identifiers(topic)) if part),
         body=f"{body}\n\n{query.split_identifiers(analysed)}",
-        passages=query.passages(record.title, body),
+        passages=query.passages(f"{topic}: {record.title}" if topic else record.title, body),
         node=node.dumps(),
     )
 

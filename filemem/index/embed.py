@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Integers = npt.NDArray[np.int64]
 
-BUNDLED = "static-128.3"  # renamed whenever the files in filemem/model change, or what is kept of a text
+BUNDLED = "static-128.4"  # renamed whenever the files in filemem/model change, or what is kept of a text
 _SHIPPED = Path(__file__).parents[1] / "model"  # importlib.resources takes 60 ms to say the same
 _LONGEST_HEADER = 1 << 20  # bytes
+_TELLING = 200.0  # length of the vectors of words that are about something: of five tokens four have more
 _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 _HEADER_LENGTH = 8  # bytes: a little-endian integer, then that much JSON, then the arrays
 
@@ -103,6 +104,14 @@ class BundledModel:
             words: each with its weight.
         """
         return self._table().wording(words)
+
+    def telling(self, words: Mapping[str, str]) -> dict[str, float]:
+        """Return how much each of some words tells of a text, 0..1: how long the vector of its heaviest token is.
+
+        Args:
+            words: each as it is called in the answer, with its text.
+        """
+        return {word: self._table().telling(text) for word, text in words.items()}
 
     def rest(self) -> None:
         """Let go of memory that the next text can read again from the file."""
@@ -265,6 +274,16 @@ class _Table:
             read.append(ids)
         counts = np.array([len(ids) for ids in read[1:]], dtype=np.int64)
         return out, Tokens(np.concatenate(read).astype(np.uint16), counts)
+
+    def telling(self, word: str) -> float:
+        """See `BundledModel.telling`; 1 for a word of which the model knows nothing."""
+        import numpy as np
+
+        ids = np.array(self.tokenizer.encode(word, add_special_tokens=False).ids, dtype=np.int64)
+        longest = float(
+            (_measured(self.rows[ids].astype(np.float32), ids, self.lengths) * self.weights[ids]).max(initial=0.0)
+        )
+        return min(1.0, longest / _TELLING) if longest else 1.0
 
     def wording(self, words: Mapping[str, float]) -> Wording:
         """See `BundledModel.wording`; of a token in several words the heaviest counts."""

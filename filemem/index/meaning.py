@@ -59,6 +59,10 @@ class Meaning:
         plain = {clean(word): weight for word, weight in words.items()}
         return self.model.wording(plain) if isinstance(self.model, BundledModel) else None
 
+    def telling(self, words: Sequence[str]) -> Mapping[str, float]:
+        """Return how much each of some words tells in any text, 0..1; nothing where the model cannot say."""
+        return self.model.telling({word: clean(word) for word in words}) if isinstance(self.model, BundledModel) else {}
+
     def works(self) -> bool:
         """Whether the model can be had."""
         try:

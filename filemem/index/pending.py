@@ -46,6 +46,9 @@ def parts(doc: Doc) -> dict[str, str]:
     return {"title": doc.title, "topic": doc.topic, "body": doc.body}
 
 
+_BODY = tuple(field for field, (part, _, _) in FIELDS.items() if part == "body")
+
+
 class Scorer:
     """Scores pending records, and says how the disk index must weigh its own terms, for one query.
 
@@ -84,6 +87,14 @@ class Scorer:
         """Return the weight of a word by the rarest of its forms that stands in any text."""
         counts = [self._having(clause.field, term) for clause in clauses for term in clause.terms if clause.boost > 0]
         return bm25.idf(self._total, min((count for count in counts if count), default=0))
+
+    def whole(self, plan: Plan) -> float:
+        """Return the score of a text of usual length that has every word of a plan once."""
+        return sum(
+            self.rarity(of) * max((one.boost for one in of if one.field == field), default=0.0)
+            for _, of in plan.words
+            for field in _BODY
+        )
 
     def scores(self, plan: Plan, among: Iterable[Pending]) -> list[tuple[Pending, float]]:
         """Return (record, score) of each of some pending records that holds a word of `plan`."""

@@ -3,7 +3,7 @@
 Built from terms with caps, never by a parser, so a query costs what its words cost.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -69,19 +69,22 @@ def respelt(spellings: Iterable[str], analyze: Analyze) -> tuple[Clause, ...]:
     return tuple(clause._replace(boost=SLIP * clause.boost) for clause in found)
 
 
-def plan(terms: Terms, analyze: Analyze) -> Plan:
+def plan(terms: Terms, analyze: Analyze, telling: Mapping[str, float] | None = None) -> Plan:
     """Return what to look for.
 
     Args:
         terms: a parsed query; what is beyond the caps does not count.
         analyze: how texts are read, the same as when they were indexed.
+        telling: how much single words tell in any text, 0..1; 1 where nothing is known of one.
     """
     words = [(word, normal(word)) for word in terms.words[:MAX_WORDS]]
-    telling = [word for _, word in words if analyze(STEM, word) or runs(word)]
+    content = [word for _, word in words if analyze(STEM, word) or runs(word)]
     found = []
     for typed, word in words:
-        if word in telling or not telling:  # stop words count only where there is nothing else
-            found.append((typed, tuple(_word_clauses(word, analyze))))
+        if word in content or not content:  # stop words count only where there is nothing else
+            tells = (telling or {}).get(typed, 1.0)
+            clauses = (clause._replace(boost=tells * clause.boost) for clause in _word_clauses(word, analyze))
+            found.append((typed, tuple(clauses)))
     phrases = [(typed, _phrase(normal(typed), analyze)) for typed in terms.phrases[:MAX_WORDS]]
     excluded = [_phrase(normal(typed), analyze) for typed in terms.excluded[:MAX_WORDS]]
     return Plan(

@@ -61,8 +61,10 @@ class Found(NamedTuple):
     Args:
         instead: words that nothing holds, and under which other spellings they were searched.
         degraded: why the answer is less than it could be, or None.
+        whole: the BM25 of a text of usual length that has every word of the query once.
     """
 
     candidates: tuple[Candidate, ...]
     degraded: str | None
     instead: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    whole: float = 0.0

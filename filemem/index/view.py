@@ -70,8 +70,8 @@ class View:
             mode: hybrid, keyword or vector.
             most: return only this many, the best by both.
         """
-        asked = plan(terms, keyword.analyze)
         near, degraded = self._near(terms, mode)
+        asked = plan(terms, keyword.analyze, self._meaning.telling(terms.words) if near else None)
         by_words = mode != "vector" or near is None
         scorer = Scorer(self._words or _NOTHING, self.pending)
         asked, instead = respelt(asked, scorer, self._words) if by_words else (asked, ())
@@ -81,7 +81,7 @@ class View:
         found += self._waiting(asked, scorer, scope, depth, by_words, near)
         if near and asked.words:
             found = self._worded(found, asked, scorer, near, most or depth // 2)
-        return Found(tuple(found), degraded or self._gap(mode), instead)
+        return Found(tuple(found), degraded or self._gap(mode), instead, scorer.whole(asked))
 
     def _near(self, terms: Terms, mode: str) -> tuple[Nearness | None, str | None]:
         if mode == "keyword" or not terms.text.strip():

@@ -71,7 +71,9 @@ def search(
     weights = query.MEANING_ONLY if mode == "vector" else None
     checkpoints = {one.id for one in found.candidates if one.id.startswith(f"{CHECKPOINT}_")}
     lesser = checkpoints if wanted.types != (CHECKPOINT,) else ()
-    rated = query.score(found.candidates, now=store.clock(), recency=recency, weights=weights, lesser=lesser)
+    rated = query.score(
+        found.candidates, now=store.clock(), recency=recency, weights=weights, lesser=lesser, whole=found.whole
+    )
     scored = [one for one in rated if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)]
     placed, nodes_by_id, pointing = _placed(
         store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit

@@ -32,6 +32,8 @@ LESSER = 0.5
 
 EVEN, STEEP = 0.42, 12.0  # where a record is as likely about what was asked as not, and how fast that turns
 
+ENOUGH = 0.5  # share of a query's words, by weight, that a full match has: else "use" alone makes one
+
 HALF_LIFE = 180 * 86_400_000  # milliseconds after which recency is worth half
 
 
@@ -103,6 +105,7 @@ def score(
     recency: bool = True,
     weights: Weights | None = None,
     lesser: Container[str] = (),
+    whole: float = 0.0,
 ) -> tuple[Scored, ...]:
     """Return the candidates with scores, best first.
 
@@ -112,6 +115,7 @@ def score(
         recency: whether age counts at all.
         weights: None takes HYBRID. Where no candidate has a cosine it is KEYWORD_ONLY (final = keyword).
         lesser: ids of records whose worth counts LESSER.
+        whole: the raw BM25 of a record that has every word asked for; the best must have half of it to count in full.
     """
     found = list(candidates)
     cosines = [_unit(each.cosine) for each in found if each.cosine is not None]
@@ -120,6 +124,7 @@ def score(
     use = use._replace(wording=use.wording if met else 0.0, recency=use.recency if recency else 0.0)
     total = sum(use)
     best_keyword = max((_finite(each.keyword) for each in found), default=0.0)
+    best_keyword = max(best_keyword, ENOUGH * whole) if best_keyword > 0 else 0.0
     best_cosine, best_met, least_met = max(cosines, default=0.0), max(met, default=0.0), min(met, default=0.0)
     rated: list[Scored] = []
     for each in found:

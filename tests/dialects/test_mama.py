@@ -160,7 +160,7 @@ def test_a_topic_that_is_asked_for_by_name_is_similar(memory: Memory) -> None:
 
     assert best("mesh_detail") == best("Mesh detail?") == ("mesh_detail", 1.0)
     assert best("which api limits do we have") == ("api_limits", 1.0)
-    assert best("what is the mesh")[1] == pytest.approx(2 / 3, abs=1e-3)
+    assert best("what is the mesh")[1] > 0.66
     [asked] = [
         one
         for one in good(memory, "mama-v1", "suggest_decision", userQuestion="mesh detail", recencyWeight=0)[

@@ -12,7 +12,7 @@ import pytest
 
 from filemem.index import Embedder, Index, ModelUnavailable, embedder
 from filemem.index.embed import BUNDLED, BundledModel, ConfiguredModel
-from filemem.query import parse
+from filemem.query import parse, score
 from tests.index.samples import Tree, doc, make
 
 SHIPPED = Path(__file__).parents[2] / "filemem" / "model"
@@ -44,7 +44,7 @@ def test_the_name_of_the_bundled_model_changes_with_its_files() -> None:
     names = ("model.safetensors", "tokenizer.json")
     digest = hashlib.sha256(b"".join((SHIPPED / name).read_bytes() for name in names)).hexdigest()[:16]
     told = "new files: give BUNDLED another name, or old vectors stay"
-    assert (BUNDLED, digest) == ("static-128.3", "ca068a81967d24f2"), told
+    assert (BUNDLED, digest) == ("static-128.4", "ca068a81967d24f2"), told
 
 
 def test_a_folder_can_be_configured() -> None:
@@ -85,7 +85,7 @@ def test_changing_the_model_serves_the_old_until_the_rebuild(root: Path, model: 
     old = Index(root, model)
     tree.apply(old)
     new = Index(root, ConfiguredModel(str(SHIPPED)))
-    assert "static-128.3" in new.stale
+    assert "static-128.4" in new.stale
     answer = new.candidates(parse("cache")[0])
     assert "must be rebuilt" in (answer.degraded or "")
     new.push(doc("late.md", "Use Redis"))
@@ -107,6 +107,25 @@ def test_vectors_that_were_missing_are_made_by_a_rebuild(root: Path, model: Embe
     index.rebuild(tree.entries(), tree.load)
     assert not index.stale
     assert index.candidates(parse("cache")[0]).degraded is None
+
+
+def test_words_that_everybody_uses_tell_less() -> None:
+    model = BundledModel()
+    telling = model.telling({word: word for word in ("the", "use", "library", "redis", "☃", "東京")})
+    assert telling["the"] < 0.1 < telling["use"] < 0.5 < telling["library"] < telling["redis"] == 1.0
+    assert telling["☃"] == telling["東京"] == 1.0  # nothing is known of them
+
+
+def test_a_common_word_alone_is_no_full_match(index: Index) -> None:
+    docs = [doc("order.md", "Calls run in order", "All callers use one thread."), doc("graph.md", "Graph", "A graph.")]
+    docs += [doc(f"{n}.md", f"Note {n}", "Nothing of the kind.") for n in range(20)]
+    Tree(docs).apply(index)
+    found = index.candidates(parse("use approximate nearest neighbours")[0])
+    best = max(one.keyword for one in found.candidates)
+    assert 0 < best < 0.2 * found.whole
+    assert index.candidates(parse("graph")[0]).whole > 0
+    rated = score(found.candidates, now=0, whole=found.whole)
+    assert max(one.scores.keyword for one in rated) < 0.4
 
 
 def test_words_without_a_vector_are_told(index: Index) -> None:
