@@ -111,11 +111,7 @@ def run(
         "folder": str(work_tree),
         "branch": branch,
         **({"warning": warning} if (warning := "; ".join(filter(None, (*warnings, _unreachable())))) else {}),
-        "steps": [
-            {"path": step.path, "action": step.action, "note": _noted(work_tree, step), "content": step.content}
-            for step in steps
-            if step.action != "skip"
-        ],
+        "steps": [_told(work_tree, step) for step in steps if step.action != "skip"],
     }
 
 
@@ -138,10 +134,11 @@ def _warnings(work_tree: Path, store: str) -> Iterator[str]:
     yield _asked(work_tree, lambda code: obstacles.ignored(code, store))
 
 
-def _noted(work_tree: Path, step: Step) -> str:
+def _told(work_tree: Path, step: Step) -> dict[str, object]:
     """What is to be said of a file, and where its content stands where the file is a link."""
     link = f"a link to {(work_tree / step.path).readlink()}" if (work_tree / step.path).is_symlink() else ""
-    return "; ".join(filter(None, (link, step.note)))
+    note = "; ".join(filter(None, (link, step.note)))
+    return {"path": step.path, "action": step.action, "note": note, "content": step.content}
 
 
 def _carry_out(work_tree: Path, steps: Iterable[Step]) -> None:

@@ -18,7 +18,7 @@ from filemem.dialects import profile
 from filemem.dialects.calling import perform
 from filemem.errors import BadInput, FilememError
 from filemem.web import opening
-from filemem.web.entry import Answer, Arguments, Ask, Context, Refused
+from filemem.web.entry import Answer, Arguments, Ask, Context, Refused, installing
 from filemem.web.public import PublicMemory
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ async def act(context: Context, arguments: Arguments) -> Answer:
     """Run code; whatever becomes of it is an answer, not a failure of this route."""
     engine = find_spec("quickjs")
     if engine is None or engine.origin is None:
-        raise Refused(503, "NOT_INSTALLED", "No JavaScript engine is installed", "pip install 'filemem[code]'")
+        raise Refused(503, "NOT_INSTALLED", "No JavaScript engine is installed", installing("code"))
     allowed = min(arguments.get("timeout", DEFAULT), MOST) / 1000
     origin = Path(engine.origin)
     installed = origin.parent.parent if origin.name == "__init__.py" else origin.parent

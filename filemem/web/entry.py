@@ -77,6 +77,11 @@ class Refused(FilememError):
         self.status, self.code = status, code
 
 
+def installing(extra: str) -> str:
+    """How to have what an extra of filemem brings."""
+    return f"in a clone of filemem: uv tool install '.[{extra}]'; or: pipx install --force '.[{extra}]'"
+
+
 class Failure(NamedTuple):
     """A failure on its way out: what a style words.
 

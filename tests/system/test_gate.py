@@ -175,7 +175,11 @@ def test_the_action_installs_what_its_pin_names(tmp_path: Path, stated: str) -> 
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(["bash", "-c", install["run"]], env={**os.environ, **here, "PATH": path}, check=True)
     assert (tmp_path / "a temp/told").read_text().splitlines()[-1] == (stated or str(ROOT))
-    assert "pip install filemem" not in (ROOT / "docs/ci.md").read_text()
+
+
+def test_nobody_is_told_to_install_a_name_that_is_not_ours() -> None:
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("filemem/**/*.py")):
+        assert not re.search(r"(?:pipx?|tool) install (?:-\S+ )*['\"]?filemem\b", path.read_text()), path
 
 
 def test_a_file_that_lint_cannot_read_is_one_problem_among_others(repo: Path) -> None:
