@@ -18,6 +18,11 @@ class FilememError(Exception):
         self.message = message
         self.hint = hint
 
+    @property
+    def told(self) -> str:
+        """What happened and what to do, in one line, to stand beside an answer."""
+        return "; ".join(filter(None, (self.message, self.hint)))
+
     def __str__(self) -> str:
         return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
 

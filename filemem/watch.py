@@ -110,8 +110,10 @@ class Watcher:
         full = full or began >= self._next_full
         try:
             changed = self.memory.refresh(full=full, hints=hints or ()).changed
-        except (FilememError, OSError) as error:
-            self.memory.trouble = str(error)  # shown by `status` and with every answer; the next look tries again
+        except FilememError as error:  # shown by `status` and with every answer; the next look tries again
+            self.memory.trouble = error.told
+        except OSError as error:
+            self.memory.trouble = f"the files cannot be looked at: {error.strerror or error}"
         else:
             self.memory.trouble = None
             if self._told is not None and changed:

@@ -33,6 +33,9 @@ _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 _HEADER_LENGTH = 8  # bytes: a little-endian integer, then that much JSON, then the arrays
 
 
+_REPAIR = "make its files whole, or remove the setting to use the one that comes with filemem"
+
+
 class ModelUnavailable(FilememError):
     """No embedding can be made; the message is the reason, for people."""
 
@@ -166,19 +169,19 @@ class ConfiguredModel:
         self.name = spec
         self._download = download
         self._loaded: Any = None
-        self._reason = ""
+        self._refused: ModelUnavailable | None = None
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """See `Embedder`."""
         import numpy as np
 
-        if self._reason:
-            raise ModelUnavailable(self._reason)
+        if self._refused:
+            raise ModelUnavailable(self._refused.message, self._refused.hint)
         if self._loaded is None:
             try:
                 self._loaded = self._load()
             except ModelUnavailable as error:
-                self._reason = error.message  # asked once: a missing model does not appear between two queries
+                self._refused = error  # asked once: a missing model does not appear between two queries
                 raise
         rows: Floats = np.asarray(self._loaded.encode(list(texts), use_multiprocessing=False), dtype=np.float32)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -193,7 +196,7 @@ class ConfiguredModel:
         try:
             return StaticModel.from_pretrained(where, force_download=False)
         except Exception as error:  # the libraries below raise bare Exception for unreadable files
-            raise ModelUnavailable(f"the embedding model {self.name} can not be loaded: {error}") from error
+            raise ModelUnavailable(f"the embedding model {self.name} cannot be loaded", _REPAIR) from error
 
     def _found(self) -> str:
         if Path(self.name).expanduser().is_dir():
@@ -233,7 +236,7 @@ class _Table:
         try:
             return cls._read(folder)
         except Exception as error:  # tokenizers raises bare Exception for unreadable files
-            raise ModelUnavailable(f"the embedding model in {folder.name}/ can not be read: {error}") from error
+            raise ModelUnavailable(f"the embedding model in {folder} cannot be read", _REPAIR) from error
 
     @classmethod
     def _read(cls, folder: Path) -> _Table:

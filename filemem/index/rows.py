@@ -75,7 +75,7 @@ def read(path: Path) -> Rows:
             for name, (offset, kind, shape) in layout.items()
         }
     except (OSError, ValueError, TypeError) as error:
-        raise IndexDamaged(f"{path.name}: {error}") from error
+        raise IndexDamaged(f"{path.name} cannot be read") from error
     try:
         return Rows(**arrays)
     except TypeError:

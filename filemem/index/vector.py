@@ -252,7 +252,7 @@ def _open_graph(path: Path, dim: int) -> Any:
     try:
         graph.view(str(path))
     except (RuntimeError, ValueError, OSError) as error:
-        raise IndexDamaged(f"{path.name}: {error}") from error
+        raise IndexDamaged(f"{path.name} cannot be read") from error
     return graph
 
 

@@ -89,7 +89,7 @@ class View:
         try:
             return self._meaning.rank(terms.text, self.generation, self.pending), None
         except ModelUnavailable as error:
-            return None, error.message
+            return None, error.told
 
     def _gap(self, mode: str) -> str | None:
         """Say what the generation in use lacks."""

@@ -73,13 +73,13 @@ class Memory(Asked):
             if serving or not following.settled(parts):
                 parts.saver.replay(thorough=serving)
         except FilememError as error:  # a Git directory that cannot be written can still be read
-            memory.trouble = error.message
+            memory.trouble = error.told
         try:
             if look and not serving and ((overdue := following.overdue(parts)) or not following.in_step(parts)):
                 with memory._helping():
                     memory._catch_up(full=overdue, hints=())
         except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
-            memory.trouble = error.message
+            memory.trouble = error.told
         memory._looks = stays
         return memory
 
@@ -244,5 +244,5 @@ class Memory(Asked):
                     self._catch_up(full=False, hints=())
                     self._changed()
                 except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
-                    self.trouble = error.message
+                    self.trouble = error.told
         return done if self.trouble else self._ask(lambda: sharing.forks(self._store, done, before))

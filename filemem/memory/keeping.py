@@ -117,7 +117,7 @@ class Kept:
                     self._catch_up(full=overdue, hints=())
                 self.trouble = None
         except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
-            self.trouble = error.message
+            self.trouble = error.told
         except IndexDamaged:  # the question finds that too, and repairs it
             pass
 
@@ -220,7 +220,7 @@ class Kept:
             try:
                 busy = self.rebuild().busy
             except BrokenStore as error:
-                self.trouble = error.message
+                self.trouble = error.told
                 with self._store.without_index():
                     return question()
             if not busy:

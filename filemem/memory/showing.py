@@ -87,5 +87,5 @@ def _told(write: Callable[[], None]) -> str:
     try:
         write()
     except BrokenStore as error:
-        return f"saved, but not searchable yet: {error.message}"
+        return f"saved, but not searchable yet: {error.told}"
     return ""

@@ -133,4 +133,4 @@ class Border:
         said = re.search(_SYSTEM_ERROR, str(error))
         if said and int(said[1]) != errno.ENOENT:  # a file that is gone is damage, a full disk is none
             raise refused(int(said[1])) from error
-        raise IndexDamaged(str(error).splitlines()[0][:200] or kind.__name__) from error
+        raise IndexDamaged("its words cannot be read or written") from error
