@@ -32,6 +32,7 @@ __all__ = [
     "blob_id",
     "check_path",
     "fits",
+    "foreign",
     "is_listed",
     "is_private",
     "is_record",
@@ -257,7 +258,7 @@ class Files:
                 problems.append(_skipped(folder, "unreadable", f"cannot be listed: {error.strerror}"))
                 continue
             if folder and any(item.name == ".git" for item in items):
-                problems.append(_skipped(folder, "repository", "is a repository of its own"))
+                problems.append(foreign(folder))
                 continue
             items = [item for item in items if not item.name.startswith(".")]
             for item in items:
@@ -310,6 +311,11 @@ def _unfit(found: os.stat_result) -> tuple[str, str] | None:
     if found.st_size > MAX_SIZE:
         return "too-large", f"is larger than {MAX_SIZE} bytes"
     return None
+
+
+def foreign(path: str) -> Problem:
+    """What is said of a folder that is a repository of its own, by store path."""
+    return _skipped(path, "repository", "is a repository of its own")
 
 
 def _parent(path: str) -> str:

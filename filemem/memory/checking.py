@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from filemem import secrets
 from filemem.changes import Manifest
 from filemem.errors import BadInput, NotFound
 from filemem.memory import merged, obstacles, overlooking, reviewing
 from filemem.memory.identities import landing
+from filemem.memory.merging import merging, states
 from filemem.memory.origins import carried, origins
 from filemem.memory.store import Store
 from filemem.memory.surveying import State, Surveyor
@@ -36,23 +37,8 @@ def check(
         NotFound: a path that holds no record, or no such revision.
     """
     manifest, skipped = store.files.scan({}, hash_name=store.repo.hash_name)
-    left = reviewing.since(store, base, manifest) if base else None
     now = _now(store, manifest)
-    surveyor = Surveyor(store, now.data.keys(), left.records if left else ())
-    read = surveyor.survey(now)
-    if left:
-        problems = [problem for problem in skipped if problem.path in left.records | {""}]
-        problems += reviewing.problems(store, read, left, drift)
-        *both, clashes = merged.states(store, left, now)
-        before, after = map(surveyor.survey, both)
-        problems += clashes
-        problems += merged.worse(before, after)
-        problems += merged.lapsed(before, after)
-        problems += merged.reworded(before, after, problems)
-    else:
-        problems = [*skipped, *(finding.problem for finding in read.findings)]
-        problems += reviewing.problems(store, read, None, drift)
-    problems += overlooking.problems(store, manifest, left)
+    problems = list(_brought(store, base, now, skipped, drift) if base else _wrong(store, now, skipped, drift))
     if unseen := obstacles.unseen(store):
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
     elif missing := obstacles.unfilled(store) or obstacles.gone(store):
@@ -60,7 +46,31 @@ def check(
     wanted = [_relative(store, path, manifest) for path in paths]
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     named = [problem._replace(path=store.shown(_printable(problem.path))) for problem in shown]
-    return len(manifest), tuple(sorted(named, key=lambda p: (p.path, p.line, p.code, p.message)))
+    return len(manifest), tuple(sorted(set(named), key=lambda p: (p.path, p.line, p.code, p.message)))
+
+
+def _wrong(store: Store, now: State, skipped: Iterable[Problem], drift: bool) -> Iterator[Problem]:
+    """What is wrong with the memory as it stands."""
+    read = Surveyor(store, now.data.keys()).survey(now)
+    yield from skipped
+    yield from (finding.problem for finding in read.findings)
+    yield from reviewing.problems(store, read, None, drift)
+    yield from overlooking.problems(store, now.data, None)
+
+
+def _brought(store: Store, base: str, now: State, skipped: Iterable[Problem], drift: bool) -> Iterator[Problem]:
+    """What merging this branch into another would make worse."""
+    with merging(store, base, now) as merge:
+        yield from merge.clashes
+        yield from (problem for problem in skipped if problem.path in merge.records | {""})
+        survey = Surveyor(merge.store, now.data.keys(), merge.records).survey
+        before, after = map(survey, states(merge, now))
+        told = [*reviewing.problems(store, survey(now), merge, drift), *merged.worse(before, after)]
+        yield from told
+        yield from merged.lapsed(before, after)
+        yield from merged.reworded(before, after, told)
+        yield from overlooking.problems(store, now.data, merge)
+        yield from overlooking.hidden(store, merge)
 
 
 def _relative(store: Store, path: str, manifest: Iterable[str]) -> str:

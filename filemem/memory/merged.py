@@ -1,7 +1,6 @@
-"""What would come of a branch if it were merged now: the memory of its base, the merged one, and what is worse in it.
+"""What is worse in a memory once a branch is merged (`filemem.memory.merging`).
 
-Rule: files merge as Git merges them (`filemem.memory.weaving`); only what the base did not have is told, wherever it
-shows.
+Rule: only what the base did not have is told, wherever it shows.
 """
 
 from __future__ import annotations
@@ -10,56 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from filemem.chain.comparing import eased
-from filemem.files import is_listed
-from filemem.memory import tombstones
-from filemem.memory.identities import landing
-from filemem.memory.origins import Origins, origins
-from filemem.memory.reviewing import Since, rewritten, said
-from filemem.memory.store import Store
-from filemem.memory.surveying import Finding, State, Survey
-from filemem.memory.weaving import weave
+from filemem.memory.reviewing import rewritten, said
+from filemem.memory.surveying import Finding, Survey
 from filemem.record import DECISION, Problem, Record, topic_key
-
-
-def states(store: Store, left: Since, now: State) -> tuple[State, State, tuple[Problem, ...]]:
-    """Return the base as it is, the same with the branch merged, and what Git cannot merge.
-
-    Args:
-        store: the parts.
-        left: where the branch left its base, and what it touched.
-        now: the branch.
-    """
-    base = _at(store, left.tip, now)
-    order = landing(store.repo.history_at(left.tip), store.history)  # an id that the base has given out is given out
-    if left.tip == left.commit:
-        return base, now._replace(landing=order), ()
-    data, gone, clashes = weave(store, left, now.data, base.data)
-    births = {path: birth for past in (now.past, base.past) for path, birth in past.births.items() if path in data}
-    removed = (base.past.removed | now.past.removed) - data.keys()
-    parted = _listing(store, left.commit)
-    tracked = {
-        path: blob
-        for path in (base.tracked.keys() | now.tracked.keys()) - gone
-        if (blob := (base if now.tracked.get(path) == parted.get(path) else now).tracked.get(path))
-    }
-    old = tombstones.at(store, left.commit)
-    marks = (now.marks - old) | (base.marks - old) | (now.marks & base.marks)
-    return base, State(data, tracked, Origins(births, removed), marks, order), clashes
-
-
-def _at(store: Store, commit: str, now: State) -> State:
-    tracked = _listing(store, commit)
-    known = {store.repo.blob_id(data): data for data in now.data.values()}
-    records = {path: blob for path, blob in tracked.items() if is_listed(path)}
-    known |= store.repo.revisions.blobs(set(records.values()) - known.keys())
-    data = {path: known[blob] for path, blob in records.items() if blob in known}
-    order = landing(store.repo.history_at(commit))
-    return State(data, tracked, origins(store, tip=commit), tombstones.at(store, commit), order)
-
-
-def _listing(store: Store, commit: str) -> dict[str, str]:
-    listing = store.repo.history.listing(store.files.store, commit)
-    return {store.files.inside(path): blob for path, blob in listing.items()}
 
 
 def worse(base: Survey, merged: Survey) -> Iterator[Problem]:

@@ -1,17 +1,17 @@
-"""What no commit will have because Git is told to ignore it: rules that hide what is saved, and records that they hide.
+"""What is passed over: records that Git is told to ignore, so that no commit has them, and such as are read no longer.
 
-Rule: whoever ignores records may mean it, so it is a hint; a rule that a branch brings for everybody is a problem.
+Rule: whoever ignores records may mean it, so it is a hint; what a branch brings for everybody is a problem.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from filemem.changes import Manifest
-from filemem.files import is_private
-from filemem.memory.reviewing import Since
+from filemem.config import REPOSITORY_FILE, Config, stated_store
+from filemem.files import foreign, is_listed, is_private
+from filemem.memory.merging import HEAD, Merge
 from filemem.memory.store import Store
 from filemem.record import Problem
 
@@ -33,17 +33,17 @@ class Hiding(NamedTuple):
     folders: tuple[str, ...]
 
 
-def problems(store: Store, manifest: Manifest, left: Since | None) -> Iterator[Problem]:
+def problems(store: Store, there: Collection[str], merge: Merge | None) -> Iterator[Problem]:
     """Say what Git is told to ignore.
 
     Args:
         store: the parts.
-        manifest: the records that are there.
-        left: tell only of rules that came since then; None for everything.
+        there: the paths of all records.
+        merge: tell only of rules that it brings; None for everything.
     """
     hiding = _hiding(store)
     for rule in hiding:
-        if left is None or _brought(store, rule, left):
+        if merge is None or _brought(store, rule, merge):
             inside = store.files.holds(rule.file) and not rule.file.startswith(_OUTSIDE)
             path = store.files.inside(rule.file) if inside else ""
             at = store.shown(path) if inside else rule.file
@@ -52,11 +52,11 @@ def problems(store: Store, manifest: Manifest, left: Since | None) -> Iterator[P
                 f"it is ignored by {at}:{rule.line}: {rule.pattern}"
             )
             line = rule.line if inside else 1
-            yield Problem(path, line, "ignored", "hint" if left is None else "warning", text)
-    if left is None:
+            yield Problem(path, line, "ignored", "hint" if merge is None else "warning", text)
+    if merge is None:
         covered = {folder for rule in hiding for folder in rule.folders}
         for path in map(store.files.inside, store.repo.overlooked(store.files.store)):
-            if path in manifest and not is_private(path) and path.split("/", 1)[0] not in covered:
+            if path in there and not is_private(path) and path.split("/", 1)[0] not in covered:
                 text = "is ignored by Git, so no commit has it: git add -f it, or take the rule out"
                 yield Problem(path, 1, "ignored", "hint", text)
 
@@ -70,9 +70,49 @@ def _hiding(store: Store) -> list[Hiding]:
     return [Hiding(match[1], int(match[2]), match[3], tuple(folders)) for match, folders in parts if match]
 
 
-def _brought(store: Store, rule: Hiding, left: Since) -> bool:
-    """Whether a rule is one of the project's own, and new since a branch left its base."""
+def _brought(store: Store, rule: Hiding, merge: Merge) -> bool:
+    """Whether a rule is one of the project's own that the base does not have, and will have with the merge."""
     if rule.file.rpartition("/")[2] != ".gitignore" or rule.file.startswith(_OUTSIDE):
         return False
-    before = store.repo.show(rule.file, left.commit) or b""
-    return rule.pattern not in before.decode("utf-8", "surrogateescape").splitlines()
+    here, there, merged = (
+        (repo.show(rule.file, commit) or b"").decode("utf-8", "surrogateescape").splitlines()
+        for repo, commit in ((store.repo, HEAD), (store.repo, merge.base), (merge.store.repo, HEAD))
+    )
+    return rule.pattern not in there and (rule.pattern in merged or rule.pattern not in here)
+
+
+def hidden(store: Store, merge: Merge) -> Iterator[Problem]:
+    """Say which records of the base would be read no longer although they are there.
+
+    Args:
+        store: the parts.
+        merge: of this branch.
+    """
+    inside, folder = store.files.inside, store.files.store
+    past, history = (merge.store.repo.history_at(commit) for commit in (merge.base, HEAD))
+    for row in past.between(merge.base, HEAD, folder):
+        if row.status == "R" and is_listed(inside(row.before)) and not is_listed(inside(row.path)):
+            was = store.shown(inside(row.before))
+            text = f"was the record {was}, and under this name it is read no longer: move it back, or forget it"
+            yield Problem(inside(row.path), 1, "hidden-record", "warning", text)
+    brought = history.repositories(folder) - past.repositories(folder)
+    yield from (foreign(inside(path)) for path in brought if store.files.holds(path))
+    if lost := _left_behind(store, merge):
+        yield Problem("", 1, "hidden-record", "warning", f"{lost}: move them, or leave the store as it was")
+
+
+def _left_behind(store: Store, merge: Merge) -> str:
+    """That the base has its records elsewhere, and some that are not in the store of this branch, or ""."""
+    was, now = (
+        stated_store(repo.show(REPOSITORY_FILE, commit) or b"") or Config().store
+        for repo, commit in ((store.code, merge.code or HEAD), (merge.store.code, HEAD))
+    )
+    inside = store.repo is store.code
+    if not merge.code or (inside and (was == now or now != store.files.store)):
+        return ""
+    known = set(merge.store.repo.history.listing(store.files.store).values())
+    listing = store.code.history.listing(was, merge.code)
+    lost = [path for path, blob in listing.items() if is_listed(path.removeprefix(f"{was}/")) and blob not in known]
+    told = f"{len(lost)} of its records {'is' if len(lost) == 1 else 'are'} not in {store.name}"
+    before = f"{REPOSITORY_FILE} named the store {was}" if inside else f"{was} was no repository of its own"
+    return f"{before}, and {told}" if lost else ""

@@ -167,9 +167,17 @@ class History(NamedTuple):
             BadInput: `rev` is not a revision.
             GitError: there is no such commit.
         """
+        return {path: head.split()[2] for head, path in self._entries(folder, rev) if head.startswith("100")}
+
+    def repositories(self, folder: str) -> frozenset[str]:
+        """The paths below a folder at which the tip has another repository: submodules."""
+        return frozenset(path for head, path in self._entries(folder) if head.startswith("160"))
+
+    def _entries(self, folder: str, rev: str = "") -> Iterator[tuple[str, str]]:
         answer = self.git.run("ls-tree", "-r", "-z", "--full-tree", revision(rev or self.tip), "--", f"{folder}/")
-        rows = (row.partition("\t") for row in answer.decode("utf-8", "surrogateescape").split("\0") if row)
-        return {path: head.split()[2] for head, _, path in rows if head.startswith("100")}
+        for row in answer.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+            head, _, path = row.partition("\t")
+            yield head, path
 
     def is_ancestor(self, commit: str, of: str = "") -> bool:
         """Whether `commit` is `of` (or the tip) or one of its ancestors; False where either is unknown."""

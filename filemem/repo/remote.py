@@ -18,6 +18,7 @@ from typing import NamedTuple
 from filemem.errors import BrokenStore, Conflict
 from filemem.repo.git import ASKED, Git, GitError
 from filemem.repo.patience import Patience, listen, outlived_by_none
+from filemem.repo.scratch import make_scratch, quoted
 from filemem.repo.settings import Settings
 
 LIMIT = 600.0  # seconds for one fetch or push
@@ -30,7 +31,6 @@ _ALONE = ("--no-signed", "--recurse-submodules=no")  # what a push may hand on: 
 _RACED = ("fetch first", "non-fast-forward", "stale info", "cannot lock ref", "incorrect old value", "failed to update")
 _PROGRESS = re.compile(r"remote: ([A-Z][a-z]+ing [a-z ]+:|Total [0-9])")
 _NO_BRANCH = "couldn't find remote ref"
-_FORMAT = ("extensions.objectformat", "extensions.refstorage")
 
 
 class Remote(NamedTuple):
@@ -200,43 +200,27 @@ class Exchange(NamedTuple):
 
 
 class _Scratch:
-    """A bare repository beside ours, for one command; it has our objects and a configuration of its own."""
+    """A scratch repository, for one command; what it fetches comes to our objects."""
 
     def __init__(self, exchange: Exchange, remote: Remote, known: Collection[str]) -> None:
         self._exchange, self._remote, self._known = exchange, remote, known
 
     def __enter__(self) -> Git:
-        folder, settings = self._exchange.folder, self._exchange.settings
-        shutil.rmtree(folder, ignore_errors=True)
-        (folder / "refs").mkdir(parents=True)
-        (folder / "objects").mkdir()
-        (folder / "HEAD").write_text("ref: refs/heads/none\n")
-        (folder / "config").write_text(self._config(settings))
-        refs = [f"{oid} refs/known/{number}\n" for number, oid in enumerate(self._known)]
-        (folder / "packed-refs").write_text("".join(refs))
-        shallow = self._exchange.git.places.common_dir / "shallow"
-        if shallow.is_file():
-            shutil.copyfile(shallow, folder / "shallow")
-        return self._exchange.network(folder)
+        exchange = self._exchange
+        shutil.rmtree(exchange.folder, ignore_errors=True)
+        refs = {f"refs/known/{number}": oid for number, oid in enumerate(self._known)}
+        rows = self._config(exchange.settings)
+        make_scratch(exchange.folder, exchange.git.places, exchange.settings, refs, head="refs/heads/none", rows=rows)
+        return exchange.network(exchange.folder)
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._exchange.folder, ignore_errors=True)
 
-    def _config(self, settings: Settings) -> str:
-        kept = {key: value for key in _FORMAT if (value := settings.text(key))}
-        promising = settings.text("extensions.partialclone")
-        if promising:
-            kept["extensions.partialclone"] = promising
-        rows = ["[core]", "repositoryformatversion = 1", "bare = true", "[extensions]"]
-        rows += [f"{key.partition('.')[2]} = {_quoted(value)}" for key, value in kept.items()]
-        rows += [f"[remote {_quoted(self._remote.name)}]", f"url = {_quoted(self._remote.url)}"]
-        if promising == self._remote.name:
-            rows.append("promisor = true")
-        return "\n".join(rows) + "\n"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    def _config(self, settings: Settings) -> list[str]:
+        name, promising = quoted(self._remote.name), settings.text("extensions.partialclone")
+        rows = [f"partialclone = {quoted(promising)}"] if promising else []
+        rows += [f"[remote {name}]", f"url = {quoted(self._remote.url)}"]
+        return [*rows, "promisor = true"] if promising == self._remote.name else rows
 
 
 def _public(url: str) -> str:

@@ -5,13 +5,15 @@ A part is imported by the method that uses it: a search asks no more than where 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from filemem.repo.history import History
     from filemem.repo.leftovers import Leftovers
     from filemem.repo.lock import SaveLock
+    from filemem.repo.merging import Clash
     from filemem.repo.objects import Object, Objects
     from filemem.repo.processes import Mover
     from filemem.repo.races import Races
@@ -216,12 +219,6 @@ class Repo:
         commit = self._head()
         return None if commit is None else trees.find(self.objects.tree, commit.tree, path)
 
-    def merged(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-        """What Git makes of a file that two sides changed since `base`; None where they changed the same lines."""
-        from filemem.repo import threeway
-
-        return threeway.merged(self._git, base, ours, theirs)
-
     def edited(self, path: str, data: bytes) -> bool:
         """Whether these bytes of a file are not what HEAD holds for it, as Git would commit them.
 
@@ -267,6 +264,30 @@ class Repo:
             if self._revisions is None or self._revisions.objects is not self.objects:
                 self._revisions = Revisions(self._git, self.objects)
             return self._revisions
+
+    @contextlib.contextmanager
+    def merging(
+        self, into: str, changes: Mapping[str, bytes | None] = MappingProxyType({})
+    ) -> Iterator[tuple[Repo, tuple[Clash, ...]]]:
+        """A repository whose HEAD is what merging ours into a commit would make, and what Git cannot merge.
+
+        It borrows our objects, has no work tree, and is gone afterwards; of what Git cannot merge it has our version.
+
+        Args:
+            into: a commit.
+            changes: what is not committed yet, bytes by path, None for what is gone.
+
+        Raises:
+            Conflict: the two have no history in common.
+            BrokenStore: Git is older than 2.39, or lacks what it needs.
+        """
+        from filemem.repo.merging import merged
+
+        with merged(self._git, self.settings, into, self.head() or into, changes) as (git, clashes):
+            there = Repo(git.places, self._environment)
+            there._git = git
+            with contextlib.closing(there):
+                yield there, clashes
 
     @property
     def sharing(self) -> Sharing:

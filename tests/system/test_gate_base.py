@@ -371,20 +371,24 @@ def test_a_header_that_was_broken_before_is_not_the_branchs_fault(feature: Path)
     assert found(feature) == [("memory/decisions/broken.md", "yaml-syntax")], "one more"
 
 
-def test_a_branch_that_parted_at_several_commits_is_not_called_clean(repo: Path) -> None:
+def test_a_branch_that_parted_at_several_commits_is_judged_by_the_merge(repo: Path) -> None:
+    """`diff` tells what came since the two parted, and there is no one point at which they did."""
     decide(repo, "caching", "Use Redis")
     git(repo, "switch", "-q", "-c", "feature")
-    write(repo / "code.py", "1")
-    commit(repo, "On the branch")
+    decide(repo, "queues", "Use NATS")
     git(repo, "switch", "-q", "main")
-    write(repo / "other.py", "1")
-    commit(repo, "On main")
+    decide(repo, "logs", "Text")
     mains = git(repo, "rev-parse", "HEAD").strip()
     git(repo, "merge", "-q", "--no-ff", "-m", "Merge feature", "feature")
     git(repo, "switch", "-q", "feature")
     git(repo, "merge", "-q", "--no-ff", "-m", "Merge main", mains)
-    for command in (("check", "--base", "main"), ("diff", "main...HEAD")):
-        refused = cli(repo, *command)
-        assert (refused.code, "parted at 2 commits" in refused.err) == (5, True), command
+    assert found(repo) == []
+    one = decide(repo, "queues", "Use Kafka")
+    git(repo, "switch", "-q", "main")
+    decide(repo, "queues", "Use RabbitMQ")
+    git(repo, "switch", "-q", "feature")
+    assert found(repo) == [(one["path"], "forked-topic")]
+    refused = cli(repo, "diff", "main...HEAD")
+    assert (refused.code, "parted at 2 commits" in refused.err) == (5, True)
     git(repo, "merge", "-q", "-m", "Merge all of main", "main")
-    assert cli(repo, "check", "--base", "main").code == 0
+    assert found(repo) == [(one["path"], "forked-topic")]

@@ -1,0 +1,148 @@
+"""What Git makes of two commits, and no trace of it: they are merged in a scratch repository, which then has the merge.
+
+Rule: this is Git's own merge, through renames of files and folders and from any number of common ancestors. What both
+sides changed is merged line by line; no driver, filter or attribute that a repository names has a say in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from filemem.errors import BrokenStore, Conflict
+from filemem.repo.discovery import Places
+from filemem.repo.git import LONG, PROMISED, Git, GitError
+from filemem.repo.scratch import make_scratch, quoted
+from filemem.repo.settings import Settings
+
+_BASE, _BRANCH, _MERGE = "refs/heads/base", "refs/heads/branch", "refs/heads/merge"
+_ALONE = {"GIT_ATTR_NOSYSTEM": "1"}
+_PLAIN = (
+    f"core.attributesFile={os.devnull}",
+    "merge.default=text",
+)  # the drivers of one user are not what others merge with
+_USAGE = 129  # how Git ends for an option that it does not know
+_CLASH = "CONFLICT"
+_BASES, _BRANCHES = "2", "3"  # Git's stages of what it could not merge
+
+
+class Clash(NamedTuple):
+    """What Git cannot merge.
+
+    Args:
+        kind: in Git's words for programs, such as "contents" or "modify/delete".
+        paths: the files that it is about, from the top, the first as it would be in the work tree.
+    """
+
+    kind: str
+    paths: tuple[str, ...]
+
+
+class _Outcome(NamedTuple):
+    """What `git merge-tree` says: a tree, the blobs of what it could not merge by path and stage, and the clashes."""
+
+    tree: str
+    stages: Mapping[str, Mapping[str, tuple[str, str]]]
+    clashes: tuple[Clash, ...]
+
+
+@contextlib.contextmanager
+def merged(
+    git: Git, settings: Settings, base: str, branch: str, changes: Mapping[str, bytes | None]
+) -> Iterator[tuple[Git, tuple[Clash, ...]]]:
+    """Merge a branch into its base, in a repository that is gone afterwards.
+
+    Args:
+        git: of our repository.
+        settings: its configuration.
+        base, branch: two commits.
+        changes: what is to be changed on the branch first, bytes by path from the top, None removes.
+
+    Returns:
+        Git in that repository, whose HEAD is the merge: of what Git cannot merge it has the branch's version; and what
+        that is.
+
+    Raises:
+        Conflict: the two have no history in common.
+        BrokenStore: Git is too old for this, or lacks what it needs.
+    """
+    with TemporaryDirectory(prefix="filemem-") as name:
+        folder = Path(name)
+        make_scratch(folder, git.places, settings, {_BASE: base, _BRANCH: branch}, head=_MERGE)
+        there = git._replace(places=Places(folder, folder, folder))
+        try:
+            if changes:
+                _commit(there, _BRANCH, (_BRANCH,), (_change(path, data) for path, data in sorted(changes.items())))
+            outcome = _merged(there)
+        except GitError as error:
+            if next((git.places.common_dir / "objects" / "pack").glob("*.promisor"), None):
+                raise GitError("merge-tree", error.code, PROMISED) from None
+            raise
+        _commit(there, _MERGE, (_BASE, _BRANCH), _rows(outcome))
+        yield there, outcome.clashes
+
+
+def _merged(git: Git) -> _Outcome:
+    names = " ".join(ref.rpartition("/")[2] for ref in (_BASE, _BRANCH))  # what conflicting files are called after
+    try:
+        told = git.run("merge-tree", "--stdin", input=f"{names}\n".encode(), limit=LONG, config=_PLAIN, extra=_ALONE)
+    except GitError as error:
+        if error.code == _USAGE:
+            raise BrokenStore(
+                "what a merge would bring is asked of Git 2.39 or newer", "install one, or check without --base"
+            ) from None
+        if "unrelated histories" in error.stderr:
+            raise Conflict("the two have no history in common") from None
+        raise
+    return _read(iter(told.decode("utf-8", "surrogateescape").split("\0")))
+
+
+def _read(fields: Iterator[str]) -> _Outcome:
+    """Read what `git merge-tree --stdin` tells of one merge."""
+    next(fields)  # whether it is clean
+    tree, stages, clashes = next(fields), dict[str, dict[str, tuple[str, str]]](), list[Clash]()
+    while entry := next(fields, ""):
+        head, _, path = entry.partition("\t")
+        mode, oid, stage = head.split()
+        stages.setdefault(path, {})[stage] = mode, oid
+    while (count := next(fields, "")).isdigit():
+        paths = tuple(next(fields) for _ in range(int(count)))
+        kind, _ = next(fields), next(fields)
+        if kind.startswith(_CLASH):
+            clashes.append(Clash(kind.removeprefix(_CLASH).strip(" ()"), paths))
+    return _Outcome(tree, stages, tuple(clashes))
+
+
+def _rows(outcome: _Outcome) -> Iterator[bytes]:
+    """The merge as the branch would have it, in the words of `git fast-import`."""
+    yield _row("M 040000", outcome.tree, "")
+    kept = {held[_BRANCHES] for held in outcome.stages.values() if held.keys() == {_BRANCHES}}
+    for path, held in outcome.stages.items():
+        if held.keys() >= {_BASES, _BRANCHES}:
+            mode, oid = held[_BRANCHES]
+            yield _row(f"M {mode}", oid, path)
+        elif held.keys() == {_BASES} and held[_BASES] in kept:  # each side has given it another name
+            yield _row("D", path)
+
+
+def _change(path: str, data: bytes | None) -> bytes:
+    if data is None:
+        return _row("D", path)
+    return _row("M 100644 inline", path) + f"data {len(data)}\n".encode() + data + b"\n"
+
+
+def _row(*words: str) -> bytes:
+    *plain, path = words
+    return os.fsencode(f"{' '.join((*plain, quoted(path)))}\n")
+
+
+def _commit(git: Git, ref: str, parents: tuple[str, ...], rows: Iterable[bytes]) -> None:
+    """Make a commit of what some rows make of the tree of its first parent."""
+    ways = (f"{way} {parent}^0\n".encode() for way, parent in zip(("from", "merge"), parents, strict=False))
+    head = f"commit {ref}\ncommitter filemem <filemem> now\ndata 0\n".encode()
+    stream = b"".join((head, *ways, *rows))
+    git.run("fast-import", "--quiet", "--date-format=now", input=stream, limit=LONG, config=("core.fsync=none",))
