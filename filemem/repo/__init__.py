@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from filemem.repo.commit import Change, Made, Moved, Plan
     from filemem.repo.creation import create
     from filemem.repo.lock import alive, started
+    from filemem.repo.loose import Loose, publish
     from filemem.repo.message import Message
-    from filemem.repo.objects import Loose, publish
     from filemem.repo.parallel import together
     from filemem.repo.refs import NotNow
     from filemem.repo.remote import Raced, Remote
@@ -25,7 +25,7 @@ else:
     _LATER = {
         "Change": "commit",
         "Identity": "settings",
-        "Loose": "objects",
+        "Loose": "loose",
         "MERGING": "state",
         "Made": "commit",
         "Message": "message",
@@ -36,7 +36,7 @@ else:
         "Remote": "remote",
         "alive": "lock",
         "create": "creation",
-        "publish": "objects",
+        "publish": "loose",
         "started": "lock",
         "together": "parallel",
     }  # name -> the module that has it

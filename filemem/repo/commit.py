@@ -19,8 +19,9 @@ from typing import NamedTuple
 from filemem.errors import BrokenStore, Conflict, FilememError
 from filemem.repo import trees
 from filemem.repo.git import Git, GitError
+from filemem.repo.loose import Loose, publish
 from filemem.repo.message import Message, Stamp, commit_bytes
-from filemem.repo.objects import Loose, Object, Objects, publish
+from filemem.repo.objects import Object, Objects
 from filemem.repo.parallel import together
 from filemem.repo.refs import IndexUpdate, NotNow, Refs
 

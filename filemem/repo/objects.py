@@ -6,7 +6,6 @@ than that (`loose=False`) Git writes them, one process each.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import threading
@@ -20,13 +19,14 @@ from filemem.errors import BrokenStore
 from filemem.repo import trees
 from filemem.repo.git import PROMISED, Git, GitError
 from filemem.repo.helper import Helper
-from filemem.repo.parallel import together
+from filemem.repo.loose import Loose, publish
+from filemem.repo.stamps import millis
 
-_MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
 _REMEMBERED = 64  # trees
 _CHUNK = 1 << 16  # bytes that are passed over at once
 CROWDED = 3_500  # loose objects that are worth a pack: some five hundred saves
 _ID = re.compile(r"[0-9a-f]{40,64}")
+_MADE = re.compile(rb"^committer .* (-?\d+) [+-]\d{4}$", re.MULTILINE)
 _LEVEL = 1  # of zlib: what Git uses for loose objects too
 
 
@@ -36,57 +36,6 @@ def object_id(kind: str, data: bytes, hash_name: str = "sha1") -> str:
     import hashlib  # 4 ms, for OpenSSL
 
     return hashlib.new(hash_name, header + data, usedforsecurity=False).hexdigest()
-
-
-@dataclass(slots=True)
-class Loose:
-    """An object on its way to disk: written aside; `sync`, then `publish`. `packed` is its file's content."""
-
-    oid: str
-    packed: bytes
-    target: Path
-    source: Path | None = None
-    fd: int = -1
-
-    def sync(self) -> None:
-        """Wait until the bytes are on disk."""
-        if self.fd >= 0:
-            os.fsync(self.fd)
-
-    def publish(self) -> None:
-        """Put the object where Git looks for it."""
-        if self.source is None:
-            return
-        os.close(self.fd)
-        self.fd = -1
-        for _ in range(_MKDIR_TRIES):
-            try:
-                self.source.rename(self.target)
-            except FileNotFoundError:
-                self.target.parent.mkdir(exist_ok=True)
-            else:
-                self.source = None
-                return
-        raise FileNotFoundError(errno.ENOENT, "a gc removes the folders of new objects at once")
-
-    def discard(self) -> None:
-        """Let go of what was not published."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
-        if self.source is not None:
-            self.source.unlink(missing_ok=True)
-            self.source = None
-
-
-def publish(made: Sequence[Loose]) -> None:
-    """Wait until objects are on disk, then put them where Git looks for them. Raises BrokenStore."""
-    try:
-        together([loose.sync for loose in made])
-        for loose in made:
-            loose.publish()
-    except OSError as error:
-        raise BrokenStore(f"objects: {error.strerror}", "check space and permissions there") from None
 
 
 class Object(NamedTuple):
@@ -100,6 +49,18 @@ class Object(NamedTuple):
     def tree(self) -> str:
         """The id of a commit's tree."""
         return self.data[5 : self.data.index(b"\n")].decode()
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The ids of a commit's parents."""
+        lines = self.data.partition(b"\n\n")[0].split(b"\n")
+        return tuple(line[7:].decode() for line in lines if line.startswith(b"parent "))
+
+    @property
+    def made(self) -> int:
+        """When a commit was made, in epoch milliseconds; 0 where it states no time."""
+        stated = _MADE.search(self.data)
+        return millis(stated[1]) if stated else 0
 
 
 @dataclass(slots=True)

@@ -17,12 +17,11 @@ from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.stamps import millis
 
 if TYPE_CHECKING:
-    from filemem.repo.objects import Object, Objects
+    from filemem.repo.objects import Objects
 
 _NAME = re.compile(r"[^\x00-\x20\x7f:.-][^\x00-\x1f\x7f:]{0,249}")
 _WORDS = re.compile(r":/[^\x00-\x1f\x7f]{1,247}")
 _REACHES = re.compile(r"^warning: (log for .* only goes back to .*)$", re.MULTILINE)
-_MADE = re.compile(rb"^committer .* (-?\d+) [+-]\d{4}$", re.MULTILINE)
 
 
 class Moment(NamedTuple):
@@ -81,7 +80,7 @@ class Revisions:
             return None
         if "@{" in name:
             self._refuse_before_reflog(name)
-        return Moment(name, found.oid, _made(found))
+        return Moment(name, found.oid, found.made)
 
     def _saying(self, words: str) -> Moment | None:
         """The youngest commit whose message has some words, written as Git takes them: `:/words`."""
@@ -97,7 +96,7 @@ class Revisions:
     def time_of(self, commit: str) -> int:
         """When a commit was made, in epoch milliseconds; 0 where there is no such commit."""
         found = self.objects.read(commit)
-        return _made(found) if found else 0
+        return found.made if found else 0
 
     def subject(self, commit: str) -> str:
         """The first line of a commit's message; "" where there is no such commit."""
@@ -194,8 +193,3 @@ class Revisions:
             commits.append(commit)
             at.append(max(millis(made), at[-1] if at else 0))
         return Line(commits, at)
-
-
-def _made(commit: Object) -> int:
-    stated = _MADE.search(commit.data)
-    return millis(stated[1]) if stated else 0

@@ -47,7 +47,8 @@ def test_what_is_known_grows_with_the_branch_and_is_found_out_anew_when_it_is_re
     git(repo, "switch", "-q", "main")
     commit(repo, 3)
     runs: list[tuple[str, ...]] = []
-    told = Repo.discover(repo).history.git
+    known = Repo.discover(repo)
+    told = known.history.git
 
     class Counted:
         def run(self, *arguments: str, **options: Any) -> bytes:
@@ -55,7 +56,7 @@ def test_what_is_known_grows_with_the_branch_and_is_found_out_anew_when_it_is_re
             return told.run(*arguments, **options)
 
     def opened() -> Landed:
-        return Landed(Counted(), Memo(tmp_path / "landed"))  # type: ignore[arg-type]
+        return Landed(Counted(), known.objects, Memo(tmp_path / "landed"))  # type: ignore[arg-type]
 
     tip = git(repo, "rev-parse", "HEAD")
     assert opened().at(first, tip) is None, "nobody looked yet"
@@ -72,15 +73,21 @@ def test_what_is_known_grows_with_the_branch_and_is_found_out_anew_when_it_is_re
         assert each.at(side, tip) == 1_736_424_000_000
     assert len(runs) == 2
     assert f"^{runs[0][2]}" in runs[1]
+    late = commit(repo, 11)
+    assert landed.at(late, late) == 1_736_596_800_000
+    assert opened().at(side, late) == 1_736_424_000_000
+    assert len(runs) == 2, "one more commit is read"
+    tip = late
     (tmp_path / "landed").write_bytes((tmp_path / "landed").read_bytes()[:-20])
     landed = opened()
     landed.look(tip)
     assert landed.at(side, tip) == 1_736_424_000_000, "a torn file is made anew"
-    git(repo, "reset", "-q", "--hard", "HEAD~1")
+    git(repo, "reset", "-q", "--hard", "HEAD~2")
     git(repo, "commit", "-q", "--amend", "--allow-empty", "-m", "again", **day(10))
     tip = git(repo, "rev-parse", "HEAD")
     landed = opened()
     assert (landed.at(first, tip), landed.at(side, tip)) == (1_735_732_800_000, None)
+    known.close()
 
 
 @pytest.mark.parametrize("packed", [False, True])
