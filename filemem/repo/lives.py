@@ -184,7 +184,7 @@ class Found:
             self._remove(commit, row)
         elif row.status == "A" and row.path not in self.births:
             self._bring(commit, row, order)
-        elif row.status == "R" and (not merge or row.path not in self.births):
+        elif row.status == "R" and (not merge or self._unknown(commit, row.path)):
             self._move(commit, row, order)
         self._last[row.path] = row.new
         if not alone:
@@ -193,6 +193,10 @@ class Found:
             self._claims.setdefault(stated, []).append(Birth(row.path, row.path, commit, order))
         if row.status in "MR" and row.old != row.new:
             self.edits.setdefault(row.path, []).append(Edit(commit, row.old, row.new))
+
+    def _unknown(self, commit: Commit, path: str) -> bool:
+        """Whether no commit before this one has a file at a path; against another parent it may have seemed new."""
+        return path not in self.births or self.births[path].commit.id == commit.id
 
     def _contest(self, commit: Commit, row: Row, order: int) -> None:
         """Note a file that a branch beside others brings under a name that is taken there."""

@@ -113,6 +113,27 @@ def test_of_two_that_added_one_record_it_is_whose_landed_first(repo: Path, on_ma
     assert doors(repo, ALICES)[:2] == ("Alice", first)
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_merge_that_moves_a_record_is_not_what_brought_it(repo: Path, named: bool) -> None:
+    """Also where the merge has the branch as its first parent, which had no such file, and then becomes main."""
+    git(repo, "checkout", "-q", "-b", "br")
+    write(repo / "work.py", "1\n")
+    commit(repo, "Bob", "Work")
+    git(repo, "checkout", "-q", "main")
+    path = record(repo, "a.md", ALICES, "Use a")
+    if not named:
+        write(repo / path, (repo / path).read_text().replace(f"id: {ALICES}\n", ""))
+    first = commit(repo, "Alice")
+    known = ok(repo, "search", "reason")["results"][0]["id"]
+    git(repo, "checkout", "-q", "br")
+    git(repo, "merge", "-q", "--no-commit", "main")
+    git(repo, "mv", path, f"{FOLDER}/moved.md")
+    commit(repo, "Bob", "Merge main")
+    git(repo, "checkout", "-q", "main")
+    git(repo, "merge", "-q", "--ff-only", "br")
+    assert doors(repo, known)[:2] == ("Alice", first)
+
+
 def test_a_record_that_comes_back_under_another_name_keeps_its_author_and_the_gap_is_told(
     repo: Path, alices: str
 ) -> None:
