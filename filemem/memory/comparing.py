@@ -23,6 +23,7 @@ from filemem.repo.log import Row
 from filemem.repo.revisions import Moment
 
 HEAD = "HEAD"
+UNSHARED = f"nothing (never synced with {REMOTE})"  # where the memory has a branch of its own
 OUTCOME = "outcome "  # how phrases on outcomes begin
 
 
@@ -60,7 +61,7 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     if checked_out:
         head = head._replace(name=store.branch or HEAD)
     base = moments.find(store, left, "range") if left else _default(store, head)
-    if direct:
+    if direct or base.commit == store.repo.nothing:
         return base, head, base.commit
     parted = store.repo.revisions.base(base.commit, head.commit)
     if not parted:
@@ -73,7 +74,7 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
 
 
 def _default(store: Store, head: Moment) -> Moment:
-    """The default branch; where `head` is just that, what the remote has of it."""
+    """The default branch; where `head` is just that, what the remote has of it, which may be nothing yet."""
     found = store.standings.default()
     example = "for example filemem diff v1.2...HEAD, or filemem diff 2w"
     if found is None:
@@ -83,10 +84,7 @@ def _default(store: Store, head: Moment) -> Moment:
     there = tip_of(store.repo.common_dir, f"refs/remotes/{REMOTE}/{found.name}")
     own = store.repo is not store.code
     if not there and own:
-        raise BadInput(
-            f"all branches of the code share one memory, the branch {found.name}: there is no other to compare it with",
-            f"ask what came to it since a date, a commit or a tag: {example.removeprefix('for example ')}",
-        )
+        return Moment(UNSHARED, store.repo.nothing, 0)
     if not there or (there == head.commit and not own):
         raise BadInput(f"{found.name} is the default branch itself: there is nothing to compare it with", example)
     return Moment(f"{REMOTE}/{found.name}", there, store.repo.revisions.time_of(there))

@@ -122,6 +122,13 @@ class Repo:
 
         return object_id("blob", data, self.hash_name)
 
+    @property
+    def nothing(self) -> str:
+        """The id of the tree without files, which Git knows everywhere: what to compare with where there is nothing."""
+        from filemem.repo.objects import object_id
+
+        return object_id("tree", b"", self.hash_name)
+
     def identity(self) -> tuple[Identity, Identity]:
         """Author and committer of our commits. Raises BadInput where Git knows none."""
         found = self.settings

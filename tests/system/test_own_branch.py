@@ -74,6 +74,23 @@ def test_what_is_not_shared_yet_may_be_nothing(own: Path) -> None:
     assert ok(own, "diff")["counts"] == {}
 
 
+def test_before_the_first_sync_all_is_new(repo: Path) -> None:
+    ok(repo, "init", "--own-branch")
+    assert ok(repo, "diff")["counts"] == {}
+    for decision in ("Use Redis", "Use an LRU cache"):
+        ok(repo, *DECISION, decision)
+    ok(repo, "update", ok(repo, "search", "LRU")["results"][0]["id"], "--outcome", "failed", "--reason", "slow")
+    answer = ok(repo, "diff")
+    assert (answer["base"]["name"], answer["counts"]) == ("nothing (never synced with origin)", {"new": 2})
+    assert "against nothing (never synced with origin): 2 new" in cli(repo, "diff").out
+    copy = (repo / ok(repo, "search", "LRU")["results"][0]["path"]).read_text()
+    write(repo / "memory/decisions/aaa.md", copy)
+    git(repo / "memory", "add", ".")
+    git(repo / "memory", "commit", "-q", "-m", "The same id again")
+    (one,) = [one for one in ok(repo, "diff")["effects"] if one.get("path") == "memory/decisions/aaa.md"]
+    assert one["details"] == ["states the id of Use an LRU cache, which keeps it"]
+
+
 def test_head_is_the_memory_as_it_stands(own: Path) -> None:
     ok(own, *DECISION, "Use an LRU cache")
     new = {"new": 1, "superseded": 1}
