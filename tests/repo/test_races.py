@@ -219,6 +219,29 @@ def test_a_removal_whose_commit_a_hook_refused_stays_a_removal(repo: Path, saver
 # stashes
 
 
+def test_a_stash_that_takes_a_record_along_gives_back_what_is_the_users(repo: Path) -> None:
+    write(repo / "code.py", "staged\n")
+    git(repo, "add", "code.py")
+    write(repo / "code.py", "staged\nedited\n")
+
+    def stash(step: str) -> None:
+        if step == "index" and not git(repo, "stash", "list"):
+            git(repo, "stash", "-q")
+
+    saver = make_saver(repo, steps=stash)
+    saver.put(PATH, TEXT, message("save"))
+    saver.replay()
+    assert whole(repo)
+    assert git(repo, "diff", "--name-only", "stash^", "stash^2") == f"code.py\nmemory/{PATH}"
+    git(repo, "stash", "pop", "-q", "--index", ok=False)
+    assert git(repo, "stash", "list")
+    git(repo, "stash", "pop", "-q")
+    assert (repo / "code.py").read_text() == "staged\nedited\n"
+    assert git(repo, "status", "--porcelain") == " M code.py"
+    assert whole(repo)
+    saver.close()
+
+
 def stashed(repo: Path) -> None:
     """What `git stash` does that read HEAD before a save: files and index are as before, and HEAD is moved back."""
     git(repo, "rm", "-q", f"memory/{PATH}")
