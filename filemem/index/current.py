@@ -15,7 +15,7 @@ from filemem.changes import Entry
 from filemem.documents import TERM_FIELDS, Birth, Doc, Node
 from filemem.index import generation, manifest, pending
 from filemem.index.fresh import Fresh, Item
-from filemem.index.generation import WORDS, Generation, IndexDamaged
+from filemem.index.generation import ENTRIES, WORDS, Generation, IndexDamaged
 from filemem.index.keyword import READING, Words, analyze
 from filemem.index.meaning import Meaning
 from filemem.index.view import View
@@ -42,7 +42,7 @@ class Current:
         self._known: set[tuple[str, int, int]] = set()
         self._view: View | None = None
         self._state: tuple[bool, tuple[int, int] | None] = (False, None)
-        self._entries: tuple[Path, dict[str, Entry]] | None = None
+        self._entries: tuple[object, dict[str, Entry]] | None = None
         self.blank = False  # after `reset`: nothing on disk counts
 
     def view(self) -> View:
@@ -73,8 +73,9 @@ class Current:
         """Return what a generation was built from; the last one asked for is remembered."""
         if current is None:
             return {}
-        if self._entries is None or self._entries[0] != current.folder:
-            self._entries = (current.folder, manifest.read(current))
+        # Not by its name alone: where the folder was deleted meanwhile, the names begin anew.
+        if self._entries is None or self._entries[0] != current.seal.files[ENTRIES]:
+            self._entries = (current.seal.files[ENTRIES], manifest.read(current))
         return self._entries[1]
 
     def push(self, path: str, doc: Doc | None, entry: Entry | None) -> None:
@@ -85,7 +86,7 @@ class Current:
     def take(self, made: Generation, entries: Mapping[str, Entry], items: Sequence[Item]) -> None:
         """Go on from a generation that was just made of these entries, and of what was pending."""
         with self._lock:
-            self._entries = (made.folder, dict(entries))
+            self._entries = (made.seal.files[ENTRIES], dict(entries))
             self.blank = False
             self._fresh.forget(items)
 

@@ -42,13 +42,18 @@ class WriterLock:
 
         try:
             prepare(self._root)
+            (self._root / _NAME).touch()
+            file = self._there()
             lock = FileLock(self._root / _NAME, timeout=0, thread_local=False)
             lock.acquire()
         except Timeout:
             return False
         except OSError as error:
             raise unwritable(self._root, error) from error
-        self._lock, self._file = lock, self._there()
+        if file is None or file != self._there():  # deleted meanwhile: what we locked is not what others see
+            lock.release()
+            return False
+        self._lock, self._file = lock, file
         return True
 
     def release(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from filemem.changes import MODIFIED, REMOVED, Change, Entry
 from filemem.documents import Doc
 from filemem.errors import BrokenStore, Locked
-from filemem.index import Index, embedder
+from filemem.index import Embedder, Index, embedder
 from filemem.index.current import FORMAT
 from filemem.query import Filter, Terms, parse
 from tests.index.samples import DAY, START, Tree, doc, ids, make
@@ -374,6 +374,23 @@ def test_a_deleted_folder_is_built_again(index: Index) -> None:
     assert index.manifest() == {}
     tree.apply(index)
     assert found(index, "redis") == ["a.md"]
+
+
+def test_a_deleted_folder_that_another_process_built_again_is_read_anew(root: Path, model: Embedder) -> None:
+    """The names of generations begin anew with the folder: what was known of one goes by what is in it."""
+    one, two = Index(root, model), Index(root, model)
+    Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres")]).apply(one)
+    assert one.manifest().keys() == {"a.md", "b.md"}
+    one.stand_back()
+    shutil.rmtree(root)
+    Tree([doc("a.md", "Use Redis")]).apply(two)
+    assert [folder.name for folder in root.glob("g*")] == ["g0000000001"]
+    assert one.manifest().keys() == {"a.md"}
+    two.stand_back()
+    Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres")]).apply(one)
+    assert found(two, "postgres") == ["b.md"]
+    one.close()
+    two.close()
 
 
 def test_no_words_find_nothing_by_words(words_only: Index) -> None:

@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import filelock
 import pytest
 
 from filemem.index import Index
@@ -24,6 +26,7 @@ TOP = Path(__file__).parents[2]
 READER = """
 import sys
 from pathlib import Path
+from typing import Any
 from filemem.index import Index
 from filemem.query import parse
 index = Index(Path(sys.argv[1]))
@@ -34,6 +37,7 @@ for line in sys.stdin:
 LOOKER = """
 import sys, time
 from pathlib import Path
+from typing import Any
 from filemem.index import Index
 from filemem.query import parse
 from tests.index.hashing import Hashing
@@ -53,6 +57,7 @@ print(looks)
 SAVER = """
 import sys
 from pathlib import Path
+from typing import Any
 from filemem.index import Index
 from tests.index.hashing import Hashing
 from tests.index.samples import make
@@ -173,6 +178,26 @@ def test_a_lock_whose_file_was_deleted_is_none(root: Path) -> None:
     assert not first.held
     assert second.acquire()
     assert not first.acquire()
+    second.release()
+    assert first.acquire()
+    first.release()
+
+
+def test_a_lock_whose_file_is_deleted_as_it_is_taken_is_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = WriterLock(root), WriterLock(root)
+    acquire: Callable[..., object] = filelock.FileLock.acquire
+
+    def late(lock: filelock.FileLock, *arguments: Any, **options: Any) -> object:
+        taken = acquire(lock, *arguments, **options)
+        monkeypatch.setattr(filelock.FileLock, "acquire", acquire)
+        shutil.rmtree(root)
+        assert second.acquire()
+        return taken
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", late)
+    assert not first.acquire()
+    assert not first.held
+    assert second.held
     second.release()
     assert first.acquire()
     first.release()
