@@ -71,19 +71,17 @@ def merging(store: Store, base: str, now: State) -> Iterator[Merge]:
         BrokenStore: Git is older than 2.39.
     """
     moment = moments.find(store, base, "base")
-    code = _in_code(store, moment)
-    inside = store.files.inside
+    code, own = _in_code(store, moment), store.code is not store.repo
     with contextlib.ExitStack() as stack:
         try:
             repo, found = stack.enter_context(store.repo.merging(moment.commit, _uncommitted(store, now)))
-            alike = store.code is store.repo or not code
-            coded = repo if alike else stack.enter_context(store.code.merging(code))[0]
+            coded = stack.enter_context(store.code.merging(code))[0] if own and code else repo
         except Conflict:
             shallow = "; history is shallow: git fetch --unshallow" if store.code.history.boundary() else ""
             hint = f"name the branch that this one left, for example main{shallow}"
             raise Conflict(f"base: {base} and HEAD have no history in common", hint) from None
-        merged = replace(store, repo=repo, code=repo if store.code is store.repo else store.code)
-        records = frozenset(map(inside, repo.history.differing(moment.commit, [store.files.store])))
+        merged = replace(store, repo=repo, code=store.code if own else repo)
+        records = frozenset(map(store.files.inside, repo.history.differing(moment.commit, [store.files.store])))
         files = coded.history.differing(code) if code else frozenset[str]()
         clashes = tuple(_clashes(store, found, now.data.keys() | now.tracked.keys()))
         yield Merge(merged, moment.commit, code, records, files, clashes)
@@ -109,7 +107,7 @@ def _state(store: Store, commit: str, past: Origins) -> State:
     tracked = {store.files.inside(path): blob for path, blob in history.listing(store.files.store).items()}
     records = {path: blob for path, blob in tracked.items() if is_listed(path)}
     blobs = store.repo.revisions.blobs(records.values())
-    data = {path: held for path, blob in records.items() if len(held := blobs.get(blob, b"")) <= MAX_SIZE}
+    data = {path: blobs[blob] for path, blob in records.items() if blob in blobs and len(blobs[blob]) <= MAX_SIZE}
     births = {path: birth for path, birth in past.births.items() if path in data}
     known = past._replace(births=births, removed=past.removed - data.keys())
     return State(data, tracked, known, tombstones.at(store, commit), landing(history))
@@ -130,9 +128,11 @@ def _in_code(store: Store, moment: Moment) -> str:
 
     What is no commit of the code, but a date or one of the memory's own branch, means what the code was then.
     """
-    head = store.code.head() if store.code is not store.repo else None
+    if store.code is store.repo:
+        return moment.commit
+    head = store.code.head()
     if head is None:
-        return moment.commit if store.code is store.repo else ""
+        return ""
     named = store.code.revisions.named(moment.name)
     if named is not None and named.commit != moment.commit:
         return named.commit

@@ -110,9 +110,10 @@ def _left_behind(store: Store, merge: Merge) -> str:
     inside = store.repo is store.code
     if not merge.code or (inside and (was == now or now != store.files.store)):
         return ""
-    known = set(merge.store.repo.history.listing(store.files.store).values())
-    listing = store.code.history.listing(was, merge.code)
-    lost = [path for path, blob in listing.items() if is_listed(path.removeprefix(f"{was}/")) and blob not in known]
+    known = merge.store.repo.history.listing(store.files.store)
+    kept = {*known.values(), *map(store.files.inside, known)}  # as it was, or under the name that it had
+    listing = {path.removeprefix(f"{was}/"): blob for path, blob in store.code.history.listing(was, merge.code).items()}
+    lost = [path for path, blob in listing.items() if is_listed(path) and kept.isdisjoint((path, blob))]
     told = f"{len(lost)} of its records {'is' if len(lost) == 1 else 'are'} not in {store.name}"
     before = f"{REPOSITORY_FILE} named the store {was}" if inside else f"{was} was no repository of its own"
     return f"{before}, and {told}" if lost else ""

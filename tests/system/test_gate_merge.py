@@ -167,6 +167,25 @@ def test_a_submodule_in_the_place_of_records_is_told(
     assert (done.code, done.out.count(told)) == (1, 1), done.out
 
 
+@pytest.mark.parametrize("edited", [True, False])
+def test_records_that_moved_to_a_repository_of_their_own_are_not_lost(repo: Path, tmp_path: Path, edited: bool) -> None:
+    """In which they may be edited before the branch lands."""
+    text = record(repo, "k/a", "a").read_text()
+    other = make_repo(tmp_path / "other")
+    write(other / ".filemem.toml", 'store = "."\n')
+    write(other / "decisions/k/a.md", f"{text}More.\n" if edited else text)
+    commit(other, "The records")
+    parted(repo)
+    on(repo, "br")
+    git(repo, "rm", "-rq", "memory")
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "memory")
+    commit(repo, "Elsewhere")
+    assert cli(repo, "check", "--base", "main").code == 0
+    git(repo / "memory", "rm", "-q", "decisions/k/a.md")
+    git(repo / "memory", "commit", "-q", "-m", "Gone")
+    assert "1 of its records is not in memory" in cli(repo, "check", "--base", "main").out
+
+
 def test_what_is_not_committed_counts_as_if_it_were(repo: Path) -> None:
     """But for what is private, which no merge brings."""
     path, gone = record(repo, "x", "billing"), record(repo, "gone", "logs")
