@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 from filemem import chain, query
-from filemem.record import DECISION, Edge, Record, short_id, topic_key
+from filemem.record import DECISION, Edge, Record, namesake, short_id, topic_key
 
 Resolve = Callable[[str], str | None]  # a reference as written -> the id of a record, where one is meant
 
@@ -88,7 +88,8 @@ class Birth(NamedTuple):
     """Who wrote a record first, from Git alone: empty where it is not committed yet. `at` in epoch milliseconds.
 
     `path` is where it was then; `reviewers` and `co_authors` come from the commit's trailers; `edits` are the newest of
-    the commits that changed it since, oldest first.
+    the commits that changed it since, oldest first; `nth` says which of the files without an id that began at that path
+    it is, counted as they landed. What is not committed may have a path and a number: those that it will have.
     """
 
     commit: str = ""
@@ -99,6 +100,12 @@ class Birth(NamedTuple):
     reviewers: tuple[str, ...] = ()
     co_authors: tuple[str, ...] = ()
     edits: tuple[Edited, ...] = ()
+    nth: int = 1
+
+    @property
+    def name(self) -> str:
+        """What a file without an id is known by, as `parse` takes it; "" where that is its path of today."""
+        return namesake(self.path, self.nth)
 
     def edited(self, later: Iterable[Edited]) -> Self:
         """The same with further edits; those it knows already are not counted twice."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from filemem import changes
@@ -24,6 +25,7 @@ from filemem.memory.standing import Standing
 from filemem.memory.store import Store
 from filemem.memory.versions import Versions
 from filemem.repo import history, lives
+from filemem.repo.memo import Memo
 from filemem.repo.revisions import Moment
 
 MANY = 64  # files from which on they are read, or their first commits looked for, all at once
@@ -40,6 +42,7 @@ class AsOf(Store):
     tree: str = ""
     blobs: Mapping[str, str] = field(default_factory=dict)
     marks: frozenset[str] = frozenset()  # of what was forgotten then
+    beside: Path = Path()  # the index folder of the present, beside which history is remembered
     _read_ahead: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
@@ -61,6 +64,10 @@ class AsOf(Store):
     def branch(self) -> str:
         """A commit is on no branch in particular."""
         return ""
+
+    def memo(self, name: str) -> Memo:
+        """As the present has it: what Git says of commits is the same at any time."""
+        return Memo(self.beside.parent / f"{name}-{self.beside.name}")
 
     def standing(self, nodes: Iterable[Node]) -> dict[str, Standing]:  # noqa: ARG002
         """Branches are as they are now; how they were then is not known."""
@@ -184,7 +191,7 @@ def _open(store: Store, moment: Moment, tree: str) -> AsOf:
     marks = tombstones.at(store, moment.commit)
     shared = {each.name: getattr(store, each.name) for each in fields(Store) if each.init}
     own: dict[str, Any] = {"serving": False, "pasts": {}, "_plain": None, "_related": {}}
-    past = AsOf(**{**shared, **own}, moment=moment, tree=tree, blobs=blobs, marks=marks)
+    past = AsOf(**{**shared, **own}, moment=moment, tree=tree, blobs=blobs, marks=marks, beside=store.index.root)
     past.clock = lambda: past.moment.at  # ages count from then
     past.index = _index(store, past)
     return past

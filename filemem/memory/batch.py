@@ -6,13 +6,15 @@ Rule: of two files with one id the older keeps it, and a record is live or not b
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 
 from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
 from filemem.memory import graph, tombstones
 from filemem.memory.identities import Claim, known_as, landing
+from filemem.memory.names import Names
 from filemem.memory.store import Store
-from filemem.record import Record, ReferenceIndex, reference_index, resolve_reference
+from filemem.record import Record
 
 KEEP = 20_000  # records held between reading and writing; above this they are read twice instead
 
@@ -69,7 +71,7 @@ class Batch:
         references.add(one._replace(id=ids[one.path]) for one in read)
         for record in read:
             birth = self.births.get(record.path, Birth())
-            node = node_of(record._replace(id=ids[record.path]), birth, references.resolve)
+            node = node_of(record._replace(id=ids[record.path]), birth, partial(references.resolve, path=record.path))
             if node.id != record.id:
                 node = node._replace(open=(*node.open, "id"))
             self.nodes[record.path] = node
@@ -82,7 +84,7 @@ class Batch:
         return [record for path in standing if (record := self._record(path)) is not None]
 
     def _record(self, path: str) -> Record | None:
-        return self.store.read(path, self.births.get(path, Birth()).path).record
+        return self.store.read(path, self.births.get(path, Birth()).name).record
 
     def _settled_ids(self, read: list[Record]) -> dict[str, str]:
         """The ids of what was read, by path. Read too is what loses its id to that, and what points to an id that a
@@ -145,26 +147,24 @@ class References:
         self._changed = changed
         self._mine: set[str] = set()
         self._read: list[Record] = []
-        self._all: ReferenceIndex | None = None
+        self._names: Names | None = None
 
     def add(self, read: Iterable[Record]) -> None:
         """Let references point to these records too."""
         self._read = list(read)
         self._mine = {record.id for record in self._read}
 
-    def resolve(self, reference: str) -> str | None:
-        """The id that a reference means, or None where nothing in the store answers to it."""
+    def resolve(self, reference: str, path: str) -> str | None:
+        """The id that a reference of the record at `path` means, or None where nothing in the store answers to it."""
         if reference in self._mine:
             return reference
         if any(
             node.id == reference and node.path not in self._changed for node in self._store.lookup("id", [reference])
         ):
             return reference
-        if self._all is None:
+        if self._names is None:
             others = [n for n in self._store.nodes() if n.path not in self._changed]
             known = [Record(id=n.id, type=n.type, path=n.path, title=n.title) for n in others]
-            earlier = {n.id: n.birth.path for n in others if n.birth.path not in ("", n.path)}
-            earlier |= {r.id: b.path for r in self._read if (b := self._births.get(r.path)) and b.path != r.path}
-            before = [Record(id=one, type="", path=path) for one, path in earlier.items()]  # names files had once
-            self._all = reference_index([*self._read, *known], before)
-        return resolve_reference(reference, self._all)
+            births = {**self._births, **{n.path: n.birth for n in others}}
+            self._names = Names(self._store, [*self._read, *known], births)
+        return self._names.resolve(reference, path)

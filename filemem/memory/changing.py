@@ -124,7 +124,7 @@ def resolve(store: Store, topic: str, fields: Mapping[str, object]) -> Saved:
     if len(heads) < 2:
         holds = f"{meant.called(heads[0].title, heads[0].id)} holds" if heads else "nothing holds on it"
         raise BadInput(f"topic {topic} is not forked: {holds}", "save a decision on it to go on", field="topic")
-    merged = [head.path if head.id.startswith("file_") else head.id for head in heads]
+    merged = [head.id for head in heads]
     return save(store, {**fields, "type": DECISION, "topic": heads[-1].topic, "synthesizes": merged})
 
 
@@ -139,7 +139,7 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
     given = writing.revised(fields)  # before the record is looked for, as a schema does: one order on every surface
     agent = _actor(store, given.pop("agent", ""))
     node = searching.find(store, reference)
-    record = store.read(node.path, node.birth.path).record
+    record = store.read(node.path, node.birth.name).record
     if record is None:
         raise NotFound(f"{reference}: the file {store.shown(node.path)} is gone", "git log shows what became of it")
     record = record._replace(id=node.id)
@@ -175,7 +175,7 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
     """
     told, agent = arguments.line("reason", reason), _actor(store, agent)
     node = searching.find(store, reference)
-    record = store.read(node.path, node.birth.path).record
+    record = store.read(node.path, node.birth.name).record
     shown = record._replace(id=node.id) if record else Record(node.id, node.type, title=node.title, topic=node.topic)
     (revived, forked), aware = hints.revived(store, node), not following.deepened(store)
     if node.birth.commit and is_moved(store, node.path):
@@ -221,7 +221,7 @@ def _answer(store: Store, about: Node | Record, done: Done, message: str, **more
 
 
 def _resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
-    """Turn the references of an edge into ids; a file without an id is named by its path.
+    """Turn the references of an edge into ids.
 
     Raises:
         NotFound: one that points to nothing, or to no decision; names the field.
@@ -234,7 +234,7 @@ def _resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[s
             raise NotFound(f"{field}: {error.message}", error.hint) from None
         if node.type != DECISION:
             raise BadInput(f"{field}: {node.id} is a {node.type}; edges lead to decisions", field=field)
-        ids.append(node.path if node.id.startswith("file_") else node.id)
+        ids.append(node.id)
     return tuple(dict.fromkeys(ids))
 
 
@@ -270,7 +270,7 @@ def _supersedes(store: Store, given: Mapping[str, Any]) -> tuple[str, ...]:
     key = topic_key(given["topic"])
     if not key:
         raise BadInput("topic has no letters or digits", "name what the decision is about", field="topic")
-    resolved, around, _ = searching.neighbourhood(store, store.lookup("topic", [key]))
+    resolved = searching.neighbourhood(store, store.lookup("topic", [key]))[0]
     heads = resolved.next_supersedes(key)
     merged = set(given.get("synthesizes", ()))
     if len(heads) > 1 and not merged:
@@ -280,7 +280,7 @@ def _supersedes(store: Store, given: Mapping[str, Any]) -> tuple[str, ...]:
             heads=heads,
         )
     chosen = [head for head in heads if not merged or len(heads) == 1 or head in merged]
-    return tuple(around[head].path if head.startswith("file_") else head for head in chosen)
+    return tuple(chosen)
 
 
 def _amendments(store: Store, record: Record, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -322,7 +322,7 @@ def _same_again(store: Store, record: Record) -> Saved | None:
     if record.type != DECISION or len(record.supersedes or ()) != 1:
         return None
     node = searching.find(store, (record.supersedes or ("",))[0])
-    before = store.read(node.path, node.birth.path).record
+    before = store.read(node.path, node.birth.name).record
     if before is None or before != record._replace(**{name: getattr(before, name) for name in OF_THE_SAVE}):
         return None
     commit, pending, done = node.birth.commit, "", "; nothing was written"

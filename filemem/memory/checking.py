@@ -94,5 +94,5 @@ def _now(store: Store, manifest: Manifest) -> State:
     tracked = {store.files.inside(path): blob for path, blob in store.repo.index.entries([store.files.store]).items()}
     past = origins(store)
     new = {path: entry.blob for path, entry in manifest.items() if path not in past.births}
-    past.births.update(carried(store, new, manifest, known=past.births))
+    past.births.update(carried(store, new, manifest, known=past))
     return State(data, tracked, past, store.tombstones, landing(store.history))

@@ -59,7 +59,7 @@ def _untouched(
         if not is_listed(path) or path in touched:
             continue
         mark, whole = (
-            _mark(blobs, blob, path, births[path].path if path in births else path),
+            _mark(blobs, blob, path, births[path].name if path in births else path),
             Row("M", path, path, blob, blob),
         )
         row = whole.seen(mark not in shown, mark not in hidden) if mark in hidden | shown else None

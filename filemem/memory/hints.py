@@ -53,7 +53,7 @@ def ungoverned(store: Store, record: Record) -> str:
         return ""
     try:
         nodes = {node.id: node for field in ("id", "path") for node in store.lookup(field, record.supersedes)}
-        found = [one for node in nodes.values() if (one := store.read(node.path, node.birth.path).record)]
+        found = [one for node in nodes.values() if (one := store.read(node.path, node.birth.name).record)]
         stated = [path for one in found for path in one.affects if within(path) and not _covers(record.affects, path)]
         others = {path: store.lookup("affects", [path]) for path in stated}
     except BrokenStore:

@@ -104,13 +104,13 @@ def _whole(store: Store, versions: Versions, node: Node, log: Sequence[Version])
 def _past(store: Store, node: Node, log: Sequence[Version]) -> Past:
     begun = next((at for at, version in enumerate(log) if version.commit.id == node.birth.commit), len(log))
     told = [
-        Revision(c.id, c.author, c.agent, c.at, c.subject, _told(store, version, before, node.birth.path))
+        Revision(c.id, c.author, c.agent, c.at, c.subject, _told(store, version, before, node.birth.name))
         for version, before in reversed(list(zip(log[:begun], (*log[1:], None), strict=False)))
         if (c := version.commit)
     ]
     if node.birth.commit and store.edited(node.path):
-        now = store.read(node.path, node.birth.path).record
-        was = _read(store, log[0].blob, log[0].path, node.birth.path) if log else None
+        now = store.read(node.path, node.birth.name).record
+        was = _read(store, log[0].blob, log[0].path, node.birth.name) if log else None
         told.append(Revision("", "", "", 0, "", _changes(was, now)))
     return Past(log[begun].commit.written if begun < len(log) else 0, tuple(told))
 
@@ -159,7 +159,7 @@ def linked(resolved: Graph, start: Iterable[str]) -> list[str]:
 
 
 def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every: Sequence[Claim]) -> Step | None:
-    found = store.read(node.path, node.birth.path).record
+    found = store.read(node.path, node.birth.name).record
     if found is None:
         return None
     birth = node.birth

@@ -78,7 +78,7 @@ def rivals(store: Store, node: Node) -> list[Node]:
     """The records that claim the id of another and would have it if that one were gone, the next one first."""
     claims = {}
     for other in store.lookup("open", ["id"]):
-        record = store.read(other.path, other.birth.path).record
+        record = store.read(other.path, other.birth.name).record
         if record is not None and record.id == node.id and other.path != node.path:
             claims[other.path] = Claim.of(record, other.birth)
     return [] if not claims else store.lookup("path", list(owners(claims.values(), landing(store.history)).values()))

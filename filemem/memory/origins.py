@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from filemem.documents import Birth, Edited
 from filemem.files import is_listed, is_record
 from filemem.memory.store import Store
-from filemem.memory.versions import Versions
-from filemem.record import Record, parse
+from filemem.memory.versions import Versions, alike
+from filemem.record import Record, derived_id, namesake, parse
 from filemem.repo import lives
 
+Takings = Mapping[str, Sequence[Sequence[str]]]
 _MOVED = 200  # files that are away, whose ids are looked at
-_ENDED = "ended-2"  # the memo of paths and ids that commits removed, on whatever branch
+_ENDED = "ended-3"  # the memo of paths and ids that commits removed, on whatever branch, and of who had such a path
 
 
 class Origins(NamedTuple):
@@ -29,6 +30,8 @@ class Origins(NamedTuple):
         edits: what changed files after their first commit, by path, oldest first.
         ended: paths of all that commits removed, whether they came back or not, and the ids that stood there.
         ids: those that the files of `births` state, by path.
+        lost: the last versions of the files that are gone, the ones in whose place others stand first.
+        began: how many files without an id began at a path.
     """
 
     births: dict[str, Birth]
@@ -37,6 +40,8 @@ class Origins(NamedTuple):
     edits: Mapping[str, tuple[lives.Edit, ...]] = MappingProxyType({})
     ended: frozenset[str] = frozenset()
     ids: Mapping[str, str] = MappingProxyType({})
+    lost: Sequence[lives.Removed] = ()
+    began: Mapping[str, int] = MappingProxyType({})
 
     def known(self, births: Mapping[str, Birth]) -> dict[str, Birth]:
         """Births of records that were there before, with what changed them in this stretch of history."""
@@ -61,36 +66,57 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
     seen = store.repo.history_at(tip) if tip else store.history
     walk = seen.walk(store.files.store, since, Versions(store))
     edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
-    births = {inside(path): born(b, inside(b.first_path)) for path, b in walk.births.items()}
+    births = {inside(path): born(b, inside(b.first_path))._replace(nth=b.nth) for path, b in walk.births.items()}
     births = {path: birth.edited(map(edit_of, edits.get(path, ()))) for path, birth in births.items()}
     removed, touched, ended = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched, walk.ended))
     ended |= walk.left
     if seen.tip == "HEAD":
-        _keep(store, ended, whole=not since)
-    return Origins(births, removed, touched, edits, ended, {inside(path): one for path, one in walk.ids.items()})
+        _keep(store, ended, None if since else {inside(path): _known(store, all_) for path, all_ in walk.taken.items()})
+    ids = {inside(path): one for path, one in walk.ids.items()}
+    lost = (*walk.replaced, *walk.removed.values())
+    began = {inside(path): len(commits) for path, commits in walk.began.items()}
+    return Origins(births, removed, touched, edits, ended, ids, lost, began)
 
 
 def carried(
-    store: Store, new: Mapping[str, str], there: Collection[str], known: Mapping[str, Birth] | None = None
+    store: Store, new: Mapping[str, str], there: Collection[str], known: Origins | None = None
 ) -> dict[str, Birth]:
     """First commits of what no commit has: of files that were moved here from where HEAD has them.
 
-    Such a file has the bytes, or states the id, of one that HEAD has and that stands nowhere now.
+    Such a file has the bytes, or states the id, of one that HEAD has and that stands nowhere now. Of a file without an
+    id under a name that another had, what it will be known by.
 
     Args:
         store: the parts.
         new: files that may have been moved, or hold another record than in HEAD, path -> blob.
         there: all files that stand in the work tree.
-        known: the first commits of all that HEAD has, where they were asked for already.
+        known: what Git says of all that HEAD has, where it was asked already.
 
     Returns:
-        An empty birth for a record that is new; nothing for one that HEAD has there.
+        A birth without a commit for a record that is new; nothing for one that HEAD has there.
     """
     held = _held(store) if new and store.repo.head() else {}
     sources = _sources(store, new, there, held) | dict.fromkeys(_overwritten(store, new, held), "")
+    ended = _ended(store) if sources else None
+    used = {path for path, source in sources.items() if not source and (ended is None or path in ended)}
     if known is None:
-        known = origins(store).births if any(sources.values()) else {}
-    return {path: known.get(source, Birth()) for path, source in sources.items()}
+        known = origins(store) if used or any(sources.values()) else Origins({}, frozenset())
+    births = {path: known.births.get(source, Birth()) for path, source in sources.items()}
+    return births | {path: _beginning(store, path, known) for path in used}
+
+
+def _beginning(store: Store, path: str, known: Origins) -> Birth:
+    """What a file will be known by that is not committed yet, at a path where another may have begun."""
+    record = store.read(path).record
+    if record is None or record.id_stated:
+        return Birth()
+    named, count = store.files.named(path), known.began.get(path, 0)
+    gone = next((one for one in reversed(known.lost) if one.path == named), None)
+    if gone and path not in known.births:
+        before = store.repo.blob(gone.blob)
+        if before is None or alike(path, before, store.bytes_of(path)):
+            return Birth(path=store.files.inside(gone.first_path), nth=gone.nth)
+    return Birth(path=path, nth=count + 1) if count else Birth()
 
 
 def _held(store: Store) -> dict[str, str]:
@@ -152,18 +178,44 @@ def any_ended(store: Store) -> bool:
     return _ended(store) != frozenset()
 
 
+def taken(store: Store) -> Takings:
+    """Who had the names that files were renamed or removed from: by path, commits and the ids that took it with them.
+
+    The last one may have the name still; who took it since the last whole walk is not told.
+    """
+    return _remembered(store)[1]
+
+
+def shared(store: Store) -> frozenset[str]:
+    """The names that were several files', one after another."""
+    return frozenset(path for path, takings in taken(store).items() if len({owner for _, owner in takings}) > 1)
+
+
 def _ended(store: Store) -> frozenset[str] | None:
     """Every path and id that was ever found to have been removed; None where that is not known."""
+    return _remembered(store)[0]
+
+
+def _remembered(store: Store) -> tuple[frozenset[str] | None, Takings]:
     try:
-        return frozenset(json.loads(store.memo(_ENDED).read() or b"null"))
+        ended, takings = json.loads(store.memo(_ENDED).read() or b"null")
+        return frozenset(ended), takings
     except (ValueError, TypeError):
-        return None
+        return None, {}
 
 
-def _keep(store: Store, ended: frozenset[str], *, whole: bool) -> None:
-    known = _ended(store) if whole or ended else None
-    if (whole and known is None) or (known is not None and not known.issuperset(ended)):
-        store.memo(_ENDED).write(json.dumps(sorted(ended | (known or frozenset()))).encode())
+def _known(store: Store, takings: Iterable[lives.Taking]) -> list[list[str]]:
+    inside = store.files.inside
+    return [[t.commit, t.stated or derived_id(namesake(inside(t.first_path), t.nth))] for t in takings]
+
+
+def _keep(store: Store, ended: frozenset[str], takings: Takings | None) -> None:
+    """Remember what a walk found; `takings` where it was one through all of history."""
+    known, before = _remembered(store) if takings is not None or ended else (None, {})
+    news = takings is not None and (known is None or before != takings)
+    if news or (known is not None and not known.issuperset(ended)):
+        every = sorted(ended | (known or frozenset()))
+        store.memo(_ENDED).write(json.dumps([every, before if takings is None else takings]).encode())
 
 
 def brought(store: Store, commits: Collection[str]) -> dict[str, int]:

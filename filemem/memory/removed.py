@@ -11,12 +11,14 @@ from filemem.files import is_record
 from filemem.memory import tombstones
 from filemem.memory.saving import COMMIT, LEAVE, Saved
 from filemem.memory.versions import Versions
-from filemem.record import Record, parse, short_id, surrogate_id
+from filemem.record import Record, namesake, parse, short_id, surrogate_id
 from filemem.repo import REMOVE, Message
 
 if TYPE_CHECKING:
     from filemem.documents import Node
     from filemem.memory.store import Store
+    from filemem.repo.lives import Birth as Life
+    from filemem.repo.lives import Removed
 
 
 class Gone(NamedTuple):
@@ -24,8 +26,9 @@ class Gone(NamedTuple):
 
     Args:
         record: what it last said, by the id that it was known by.
-        path, first_path: where it stood last, and where at first.
+        path: where it stood last.
         data: its bytes.
+        name: what it is known by where it states no id, as `parse` takes it.
         first: the commit that brought it; "" where that is not known.
         own: the id that it had by itself: another, where that one belonged to another file.
     """
@@ -33,14 +36,14 @@ class Gone(NamedTuple):
     record: Record
     path: str
     data: bytes
-    first_path: str
+    name: str
     first: str
     own: str
 
     @property
     def key(self) -> str:
-        """What tells it from others: the id that it states, else where it stood."""
-        return self.record.id if self.record.id_stated else self.path
+        """What tells it from others: the id that it is known by."""
+        return self.record.id
 
 
 def find(store: Store, wanted: str) -> Gone:
@@ -81,7 +84,7 @@ def bring_back(store: Store, gone: Gone, message: Message) -> Saved:
     if store.saver.withdraw(gone.path):
         return Saved(gone.path, "")
     if store.files.exists(gone.path):
-        here = None if store.files.skipped(gone.path) else store.read(gone.path, gone.first_path).record
+        here = None if store.files.skipped(gone.path) else store.read(gone.path, gone.name).record
         if here is None or here.id != gone.own:
             what = f"what stands at {store.shown(gone.path)} now is not {gone.record.title!r}"
             raise Conflict(f"nothing was restored: {what}", "move that away (git mv), then restore again")
@@ -103,7 +106,7 @@ def _gone(store: Store) -> Iterator[Gone]:
     for last in (*walk.replaced, *walk.removed.values()):
         data = store.repo.blob(last.blob)
         if data is not None:
-            yield from _read(store, last.path, last.first_path, last.first, data)
+            yield from _read(store, last.path, last, last.first, data)
     left_out = {*store.repo.left_out(store.files.store)}
     waiting = {op.path for op in store.saver.pending() if op.kind == REMOVE}
     for path, birth in walk.births.items():
@@ -111,19 +114,19 @@ def _gone(store: Store) -> Iterator[Gone]:
         if path in left_out:
             continue
         if not store.files.exists(inside) or inside in waiting:
-            yield from _read(store, path, birth.first_path, birth.commit.id, store.repo.show(path) or b"")
+            yield from _read(store, path, birth, birth.commit.id, store.repo.show(path) or b"")
         elif known:
-            here = _read(store, path, birth.first_path, birth.commit.id, store.files.read(inside))
+            here = _read(store, path, birth, birth.commit.id, store.files.read(inside))
             yield from (one for one in here if tombstones.forgotten(one.record.id, known))
 
 
-def _read(store: Store, path: str, first_path: str, first: str, data: bytes) -> Iterator[Gone]:
-    inside = store.files.inside(path)
-    record = parse(data, inside, store.files.inside(first_path)).record if is_record(posixpath.basename(path)) else None
+def _read(store: Store, path: str, life: Life | Removed, first: str, data: bytes) -> Iterator[Gone]:
+    inside, name = store.files.inside(path), namesake(store.files.inside(life.first_path), life.nth)
+    record = parse(data, inside, name).record if is_record(posixpath.basename(path)) else None
     if record is not None:
         surrogate = surrogate_id(inside)
         known = record._replace(id=surrogate) if tombstones.forgotten(surrogate, store.tombstones) else record
-        yield Gone(known, inside, data, store.files.inside(first_path), first, record.id)
+        yield Gone(known, inside, data, name, first, record.id)
 
 
 def _stands(gone: Gone, nodes: Mapping[str, Node]) -> bool:

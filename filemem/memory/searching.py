@@ -153,7 +153,7 @@ def similar(store: Store, text: str, kind: str, without: Collection[str] = ()) -
     nodes = {one.id: Node.loads(one.node) for one in near}
     others = []
     for one in near:
-        other = store.read(nodes[one.id].path, nodes[one.id].birth.path).record
+        other = store.read(nodes[one.id].path, nodes[one.id].birth.name).record
         if other is not None:
             others.append((one.id, f"{other.title}\n{other.text}", one.cosine))
     return [(nodes[one.id], one.likeness) for one in query.similar(text, others)]
@@ -202,7 +202,7 @@ def _hits(
     incoming = _incoming(pointing, {node.id for node in listed})
     hits = []
     for node, place in zip(listed, placed, strict=True):
-        record = store.read(node.path, node.birth.path).record
+        record = store.read(node.path, node.birth.name).record
         if record is None:  # gone since it was indexed; the next look takes it out
             continue
         record = record._replace(id=node.id)

@@ -28,7 +28,7 @@ def saved(store: Store, path: str, data: bytes, commit: str | None, birth: Birth
         commit: the one that brought it, if any.
         birth: what is known of its first commit, where that is another.
     """
-    record = parse(data, path, birth.path if birth else "").record
+    record = parse(data, path, birth.name if birth else "").record
     if record is None:
         return ""
     if birth is None:
@@ -59,7 +59,7 @@ def _note(store: Store) -> None:
 
 def _take_in(store: Store, found: Gone) -> None:
     birth, data = origins(store).births.get(found.path, Birth()), store.bytes_of(found.path)
-    _push_again(store, parse(data, found.path, birth.path).record or found.record, data, birth)
+    _push_again(store, parse(data, found.path, birth.name).record or found.record, data, birth)
 
 
 def _push_again(store: Store, record: Record, data: bytes, birth: Birth) -> None:

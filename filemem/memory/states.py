@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from filemem import record
@@ -18,6 +19,7 @@ from filemem.memory import graph
 from filemem.memory.batch import References
 from filemem.memory.differing import rows_of
 from filemem.memory.identities import Claim, Landing, known_as, landing
+from filemem.memory.origins import origins, shared
 from filemem.memory.store import Store
 from filemem.memory.values import Named
 from filemem.record import DECISION, Problem, Record
@@ -66,11 +68,12 @@ class States:
         touched = {path for row in rows for path in (row.before, row.path)}
         theirs = {r.path: _File(r.new, r.before) for r in self.theirs if r.status != "D" and r.before not in touched}
         wanted = {file.blob for files in (ends, starts, theirs) for file in files.values()}
-        self._present = _Present(store)
+        self._present, self._taken = _Present(store), shared(store)
         self._store, self._blobs = store, store.repo.revisions.blobs(wanted) if wanted else {}
         paths = {file.here for files in (ends, starts, theirs) for file in files.values()}
         self._births = {node.path: node.birth for node in store.lookup("path", list(paths)) if node.birth.commit}
         start = Moment("", parted, store.repo.revisions.time_of(parted))
+        self._walked: dict[str, Mapping[str, Birth]] = {}
         at = store.repo.history_at
         self.before = self._state(starts, not_then, start, landing(at(parted)))
         self.after = self._state(ends, not_now, head, landing(at(parted), at(head.commit)))
@@ -91,10 +94,10 @@ class States:
         unreadable: dict[str, list[Problem]] = {}
         for path, file in files.items():
             data = self._blobs.get(file.blob)
-            births[path] = self._births.get(file.here) or Birth(at.commit, at=at.at, path=path)
+            births[path] = self._birth(file, path, at)
             if data is None or len(data) > MAX_SIZE:
                 continue
-            found = record.parse(data, path, births[path].path)
+            found = record.parse(data, path, births[path].name)
             unreadable[path] = [problem for problem in found.problems if problem.level == "error"]
             if found.record is not None:
                 read[path] = found.record
@@ -107,12 +110,21 @@ class States:
         named = {to for one in read.values() for to in (*one.superseded_by, *(edge.target for edge in one.edges))}
         there = {node.id for node in self._present.lookup({"id": named}) if node.path not in hidden}
 
-        def resolve(reference: str) -> str | None:
-            return reference if reference in there else references.resolve(reference)
+        def resolve(reference: str, path: str) -> str | None:
+            return reference if reference in there else references.resolve(reference, path)
 
-        nodes = {path: node_of(known[path], births[path], resolve) for path in read}
+        nodes = {path: node_of(known[path], births[path], partial(resolve, path=path)) for path in read}
         earlier = {path: node._replace(id=known[path].id) for path, node in on.files.items()} if on else {}
         return State(self._present, {**earlier, **nodes}, known, hidden, ids, stated, births, unreadable)
+
+    def _birth(self, file: _File, path: str, at: Moment) -> Birth:
+        """The first commit of a file as a commit has it: not that of another which has its name now."""
+        if path in self._taken and file.here == path:
+            if at.commit not in self._walked:
+                self._walked[at.commit] = origins(self._store, tip=at.commit).births
+            if path in self._walked[at.commit]:
+                return self._walked[at.commit][path]
+        return self._births.get(file.here) or Birth(at.commit, at=at.at, path=path)
 
     def _ids(
         self, stated: Mapping[str, Record], births: Mapping[str, Birth], hidden: Collection[str], order: Landing
@@ -139,7 +151,7 @@ class _Present:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._asked: dict[str, set[str]] = defaultdict(set)
-        read = {node: store.read(node.path, node.birth.path).record for node in store.lookup("open", ["id"])}
+        read = {node: store.read(node.path, node.birth.name).record for node in store.lookup("open", ["id"])}
         self._stated = {node.path: node._replace(id=one.id) for node, one in read.items() if one is not None}
         self._nodes = {path: node for path, node in self._stated.items() if node.birth.commit}
         self.contested = {node.id for node in self._stated.values()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from filemem import secrets
@@ -18,6 +19,7 @@ from filemem.files import MAX_SIZE, is_listed, is_private, names
 from filemem.lint import lint
 from filemem.memory import graph, home, meant, tombstones
 from filemem.memory.identities import Claim, Landing, known_as, owners
+from filemem.memory.names import Names
 from filemem.memory.origins import Origins
 from filemem.memory.store import Store
 from filemem.record import (
@@ -25,9 +27,9 @@ from filemem.record import (
     Parsed,
     Problem,
     Record,
+    derived_id,
     format_time,
-    reference_index,
-    resolve_reference,
+    namesake,
     short_id,
     topic_key,
 )
@@ -136,7 +138,7 @@ class Surveyor:
 
     def _read(self, path: str, data: bytes, state: State) -> Parsed:
         birth = state.past.births.get(path)
-        asked = (path, birth.path if birth else "", data)
+        asked = (path, birth.name if birth else "", data)
         if asked not in self._parsed:
             self._parsed[asked] = lint(path, data, asked[1])
         return self._parsed[asked]
@@ -150,13 +152,14 @@ class Surveyor:
         hidden = {path for path, one in ids.items() if tombstones.forgotten(one, state.marks)}
         found = [self._forgotten(records.pop(path)) for path in sorted(hidden)]
         found += [self._duplicate(stated[p], r, owner) for p, r in records.items() if r.id != stated[p].id]
-        index = reference_index(records.values(), _earlier(records, births))
+        names = Names(self._store, records.values(), births)
         nodes = {
-            p: node_of(r, births.get(p, Birth()), lambda ref: resolve_reference(ref, index)) for p, r in records.items()
+            path: node_of(one, births.get(path, Birth()), partial(names.resolve, path=path))
+            for path, one in records.items()
         }
         by_id = {node.id: node for node in nodes.values() if node.type == DECISION}
         gone = _gone(by_id, {node.id for node in nodes.values()})
-        removed = _removed(gone, state.past.removed)
+        removed = _removed(gone, self._names_of_lost(gone, state.past))
         resolved = graph.resolve(by_id.values(), removed=removed, unrelated=self._store.unrelated)
         for flaw in resolved.problems:
             problem = Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message)
@@ -173,6 +176,13 @@ class Surveyor:
         ]
         found += self._forks(by_id, resolved)
         return records, Survey(records, by_id, resolved, state.past, found)
+
+    def _names_of_lost(self, wanted: Collection[str], past: Origins) -> frozenset[str]:
+        """The paths of files that history shows to have been removed, and their ids where those are asked for."""
+        if not any(one.startswith("file_") for one in wanted):
+            return past.removed
+        inside = self._store.files.inside
+        return past.removed | {derived_id(namesake(inside(one.first_path), one.nth)) for one in past.lost}
 
     def _forgotten(self, record: Record) -> Finding:
         text = f"{record.id} was forgotten, so it is hidden: remove the file, or filemem restore it"
@@ -276,20 +286,12 @@ def _joining(problem: Problem, topics: Mapping[str, Mapping[str, str]]) -> Probl
     return problem._replace(message=f"states no topic; add `topic: {topic}` to join the topic of its folder")
 
 
-def _earlier(records: Mapping[str, Record], births: Mapping[str, Birth]) -> Iterator[Record]:
-    """The names that files had once, which references may still use."""
-    for path, record in records.items():
-        birth = births.get(path)
-        if birth is not None and birth.path not in ("", path):
-            yield Record(id=record.id, type="", path=birth.path)
-
-
 def _gone(nodes: Mapping[str, Node], known: set[str]) -> set[str]:
     targets = {t for node in nodes.values() for t in (*graph.supersession(node), *(edge[1] for edge in node.edges))}
     return targets - known
 
 
 def _removed(references: Iterable[str], paths: Iterable[str]) -> frozenset[str]:
-    """The references whose file Git's history shows to have been removed: by path, or by the id in its name."""
-    names = {part for path in paths for part in (path, posixpath.basename(path)[:-3].rpartition("-")[2])}
+    """The references whose file Git's history shows to have been removed: by path or id, or by the id in its name."""
+    names = {part for path in paths for part in (path, posixpath.basename(path)[:-3].rpartition("-")[2])} - {""}
     return frozenset(ref for ref in references if ref in names or short_id(ref) in names)

@@ -16,7 +16,7 @@ from filemem import changes
 from filemem.documents import Birth, Node
 from filemem.memory import following, governing, tombstones
 from filemem.memory.batch import Batch
-from filemem.memory.origins import Origins, carried, origins, were_there
+from filemem.memory.origins import Origins, carried, origins, taken, were_there
 from filemem.memory.store import Store
 
 Progress = Callable[[int, int], object]  # records done, records in all
@@ -70,7 +70,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         births |= carried(store, {path: one.blob for path, one in after.items()}, after)
     again = unsettled(store, found, waiting, births, after, gone)
     told = store.lookup("path", [change.path for change in again])
-    births = {node.path: node.birth for node in told if node.birth.commit} | births
+    births = {node.path: node.birth for node in told if node.birth != Birth()} | births
     found += again + _forgotten(store, found, after)
     if found and progress:
         progress(0, len(found))  # reading them takes a part of the time
@@ -140,9 +140,9 @@ def renew(store: Store, *, progress: Progress | None = None) -> Look:
     head, saves = store.repo.head() or "", store.index.saves()
     entries, _ = store.files.scan(store.index.manifest(), hash_name=store.repo.hash_name)
     found = [changes.Change(changes.ADDED, path, entry) for path, entry in entries.items()]
-    births = origins(store).births
+    past = origins(store)
     files = {path: entry.blob for path, entry in entries.items()}
-    batch = Batch(store, found, births | carried(store, files, entries, known=births))
+    batch = Batch(store, found, past.births | carried(store, files, entries, known=past))
     listed = {path: change.entry for path, change in batch.changes.items() if change.entry is not None}
     store.index.rebuild(listed, batch.load, head, progress, saves)
     store.standings.look()
@@ -210,6 +210,8 @@ def unsettled(
     gone = store.lookup("path", [change.path for change in found if change.kind == changes.REMOVED])
     gone += removed_before
     again += store.lookup("ref", [node.id for node in gone])
+    had = taken(store) if any(change.kind == changes.ADDED for change in found) else {}
+    again += store.lookup("ref", {owner for change in found for _, owner in had.get(change.path, ())})
     paths = {*waiting, *(node.path for node in again)} - already
     return [changes.Change(changes.MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
 

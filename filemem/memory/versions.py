@@ -1,7 +1,8 @@
 """Which record each version of a file is: by the id that it states, found out once for each blob, and remembered.
 
-Rule: a version that states no id is the record of its file, known by the path that this had first. One that cannot be
-read here (a partial clone has not all of them) is taken for what stood there before and after.
+Rule: a version that states no id is the record of its file, known by the path that this had first. Where the file was
+removed, what comes to its name later is the same by its bytes or its heading, else another. One that cannot be read
+here (a partial clone has not all of them) is taken for what stood there before and after.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from dataclasses import dataclass, field
 
 from filemem.files import is_record
 from filemem.memory.store import Store
-from filemem.record import derived_id, stated_id
+from filemem.record import derived_id, namesake, parse, stated_id
 from filemem.repo.git import PROMISED, GitError
 
 _IDS = "ids"  # the memo: a line `blob id` each, the id left out where none is stated
 _FEW = 64  # blobs that are read anew rather than looked up among all
 _AT_ONCE = 2_000  # blobs
+_NAMESAKES = 9  # files that began under one name, by whose ids one may be stated
 
 
 @dataclass
@@ -61,7 +63,18 @@ class Versions:
         ids = {self._stated(first_path, blob) for blob in (before, after)}
         if len(ids) < 2 or None in ids:
             return True
-        return len({one or derived_id(self.store.files.inside(first_path)) for one in ids}) == 1
+        if "" not in ids:
+            return False
+        inside = self.store.files.inside(first_path)
+        return not ids.isdisjoint(derived_id(namesake(inside, nth)) for nth in range(1, _NAMESAKES + 1))
+
+    def returns(self, first_path: str, before: str, after: str) -> bool:
+        """The same of a file that was removed, and of one that comes to its name later."""
+        same = self(first_path, before, after)
+        if before == after or not same or self._stated(first_path, after):
+            return same
+        was, now = self.store.repo.blob(before), self.store.repo.blob(after)
+        return was is None or now is None or alike(first_path, was, now)
 
     def _stated(self, path: str, blob: str) -> str | None:
         """The same, None where it cannot be known."""
@@ -82,3 +95,9 @@ class Versions:
     def _remembered(self) -> dict[str, str | None]:
         lines = self.store.memo(_IDS).read().decode("utf-8", "replace").split("\n")
         return {blob: one for blob, _, one in (line.partition(" ") for line in lines[:-1])}
+
+
+def alike(path: str, before: bytes, after: bytes) -> bool:
+    """Whether two texts without an id that had one name, the second after the first was gone, are one: by heading."""
+    titles = {record.title for data in (before, after) if (record := parse(data, path).record) is not None}
+    return len(titles) < 2

@@ -10,6 +10,7 @@ from filemem.record.edges import edges_in
 from filemem.record.foreign import prose
 from filemem.record.identity import (
     derived_id,
+    namesake,
     new_id,
     number,
     record_path,
@@ -98,6 +99,7 @@ __all__ = [
     "format_time",
     "heading",
     "merge",
+    "namesake",
     "new_id",
     "normal",
     "number",

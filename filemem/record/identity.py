@@ -84,14 +84,24 @@ def short_id(id: str) -> str:  # noqa: A002
 
 
 def derived_id(path: str) -> str:
-    """Return the id of a file that states none, made from its store-relative path."""
+    """Return the id of a file that states none, made from its store-relative path, or from its `namesake`."""
     canonical = unicodedata.normalize("NFC", path)
     return f"file_{_base32(_digest(canonical)[:10])}"
 
 
+def namesake(path: str, nth: int) -> str:
+    """Return the name of the nth of the files without an id that began at one path: what `derived_id` makes its id of.
+
+    Args:
+        path: where it began, store-relative.
+        nth: 1 for the first, whose name is the path.
+    """
+    return path if nth == 1 else f"{path}\0{nth}"  # no path holds a NUL
+
+
 def surrogate_id(path: str) -> str:
     """Return the id of a file whose own is another's: made from its path too, and never the derived id of a file."""
-    return derived_id(f"{path}\0")  # no path holds a NUL
+    return derived_id(f"{path}\0")
 
 
 def number(id: str) -> int:  # noqa: A002

@@ -54,7 +54,7 @@ class History(NamedTuple):
                 walk.edits[path] = [
                     Edit(one.commit, one.old, one.blob) for one in reversed(told[:-1]) if one.blob != one.old
                 ]
-        return walk
+        return walk.numbered(self.landed)
 
     def rows(self, *arguments: str, limit: float = LONG) -> Iterator[tuple[Commit, list[Row]]]:
         """Each commit of a `git log` with the files it shows: status letter, path before and after, blob likewise.

@@ -3,12 +3,13 @@
 Rule: this is the one place that says so; whoever tells of a first commit asks it. What states an id has the first
 commit that brought this id, as commits landed, whatever path or bytes it had then; where another id stands in a file
 than before, that is another. What states none is known by its file: it keeps its first commit through renames, and
-where it was away and came back.
+where it was away and came back. Several files may have begun under one name, one after the other was renamed or was
+removed for good: each has its number among them, in the order in which they landed.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from filemem.repo.log import Commit, Row
 
@@ -21,12 +22,14 @@ class Birth(NamedTuple):
         first_path: where it was first committed; the same unless renamed.
         commit: the one that added it.
         order: its place in history, counted from the oldest commit of the walk.
+        nth: which of the files without an id that began at `first_path` it is, counted as they landed.
     """
 
     path: str
     first_path: str
     commit: Commit
     order: int
+    nth: int = 1
 
 
 class Revision(NamedTuple):
@@ -44,8 +47,8 @@ class Revision(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """The last version of a file that a commit removed: its blob, where it stood, and where it was first committed by
-    which commit, "" where that is not known.
+    """The last version of a file that a commit removed: its blob, where it stood, where it was first committed by which
+    commit, "" where that is not known, and its number as `Birth` has it.
     """
 
     commit: Commit
@@ -53,6 +56,7 @@ class Removed(NamedTuple):
     blob: str
     first_path: str
     first: str
+    nth: int = 1
 
 
 class Edit(NamedTuple):
@@ -61,6 +65,19 @@ class Edit(NamedTuple):
     commit: Commit
     before: str
     after: str
+
+
+Counted = TypeVar("Counted", "Removed", "Taking")
+
+
+class Taking(NamedTuple):
+    """That a file took a name, in which commit: the id that it states there, and its birth as `Removed` has it."""
+
+    commit: str
+    stated: str
+    first_path: str
+    first: str
+    nth: int = 1
 
 
 class Walk(NamedTuple):
@@ -76,6 +93,8 @@ class Walk(NamedTuple):
         head: the commit it ended with; "" in an empty repository.
         ids: those that the files of `births` state, by path.
         left: every id that was taken from where it stood, whether it came back or not.
+        began: the commits that brought a file without an id where none was, by path, in the order of the walk.
+        taken: who had the names that commits removed or renamed, by path, in the order of the walk.
     """
 
     births: dict[str, Birth]
@@ -87,6 +106,32 @@ class Walk(NamedTuple):
     head: str
     ids: Mapping[str, str]
     left: frozenset[str]
+    began: Mapping[str, Sequence[str]]
+    taken: Mapping[str, Sequence[Taking]]
+
+    def numbered(self, landing: "Landing") -> "Walk":
+        """The same where each file without an id has its number among those that began at its path."""
+        of: dict[str, dict[str, None]] = {path: dict.fromkeys(commits) for path, commits in self.began.items()}
+        for path, birth in self.births.items():
+            if path not in self.ids:
+                of.setdefault(birth.first_path, {})[birth.commit.id] = None
+        several = {path: commits for path, commits in of.items() if len(commits) > 1}
+        if not several:
+            return self
+        landed = {commit: at for at, commit in enumerate(landing({one for all_ in several.values() for one in all_}))}
+        nth = {
+            (path, commit): number
+            for path, commits in several.items()
+            for number, commit in enumerate(sorted(commits, key=lambda one: landed.get(one, len(landed))), start=1)
+        }
+        births = {p: b._replace(nth=nth.get((b.first_path, b.commit.id), 1)) for p, b in self.births.items()}
+
+        def counted(one: Counted) -> Counted:
+            return one._replace(nth=nth.get((one.first_path, one.first), 1))
+
+        removed = {path: counted(one) for path, one in self.removed.items()}
+        taken = {path: [counted(one) for one in takings] for path, takings in self.taken.items()}
+        return self._replace(births=births, removed=removed, replaced=[*map(counted, self.replaced)], taken=taken)
 
 
 class Same(Protocol):
@@ -100,6 +145,9 @@ class Same(Protocol):
 
     def __call__(self, first_path: str, before: str, after: str) -> bool:
         """Whether two versions of the file that was first at a path are one; also where that cannot be known."""
+
+    def returns(self, first_path: str, before: str, after: str) -> bool:
+        """The same of a file that was removed, and of one that comes to its name later."""
 
 
 class ByPath:
@@ -115,6 +163,10 @@ class ByPath:
     def __call__(self, first_path: str, before: str, after: str) -> bool:  # noqa: ARG002
         """Always."""
         return True
+
+    def returns(self, first_path: str, before: str, after: str) -> bool:
+        """As its versions are."""
+        return self(first_path, before, after)
 
 
 BY_PATH = ByPath()
@@ -140,6 +192,9 @@ class Found:
         self._rivals: dict[str, tuple[Birth, Birth | None]] = {}
         self._claims: dict[str, list[Birth]] = {}  # of an id: every commit that brought it where it was not before
         self._past: dict[str, list[Edit]] = {}  # of an id: what changed it where it stands no more
+        self._began: dict[str, list[str]] = {}  # of a path: the commits that brought a file without an id
+        self._taken: dict[str, list[Taking]] = {}
+        self._gone_on: dict[str, Birth] = {}  # the file that was renamed last from a path
         self._commit = ""
         self._differs = Counter[str]()  # of this commit: parents that have something else at a path
         self._kept: set[str] = set()  # of this commit: paths at which a parent has another version of the same
@@ -159,7 +214,9 @@ class Found:
         ids = {path: stated for path in self.births if (stated := self._same.stated(path, self._last[path]))}
         self._settle(ids)
         touched, ended, left = map(frozenset, (self.touched, self.ended, self._past.keys() - {""}))
-        return Walk(self.births, self.removed, self.replaced, self.edits, touched, ended, head, ids, left)
+        taken = {path: self._taken[path] for path in sorted(self.ended & self._taken.keys())}
+        found = (self.births, self.removed, self.replaced, self.edits, touched, ended, head, ids, left)
+        return Walk(*found, self._began, taken)
 
     def _parts(self, row: Row, *, alone: bool) -> Iterable[Row]:
         """A row; where another id stands in the file than before, that it is gone, and that another came."""
@@ -189,6 +246,10 @@ class Found:
         self._last[row.path] = row.new
         if not alone:
             return
+        if row.status in "AR" and row.path in self.births:
+            born = self.births[row.path]
+            taking = Taking(commit.id, self._same.stated(row.path, row.new), born.first_path, born.commit.id)
+            self._taken.setdefault(row.path, []).append(taking)
         if row.status == "A" and row.path not in self._kept and (stated := self._same.stated(row.path, row.new)):
             self._claims.setdefault(stated, []).append(Birth(row.path, row.path, commit, order))
         if row.status in "MR" and row.old != row.new:
@@ -206,6 +267,7 @@ class Found:
             moved = self.births.get(row.before) if row.status == "R" else None
             self.contested.add(row.path)
             self._rivals[row.path] = self.births[row.path] if moved else Birth(row.path, row.path, commit, order), moved
+            self._begin_at(commit, row)
 
     def _join(self, row: Row) -> None:
         """Where a merge makes one of two such files, the first commit that landed earlier counts."""
@@ -228,18 +290,29 @@ class Found:
         self.ended.add(row.path)
 
     def _bring(self, commit: Commit, row: Row, order: int) -> None:
-        gone = self.removed.pop(row.path, None)
-        if gone and row.path in self._away and self._same(gone.first_path, gone.blob, row.new):
+        gone, merge = self.removed.pop(row.path, None), len(commit.parents) > 1
+        same = self._same if merge else self._same.returns  # what a merge brings was on a branch all the while
+        if gone and row.path in self._away and same(gone.first_path, gone.blob, row.new):
             self.births[row.path], edits = self._away.pop(row.path)
-            self.edits[row.path] = edits if len(commit.parents) > 1 else [*edits, Edit(commit, row.old, row.new)]
+            self.edits[row.path] = edits if merge else [*edits, Edit(commit, row.old, row.new)]
         else:
             self.replaced += [gone] if gone else []
             self.births[row.path] = Birth(row.path, row.path, commit, order)
+            self._begin_at(commit, row)
+
+    def _begin_at(self, commit: Commit, row: Row) -> None:
+        """Note a commit that brings a file without an id where none was, or where other branches have another."""
+        if row.status == "A" and len(commit.parents) < 2 and not self._same.stated(row.path, row.new):
+            self._began.setdefault(row.path, []).append(commit.id)
 
     def _move(self, commit: Commit, row: Row, order: int) -> None:
-        unknown = Birth(row.path, row.before, commit, order), self.edits.pop(row.before, [])
+        first = self._gone_on.get(row.before, Birth(row.path, row.before, commit, order))  # of another branch's rename
+        unknown = first, self.edits.pop(row.before, [])
         known = (self.births.pop(row.before), unknown[1]) if row.before in self.births else None
         born, edits = known or self._away.get(row.before) or unknown
+        self._gone_on[row.before] = born
+        if gone := self.removed.pop(row.path, None):
+            self.replaced.append(gone)
         self._rivals.pop(row.before, None)
         self.ended.add(row.before)  # whatever comes there later is another file
         self.births[row.path] = born._replace(path=row.path)
@@ -288,7 +361,7 @@ def traced(path: str, rows: Iterable[tuple[Commit, Row]], same: Same) -> list[Re
     for commit, (status, before, after, old, new) in rows:
         if after != path or (back and status != "D"):
             continue
-        if back and not same(path, old, back):
+        if back and not same.returns(path, old, back):
             break
         other = status in "MR" and not same(path, old, new)
         added = status == "A" or other

@@ -1,0 +1,81 @@
+"""What a reference meant when it was written, where its name has been several files' since.
+
+Rule: a name means the file that had it in the commit that brought the reference to the record, as Git tells it. Where
+that is not known (the reference is not committed yet, or history is cut off) it means the file that has the name today,
+and one that had it once only where none has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from filemem.documents import Birth
+from filemem.memory.origins import Takings, taken
+from filemem.memory.store import Store
+from filemem.memory.versions import Versions
+from filemem.record import Record, ReferenceIndex, reference_index, resolve_reference
+from filemem.repo.lives import Revision
+
+
+class Names:
+    """Resolves references by the names of some records, each as of its time.
+
+    Args:
+        store: the parts.
+        records: what can be meant, under the ids that are their own.
+        births: the first commits of the records that refer and of those that are meant, by path.
+        takings: who had names that are others' now, where that was asked of Git already.
+    """
+
+    def __init__(
+        self, store: Store, records: Iterable[Record], births: Mapping[str, Birth], takings: Takings | None = None
+    ) -> None:
+        self._store, self._births = store, births
+        self._taken = taken(store) if takings is None else takings
+        listed = list(records)
+        self._had = {one.id: {one.path, births.get(one.path, Birth()).path} for one in listed}
+        earlier = (
+            Record(id=one.id, type="", path=path) for one in listed for path in self._had[one.id] - {one.path, ""}
+        )
+        self._index = reference_index(listed, earlier)
+        self._logs: dict[str, list[tuple[str, bytes]]] = {}
+
+    def resolve(self, reference: str, path: str) -> str | None:
+        """The id that a reference of the record at `path` means; None where nothing answers to it."""
+        today = resolve_reference(reference, self._index)
+        if today == reference or not self._taken:
+            return today
+        name = resolve_reference(reference, self._once)
+        if name is None or (today and name not in self._had[today]):
+            return today
+        owners = [owner for _, owner in self._taken[name]]
+        if len({*owners, *([today] if today else ())}) < 2:
+            return today
+        written = self._written(reference, path)
+        had = [owner for commit, owner in self._taken[name] if written and self._before(commit, written)]
+        return had[-1] if had else today
+
+    @cached_property
+    def _once(self) -> ReferenceIndex:
+        """The names that files were renamed or removed from, each as the id of itself."""
+        return reference_index(Record(id=path, type="", path=path) for path in self._taken)
+
+    def _before(self, commit: str, other: str) -> bool:
+        return commit == other or self._store.history.is_ancestor(commit, other)
+
+    def _written(self, reference: str, path: str) -> str:
+        """The commit that brought a reference to a record which states it today; "" where that is not known."""
+        if path not in self._logs:
+            birth, named = self._births.get(path, Birth()), self._store.files.named(path)
+            log = self._store.history.logs({named: birth.commit}, Versions(self._store))[named] if birth.commit else ()
+            self._logs[path] = [(one.commit.id, self._data(one)) for one in log]
+        found = ""
+        for commit, data in self._logs[path]:
+            if reference.encode(errors="surrogateescape") not in data:
+                break
+            found = commit
+        return found
+
+    def _data(self, version: Revision) -> bytes:
+        return (self._store.repo.blob(version.blob) if version.blob else None) or b""
