@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from filemem.documents import Node
 from filemem.errors import NotFound
-from filemem.memory import arguments, meant
+from filemem.memory import arguments, meant, names
 from filemem.memory.store import Store
 from filemem.record import Record, answering, topic_key
 
@@ -34,7 +34,9 @@ def find(store: Store, reference: str, kind: str = "", *, what: str = "record", 
         return exact[0]
     # A whole name goes before the beginning of another's: what is found may be deleted.
     found = store.lookup("short", [wanted.casefold()]) if wanted else []
-    found = found or (_named(store, wanted, kind) or _beginning(store, wanted) if wanted else [])
+    found = found or (
+        _named(store, wanted, kind) or _beginning(store, wanted) or _once(store, inside) if wanted else []
+    )
     if len(found) == 1:
         return found[0]
     if found:
@@ -52,6 +54,12 @@ def _beginning(store: Store, wanted: str) -> list[Node]:
     ways = [("short", text), ("id", f"file_{text}"), *([("id", text)] if "_" in text else [])]
     found = [Node.loads(one) for field, start in ways for one in store.index.by_prefix(field, start)]
     return list({node.id: node for node in found}.values())
+
+
+def _once(store: Store, wanted: str) -> list[Node]:
+    """The records whose file had this path or name, where none has it today."""
+    nodes = {node.id: node for node in store.nodes()}
+    return [nodes[one] for one in names.once(store, nodes.values(), wanted) if one in nodes]
 
 
 def _named(store: Store, wanted: str, kind: str) -> list[Node]:

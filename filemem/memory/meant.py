@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import posixpath
 import shlex
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filemem.documents import Node
 from filemem.errors import BrokenStore
-from filemem.record import DECISION, derived_id, format_time, parse, short_id, surrogate_id, topic_key
+from filemem.memory.versions import Versions
+from filemem.record import DECISION, derived_id, format_time, namesake, parse, short_id, surrogate_id, topic_key
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
@@ -97,18 +99,26 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
         return unread
     if store.repo.head() is None or not (inside.endswith(".md") or len(short_id(inside)) == SHORT):
         return None
+    versions = Versions(store)
     try:
-        walk = store.history.walk(store.files.store)
+        walk = store.history.walk(store.files.store, same=versions)
     except BrokenStore:  # a hint is not worth another failure
         return None
-    for path, last in walk.removed.items():
-        if _goes_by(store.files.inside(path), inside):
+    had: dict[object, set[str]] = defaultdict(set)  # the names of each record
+    for path, takings in walk.taken.items():
+        for one in takings:
+            had[one.stated or one[2:]] |= {store.files.inside(path), posixpath.basename(path)}
+    for path, last in reversed(walk.removed.items()):
+        name = namesake(store.files.inside(last.first_path), last.nth)
+        known = versions.stated(path, last.blob) or (last.first_path, last.first, last.nth)
+        if _goes_by(store.files.inside(path), inside, name) or inside in had[known]:
             commit = last.commit
             told = f"deleted in {commit.id[:10]} ({format_time(commit.at)[:10]}, {commit.subject})"
             reads = shlex.quote(f"{commit.id[:10]}^:{path}")
             return told, f"`git show {reads}` reads it, `filemem restore {_back(store, path, last)}` brings it back"
-    for path in walk.births:
-        if _goes_by(here := store.files.inside(path), inside):
+    for path, birth in walk.births.items():
+        name = namesake(store.files.inside(birth.first_path), birth.nth)
+        if _goes_by(here := store.files.inside(path), inside, name):
             if not store.files.exists(here):
                 return f"its file {path} is gone, and no commit says so", f"`git restore {path}` brings it back"
             if unread := _unread(store, here):
@@ -130,7 +140,14 @@ def _unread(store: Store, path: str) -> tuple[str, str] | None:
     return f"{store.shown(path)} {found.message}", "filemem check tells of every file that is not read"
 
 
-def _goes_by(path: str, wanted: str) -> bool:
-    """Whether a file was the record of this id, short id or path: the short id is in the names that filemem gives."""
+def _goes_by(path: str, wanted: str, name: str) -> bool:
+    """Whether a file was the record of this id, short id or path: the short id is in the names that filemem gives.
+
+    Args:
+        path: where the file stood last.
+        wanted: what is asked for.
+        name: what the file was known by where it states no id.
+    """
     short = posixpath.basename(path).removesuffix(".md").rpartition("-")[2]
-    return wanted in (path, derived_id(path), surrogate_id(path)) or (len(short) == SHORT and short == short_id(wanted))
+    known = (path, posixpath.basename(path), derived_id(name), surrogate_id(path))
+    return wanted in known or (len(short) == SHORT and short == short_id(wanted))

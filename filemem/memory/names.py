@@ -10,12 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from filemem.documents import Birth
+from filemem.documents import Birth, Node
 from filemem.memory.origins import Takings, taken
 from filemem.memory.store import Store
 from filemem.memory.versions import Versions
-from filemem.record import Record, ReferenceIndex, reference_index, resolve_reference
+from filemem.record import Record, ReferenceIndex, answering, reference_index, resolve_reference
 from filemem.repo.lives import Revision
+
+
+def once(store: Store, nodes: Iterable[Node], reference: str) -> tuple[str, ...]:
+    """The ids of the records, some of them gone, whose files were the last to have a name that a reference may mean."""
+    last = {node.birth.path: node.id for node in nodes if node.birth.path not in ("", node.path)}
+    last |= {path: takings[-1][1] for path, takings in taken(store).items()}
+    return answering(reference, (Record(id=owner, type="", path=path) for path, owner in last.items()))
 
 
 class Names:

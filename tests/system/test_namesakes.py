@@ -9,7 +9,7 @@ import pytest
 from filemem.memory import Memory
 from filemem.record import derived_id, namesake
 from tests.support import git, make_repo, write
-from tests.system.tools import cli, ok
+from tests.system.tools import cli, ok, talking
 
 FOLDER = "memory/decisions"
 NAME, MOVED = "decisions/a.md", "decisions/b.md"
@@ -183,3 +183,39 @@ def test_a_header_that_states_the_id_a_file_is_known_by_changes_nothing(reused: 
     told = ok(reused, "history", "queues")["chain"][0]
     assert (told["id"], len(told["revisions"])) == (SECOND, 1)
     assert everywhere(reused)["Use Alpha"] == FIRST
+
+
+@pytest.mark.parametrize("header", ["", "id: decision_caches_1700000000000_k3f9w2ma\n"])
+def test_an_old_name_leads_to_the_file_under_its_name_of_today(repo: Path, header: str) -> None:
+    decide(repo, "Use Alpha", "caches", more=header)
+    commit(repo, "Decide Alpha")
+    git(repo, "mv", f"memory/{NAME}", f"memory/{MOVED}")
+
+    def answers(*names: str) -> None:
+        with talking(repo) as talk, Memory.open(repo) as memory:
+            for name in names:
+                assert ok(repo, "get", name)["results"][0]["title"] == "Use Alpha"
+                assert ok(repo, "history", name)["chain"][0]["title"] == "Use Alpha"
+                assert talk.call("get", ids=[name])["results"][0]["title"] == "Use Alpha"
+                assert memory.get(name)[0].record.title == "Use Alpha"
+
+    answers(f"memory/{NAME}", "a.md")
+    commit(repo, "Move it")
+    text = (repo / "memory" / MOVED).read_text()
+    git(repo, "rm", "-q", f"memory/{MOVED}")
+    write(repo / FOLDER / "c.md", text if not header else text.replace(WHY, "All of it was written anew.\n" * 9))
+    commit(repo, "Move it on, perhaps rewritten")
+    answers(f"memory/{NAME}", "a.md", f"memory/{MOVED}", "b.md")
+    git(repo, "rm", "-q", f"{FOLDER}/c.md")
+    commit(repo, "Remove it")
+    for name in (f"memory/{NAME}", "a.md", "c.md"):
+        assert f"deleted in {git(repo, 'rev-parse', '--short=10', 'HEAD')}" in cli(repo, "get", name).err
+
+
+def test_an_old_name_is_whose_it_was_last(reused: Path) -> None:
+    git(reused, "mv", f"memory/{NAME}", f"{FOLDER}/c.md")
+    commit(reused, "Move Stranger")
+    assert ok(reused, "get", "a.md")["results"][0]["title"] == "Use Stranger"
+    git(reused, "rm", "-q", f"{FOLDER}/c.md")
+    commit(reused, "Remove Stranger")
+    assert "deleted in" in cli(reused, "get", "a.md").err, "not Alpha, which had it before"
