@@ -90,6 +90,7 @@ class Birth(NamedTuple):
     `path` is where it was then; `reviewers` and `co_authors` come from the commit's trailers; `edits` are the newest of
     the commits that changed it since, oldest first; `nth` says which of the files without an id that began at that path
     it is, counted as they landed. What is not committed may have a path and a number: those that it will have.
+    `unsure` says that a partial clone lacks versions which may tell of an earlier commit.
     """
 
     commit: str = ""
@@ -101,6 +102,7 @@ class Birth(NamedTuple):
     co_authors: tuple[str, ...] = ()
     edits: tuple[Edited, ...] = ()
     nth: int = 1
+    unsure: bool = False
 
     @property
     def name(self) -> str:

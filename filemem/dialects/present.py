@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 Answer = dict[str, Any]
 
+_UNSURE = (
+    "this partial clone lacks older versions, one of which may have an earlier author; "
+    "git fetch --refetch --no-filter brings them"
+)
 _SHALLOW = "history is shallow: who wrote this, and when, is not known here; git fetch --unshallow brings it"
 _EDITED = "has uncommitted changes"
 _COPIED = "unknown: another commit brought it there, by a squash, a rebase or a copy"
@@ -303,7 +307,9 @@ def _shallow(by: Provenance) -> bool:
 
 def _step_note(step: Step) -> str:
     anew = f"written {_time(step.written)[:10]}; its commit was made again later (a rebase, an amend or an import)"
-    return "; ".join([_SHALLOW] * step.shallow + [anew] * bool(step.written) + [_EDITED] * step.edited)
+    return "; ".join(
+        [_SHALLOW] * step.shallow + [_UNSURE] * step.unsure + [anew] * bool(step.written) + [_EDITED] * step.edited
+    )
 
 
 def _note(value: Hit, edited: bool) -> str:
@@ -321,6 +327,8 @@ def _note(value: Hit, edited: bool) -> str:
         words.append("not committed yet")
     elif _shallow(value.provenance):
         words.append(_SHALLOW)
+    elif value.provenance.unsure:
+        words.append(_UNSURE)
     if edited:
         words.append(_EDITED)
     return "; ".join(words)

@@ -115,9 +115,13 @@ def deepened(store: Store) -> bool:
 def past_stamp(store: Store) -> str:
     """What besides files and HEAD decides the answers: how deep history is, and what is forgotten; "" for neither.
 
-    A fetch can make a shallow history longer, and a merge can bring a tombstone without the file it is about.
+    A fetch can make a shallow history longer or bring what a partial clone lacks, and a merge can bring a tombstone
+    without the file it is about.
     """
-    found = (_stamp(store.repo.common_dir / "shallow"), _stamp(store.folder / tombstones.FOLDER))
+    common = store.repo.common_dir
+    # What Git fetches when it needs it comes as a pack and leaves FETCH_HEAD alone; what is fetched need not be one.
+    fetched = (common / "objects/pack", store.repo.git_dir / "FETCH_HEAD") if store.history.partial() else ()
+    found = [_stamp(one) for one in (common / "shallow", store.folder / tombstones.FOLDER, *fetched)]
     return " ".join(found) if any(found) else ""
 
 

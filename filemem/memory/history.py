@@ -181,6 +181,7 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every
         revisions=past.revisions,
         edited=any(not revision.commit for revision in past.revisions),
         shallow=shallow,
+        unsure=birth.unsure,
         written=past.written if anew and not shallow else 0,
         evidence=governing.evidence_of(store, node, found, every),
     )

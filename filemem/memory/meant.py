@@ -112,10 +112,7 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
         name = namesake(store.files.inside(last.first_path), last.nth)
         known = versions.stated(path, last.blob) or (last.first_path, last.first, last.nth)
         if _goes_by(store.files.inside(path), inside, name) or inside in had[known]:
-            commit = last.commit
-            told = f"deleted in {commit.id[:10]} ({format_time(commit.at)[:10]}, {commit.subject})"
-            reads = shlex.quote(f"{commit.id[:10]}^:{path}")
-            return told, f"`git show {reads}` reads it, `filemem restore {_back(store, path, last)}` brings it back"
+            return _fate(store, path, last)
     for path, birth in walk.births.items():
         name = namesake(store.files.inside(birth.first_path), birth.nth)
         if _goes_by(here := store.files.inside(path), inside, name):
@@ -126,10 +123,21 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
     return None
 
 
-def _back(store: Store, path: str, last: Removed) -> str:
-    """What `restore` knows a removed record by: the short id that it states, else its path."""
-    data = store.repo.blob(last.blob)
-    record = parse(data, store.files.inside(path)).record if data is not None else None
+def _fate(store: Store, path: str, last: Removed) -> tuple[str, str]:
+    """What became of a removed record, and what to do."""
+    told = f"deleted in {last.commit.id[:10]} ({format_time(last.commit.at)[:10]}, {last.commit.subject})"
+    reads = f"`git show {shlex.quote(f'{last.commit.id[:10]}^:{path}')}`"
+    if (back := _back(store, path, last)) is None:
+        fetches = "`git fetch --refetch --no-filter` all that it lacks"
+        return told, f"{reads} fetches its text, which this partial clone lacks, {fetches}"
+    return told, f"{reads} reads it, `filemem restore {back}` brings it back"
+
+
+def _back(store: Store, path: str, last: Removed) -> str | None:
+    """What `restore` knows a removed record by: the short id that it states, else its path; None if it is lacking."""
+    if (data := store.repo.blob(last.blob)) is None:
+        return None
+    record = parse(data, store.files.inside(path)).record
     return short_id(record.id) if record is not None and record.id_stated else shlex.quote(path)
 
 

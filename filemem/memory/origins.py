@@ -12,7 +12,7 @@ from filemem.documents import Birth, Edited
 from filemem.files import is_listed, is_record
 from filemem.memory.store import Store
 from filemem.memory.versions import Versions, alike
-from filemem.record import Record, derived_id, namesake, parse
+from filemem.record import Record, derived_id, namesake, parse, short_id
 from filemem.repo import lives
 
 Takings = Mapping[str, Sequence[Sequence[str]]]
@@ -64,18 +64,39 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
     if store.repo.head() is None:
         return Origins({}, frozenset())
     seen = store.repo.history_at(tip) if tip else store.history
-    walk = seen.walk(store.files.store, since, Versions(store))
+    walk = seen.walk(store.files.store, since, versions := Versions(store))
     edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
     births = {inside(path): born(b, inside(b.first_path))._replace(nth=b.nth) for path, b in walk.births.items()}
     births = {path: birth.edited(map(edit_of, edits.get(path, ()))) for path, birth in births.items()}
+    ids = {inside(path): one for path, one in walk.ids.items()}
+    if versions.unknown:
+        unknown = frozenset(map(inside, versions.unknown))
+        births = {p: b._replace(unsure=_doubtful(unknown, {p, b.path}, ids.get(p, ""))) for p, b in births.items()}
     removed, touched, ended = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched, walk.ended))
     ended |= walk.left
     if seen.tip == "HEAD":
         _keep(store, ended, None if since else {inside(path): _known(store, all_) for path, all_ in walk.taken.items()})
-    ids = {inside(path): one for path, one in walk.ids.items()}
     lost = (*walk.replaced, *walk.removed.values())
     began = {inside(path): len(commits) for path, commits in walk.began.items()}
     return Origins(births, removed, touched, edits, ended, ids, lost, began)
+
+
+def _doubtful(unknown: Collection[str], paths: Collection[str], stated: str) -> bool:
+    """Whether versions that are not here may be of a record, and older than what is known of it.
+
+    Args:
+        unknown: where they stood.
+        paths: where the record stands, and where it stood first as far as that is known.
+        stated: the id that it states.
+    """
+    if not stated:
+        return not set(unknown).isdisjoint(paths)
+    named = {path: posixpath.basename(path).removesuffix(".md").rpartition("-")[2] for path in unknown}
+    # The names that filemem gives tell whose version it is; of any other it may have been any record's.
+    return any(
+        path not in paths if short == short_id(stated) else len(short) != len(short_id(stated))
+        for path, short in named.items()
+    )
 
 
 def carried(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_record
-from filemem.memory import tombstones
+from filemem.memory import meant, tombstones
 from filemem.memory.saving import COMMIT, LEAVE, Saved
 from filemem.memory.versions import Versions
 from filemem.record import Record, namesake, parse, short_id, surrogate_id
@@ -69,6 +69,13 @@ def find(store: Store, wanted: str) -> Gone:
     if standing:
         node = standing[0]
         raise NotFound(f"{node.title!r} ({short_id(node.id)}) is not removed: it stands at {store.shown(node.path)}")
+    if store.repo.history.partial():
+        fate, brings = (
+            meant.gone(store, wanted),
+            "git fetch --refetch --no-filter brings what it lacks, then restore again",
+        )
+        told = f"{fate[0]}, and its text is not here" if fate else "unknown here"
+        raise NotFound(f"{wanted!r}: {told}: this is a partial clone, which lacks older versions", brings)
     missing = " in the part of history that is here" if store.repo.history.boundary() else ""
     raise NotFound(f"no record {wanted!r} was removed{missing}", "git log --diff-filter=D --name-only lists what was")
 

@@ -258,6 +258,7 @@ def _provenance(node: Node, branch: str, standing: Standing | None) -> Provenanc
         reviewers=birth.reviewers,
         co_authors=birth.co_authors,
         edits=birth.edits,
+        unsure=birth.unsure,
     )
 
 

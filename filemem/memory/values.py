@@ -107,6 +107,7 @@ class Step(NamedTuple):
         revisions: edits in place, oldest first.
         edited: the file has changes that are not committed.
         shallow: it came before the commits that a shallow clone has.
+        unsure: a partial clone lacks versions that may tell of an earlier author.
         written: when the author wrote the commit, where it was made again later (a rebase, an amend, an import); epoch
             milliseconds, 0 where it was not.
         evidence: what commits say came of it, as far as no outcome answers it.
@@ -127,6 +128,7 @@ class Step(NamedTuple):
     revisions: tuple[Revision, ...] = ()
     edited: bool = False
     shallow: bool = False
+    unsure: bool = False
     written: int = 0
     evidence: tuple[Evidence, ...] = ()
 

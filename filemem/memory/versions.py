@@ -31,6 +31,7 @@ class Versions:
     """
 
     store: Store
+    unknown: set[str] = field(default_factory=set)  # paths of versions that were asked about and are not here
     _ids: dict[str, str | None] = field(default_factory=dict)  # blob -> id, None where it is not here
 
     def know(self, blobs: Iterable[str]) -> None:
@@ -83,7 +84,9 @@ class Versions:
         if blob not in self._ids and blob.strip("0"):
             data = self.store.repo.blob(blob)
             self._ids[blob] = None if data is None else stated_id(data)
-        return self._ids.get(blob)
+        if (found := self._ids.get(blob, "")) is None:
+            self.unknown.add(path)
+        return found
 
     def _read(self, blobs: Collection[str]) -> dict[str, str]:
         listed, found = sorted(blobs), dict[str, str]()

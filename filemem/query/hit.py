@@ -38,6 +38,7 @@ class Provenance(NamedTuple):
         copied: it came there by another commit than its own, so that `landed` is not known: a squash, a rebase, a copy.
         reviewers, co_authors: whom the trailers of that commit name.
         edits: the newest of the commits that changed it since, oldest first.
+        unsure: a partial clone lacks versions that may tell of an earlier author.
     """
 
     author: str = ""
@@ -53,6 +54,7 @@ class Provenance(NamedTuple):
     reviewers: tuple[str, ...] = ()
     co_authors: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
+    unsure: bool = False
 
 
 class Snippet(NamedTuple):

@@ -60,12 +60,61 @@ def test_a_partial_clone_reads_what_it_has_whatever_was_moved_or_forgotten(hub: 
     found = ok(partial, "search", "redis")
     assert found["results"][0]["by"]["author"] == "first-clone"
     assert "degraded" not in str(found)
+    assert "note" not in found["results"][0], "names that hold ids tell whose every version is"
     assert cli(partial, "check").code == 0
     told = ok(partial, "history", "caching")
     assert "partial clone" in str(told["notes"])
     assert ok(partial, "get", other["id"])["results"][0]["id"] == other["id"]
     assert ok(partial, "get", saved["id"], "--at", "HEAD")["results"][0]["by"]["author"] == "first-clone"
     assert ok(partial, "topics")["topics"]
+
+
+def test_a_partial_clone_says_where_it_cannot_know_who_was_first(hub: Path) -> None:
+    """Until what it lacks is fetched: then it knows, and the index that was made before does too."""
+    first = clone(hub, "first-clone")
+    text = "---\nid: decision_{0}_1700000000000_{0}\ntopic: {0}\n---\n# Use {0}\n\n{1}\n"
+    steps = (
+        ("Alice", {"a": "k3f9w2ma"}, ""),
+        ("Bob", {"b": "x7q2c0ne"}, "a"),
+        ("Carl", {"c": "k3f9w2ma", "old": "ab12tz5r"}, ""),
+        ("Dora", {"c": "m4p8r3vw", "d": "k3f9w2ma"}, "old"),
+    )
+    for author, files, removed in steps:
+        for name, short in files.items():
+            write(first / f"memory/decisions/{name}.md", text.format(short, f"As {author} wrote it.\n" * 9))
+        if removed:
+            git(first, "rm", "-q", f"memory/decisions/{removed}.md")
+        git(first, "add", ".")
+        git(first, "commit", "-q", "-m", author, f"--author={author} <a@example.com>")
+    git(first, "push", "-q", "origin", "HEAD")
+    git(hub, "config", "uploadpack.allowFilter", "true")
+    partial = hub.parent / "partial"
+    git(hub.parent, "clone", "-q", "--filter=blob:none", f"file://{hub}", str(partial))
+
+    def authors(repo: Path) -> dict[str, tuple[str, bool]]:
+        hits = ok(repo, "search")["results"]
+        told = {one["title"]: (one["by"]["author"], "partial clone" in one.get("note", "")) for one in hits}
+        for one in hits:
+            (same,) = ok(repo, "get", one["id"])["results"]
+            (step,) = ok(repo, "history", one["id"])["chain"]
+            assert same["by"]["author"] == step["author"] == one["by"]["author"]
+            assert same.get("note", "") == step["note"] == one.get("note", "")
+        return told
+
+    right = {"Use k3f9w2ma": "Alice", "Use x7q2c0ne": "Bob", "Use m4p8r3vw": "Dora"}
+    assert authors(first) == {title: (author, False) for title, author in right.items()}
+    unsure = authors(partial)
+    assert all(doubt for author, doubt in unsure.values()), unsure
+    assert [unsure[title][0] for title in right] != [*right.values()]
+    for name in ("memory/decisions/old.md", "ab12tz5r"):
+        refused = cli(partial, "restore", name)
+        assert (refused.code, "partial clone" in refused.err, "was removed" in refused.err) == (4, True, False)
+    assert "deleted in" in cli(partial, "get", "memory/decisions/old.md").err
+    git(partial, "-c", "maintenance.auto=false", "fetch", "-q", "--refetch", "--no-filter", "origin")
+    assert authors(partial) == {title: (author, False) for title, author in right.items()}
+    git(partial, "config", "user.name", "Zed")
+    git(partial, "config", "user.email", "zed@example.com")
+    assert ok(partial, "restore", "ab12tz5r")["commit"]
 
 
 def test_a_shallow_clone_shares(hub: Path) -> None:
