@@ -96,7 +96,8 @@ def states(merge: Merge, now: State) -> tuple[State, State]:
     """
     store = merge.store
     base = _state(store, merge.base, origins(store, tip=merge.base))
-    past = Origins({**now.past.births, **base.past.births}, base.past.removed | now.past.removed)
+    gone, lost = base.past.removed | now.past.removed, (*base.past.lost, *now.past.lost)
+    past = Origins({**now.past.births, **base.past.births}, gone, lost=lost)
     merged = _state(store, HEAD, past)
     untracked = now.data.keys() - now.tracked.keys() - base.tracked.keys()
     return base, merged._replace(tracked={p: blob for p, blob in merged.tracked.items() if p not in untracked})
