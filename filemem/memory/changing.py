@@ -63,11 +63,8 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
     if kind == CHECKPOINT:
         given.setdefault("branch", store.code.branch() or "")
     with store.saver.exclusive():
-        if kind == DECISION:
-            given["supersedes"] = _supersedes(store, given)
-        record = writing.compose(kind, given, store.clock(), store.entropy())
-        record = record._replace(secrets_allowed=allowed)
-        if again := _same_again(store, record):
+        record, again = store.surely(lambda: _composed(store, kind, given, allowed))
+        if again:
             return again
         record = record._replace(path=record_path(record))
         note = "; ".join(filter(None, (_dangling(store, record), _outside(record))))
@@ -91,6 +88,14 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         created=record.created or 0,
         note=note,
     )
+
+
+def _composed(store: Store, kind: str, given: Mapping[str, Any], allowed: bool) -> tuple[Record, Saved | None]:
+    """The record of a save, and the answer where the same holds already."""
+    replaced = {"supersedes": _supersedes(store, given)} if kind == DECISION else {}
+    record = writing.compose(kind, {**given, **replaced}, store.clock(), store.entropy())
+    record = record._replace(secrets_allowed=allowed)
+    return record, _same_again(store, record)
 
 
 def _dangling(store: Store, record: Record) -> str:

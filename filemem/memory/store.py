@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from filemem import record
 from filemem.config import Config
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from filemem.memory.saving import Saver
     from filemem.memory.standing import Standing, Standings
     from filemem.repo.history import History
+
+_Answer = TypeVar("_Answer")
 
 
 def now() -> int:
@@ -258,6 +260,20 @@ class Store:
             yield
         finally:
             self._plain = None
+
+    def surely(self, question: Callable[[], _Answer]) -> _Answer:
+        """Answer from the index where it stands all the while, else from the files: a deleted one says too little."""
+        if self._plain is None and self.index.sound:
+            try:
+                answer = question()
+            except FilememError:
+                if self.index.sound:
+                    raise
+            else:
+                if self.index.sound:
+                    return answer
+        with contextlib.nullcontext() if self._plain is not None else self.without_index():
+            return question()
 
     def lookup(self, name: str, values: Collection[str]) -> list[Node]:
         """The nodes that have one of these exact terms in a field."""

@@ -163,6 +163,20 @@ def test_a_damaged_index_is_built_anew_and_never_answers_wrongly(
         shutil.copytree(tmp_path / "whole", index)
 
 
+def test_the_index_is_removed_while_a_decision_waits_to_be_saved(repo: Path) -> None:
+    with Memory.open(repo, serving=True) as memory:
+        first = memory.save(topic="caching", decision="Use Redis", reasoning="Several processes")
+        memory.refresh(full=True)
+        work = memory._store.saver._work
+        work.step = lambda step: (
+            shutil.rmtree(repo / ".git/filemem/index", ignore_errors=True) if step == "locked" else None
+        )
+        second = memory.save(topic="caching", decision="Use an LRU cache", reasoning="One process")
+        work.step = lambda _: None
+        assert second.superseded == (first.id,)
+        assert memory.history("caching").heads == (second.id,)
+
+
 def test_the_index_is_removed_while_a_server_runs(filled: Path) -> None:
     with Memory.open(filled, serving=True) as memory, Watcher(memory):
         until(lambda: memory.search("decide").hits)
