@@ -139,16 +139,24 @@ class History(NamedTuple):
         return self.rows("--topo-order", "--diff-merges=combined", "-M", tip, "--", *sorted(names))
 
     def _sources(self, ends: Iterable[Revision], same: Same) -> dict[tuple[str, str], Row]:
-        """Where files came from that seem to begin in these commits, by commit and path."""
-        wanted = {(end.commit.id, end.path) for end in ends}
+        """Where files came from that seem to begin in these commits, by commit and path.
+
+        Git does not call it a rename where two files took each other's names: then the id in them tells.
+        """
+        wanted = {(end.commit.id, end.path): end.blob for end in ends}
         commits = sorted({commit for commit, _ in wanted})
-        told = self.rows("--no-walk=unsorted", "-m", "-M", *commits, "--")
-        return {
-            (commit.id, row.path): row
-            for commit, rows in told
-            for row in rows
-            if row.status == "R" and (commit.id, row.path) in wanted and same(row.before, row.old, row.new)
-        }
+        found: dict[tuple[str, str], Row] = {}
+        for commit, rows in self.rows("--no-walk=unsorted", "-m", "-M", *commits, "--"):
+            here = {path: blob for (one, path), blob in wanted.items() if one == commit.id}
+            moved = (row for row in rows if row.status == "R" and row.path in here)
+            found |= {(commit.id, row.path): row for row in moved if same(row.before, row.old, row.new)}
+            stated = {same.stated(path, blob): path for path, blob in here.items() if (commit.id, path) not in found}
+            left = [row for row in rows if row.status in "MDR"] if stated.keys() - {""} else []
+            same.know(row.old for row in left)
+            for row in left:
+                if path := stated.get(same.stated(row.before, row.old) or "-", ""):
+                    found[commit.id, path] = row
+        return found
 
     def between(self, one: str, other: str, *paths: str) -> tuple[Row, ...]:
         """How the regular files of some folders differ from one commit to another, renames as Git sees them.

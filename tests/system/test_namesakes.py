@@ -219,3 +219,35 @@ def test_an_old_name_is_whose_it_was_last(reused: Path) -> None:
     git(reused, "rm", "-q", f"{FOLDER}/c.md")
     commit(reused, "Remove Stranger")
     assert "deleted in" in cli(reused, "get", "a.md").err, "not Alpha, which had it before"
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_two_records_that_take_each_others_names_keep_their_pasts(repo: Path, moved: bool) -> None:
+    """Git calls both files edited, or says nothing of renames: the ids tell."""
+    records = {"Use Alpha": ("k3f9w2ma", NAME, "caches"), "Use Beta": ("x7q2c0ne", MOVED, "queues")}
+    for title, (short, path, topic) in records.items():
+        decide(repo, title, topic, path, f"id: decision_{topic}_1700000000000_{short}\n")
+        commit(repo, title)
+    if moved:
+        git(repo, "mv", f"memory/{NAME}", f"{FOLDER}/c.md")
+        commit(repo, "Alpha is c")
+    one, other = repo / (f"{FOLDER}/c.md" if moved else f"memory/{NAME}"), repo / "memory" / MOVED
+    before, after = one.read_text(), other.read_text()
+    write(one, after)
+    write(other, before + "\nAnd more.\n")
+    commit(repo, "Exchange")
+    away = ["renamed from decisions/a.md"] if moved else []
+    last = "c" if moved else "a"
+    expected = {
+        "Use Alpha": [*away, f"renamed from decisions/{last}.md"],
+        "Use Beta": ["renamed from decisions/b.md"],
+    }
+    for title, (_, path, topic) in records.items():
+        (step,) = ok(repo, "history", topic)["chain"]
+        assert step["title"] == title
+        assert [revision["changes"][0] for revision in step["revisions"]] == expected[title]
+        assert not any(change in ("removed", "brought back") for one in step["revisions"] for change in one["changes"])
+        assert (
+            git(repo, "log", "--format=%H", "--diff-filter=A", "--", f"memory/{path}").splitlines()[-1]
+            == step["commit"]
+        )
