@@ -14,7 +14,7 @@ from filemem.memory import graph, tombstones
 from filemem.memory.identities import Claim, known_as, landing
 from filemem.memory.names import Names
 from filemem.memory.store import Store
-from filemem.record import Record
+from filemem.record import DECISION, Record
 
 KEEP = 20_000  # records held between reading and writing; above this they are read twice instead
 
@@ -116,10 +116,9 @@ class Batch:
         start = [*self.nodes.values(), *self._before.values(), *self._gone]
         around = graph.gather(self._lookup, start, self.nodes).nodes
         current = [n for n in around.values() if n.path not in self.changes or self.nodes.get(n.path) is n]
-        resolved = graph.resolve(
-            {node.path: node for node in (*current, *self.nodes.values())}.values(),
-            unrelated=self.store.unrelated,
-        )
+        # Decisions alone, as questions gather them: one that names an observation is told alike by both.
+        decisions = {node.path: node for node in (*current, *self.nodes.values()) if node.type == DECISION}
+        resolved = graph.resolve(decisions.values(), unrelated=self.store.unrelated)
         for path, node in self.nodes.items():
             self.nodes[path] = node._replace(live=graph.is_live(resolved, node))
         for node in current:

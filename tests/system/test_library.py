@@ -206,3 +206,17 @@ def test_bytes_that_are_no_utf_8_are_called_so(repo: Path) -> None:
     assert done.returncode == 2
     assert b"summary is not UTF-8: it holds the byte 0xe9" in done.stderr
     assert b"send it as UTF-8" in done.stderr
+
+
+def test_a_hand_written_decision_that_replaces_an_observation_reads_alike_in_a_new_index(
+    repo: Path, memory: Memory
+) -> None:
+    memory.save(topic="caching", decision="Use Redis", reasoning="Several processes")
+    seen = memory.save(title="It is slow", text="Each call takes a second.")
+    memory.refresh(full=True)
+    edge = f"supersedes: [{seen.path.removeprefix('memory/')}]"
+    write(repo / "memory/decisions/caching/hand.md", f"---\ntopic: caching\n{edge}\n---\n# Use an LRU cache\n")
+    memory.refresh(full=True)
+    lives = [hit.title for hit in memory.search("cache", live=True, type="decision").hits]
+    memory.rebuild()
+    assert [hit.title for hit in memory.search("cache", live=True, type="decision").hits] == lives
