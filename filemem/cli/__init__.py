@@ -220,7 +220,9 @@ def main() -> None:
         code = error.exit_code
     except click.ClickException as error:
         context = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "filemem"
-        _tell(BadInput(error.format_message(), f"{context} --help tells what it takes"))
+        asking = isinstance(error, click.NoSuchOption) and context.endswith(" search")
+        minus = "; put -- before a query that begins with a minus" if asking else ""
+        _tell(BadInput(error.format_message(), f"{context} --help tells what it takes{minus}"))
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130

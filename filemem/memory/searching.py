@@ -24,6 +24,7 @@ NEAR = 5  # records looked at for likeness
 GIST = 900  # characters of a text that are compared by meaning
 SPARE = 10  # candidates beyond what is shown whose chains are gathered at once
 CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
+TOO_LONG = f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it were searched"
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
 find = finding.find
 
@@ -59,7 +60,12 @@ def search(
     looked_at = max(RANKED, 3 * (limit + offset))
 
     def ask(asked: Terms) -> Found:
-        return store.index.candidates(asked, wanted, looked_at, mode=mode, dead=demoted, alive=revived, most=looked_at)
+        found = store.index.candidates(asked, wanted, looked_at, mode=mode, dead=demoted, alive=revived, most=looked_at)
+        if not wanted.live:
+            return found
+        leading = store.index.candidates(asked, wanted._replace(live=False), looked_at, mode=mode, most=looked_at)
+        every = {one.path: one for one in (*leading.candidates, *found.candidates)}
+        return found._replace(candidates=tuple(every.values()))
 
     found, note = ask(terms), ""
     if terms.phrases and not found.candidates:
@@ -67,7 +73,7 @@ def search(
         terms = query.loosened(terms)
         found = ask(terms)
     told = [f"no record holds {word!r}; searched for {' '.join(spellings)}" for word, spellings in found.instead]
-    told += [f"{odd} is no restriction with this value, so it was searched as text" for odd in terms.odd]
+    told += [*map(_oddity, terms.odd), *([TOO_LONG] if terms.cut else [])]
     weights = query.MEANING_ONLY if mode == "vector" else None
     checkpoints = {one.id for one in found.candidates if one.id.startswith(f"{CHECKPOINT}_")}
     lesser = checkpoints if wanted.types != (CHECKPOINT,) else ()
@@ -129,7 +135,10 @@ def _placed(
         nodes = around | nodes
         among = [one for at, one in enumerate(scored) if at < count or one.id in around]
         passing = {node.id for node in around.values() if _passes(node, wanted)}
-        placed = query.arrange(among, resolved, may_bring=passing.__contains__, limit=limit)
+        lives = {one.id for one in among if not wanted.live or graph.is_live(resolved, nodes[one.id])}
+        placed = query.arrange(
+            among, resolved, may_bring=passing.__contains__, may_show=lives.__contains__, limit=limit
+        )
         if len(placed) >= limit or count >= len(scored):
             break
     return placed, nodes, pointing
@@ -157,6 +166,15 @@ def similar(store: Store, text: str, kind: str, without: Collection[str] = ()) -
         if other is not None:
             others.append((one.id, f"{other.title}\n{other.text}", one.cosine))
     return [(nodes[one.id], one.likeness) for one in query.similar(text, others)]
+
+
+def _oddity(typed: str) -> str:
+    """Say how something was read that may have been meant otherwise."""
+    if not typed.startswith("-"):
+        return f"{typed} is no restriction with this value, so it was searched as text"
+    if ":" in typed:
+        return f"{typed} was left out: a minus excludes words, not what a restriction finds"
+    return f'{typed} was searched as text; -"{typed[1:]}" excludes it'
 
 
 def _quoted(phrases: Iterable[str]) -> str:
@@ -221,7 +239,9 @@ def _hits(
                 more=place.more,
                 brought_in=scored is None and not listing,
                 related=(*_outgoing(node), *incoming.get(node.id, ())),
-                already_rejected=query.rejected_before(terms, record.rejected) if terms else (),
+                already_rejected=query.rejected_before(terms, record.rejected, f"{record.topic} {record.title}")
+                if terms and record.rejected
+                else (),
                 provenance=_provenance(node, branch, standing.get(node.path)),
                 snippet=Snippet(fragment, ranges),
             )

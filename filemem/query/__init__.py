@@ -24,12 +24,14 @@ from filemem.query.score import (
     score,
 )
 from filemem.query.spelling import may_be_misspelt, one_slip
-from filemem.query.terms import Terms, loosened, parse, parse_moment
+from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, parse_moment
 
 __all__ = [
     "FIELDS",
     "HYBRID",
     "KEYWORD_ONLY",
+    "MAX_BYTES",
+    "MAX_TERMS",
     "MEANING_ONLY",
     "NEARLY",
     "NOTHING",

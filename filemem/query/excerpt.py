@@ -89,10 +89,27 @@ def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
     return tuple("\n".join(part for part in (head, piece) if part) for piece in pieces or [""] if head or piece)
 
 
-def rejected_before(terms: Terms, rejected: Iterable[str]) -> tuple[str, ...]:
-    """Return the rejected alternatives that the query names: a word of it stands before the colon of the item."""
+def rejected_before(terms: Terms, rejected: Iterable[str], chosen: str = "") -> tuple[str, ...]:
+    """Return the rejected alternatives that the query names.
+
+    Args:
+        terms: the query.
+        rejected: items, each an alternative, then a colon and the reason.
+        chosen: what was decided; a word that stands there too does not tell one from the other.
+
+    Returns:
+        Those of which the query has half of the telling words, one of them not in `chosen`.
+    """
     wanted = _wanted(terms)
-    return tuple(item for item in rejected if any(True for _ in wanted.spans(item.partition(":")[0])))
+    said = {meant for _, _, meant in wanted.spans(chosen)}
+    found = []
+    for item in rejected:
+        alternative = item.partition(":")[0]
+        words = {_plain(word) for word in _WORD.findall(alternative)} - COMMON
+        met = {meant for _, _, meant in wanted.spans(alternative)}
+        if 2 * len(met) >= len(words) and met - said:
+            found.append(item)
+    return tuple(found)
 
 
 class _Wanted(NamedTuple):

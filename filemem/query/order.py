@@ -68,6 +68,7 @@ def arrange(
     known: Known,
     *,
     may_bring: Callable[[str], bool] = anything,
+    may_show: Callable[[str], bool] = anything,
     limit: int | None = None,
 ) -> tuple[Placed, ...]:
     """Return the places of an answer, best first.
@@ -76,6 +77,7 @@ def arrange(
         scored: what was found, each record once.
         known: the supersession graph of the decisions among them.
         may_bring: says whether a head that was not found satisfies the filter of the search.
+        may_show: says whether what was found is for more than to lead to what holds.
         limit: how many places are wanted; None for all.
     """
     found = {each.id: each for each in sorted(scored, key=lambda each: each.rank)}
@@ -84,7 +86,8 @@ def arrange(
         if limit is not None and len(placed) >= limit:
             break
         least = found[below[0]].scores.final if below else 0.0
-        placed += _valued(_of_one_chain(members, found, known, may_bring), found[members[0]], least)
+        shown = _of_one_chain(members, found, known, may_bring, may_show)
+        placed += _valued(shown, found[members[0]], least) if shown else []
     return tuple(placed[:limit])
 
 
@@ -139,12 +142,13 @@ def _of_one_chain(
     found: Mapping[str, Scored],
     known: Known,
     may_bring: Callable[[str], bool],
+    may_show: Callable[[str], bool],
 ) -> list[Placed]:
     holding = _holding(members, known)
-    heads = [node for node in members if node in holding]
+    heads = [node for node in members if node in holding and may_show(node)]
     missing = [node for node in holding if node not in found and may_bring(node)]
     heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
-    others = [node for node in members if node not in holding]
+    others = [node for node in members if node not in holding and may_show(node)]
     kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]  # the best of them, then told from the newest back
     shown = [*heads, *_successors_first(sorted(kept, key=lambda node: -found[node].created), known)]
     left_out = len(others) - len(kept)

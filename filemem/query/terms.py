@@ -28,7 +28,9 @@ class Terms(NamedTuple):
         phrases: quoted; every one must occur.
         excluded: words or phrases behind a minus; none may occur.
         text: the query without exclusions and restrictions, for the embedder.
-        odd: what looks like a restriction and cannot be one (`outcome:broken`); it is searched as text.
+        odd: what may have been meant otherwise: a restriction with a value that it cannot have (`outcome:broken`) and a
+            minus before a number, both searched as text; a minus before a restriction, which is left out.
+        cut: whether there was more than counts.
     """
 
     words: tuple[str, ...] = ()
@@ -36,6 +38,7 @@ class Terms(NamedTuple):
     excluded: tuple[str, ...] = ()
     text: str = ""
     odd: tuple[str, ...] = ()
+    cut: bool = False
 
 
 def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
@@ -51,16 +54,20 @@ def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
     found: dict[str, dict[str, None]] = {"words": {}, "phrases": {}, "excluded": {}, "odd": {}}
     said: list[str] = []
     wanted = Filter()
-    left = MAX_TERMS
+    left, cut = MAX_TERMS, len(text.encode("utf-8", "replace")) > MAX_BYTES
     for token in _TOKEN.finditer(clean(text).translate(_CURLY)):
         minus, key, quoted, bare = token.group("minus", "key", "quoted", "bare")
         restriction = {} if minus or not key else _restriction(key, quoted if bare is None else bare, now)
         if restriction:
             wanted = _widen(wanted, restriction)
             continue
-        if key and not minus:
+        if key or _ODD.fullmatch(token.group()):
             found["odd"][token.group()] = None
-        parts = _words(token.group().lstrip("-") if minus else token.group())[:left]
+        if key and minus:
+            continue
+        parts = _words(token.group().lstrip("-") if minus else token.group())
+        cut |= len(parts) > left
+        parts = parts[:left]
         left -= len(parts)
         if not parts:
             continue
@@ -72,7 +79,7 @@ def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
         phrase = bare is None and not key and len(parts) > 1
         found["phrases" if phrase else "words"].update(dict.fromkeys([whole] if phrase else parts))
     words, phrases, excluded, odd = map(tuple, found.values())
-    return Terms(words, phrases, excluded, " ".join(said), odd), wanted
+    return Terms(words, phrases, excluded, " ".join(said), odd, cut), wanted
 
 
 def loosened(terms: Terms) -> Terms:
@@ -92,8 +99,8 @@ def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None
     """Return the moment that a restriction names, in epoch milliseconds, or None.
 
     Args:
-        text: a date in any form, a week, a month, a time; an age: `12h`, `3d`, `2w`, `6m` (months of 30 days), `1y`; or
-            `now`, `today`, `yesterday` (UTC).
+        text: a date in any form, a week, a month, a year, a time; an age: `12h`, `3d`, `2w`, `6m` (months of 30 days),
+            `1y`; or `now`, `today`, `yesterday` (UTC).
         now: epoch milliseconds; without it there are no ages and no such words.
         end: what is longer than a moment means its last one, not its first.
     """
@@ -106,7 +113,8 @@ def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None
             return now - int(age["count"]) * _UNITS[age["unit"]]
         first = now - now % DAY - _WORDS[word]
         return now if word == "now" else first + DAY - 1 if end else first
-    span = parse_span(text)
+    year = re.fullmatch("[0-9]{4}", word)
+    span = parse_span(f"{word}-12-31" if year and end else f"{word}-01-01" if year else text)
     return (span[1] if end else span[0]) if span else None
 
 
@@ -147,9 +155,10 @@ def _one_of(allowed: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
     return read
 
 
-def _topic(value: str) -> tuple[str, ...]:
-    key = topic_key(value)
-    return (key,) if key else ()
+def _topics(value: str) -> tuple[str, ...]:
+    """Topics between commas, and the whole, which may be one topic with a comma in it."""
+    keys = map(topic_key, (value, *value.split(",")))
+    return tuple(dict.fromkeys(key for key in keys if key))
 
 
 _AGE = r"(?P<count>[0-9]{1,5})(?P<unit>[hdwmy])"
@@ -161,13 +170,14 @@ _READERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "status": ("statuses", _one_of(STATUSES)),
     "tag": ("tags", _folded),
     "agent": ("agents", _folded),
-    "topic": ("topics", _topic),
+    "topic": ("topics", _topics),
     "branch": ("branches", lambda value: (value,) if value else ()),
     "path": ("path", str),
     "is": ("live", lambda value: fold(value) == "live"),
 }
+_ODD = re.compile(rf"-[0-9]\S*|(?:{'|'.join((*_READERS, 'since', 'until'))}):")
 _TOKEN = re.compile(
-    r'(?P<minus>-(?=[^\W\d]|"))?'
+    r'(?P<minus>-(?=[^\W\d]|"|[#.]\w))?'
     rf"(?:(?P<key>{'|'.join((*_READERS, 'since', 'until'))}):)?"
     r'(?:"(?P<quoted>[^"]*)"|(?P<bare>\S+))'
 )

@@ -83,9 +83,23 @@ def test_restrictions() -> None:
     )
 
 
-def test_an_excluded_restriction_is_text() -> None:
-    terms, wanted = query.parse("-topic:auth")
-    assert (terms.excluded, wanted) == (("topic:auth",), Filter())
+def test_what_may_have_been_meant_otherwise_is_told() -> None:
+    terms, wanted = query.parse("redis -topic:auth topic: ticket -1432")
+    assert (terms.words, terms.excluded, wanted) == (("redis", "topic", "ticket", "-1432"), (), Filter())
+    assert terms.odd == ("-topic:auth", "topic:", "-1432")
+    terms, _ = query.parse('ticket -#1432 -.env -"7"')
+    assert (terms.words, terms.excluded, terms.odd) == (("ticket",), ("#1432", ".env", "7"), ())
+
+
+def test_what_is_too_long_is_told() -> None:
+    assert not query.parse("word " * 64)[0].cut
+    assert query.parse("word " * 65)[0].cut
+    assert query.parse("x" * 2049)[0].cut
+
+
+def test_years_and_topics_between_commas() -> None:
+    assert query.parse("since:2020 until:2021")[1] == query.parse("since:2020-01-01 until:2021-12-31")[1]
+    assert query.parse("topic:auth,deploy")[1].topics == ("auth,deploy", "auth", "deploy")
 
 
 @pytest.mark.parametrize(
@@ -574,6 +588,8 @@ def test_passages_are_capped_and_cut_what_has_no_gaps() -> None:
 def test_rejected_alternatives_that_the_query_names() -> None:
     rejected = ("Keep Redis: one more service to run", "Memcached: no persistence", "Do nothing: it grows")
     assert query.rejected_before(query.parse("use redis for caching")[0], rejected) == rejected[:1]
+    assert query.rejected_before(query.parse("use redis for caching")[0], rejected, "Back to Redis") == ()
+    assert query.rejected_before(query.parse("one line")[0], ("Keep one big file: slow",)) == ()
     assert query.rejected_before(query.parse("service")[0], rejected) == ()
     assert query.rejected_before(Terms(), rejected) == ()
 

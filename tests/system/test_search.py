@@ -12,6 +12,8 @@ from filemem.memory import Memory
 from tests.support import make_repo, write
 from tests.system.tools import cli, ok
 
+DECIDE = ("save", "decision", "--topic")
+
 TOPICS = {
     "users": ("Look users up by number", "Call getUserById, never the raw table; it raises KeyError for 0."),
     "tokens": ("Sign tokens with RS256", "The code is in src/auth/jwt.ts. See issue #123 and v2.13.0 of the library."),
@@ -144,6 +146,16 @@ def test_what_holds_stands_above_what_it_replaced_for_any_query(chains: Path) ->
                 assert chain[0].superseded_by == ()
         broad = memory.search("store answers").hits
         assert broad[[hit.id for hit in broad].index("decision_4")].more == 2
+
+
+def test_what_holds_is_found_by_the_words_of_what_it_replaced(repo: Path) -> None:
+    ok(repo, *DECIDE, "caching", "--decision", "Use Redis", "--reasoning", "Shared between workers")
+    ok(repo, *DECIDE, "caching", "--decision", "Keep values in the process", "--reasoning", "One process now")
+    ok(repo, *DECIDE, "deploy", "--decision", "Deploy by blue green switch", "--reasoning", "Asked for")
+    for words in (("redis",), ("redis", "is:live"), ("redis", "--live"), ("redis", "--live", "--mode", "keyword")):
+        hits = ok(repo, "search", *words)["results"]
+        assert hits[0]["title"] == "Keep values in the process", words
+        assert ("Use Redis" in [hit["title"] for hit in hits]) is (words == ("redis",))
 
 
 def test_what_does_not_hold_says_so(chains: Path) -> None:

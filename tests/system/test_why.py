@@ -44,7 +44,12 @@ def test_the_surest_come_first(repo: Path) -> None:
     decide(repo, "code style", "All code is formatted by a tool", "src/**")
     decide(repo, "caching", "Use Redis", "src/cache/lru.py")
     decide(repo, "caching", "Use an LRU cache", "src/cache/lru.py", "src/cache/keys.py")
-    decide(repo, "eviction", "The lru cache evicts by time", reasoning="src cache lru evicts what is old.")
+    decide(
+        repo,
+        "eviction",
+        "The lru cache evicts by time",
+        reasoning="The src cache lru py evicts line 1, line 2 and line 3 first.",
+    )
     decide(repo, "logging", "Log as JSON", "src/log.py")
     assert why(repo, "src/cache/lru.py") == [
         ("governs", "Use an LRU cache"),
