@@ -61,9 +61,14 @@ def init(project: Project, as_json: bool, dry_run: bool, own_branch: str, diff_d
 @click.command()
 @click.option("--rebuild", is_flag=True, help="Build it anew from the files.")
 @as_json
-@pass_project
-def index(project: Project, as_json: bool, rebuild: bool) -> None:
+@click.pass_context
+def index(ctx: click.Context, as_json: bool, rebuild: bool) -> None:
     """Bring the search index in step with the files.
+
+    Where another embedding model is configured than the index was made with, all records are embedded anew. One that
+    cannot be had leaves the vectors as they are.
+
+    Exit status: 0 done, 1 not all can be found by meaning; the answer says why.
 
     \b
     Example:
@@ -72,8 +77,10 @@ def index(project: Project, as_json: bool, rebuild: bool) -> None:
     from filemem.cli.show import actions
     from filemem.dialects import native_calls
 
-    with project.memory() as memory:
-        emit(native_calls.index(memory, {"rebuild": rebuild}), as_json, actions.message)
+    with ctx.obj.memory() as memory:
+        answer = native_calls.index(memory, {"rebuild": rebuild})
+    emit(answer, as_json, actions.message)
+    ctx.exit(1 if answer.get("degraded") else 0)
 
 
 @click.command()

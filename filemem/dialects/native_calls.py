@@ -192,14 +192,26 @@ def check(memory: Memory, arguments: Arguments) -> Answer:
 
 def index(memory: Memory, arguments: Arguments) -> Answer:
     """Bring the index in step, or build it anew."""
-    look = memory.rebuild() if arguments.get("rebuild") else memory.refresh(full=True)
-    done = "rebuilt" if arguments.get("rebuild") else "in step"
-    message = (
-        "another process holds the index; it will catch up"
-        if look.busy
-        else f"index {done}: {look.changed} file{'' if look.changed == 1 else 's'} changed"
-    )
-    return {"success": True, "changed": look.changed, "busy": look.busy, "message": message}
+    anew = bool(arguments.get("rebuild"))
+    look = memory.rebuild() if anew else memory.refresh(full=True)
+    if look.busy:
+        message, lacks = "another process holds the index; it will catch up", ""
+    else:
+        state, did = ("rebuilt", "read") if anew else ("in step", "changed")
+        embedded = f"; embedded {_counted(look.embedded, 'record')} with {look.model}" if look.embedded else ""
+        message, lacks = f"index {state}: {_counted(look.changed, 'file')} {did}{embedded}", memory.lacks_meaning
+    return {
+        "success": True,
+        "changed": look.changed,
+        "busy": look.busy,
+        "embedded": look.embedded,
+        "message": message,
+        **({"degraded": lacks} if lacks else {}),
+    }
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def sync(memory: Memory, _: Arguments, tell: Callable[[str], object] | None = None) -> Answer:

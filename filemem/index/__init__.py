@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filemem.index import generation
 from filemem.index.changing import Changing
-from filemem.index.embed import BundledModel, ConfiguredModel, Embedder, ModelUnavailable
+from filemem.index.embed import BundledModel, ConfiguredModel, Embedder, ModelUnavailable, unavailable
 from filemem.index.fresh import latest
 from filemem.index.generation import Generation, IndexDamaged
 from filemem.index.values import NOT_BUILT, Candidate, Found, Scope
@@ -52,19 +52,30 @@ class Index(Changing):
     @property
     def stale(self) -> str:
         """Why the index should be rebuilt although it answers, or "": another model, records without vectors."""
-        current, model = self._now().generation, self._meaning.model
-        if current is None or model is None or not current.seal.docs:
+        model = self._meaning.model
+        if model is None or not self.unembedded:
             return ""
-        if current.seal.model and current.seal.model != model.name:
-            return f"its vectors come from the model {current.seal.model}, not {model.name}"
-        if not current.seal.model or current.seal.missing:
+        if self.model in ("", model.name):
             return "records have no vectors yet"
-        return ""
+        return f"its vectors come from the model {self.model}, not {model.name}"
+
+    @property
+    def unembedded(self) -> int:
+        """How many records have no vectors of the configured model."""
+        current, model = self._now().generation, self._meaning.model
+        if current is None or model is None:
+            return 0
+        return current.seal.missing if current.seal.model == model.name else current.seal.docs
 
     @property
     def outdated(self) -> bool:
         """Whether building anew would give vectors that are missing, or of another model; that model can be had."""
-        return bool(self.stale) and self._meaning.works()
+        return bool(self.stale) and not unavailable(self._meaning.model)
+
+    @property
+    def lacks_meaning(self) -> str:
+        """Why nothing, or not everything, is found by meaning and what to do, or ""; asks the model."""
+        return self._now().lacks_meaning()
 
     @property
     def model(self) -> str:

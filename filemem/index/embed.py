@@ -8,8 +8,10 @@ pays for none of them.
 from __future__ import annotations
 
 import json
+import logging
 import mmap
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +34,12 @@ _TELLING = 200.0  # length of the vectors of words that are about something: of 
 _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 _HEADER_LENGTH = 8  # bytes: a little-endian integer, then that much JSON, then the arrays
 
-
 _REPAIR = "make its files whole, or remove the setting to use the one that comes with filemem"
+_UNREADABLE = ("cannot be loaded", _REPAIR)
+_UNREACHED = (
+    "could not be downloaded",
+    "look at its name and at the network, or remove the setting to use the one that comes with filemem",
+)
 
 
 class ModelUnavailable(FilememError):
@@ -53,6 +59,17 @@ class Embedder(Protocol):
         Raises:
             ModelUnavailable: the model can not be had.
         """
+
+
+def unavailable(model: Embedder | None) -> str:
+    """Return why a model can not be had and what to do, or ""; loads it."""
+    if model is None:
+        return "no embedding model is configured"
+    try:
+        model.encode(["memory"])
+    except ModelUnavailable as error:
+        return error.told
+    return ""
 
 
 def limit_threads() -> None:
@@ -160,13 +177,18 @@ class Wording(NamedTuple):
 class ConfiguredModel:
     """A model2vec model that the user named: a folder, or a name on the hub that was downloaded before.
 
+    Vectors of a folder are filed under its full path and a mark that changes with its files.
+
     Args:
-        spec: folder or hub name.
+        spec: hub name, or folder: what is one, or is written as only a path can be.
         download: whether the network may be asked for it.
     """
 
     def __init__(self, spec: str, download: bool = False) -> None:
-        self.name = spec
+        folder = Path(spec).expanduser()
+        is_path = folder.is_absolute() or spec.startswith(".") or folder.is_dir()
+        self._spec = str(folder.resolve()) if is_path else spec
+        self.name = self._spec + _mark(Path(self._spec))
         self._download = download
         self._loaded: Any = None
         self._refused: ModelUnavailable | None = None
@@ -190,28 +212,37 @@ class ConfiguredModel:
 
     def _load(self) -> Any:
         limit_threads()
-        where = self._found()
+        where, why = self._found()
+        logging.getLogger("huggingface_hub.repocard").setLevel(logging.ERROR)  # it misses a model card on every load
         from model2vec import StaticModel
 
         try:
             return StaticModel.from_pretrained(where, force_download=False)
         except Exception as error:  # the libraries below raise bare Exception for unreadable files
-            raise ModelUnavailable(f"the embedding model {self.name} cannot be loaded", _REPAIR) from error
+            raise ModelUnavailable(f"the embedding model {self._spec} {why[0]}", why[1]) from error
 
-    def _found(self) -> str:
-        if Path(self.name).expanduser().is_dir():
-            return str(Path(self.name).expanduser())
+    def _found(self) -> tuple[str, tuple[str, str]]:
+        """Return where the model is, and what to say where it cannot be had from there."""
+        if Path(self._spec).is_dir():
+            return self._spec, _UNREADABLE
         from model2vec.persistence.hf import maybe_get_cached_model_path
 
-        cached = maybe_get_cached_model_path(self.name)
+        cached = maybe_get_cached_model_path(self._spec)
         if cached is not None:
-            return str(cached)
-        if self._download:
-            return self.name
+            return str(cached), _UNREADABLE
+        if self._download and not Path(self._spec).is_absolute():
+            return self._spec, _UNREACHED
         raise ModelUnavailable(
-            f"the embedding model {self.name} is not on this machine",
+            f"the embedding model {self._spec} is not on this machine",
             "download it first, or remove the setting to use the one that comes with filemem",
         )
+
+
+def _mark(folder: Path) -> str:
+    """Return what tells one state of a model's files from another, or "" where they are not there."""
+    files = [path for name in ("model.safetensors", "tokenizer.json") if (path := folder / name).is_file()]
+    stamps = [(found.st_size, found.st_mtime_ns) for found in (path.stat() for path in files)]
+    return f"@{zlib.crc32(repr(stamps).encode()):08x}" if stamps else ""
 
 
 @dataclass

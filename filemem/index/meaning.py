@@ -17,9 +17,10 @@ from filemem.index.pending import Pending
 from filemem.index.reading import clean
 
 if TYPE_CHECKING:
-    from filemem.index.rows import Rows
+    from filemem.index.rows import Floats, Rows
     from filemem.index.vector import Ranking
 
+REBUILD = "run `filemem index`"  # what to do about vectors that are missing
 GRAPH_QUERY = 3  # the query of a process that first uses graphs: importing usearch costs more than comparing all rows
 
 
@@ -63,12 +64,13 @@ class Meaning:
         """Return how much each of some words tells in any text, 0..1; nothing where the model cannot say."""
         return self.model.telling({word: clean(word) for word in words}) if isinstance(self.model, BundledModel) else {}
 
-    def works(self) -> bool:
-        """Whether the model can be had."""
+    def lacks(self, generation: Generation | None) -> str:
+        """Return why no text can be compared with a generation's documents and what to do, or ""; asks the model."""
         try:
-            return self.model is not None and bool(self.model.encode(["memory"]).any())
-        except ModelUnavailable:
-            return False
+            self._encoded("memory", generation)
+        except ModelUnavailable as error:
+            return error.told
+        return ""
 
     def rest(self) -> None:
         """Let go of memory that the next query can read again from the files."""
@@ -78,8 +80,7 @@ class Meaning:
                 self.model.rest()
 
     def _rank(self, text: str, generation: Generation | None, pending: Sequence[Pending]) -> Nearness:
-        model = self._usable(generation)
-        query = model.encode([clean(text)])[0]
+        model, query = self._encoded(text, generation)
         if not query.any():
             raise ModelUnavailable("the embedding model knows no word of the query")
         self._queries += 1
@@ -88,13 +89,15 @@ class Meaning:
             vector.rank_rows(self._rows_of(pending, model), query) if pending else None,
         )
 
-    def _usable(self, generation: Generation | None) -> Embedder:
+    def _encoded(self, text: str, generation: Generation | None) -> tuple[Embedder, Floats]:
+        """The model is asked before its name is compared: an index cannot be rebuilt for one that is not there."""
         if self.model is None:
             raise ModelUnavailable("no embedding model is configured")
+        query = self.model.encode([clean(text)])[0]
         if generation and generation.seal.docs and generation.seal.model != self.model.name:
             made = f"come from the model {generation.seal.model}" if generation.seal.model else "are not made yet"
-            raise ModelUnavailable(f"the vectors {made}; the index must be rebuilt for {self.model.name}")
-        return self.model
+            raise ModelUnavailable(f"the vectors {made}; the index must be rebuilt for {self.model.name}", REBUILD)
+        return self.model, query
 
     def _rows_of(self, pending: Sequence[Pending], model: Embedder) -> list[Rows]:
         waiting = {key(one.doc.blob): one.doc for one in pending}

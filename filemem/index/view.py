@@ -15,7 +15,7 @@ from filemem.index.embed import ModelUnavailable
 from filemem.index.fresh import Item, latest
 from filemem.index.generation import Generation
 from filemem.index.keyword import Address, Match, Restriction, Words, term_field
-from filemem.index.meaning import Meaning, Nearness
+from filemem.index.meaning import REBUILD, Meaning, Nearness
 from filemem.index.pending import Scorer, admits
 from filemem.index.plan import Plan, plan
 from filemem.index.spelling import respelt
@@ -91,12 +91,16 @@ class View:
         except ModelUnavailable as error:
             return None, error.told
 
+    def lacks_meaning(self) -> str:
+        """Return why answers lack something of what meaning would find and what to do, or ""; asks the model."""
+        return self._meaning.lacks(self.generation) or (self.generation and self._gap("vector")) or ""
+
     def _gap(self, mode: str) -> str | None:
         """Say what the generation in use lacks."""
         if self.generation is None:
             return NOT_BUILT
-        if self.generation.seal.missing and mode != "keyword":
-            return f"{self.generation.seal.missing} records have no vectors yet"
+        if (missing := self.generation.seal.missing) and mode != "keyword":
+            return f"{missing} record{' has' if missing == 1 else 's have'} no vectors yet; {REBUILD}"
         return None
 
     def _on_disk(

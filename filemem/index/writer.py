@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from filemem.changes import Entry
 from filemem.documents import Doc
 from filemem.index import manifest, staging, vector
-from filemem.index.embed import Embedder, ModelUnavailable
+from filemem.index.embed import Embedder, ModelUnavailable, unavailable
 from filemem.index.folder import unwritable
 from filemem.index.generation import ENTRIES, VECTORS, WORDS, Generation, IndexDamaged, Seal
 from filemem.index.keyword import key
@@ -40,32 +40,40 @@ def make(
     Args:
         root: the index folder.
         base: the generation in use, None where there is none or it is too damaged to take anything from.
-        model: None for no vectors.
+        model: None for no new vectors. Those of another model are dropped where it can be had, and `work.anew`.
         progress: told as documents go in.
 
     Raises:
         BrokenStore: the folder can not be written.
         IndexDamaged: `base` can not be built upon.
     """
-    model = model if _fits(base, work, model) else None
-    staged = staging.stage(root, base, _taken_over(base, work, model))
+    model = _fitting(base, work, model)
+    taken = _taken_over(base, work, model)
+    staged = staging.stage(root, base, taken)
     try:
-        return _fill(root, staged, base, work, model, progress)
+        with _Vectors(
+            staged / VECTORS, base.seal.model if base and VECTORS in taken else "", model, work.day
+        ) as vectors:
+            return _fill(root, staged, base, work, vectors, progress)
     except OSError as error:
         raise unwritable(root, error) from error
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
 
-def _fits(base: Generation | None, work: Work, model: Embedder | None) -> bool:
-    """Say whether vectors of this model may stand beside those that are there."""
-    return model is not None and (base is None or work.anew or base.seal.model in ("", model.name))
+def _fitting(base: Generation | None, work: Work, model: Embedder | None) -> Embedder | None:
+    """Return the model where its vectors may stand beside those that are there, or in their place."""
+    if model is None or base is None or base.seal.model in ("", model.name):
+        return model
+    return model if work.anew and not unavailable(model) else None
 
 
 def _taken_over(base: Generation | None, work: Work, model: Embedder | None) -> tuple[str, ...]:
     if base is None or not work.anew:
         return (WORDS, VECTORS, ENTRIES)
-    if model is None or base.seal.model != model.name:
+    if model is None and base.seal.format != work.made_by:
+        return ()
+    if model is not None and base.seal.model != model.name:
         return ()
     try:
         base.check(VECTORS)
@@ -75,28 +83,27 @@ def _taken_over(base: Generation | None, work: Work, model: Embedder | None) -> 
 
 
 def _fill(
-    root: Path, staged: Path, base: Generation | None, work: Work, model: Embedder | None, progress: Progress | None
+    root: Path, staged: Path, base: Generation | None, work: Work, vectors: _Vectors, progress: Progress | None
 ) -> Generation:
     kept = None if work.anew else base
-    with _Vectors(staged / VECTORS, model, work.day) as vectors:
-        if kept and not work.count and not work.gone:
-            docs, total, average = kept.seal.docs, kept.seal.total, kept.seal.average
-        else:
-            words = WordsWriter(staged / WORDS, large=work.count > _MANY)
-            for path in work.gone:
-                words.remove(path)
-            for done, chunk in _chunks(work.docs):
-                vectors.add(chunk)
-                for doc in chunk:
-                    words.add(doc)
-                if progress:
-                    progress(done, max(done, work.count))
-            docs, total, average = words.close()
-            vectors.close(work.entries)
+    if kept and not work.count and not work.gone:
+        docs, total, average = kept.seal.docs, kept.seal.total, kept.seal.average
+    else:
+        words = WordsWriter(staged / WORDS, large=work.count > _MANY)
+        for path in work.gone:
+            words.remove(path)
+        for done, chunk in _chunks(work.docs):
+            vectors.add(chunk)
+            for doc in chunk:
+                words.add(doc)
+            if progress:
+                progress(done, max(done, work.count))
+        docs, total, average = words.close()
+        vectors.close(work.entries)
     log, lines = manifest.write(staged, kept, work.before, work.entries, work.touched)
     seal = Seal(
         files={ENTRIES: log},
-        model=vectors.name or (kept.seal.model if kept else ""),
+        model=vectors.name,
         docs=docs,
         total=total,
         average=average,
@@ -116,15 +123,21 @@ def _chunks(docs: Iterable[Doc]) -> Iterator[tuple[int, list[Doc]]]:
 
 
 class _Vectors:
-    """Embeds what has no vectors yet, as long as the model can be had, beside the reading of the next documents."""
+    """Embeds what has no vectors yet, as long as the model can be had, beside the reading of the next documents.
 
-    def __init__(self, folder: Path, model: Embedder | None, day: int) -> None:
-        self._folder, self._model, self._day = folder, model, day
+    Args:
+        folder: of the vectors, those taken over among them.
+        name: the model that these come from, "" where there are none; afterwards the one that all come from.
+        model: None for no new vectors.
+        day: today, in days since 1970.
+    """
+
+    def __init__(self, folder: Path, name: str, model: Embedder | None, day: int) -> None:
+        self._folder, self.name, self._model, self._day = folder, name, model, day
         self._parts: list[Rows] | None = None
         self._made: set[int] = set()
         self._jobs: list[tuple[Future[Rows], int]] = []  # with how many documents each is for
         self._pool = ThreadPoolExecutor(1)
-        self.name = ""
         self.missing = 0
 
     def __enter__(self) -> Self:
@@ -134,18 +147,19 @@ class _Vectors:
         self._pool.shutdown(cancel_futures=kind is not None)
 
     def add(self, docs: list[Doc]) -> None:
-        if self._model is None:
+        if self._model is None and not self.name:
             self.missing += len(docs)
             return
         if self._parts is None:
             self._parts = vector.read_segments(self._folder)
-        self.name = self._model.name
         texts = {key(doc.blob): (key(doc.blob), doc.title, doc.passages) for doc in docs}
         wanted = vector.missing(self._parts, texts.keys() - self._made)
-        if wanted:
+        self._made |= wanted
+        if self._model is None:
+            self.missing += len(wanted)
+        elif wanted:
             chosen = [texts[number] for number in wanted]
-            self._jobs.append((self._pool.submit(vector.embed, chosen, self._model, self._day), len(docs)))
-            self._made |= wanted
+            self._jobs.append((self._pool.submit(vector.embed, chosen, self._model, self._day), len(chosen)))
         if len(self._jobs) > _AHEAD:
             self._jobs[-_AHEAD][0].exception()  # waits, so that the texts of a large store are not all in memory
 
@@ -156,9 +170,8 @@ class _Vectors:
                 new.append(job.result())
             except ModelUnavailable:  # the answers will say so; the words are indexed all the same
                 self.missing += count
-        if self._jobs and not new:
-            self.name = ""
-        if new:
+        if new and self._model:
+            self.name = self._model.name
             living = {entry.blob for entry in entries.values()} if self._crowded(new, len(entries)) else set()
             vector.write_segment(self._folder, new, map(key, living) if living else None, self._day)
 

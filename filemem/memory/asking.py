@@ -265,5 +265,9 @@ class Asked(Kept):
 
         settings = {"settings": trouble} if (trouble := powermem_user()[1]) else {}
         return self._read(
-            lambda: {**telling.status(self._store, behind=bool(self.trouble)), "degraded": self.degraded, **settings}
+            lambda: {
+                **telling.status(self._store, behind=bool(self.trouble)),
+                "degraded": "; ".join(filter(None, (self.degraded, self.lacks_meaning))),
+                **settings,
+            }
         )

@@ -64,6 +64,11 @@ class Kept:
         return self._gaps or self.trouble or ""
 
     @property
+    def lacks_meaning(self) -> str:
+        """Why nothing, or not everything, is found by meaning and what to do, or "": the model is asked."""
+        return self._store.index.lacks_meaning
+
+    @property
     def indexed(self) -> bool:
         """Whether an index was ever built here."""
         return self._store.index.exists
@@ -98,8 +103,9 @@ class Kept:
             if full and self._store.serving and not saver.pending():
                 self._store.repo.objects.maintain()
             look = self._catch_up(full=full, hints=named, verify=full)
-            look = self.rebuild() if full and self._store.index.outdated else look
-            if named or look.changed:
+            if full and self._store.index.outdated:
+                look = self.rebuild()._replace(changed=look.changed)
+            if named or look.changed or look.embedded:
                 self._changed()
             return look
 
@@ -140,14 +146,21 @@ class Kept:
         return syncing.rebuild(self._store, progress=self._progress)
 
     def rebuild(self) -> Look:
-        """Build the index anew from the files; the old one serves until the switch."""
+        """Build the index anew from the files; the old one serves until the switch.
+
+        Vectors of another model than the configured one go only where that can be had: see `lacks_meaning`.
+        """
         from filemem.memory import syncing
 
+        index = self._store.index
         with self._syncing, self._helping():
             try:
-                return syncing.renew(self._store, progress=self._progress)
+                before = index.unembedded
+                look = syncing.renew(self._store, progress=self._progress)
             except IndexDamaged:
                 return syncing.rebuild(self._store, progress=self._progress)
+            embedded = before - index.unembedded
+            return look._replace(embedded=embedded, model=index.model) if embedded > 0 else look
 
     @contextmanager
     def _helping(self) -> Iterator[None]:

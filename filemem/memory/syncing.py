@@ -25,10 +25,19 @@ FEW = 50  # new files for which HEAD is asked one by one
 
 
 class Look(NamedTuple):
-    """What a look at the store did: files changed, and whether another process holds the index."""
+    """What a look at the store did.
+
+    Args:
+        changed: files changed, or read where the index was built anew.
+        busy: whether another process holds the index.
+        embedded: records that had no vectors of the configured model and have them now.
+        model: that model, where there are any.
+    """
 
     changed: int = 0
     busy: bool = False
+    embedded: int = 0
+    model: str = ""
 
 
 def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: Progress | None = None) -> Look:

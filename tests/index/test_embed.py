@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from model2vec import StaticModel
 
 from filemem.index import Embedder, Index, ModelUnavailable, embedder
 from filemem.index.embed import BUNDLED, BundledModel, ConfiguredModel
@@ -28,8 +31,6 @@ TEXTS = [
 
 
 def test_the_bundled_model_equals_model2vec(model: Embedder) -> None:
-    from model2vec import StaticModel
-
     reference = StaticModel.from_pretrained(SHIPPED, force_download=False)
     ours, theirs = model.encode(TEXTS), reference.encode(TEXTS)
     for text, mine, other in zip(TEXTS, ours, theirs, strict=True):
@@ -157,3 +158,88 @@ def test_a_search_imports_only_what_it_needs(index: Index, mode: str, loaded: st
         [sys.executable, "-c", LIGHT, str(index.root), mode], capture_output=True, text=True, check=True
     )
     assert found.stdout.strip() == loaded
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model of the user's: ours, elsewhere, with a README that is no model card."""
+    copied = tmp_path / "mine" / "model"
+    shutil.copytree(SHIPPED, copied)
+    (copied / "README.md").write_text("# Mine\n")
+    return copied
+
+
+def test_a_folder_is_one_model_however_it_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+    monkeypatch.setenv("HOME", str(folder.parent))
+    ways = (str(folder), "model", "./model", "../mine/model", "~/model", f"{folder}/")
+    assert len({embedder(way).name for way in ways}) == 1
+
+
+def test_a_folder_with_other_files_is_another_model(folder: Path) -> None:
+    before = embedder(str(folder)).name
+    assert before.startswith(f"{folder}@")
+    os.utime(folder / "README.md", (1, 1))
+    assert embedder(str(folder)).name == before
+    os.utime(folder / "model.safetensors", (1, 1))
+    assert embedder(str(folder)).name != before
+
+
+def test_a_folder_without_a_model_card_loads_without_a_word(folder: Path) -> None:
+    script = "import sys; from filemem.index import embedder; print(embedder(sys.argv[1]).encode(['cache']).shape)"
+    done = subprocess.run([sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("(1, 128)\n", "")
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["missing", "unreadable"])
+def test_a_rebuild_for_a_model_that_cannot_be_had_keeps_the_vectors(
+    root: Path, model: Embedder, folder: Path, broken: bool
+) -> None:
+    tree = Tree(make(number) for number in range(8))
+    tree.apply(Index(root, model))
+    if broken:
+        (folder / "model.safetensors").write_bytes(b"no model")
+    else:
+        shutil.rmtree(folder)
+    index = Index(root, embedder(str(folder)))
+    tree.docs["late.md"] = doc("late.md", "Use Redis")
+    index.rebuild(tree.entries(), tree.load)
+    why = "cannot be loaded" if broken else "is not on this machine"
+    for told in (index.lacks_meaning, index.candidates(parse("cache")[0]).degraded):
+        assert f"the embedding model {folder} {why}; " in (told or "")
+        assert "remove the setting" in (told or "")
+    assert (index.model, index.outdated) == (model.name, False)
+    again = Index(root, model)
+    answer = again.candidates(parse("cache")[0])
+    assert answer.degraded == again.lacks_meaning == "1 record has no vectors yet; run `filemem index`"
+    assert sum(one.cosine is not None for one in answer.candidates) == 8
+    assert again.unembedded == 1
+    again.rebuild(tree.entries(), tree.load)
+    assert again.lacks_meaning == ""
+
+
+def test_vectors_of_a_model_stay_when_it_goes_and_a_new_record_lacks_one(root: Path, folder: Path) -> None:
+    tree = Tree(make(number) for number in range(8))
+    tree.apply(Index(root, embedder(str(folder))))
+    name = Index(root, embedder(str(folder))).model
+    hidden = folder.rename(folder.with_name("away"))
+    gone = Index(root, embedder(str(folder)))
+    tree.docs["late.md"] = doc("late.md", "Use Redis")
+    gone.rebuild(tree.entries(), tree.load)
+    hidden.rename(folder)
+    back = Index(root, embedder(str(folder)))
+    assert (back.model, back.unembedded) == (name, 1)
+    assert any(one.cosine is not None for one in back.candidates(parse("cache")[0]).candidates)
+
+
+def test_a_model_of_other_size_in_the_same_folder_is_another(root: Path, folder: Path) -> None:
+    tree = Tree(make(number) for number in range(8))
+    tree.apply(Index(root, embedder(str(folder))))
+    rng = np.random.default_rng(7)
+    kept = StaticModel.from_pretrained(folder, force_download=False)
+    wide = rng.standard_normal((len(kept.tokens), 16), dtype=np.float32)
+    StaticModel(wide, kept.tokenizer).save_pretrained(str(folder))
+    index = Index(root, embedder(str(folder)))
+    assert "must be rebuilt" in (index.candidates(parse("cache")[0]).degraded or "")
+    index.rebuild(tree.entries(), tree.load)
+    assert index.candidates(parse("cache")[0]).degraded is None

@@ -10,7 +10,9 @@ from filemem.cli.show.words import Answer, aside, counted, joined
 def message(answer: Answer) -> str:
     """One sentence, and the commit that it led to."""
     commit = f"  commit {answer['commit'][:10]}" if answer.get("commit") else ""
-    rows = (("because", answer.get("pending")), ("note", answer.get("note")))
+    rows = [
+        (name, answer.get(key)) for name, key in (("because", "pending"), ("note", "note"), ("degraded", "degraded"))
+    ]
     return joined([answer["message"] + commit, *(aside(*row) for row in rows)])
 
 

@@ -1,0 +1,92 @@
+"""A model of the user's own: one that is there takes over, one that is not is told of where it would be missed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import filemem
+from filemem.memory import Memory
+from tests.system.tools import cli, ok, process, serving_http, talking
+
+QUESTION = "which database do we use"
+MISSING = "the embedding model {} is not on this machine; download it first, or remove the setting"
+
+
+@pytest.fixture
+def told(repo: Path) -> Path:
+    """A repository with two decisions, indexed with the bundled model."""
+    ok(repo, "save", "decision", "--topic", "storage", "--decision", "Use Postgres", "--reasoning", "Many writers")
+    ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "It is fast")
+    ok(repo, "index")
+    return repo
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A folder with a model."""
+    copied = tmp_path / "mymodel"
+    shutil.copytree(Path(filemem.__file__).with_name("model"), copied)
+    return copied
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What is told where the configured model is not there."""
+    monkeypatch.setenv("FILEMEM_MODEL", str(tmp_path / "nope"))
+    return MISSING.format(tmp_path / "nope")
+
+
+@pytest.mark.parametrize("built", [True, False], ids=["vectors", "no vectors"])
+def test_a_missing_model_is_said_to_be_missing(told: Path, nowhere: str, built: bool) -> None:
+    if not built:
+        shutil.rmtree(told / ".git" / "filemem" / "index")
+    for command in (("index",), ("index", "--rebuild")):
+        done = cli(told, *command)
+        assert done.code == 1
+        assert nowhere in done.out
+    assert nowhere in cli(told, "search", QUESTION).out
+    assert nowhere in cli(told, "status").out
+    assert "degraded" not in cli(told, "search", "postgres", "--mode", "keyword").out
+
+
+def test_a_missing_model_is_told_by_library_and_servers(told: Path, nowhere: str) -> None:
+    with Memory.open(told) as memory:
+        memory.rebuild()
+        assert nowhere in memory.lacks_meaning
+        assert nowhere in memory.search(QUESTION).degraded
+        assert nowhere in memory.status()["degraded"]
+    with talking(told) as client:
+        assert nowhere in client.call("search", query=QUESTION)["degraded"]
+    with serving_http(told) as url, talking(url) as client:
+        assert nowhere in client.call("search", query=QUESTION)["degraded"]
+
+
+def test_without_the_setting_all_is_as_it_was(
+    told: Path, nowhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = process(told, "search", QUESTION, FILEMEM_MODEL="").out
+    assert nowhere in cli(told, "index", "--rebuild").out
+    monkeypatch.delenv("FILEMEM_MODEL")
+    assert cli(told, "search", QUESTION).out == before
+    assert "degraded" not in before
+
+
+def test_a_model_takes_over_with_the_command_that_is_named(
+    told: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(mine.parent)
+    monkeypatch.setenv("FILEMEM_MODEL", "./mymodel")
+    for command in (("search", QUESTION), ("status",)):
+        assert f"the index must be rebuilt for {mine}@" in cli(told, *command).out
+        assert "run `filemem index`" in cli(told, *command).out
+    done = cli(told, "index")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"index in step: 0 files changed; embedded 2 records with {mine}@")
+    monkeypatch.setenv("FILEMEM_MODEL", str(mine))
+    assert "degraded" not in cli(told, "search", QUESTION).out
+    assert cli(told, "index").out == "index in step: 0 files changed\n"
+    assert cli(told, "index", "--rebuild").out == "index rebuilt: 2 files read\n"
+    assert ok(told, "status")["index"]["state"] == "in step"
