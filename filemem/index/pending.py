@@ -16,14 +16,21 @@ class Statistics(Protocol):
 
     @property
     def total(self) -> int:
-        """Number of documents."""
+        """Number of documents that the disk index counts, stale ones included."""
+
+    @property
+    def docs(self) -> int:
+        """Number of documents that are still right."""
 
     @property
     def average(self) -> Mapping[str, float]:
         """Text field -> mean length in tokens."""
 
     def having(self, field: str, term: str) -> int:
-        """Number of documents with `term` in `field`."""
+        """Number of documents with `term` in `field` that the disk index counts, stale ones included."""
+
+    def holding(self, field: str, term: str) -> int:
+        """Number of those that are still right."""
 
 
 class Pending(NamedTuple):
@@ -60,18 +67,18 @@ class Scorer:
     def __init__(self, disk: Statistics, pending: Iterable[Pending]) -> None:
         self._disk = disk
         self._pending = tuple(pending)
-        self._total = disk.total + len(self._pending)
+        self._total = disk.docs + len(self._pending)
         self._average: dict[str, float] = {}
 
     def boost(self, clause: Clause) -> float:
-        """Return the weight that makes the disk index score a clause as if the pending records were in it.
+        """Return the weight that makes the disk index score a clause as if it held just what is right.
 
         0 where no document of the disk index can match.
         """
         counts = [self._disk.having(clause.field, term) for term in clause.terms]
         if not all(counts):
             return 0.0
-        if not self._pending:
+        if not self._pending and self._disk.docs == self._disk.total:
             return clause.boost
         return self._idf(clause) / sum(bm25.idf(self._disk.total, count) for count in counts)
 
@@ -112,7 +119,7 @@ class Scorer:
         return clause.boost * sum(bm25.idf(self._total, count) for count in having)
 
     def _having(self, field: str, term: str) -> int:
-        return self._disk.having(field, term) + sum(term in one.counts[field] for one in self._pending)
+        return self._disk.holding(field, term) + sum(term in one.counts[field] for one in self._pending)
 
     def _weight(self, clause: Clause, one: Pending) -> float:
         times = frequency(clause, one)
@@ -124,7 +131,7 @@ class Scorer:
         if name not in self._average:
             known = self._disk.average.get(name, 0.0) * self._disk.total
             ours = sum(len(one.tokens[name]) for one in self._pending)
-            self._average[name] = (known + ours) / self._total
+            self._average[name] = (known + ours) / (self._disk.total + len(self._pending))
         return self._average[name]
 
 

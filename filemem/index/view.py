@@ -7,10 +7,12 @@ takes the place of what the disk index knows of its path.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.documents import Doc
 from filemem.index import keyword
+from filemem.index.counted import Counted
 from filemem.index.embed import ModelUnavailable
 from filemem.index.fresh import Item, latest
 from filemem.index.generation import Generation
@@ -57,6 +59,10 @@ class View:
         self.hidden = frozenset(last)
         self.pending = tuple(item.pending for item in last.values() if item.pending is not None)
 
+    @cached_property
+    def _counted(self) -> Counted:
+        return Counted(self._words, self.hidden)
+
     def beside(self, items: Sequence[Item]) -> View:
         """Return the same generation with other pending records."""
         return View(self.generation, self._words, items, self._meaning)
@@ -73,7 +79,7 @@ class View:
         near, degraded = self._near(terms, mode)
         asked = plan(terms, keyword.analyze, self._meaning.telling(terms.words) if near else None)
         by_words = mode != "vector" or near is None
-        scorer = Scorer(self._words or _NOTHING, self.pending)
+        scorer = Scorer(self._counted, self.pending)
         asked, instead = respelt(asked, scorer, self._words) if by_words else (asked, ())
         found: list[Candidate] = []
         if self._words:
@@ -278,19 +284,6 @@ class View:
         if out:
             limits.append(keyword.must_not(words.one_of(keyword.PATH, out)))
         return limits
-
-
-class _Empty:
-    """The statistics of no documents."""
-
-    total = 0
-    average: Mapping[str, float] = {}
-
-    def having(self, field: str, term: str) -> int:  # noqa: ARG002  # no term is in no documents
-        return 0
-
-
-_NOTHING = _Empty()
 
 
 def _nearest(words: Words, ranking: Ranking, limits: Restriction, depth: int) -> list[Match]:

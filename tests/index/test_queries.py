@@ -160,6 +160,27 @@ def test_phrases_are_required_and_minus_excludes_in_every_mode(index: Index, mod
     assert paths('"no such words"') == set()
 
 
+def test_what_was_edited_or_removed_counts_no_more(root: Path) -> None:
+    docs = [doc(f"{n}.md", f"Note {n}", f"cache word{n} plain") for n in range(8)]
+    tree = Tree(docs)
+    edited = Index(root / "edited")
+    tree.apply(edited)
+    for n in range(30):
+        tree.docs["edit.md"] = doc("edit.md", "Note 9", f"session tokens plain{n}")
+        tree.apply(edited)
+    edited.push(doc("0.md", "Note 0", "cache tokens again"))
+    tree.docs["0.md"] = doc("0.md", "Note 0", "cache tokens again")
+    fresh = Index(root / "fresh")
+    Tree(tree.docs.values()).apply(fresh)
+    for query in ("session tokens", "cache", "note plain9 cache"):
+        scores = [
+            {one.path: one.keyword for one in index.candidates(parse(query)[0]).candidates} for index in (edited, fresh)
+        ]
+        assert scores[0] == pytest.approx(scores[1], rel=0.02), query
+    edited.close()
+    fresh.close()
+
+
 def test_a_plan_is_capped() -> None:
     terms = Terms(words=tuple(f"word{n}" for n in range(500)), text="")
     assert len(plan(terms, analyze).words) == 64

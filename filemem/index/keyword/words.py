@@ -47,12 +47,18 @@ class Words:
         self._having: dict[tuple[str, str], int] = {}
 
     def having(self, field: str, term: str) -> int:
-        """Return how many documents hold a term, removed and unmerged ones included."""
+        """Return how many documents hold a term, removed ones that are not merged away included."""
         found = self._having.get((field, term))
         if found is None:
             with Border():
                 found = self._having[field, term] = self._searcher.doc_freq(field, term)
         return found
+
+    def holding(self, clause: Clause, limits: Restriction) -> int:
+        """Return how many documents hold a clause under a restriction, without those that were removed."""
+        return (
+            self.count(both(_silent(self._clause(clause)), limits)) if self.having(clause.field, clause.terms[0]) else 0
+        )
 
     # queries
 
