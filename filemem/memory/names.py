@@ -14,7 +14,7 @@ from filemem.documents import Birth, Node
 from filemem.memory.origins import Takings, taken
 from filemem.memory.store import Store
 from filemem.memory.versions import Versions
-from filemem.record import Record, ReferenceIndex, answering, reference_index, resolve_reference
+from filemem.record import Record, ReferenceIndex, answering, placed_reference, reference_index
 from filemem.repo.lives import Revision
 
 
@@ -50,18 +50,20 @@ class Names:
 
     def resolve(self, reference: str, path: str) -> str | None:
         """The id that a reference of the record at `path` means; None where nothing answers to it."""
-        today = resolve_reference(reference, self._index)
+        place, today = placed_reference(reference, self._index)
         if today == reference or not self._taken:
             return today
-        name = resolve_reference(reference, self._once)
+        surer, name = placed_reference(reference, self._once)
+        if surer < place:  # `decisions/e/a.md` is no `a.md` of today
+            today = None
         if name is None or (today and name not in self._had[today]):
             return today
         owners = [owner for _, owner in self._taken[name]]
         if len({*owners, *([today] if today else ())}) < 2:
-            return today
+            return today or owners[0]
         written = self._written(reference, path)
         had = [owner for commit, owner in self._taken[name] if written and self._before(commit, written)]
-        return had[-1] if had else today
+        return had[-1] if had else today or owners[-1]
 
     @cached_property
     def _once(self) -> ReferenceIndex:

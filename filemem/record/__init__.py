@@ -48,7 +48,13 @@ if TYPE_CHECKING:
     from filemem.record.amending import amend
     from filemem.record.merging import merge
     from filemem.record.proof import refuse_unreadable
-    from filemem.record.references import ReferenceIndex, answering, reference_index, resolve_reference
+    from filemem.record.references import (
+        ReferenceIndex,
+        answering,
+        placed_reference,
+        reference_index,
+        resolve_reference,
+    )
     from filemem.record.rendering import normal, render
     from filemem.record.wording import plainly
 else:
@@ -58,6 +64,7 @@ else:
         "answering": "references",
         "merge": "merging",
         "normal": "rendering",
+        "placed_reference": "references",
         "plainly": "wording",
         "reference_index": "references",
         "refuse_unreadable": "proof",
@@ -108,6 +115,7 @@ __all__ = [
     "parse_outcome",
     "parse_span",
     "parse_time",
+    "placed_reference",
     "plainly",
     "prose",
     "record_path",

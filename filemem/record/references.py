@@ -78,10 +78,16 @@ def resolve_reference(reference: str, records_index: ReferenceIndex) -> str | No
             `ADR-0012`, a title, or any of these as `[[wikilink]]`.
         records_index: from `reference_index`.
     """
-    for name in _candidates(reference.strip()):
+    return placed_reference(reference, records_index)[1]
+
+
+def placed_reference(reference: str, records_index: ReferenceIndex) -> tuple[int, str | None]:
+    """Return what `resolve_reference` does, and at which of the ways to read the reference: the lower, the surer."""
+    place = 0
+    for place, name in enumerate(_candidates(reference.strip())):
         if found := records_index.get(name):
-            return found
-    return None
+            return place, found
+    return place + 1, None
 
 
 def answering(reference: str, records: Iterable[Record]) -> tuple[str, ...]:

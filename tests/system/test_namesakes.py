@@ -251,3 +251,20 @@ def test_two_records_that_take_each_others_names_keep_their_pasts(repo: Path, mo
             git(repo, "log", "--format=%H", "--diff-filter=A", "--", f"memory/{path}").splitlines()[-1]
             == step["commit"]
         )
+
+
+def test_a_path_that_others_had_is_no_file_name_of_today(repo: Path) -> None:
+    decide(repo, "Old", "x", "decisions/e/a.md")
+    decide(repo, "New", "x", "decisions/c.md", "supersedes: [decisions/e/a.md]\n")
+    commit(repo, "Decide")
+    git(repo, "mv", f"{FOLDER}/e/a.md", f"{FOLDER}/e/b.md")
+    commit(repo, "Move")
+    decide(repo, "Second", "w", "decisions/e/a.md")
+    commit(repo, "Another at that name")
+    git(repo, "mv", f"{FOLDER}/e/a.md", f"{FOLDER}/f.md")
+    commit(repo, "Move that too")
+    decide(repo, "Unrelated", "z", NAME)
+    commit(repo, "A file name alone")
+    assert holding(repo) == {"x": ["New"], "w": ["Second"], "z": ["Unrelated"]}
+    everywhere(repo)
+    assert holding(repo) == {"x": ["New"], "w": ["Second"], "z": ["Unrelated"]}
