@@ -123,6 +123,11 @@ class Graph(NamedTuple):
         """
         return self.ends.get(node) or self.chain(self.topic_of(node)).heads
 
+    def holding(self, topic: str, /) -> tuple[str, ...]:
+        """Return what holds today for a topic key: its heads, else what replaced its decisions on others."""
+        chain = self.chain(topic)
+        return chain.heads or tuple(dict.fromkeys(end for node in chain.order for end in self.ends[node]))
+
     def next_supersedes(self, topic: str, /) -> tuple[str, ...]:
         """Return what a new decision on this topic key replaces: the heads, else the last deprecated decision."""
         chain = self.chain(topic)

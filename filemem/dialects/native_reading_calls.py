@@ -104,10 +104,10 @@ def _chain(history: History) -> str:
     lines = []
     for step in history.chain:
         record = step.record
-        holds = "holds" if record.id in history.heads else record.status if not step.superseded_by else "replaced"
+        holds = "holds" if step.holds else record.status if not step.superseded_by else "replaced"
         came = f", {record.outcome}" if record.outcome and record.outcome != OUTCOMES[0] else ""
         lines.append(f"- {record.title} ({holds}{came}; {record.id})")
-        if record.id in history.heads and record.text:
+        if step.holds and record.text:
             lines += [f"  {line}" for line in record.text.splitlines()]
     return "\n".join(lines)
 

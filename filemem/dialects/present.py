@@ -192,6 +192,7 @@ def history(value: History) -> Answer:
     return {
         "topic": value.topic,
         "heads": list(value.heads),
+        "forked": value.forked,
         "chain": [
             {
                 "id": step.record.id,
@@ -202,6 +203,7 @@ def history(value: History) -> Answer:
                 "date": _time(step.at),
                 "topic": step.record.topic,
                 "status": step.record.status,
+                "holds": step.holds,
                 "outcome": step.record.outcome,
                 "decision": step.record.decision if step.record.decision != step.record.title else "",
                 "reasoning": step.record.text,
@@ -272,15 +274,17 @@ def moment(value: Moment) -> Answer:
 
 def topic(value: Topic) -> Answer:
     """A topic with what holds today."""
-    return {
+    told = {
         "topic": value.topic,
         "stated": value.stated,
         "title": value.title,
         "decisions": value.decisions,
         "heads": len(value.heads),
         "ids": list(value.heads),
+        "forked": value.forked,
         "latest": _time(value.latest),
     }
+    return {**told, "note": value.contest} if value.contest else told
 
 
 def outcomes(log: Iterable[Outcome]) -> list[Answer]:
@@ -308,7 +312,11 @@ def _shallow(by: Provenance) -> bool:
 def _step_note(step: Step) -> str:
     anew = f"written {_time(step.written)[:10]}; its commit was made again later (a rebase, an amend or an import)"
     return "; ".join(
-        [_SHALLOW] * step.shallow + [_UNSURE] * step.unsure + [anew] * bool(step.written) + [_EDITED] * step.edited
+        [step.contest] * bool(step.contest)
+        + [_SHALLOW] * step.shallow
+        + [_UNSURE] * step.unsure
+        + [anew] * bool(step.written)
+        + [_EDITED] * step.edited
     )
 
 
@@ -317,8 +325,7 @@ def _note(value: Hit, edited: bool) -> str:
     record = value.record
     notes = {"proposed": "only proposed", "rejected": "rejected", "deprecated": "deprecated"}
     words = [notes[record.status]] if record.type == DECISION and record.status in notes else []
-    if len(value.heads) > 1:
-        words.append(f"contested: {len(value.heads)} decisions on this topic hold at once")
+    words += [value.contest] if value.contest else []
     if value.brought_in:
         words.append("holds today for a decision that was found")
     if record.visibility == "private":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from filemem import secrets
@@ -125,12 +125,23 @@ def resolve(store: Store, topic: str, fields: Mapping[str, object]) -> Saved:
     if not found:
         raise NotFound(f"no topic {topic!r}", meant.topics(store.nodes(), topic) or "filemem topics lists them")
     resolved, around, _ = searching.neighbourhood(store, found)
-    heads = [around[head] for head in resolved.chain(key).heads]
-    if len(heads) < 2:
-        holds = f"{meant.called(heads[0].title, heads[0].id)} holds" if heads else "nothing holds on it"
-        raise BadInput(f"topic {topic} is not forked: {holds}", "save a decision on it to go on", field="topic")
+    heads = [around[head] for head in resolved.holding(key)]
+    if not resolved.chain(key).is_forked:
+        told = f"topic {topic} is not forked: {_holds(heads, key)}"
+        raise BadInput(told, "save a decision on it to go on", field="topic")
     merged = [head.id for head in heads]
     return save(store, {**fields, "type": DECISION, "topic": heads[-1].topic, "synthesizes": merged})
+
+
+def _holds(heads: Sequence[Node], key: str) -> str:
+    """What holds on a topic that is not forked; where that is on other topics, on which."""
+    if not heads:
+        return "nothing holds on it"
+    named = [meant.called(one.title, one.id) for one in heads]
+    if heads[0].key == key:
+        return f"{named[0]} holds"
+    told = (f"{name} on {one.topic}" if one.key else name for name, one in zip(named, heads, strict=True))
+    return f"{' and '.join(told)} {'holds' if len(heads) == 1 else 'hold'} in its place"
 
 
 def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:

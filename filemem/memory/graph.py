@@ -5,7 +5,8 @@ Only supersession is followed (topic, supersedes, superseded_by, synthesizes); o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem import chain
@@ -75,6 +76,30 @@ def resolve(
     if unrelated is None:
         return chain.resolve(chain_nodes, known_removed=removed)
     return chain.resolve(chain_nodes, known_removed=removed, unrelated=unrelated)
+
+
+def contest(heads: Sequence[Node], key: str) -> str:
+    """Say that several decisions hold for one: a fork where they are on one topic; "" where no more than one holds.
+
+    Args:
+        heads: what holds.
+        key: the topic of the one for which they hold.
+    """
+    if len(heads) < 2:
+        return ""
+    topics = {node.key: node.topic for node in heads}
+    counts = Counter(node.key for node in heads)
+    forks = [
+        f"contested: {count} decisions on {'this topic' if each == key else topics[each]} hold at once"
+        for each, count in counts.items()
+        if each and count > 1
+    ]
+    if forks and len(topics) == 1:
+        return forks[0]
+    where = [f"on {topics[each]}" for each in topics if each]
+    where += ["without a topic"] if where and "" in topics else []
+    replaced = f"replaced by {len(heads)} decisions" + (f", {' and '.join(where)}" if where else "")
+    return "; ".join((replaced, *forks))
 
 
 def is_live(graph: chain.Graph, node: Node) -> bool:

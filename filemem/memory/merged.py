@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from filemem.chain.comparing import eased
+from filemem.documents import Node
 from filemem.memory.reviewing import rewritten, said
 from filemem.memory.surveying import Finding, Survey
 from filemem.record import DECISION, Problem, Record, topic_key
@@ -31,18 +32,23 @@ def _eased(base: Survey, merged: Survey, finding: Finding) -> bool:
 def lapsed(base: Survey, merged: Survey) -> Iterator[Problem]:
     """Return the decisions that hold no longer although nothing replaces them: by id, so that no move hides one."""
     there = merged.by_id
-    for key, chain in base.resolved.chains.items():
-        for one in chain.heads:
-            node = merged.nodes.get(one)
-            if merged.resolved.superseded_by(one) or (node and node.key == key and merged.resolved.is_head(one)):
-                continue
-            was = base.nodes[one]
-            record = there.get(one)
-            left = [merged.nodes[head].title for head in merged.resolved.chain(key).heads]
-            rest = f"what holds on {was.topic}: {', '.join(left)}" if left else f"nothing holds on {was.topic} any more"
-            why = _why(base.records[was.path], record) if record else _where(was.path, merged)
-            text = f"{was.title} held, and nothing replaces it: {why}; {rest}"
-            yield Problem(record.path if record else was.path, 1, "no-longer-holds", "warning", text)
+    for one in filter(base.resolved.is_head, base.resolved.nodes):
+        was, node = base.nodes[one], merged.nodes.get(one)
+        stays = node and was.key in ("", node.key) and merged.resolved.is_head(one)
+        if stays or merged.resolved.superseded_by(one):
+            continue
+        record = there.get(one)
+        why = _why(base.records[was.path], record) if record else _where(was.path, merged)
+        text = "; ".join(filter(None, (f"{was.title} held, and nothing replaces it: {why}", _left(was, merged))))
+        yield Problem(record.path if record else was.path, 1, "no-longer-holds", "warning", text)
+
+
+def _left(was: Node, merged: Survey) -> str:
+    """What holds on the topic that a decision had, if it had one."""
+    if not was.key:
+        return ""
+    left = [merged.nodes[head].title for head in merged.resolved.chain(was.key).heads]
+    return f"what holds on {was.topic}: {', '.join(left)}" if left else f"nothing holds on {was.topic} any more"
 
 
 def _where(path: str, merged: Survey) -> str:
@@ -55,7 +61,7 @@ def _where(path: str, merged: Survey) -> str:
 def _why(was: Record, now: Record) -> str:
     if now.type != DECISION:
         return f"it is {'an' if now.type[0] in 'aeiou' else 'a'} {now.type} now"
-    if not now.topic_stated or topic_key(now.topic) != topic_key(was.topic):
+    if was.topic_stated and (not now.topic_stated or topic_key(now.topic) != topic_key(was.topic)):
         return f"it is on topic {now.topic} now" if now.topic_stated else "it states no topic now"
     return f"status {was.status} -> {now.status}"
 

@@ -85,7 +85,7 @@ def search(
         store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit
     )
     shown = placed[offset : offset + limit]
-    hits = _hits(store, [nodes_by_id[place.id] for place in shown], shown, pointing, terms)
+    hits = _hits(store, nodes_by_id, shown, pointing, terms)
     told += (
         ["nothing is close to this: these are the nearest"]
         if hits and mode == "hybrid" and scored[0].scores.final < CLOSE
@@ -184,7 +184,7 @@ def _quoted(phrases: Iterable[str]) -> str:
 def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> tuple[Hit, ...]:
     """Make hits of nodes in the order given, with their place in their chains."""
     listed = list(nodes)
-    resolved, _, pointing = neighbourhood(store, listed)
+    resolved, around, pointing = neighbourhood(store, listed)
     places = [
         Placed(
             id=node.id,
@@ -195,7 +195,7 @@ def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> 
         )
         for node in listed
     ]
-    return _hits(store, listed, places, pointing, terms, listing=True)
+    return _hits(store, around | {node.id: node for node in listed}, places, pointing, terms, listing=True)
 
 
 def neighbourhood(store: Store, nodes: Iterable[Node]) -> tuple[Graph, dict[str, Node], tuple[Node, ...]]:
@@ -206,20 +206,20 @@ def neighbourhood(store: Store, nodes: Iterable[Node]) -> tuple[Graph, dict[str,
 
 def _hits(
     store: Store,
-    nodes: Iterable[Node],
-    places: Iterable[Placed],
+    nodes: Mapping[str, Node],
+    places: Sequence[Placed],
     pointing: Iterable[Node],
     terms: Terms | None,
     *,
     listing: bool = False,
 ) -> tuple[Hit, ...]:
-    listed, placed = list(nodes), list(places)
+    listed = [nodes[place.id] for place in places]
     branch = store.branch if any(node.birth.commit for node in listed) else ""
     standing = store.standing(listed)
     store.read_ahead([node.path for node in listed])
     incoming = _incoming(pointing, {node.id for node in listed})
     hits = []
-    for node, place in zip(listed, placed, strict=True):
+    for node, place in zip(listed, places, strict=True):
         record = store.read(node.path, node.birth.name).record
         if record is None:  # gone since it was indexed; the next look takes it out
             continue
@@ -235,6 +235,7 @@ def _hits(
                 scores=scored.scores if scored else None,
                 superseded_by=place.superseded_by,
                 heads=place.heads,
+                contest=graph.contest([nodes[head] for head in place.heads], node.key),
                 chain=place.chain,
                 more=place.more,
                 brought_in=scored is None and not listing,

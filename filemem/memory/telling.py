@@ -11,7 +11,7 @@ from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.memory import graph, home, obstacles, searching
-from filemem.memory.history import linked
+from filemem.memory.history import ends, linked
 from filemem.memory.store import Store
 from filemem.memory.values import Name, Results, Topic
 from filemem.query import Filter, Hit
@@ -104,9 +104,8 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
         elif node.type == DECISION:
             by_topic[node.key].append(node)
     resolved, around, _ = searching.neighbourhood(store, (*(n for nodes in by_topic.values() for n in nodes), *loose))
-    heads = {name: resolved.chain(name).heads or resolved.heads_of(resolved.chain(name).order[-1]) for name in by_topic}
-    found = [_topic(by_topic[name], heads[name], around) for name in sorted(by_topic)]
-    joined = [_topic(group, _heads(resolved, group), around) for group in _groups(resolved, loose)]
+    found = [_topic(by_topic[name], resolved.holding(name), around, name) for name in sorted(by_topic)]
+    joined = [_topic(group, ends(resolved, (node.id for node in group)), around) for group in _groups(resolved, loose)]
     shown = (*found, *sorted(joined, key=_place))
     return tuple(one for one in shown if key in topic_key(one.topic) or key in topic_key(one.title))
 
@@ -191,12 +190,17 @@ def _age(seconds: float) -> str:
     return f"{int(seconds)} s"
 
 
-def _topic(nodes: Iterable[Node], heads: tuple[str, ...], around: dict[str, Node]) -> Topic:
+def _topic(nodes: Iterable[Node], heads: tuple[str, ...], around: dict[str, Node], key: str = "") -> Topic:
     members = sorted(nodes, key=lambda node: node.created)
-    newest = max((around[head] for head in heads), key=lambda node: node.created, default=None)
+    held = [around[head] for head in heads]
+    forked = len(held) > 1 and all(key and node.key == key for node in held)
+    newest = max(held, key=lambda node: node.created, default=None)
     last = members[-1]
-    named = newest if newest and not last.stated else last  # a heading names what holds, a topic all of the chain
-    return Topic(named.topic, len(members), heads, newest.title if newest else "", last.created, last.stated)
+    # A heading names what holds, a topic all of the chain; one that went on under a topic keeps its own heading.
+    named = newest if newest and not newest.stated else last
+    contest = "" if forked else graph.contest(held, key)
+    title = newest.title if newest else ""
+    return Topic(named.topic, len(members), heads, title, last.created, last.stated, forked, contest)
 
 
 def _groups(resolved: Graph, loose: Iterable[Node]) -> Iterable[list[Node]]:
@@ -205,10 +209,6 @@ def _groups(resolved: Graph, loose: Iterable[Node]) -> Iterable[list[Node]]:
     while left:
         first = next(iter(left))
         yield [left.pop(one) for one in linked(resolved, [first]) if one in left]
-
-
-def _heads(resolved: Graph, group: Iterable[Node]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(head for node in group for head in resolved.heads_of(node.id)))
 
 
 def _author(store: Store) -> str:

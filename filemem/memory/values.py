@@ -100,7 +100,10 @@ class Step(NamedTuple):
         path: of the file, from the top of the work tree.
         commit, author, agent, at: who brought it, from Git; `at` in epoch milliseconds. All are empty where history is
             `shallow`: the record came before the commits that a shallow clone has.
-        supersedes, superseded_by: ids, oldest first.
+        supersedes: ids, oldest first.
+        superseded_by: ids, oldest first; the proposal for which it was given up, where nothing else replaced it.
+        holds: it holds today, on whatever topic it is.
+        contest: in words, where decisions on several topics replaced it.
         implied: nobody stated what it supersedes.
         foreign: it belongs to another topic that the chain leads to.
         co_authors, reviewers: whom the commit names.
@@ -121,6 +124,8 @@ class Step(NamedTuple):
     at: int
     supersedes: tuple[str, ...] = ()
     superseded_by: tuple[str, ...] = ()
+    holds: bool = False
+    contest: str = ""
     implied: bool = False
     foreign: bool = False
     co_authors: tuple[str, ...] = ()
@@ -137,6 +142,8 @@ class History(NamedTuple):
     """How a topic was decided: the chain, oldest first, and what holds today.
 
     Args:
+        heads: what holds on the topic; where nothing does, what replaced its decisions on others.
+        forked: several decisions on the topic hold at once.
         notes: what Git's history cannot tell here, and why.
     """
 
@@ -144,6 +151,7 @@ class History(NamedTuple):
     heads: tuple[str, ...]
     chain: tuple[Step, ...]
     notes: tuple[str, ...] = ()
+    forked: bool = False
 
 
 class Reason(NamedTuple):
@@ -176,10 +184,12 @@ class Topic(NamedTuple):
     Args:
         topic: its name; where no decision states one, the heading.
         decisions: how many there are.
-        heads: ids of what holds.
+        heads: ids of what holds; where nothing does on this topic, of what replaced its decisions on others.
         title: the newest head's.
         latest: when the last one was made, epoch milliseconds.
         stated: whether decisions name the topic; False for records of other makers, joined by their links alone.
+        forked: several decisions on the topic hold at once.
+        contest: in words, where it is not forked and several decisions replaced its own all the same.
     """
 
     topic: str
@@ -188,6 +198,8 @@ class Topic(NamedTuple):
     title: str
     latest: int
     stated: bool = True
+    forked: bool = False
+    contest: str = ""
 
 
 class Name(NamedTuple):

@@ -74,7 +74,9 @@ class Hit(NamedTuple):
         score: of its place, 0..1: its own, but never less than that of what known order puts below it.
         scores: its own parts and their mean; None for a listing, or where it was brought in.
         superseded_by: direct successors; empty for what holds.
-        heads: what holds today for it; two or more where its topic is forked.
+        heads: what holds today for it; two or more where its topic is forked, or decisions on several topics replaced
+            it.
+        contest: which of these two it is, in words; empty where no more than one holds.
         chain: `5 decisions, 4 replaced`; empty for a chain of one.
         more: found records of the same chain that are left out.
         brought_in: not found by the query, but it holds today for a hit that was.
@@ -93,6 +95,7 @@ class Hit(NamedTuple):
     scores: Scores | None = None
     superseded_by: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
+    contest: str = ""
     chain: str = ""
     more: int = 0
     brought_in: bool = False

@@ -43,7 +43,8 @@ class Placed(NamedTuple):
         id: the record.
         scored: None where it was not found by the query but holds today for a record that was: the caller loads it.
         superseded_by: direct successors, or the proposal for which it was given up; empty for what holds.
-        heads: what holds today for this decision; two or more where its topic is forked.
+        heads: what holds today for this decision; two or more where its topic is forked, or decisions on several
+            topics replaced it.
         chain: the summary of its chain, as `summary` words it.
         more: found records of the same chain that are left out; stated on the first of them only.
         worth: its own score, but never less than that of what known order puts below it, however much of that is shown.

@@ -392,3 +392,28 @@ def test_a_branch_that_parted_at_several_commits_is_judged_by_the_merge(repo: Pa
     assert (refused.code, "parted at 2 commits" in refused.err) == (5, True)
     git(repo, "merge", "-q", "-m", "Merge all of main", "main")
     assert found(repo) == [(one["path"], "forked-topic")]
+
+
+@pytest.mark.parametrize("edit", ["removed", "rejected", "deprecated", "renamed", "given a topic", "superseded"])
+def test_a_decision_without_a_topic_that_holds_no_longer_is_told(repo: Path, edit: str) -> None:
+    """Records of other makers state none."""
+    one = write(repo / "memory/decisions/0001-alpha.md", "# 1. Alpha\n\n## Status\n\nAccepted\n\nText.\n")
+    commit(repo)
+    git(repo, "switch", "-q", "-c", "feature")
+    if edit == "removed":
+        one.unlink()
+    elif edit == "renamed":
+        one.rename(one.with_name("0001-first.md"))
+    elif edit == "given a topic":
+        one.write_text(f"---\ntopic: alpha\n---\n{one.read_text()}")
+    elif edit == "superseded":
+        text = "# 2. Beta\n\n## Status\n\nAccepted\n\nSupersedes [1. Alpha](0001-alpha.md)\n\nText.\n"
+        write(repo / "memory/decisions/0002-beta.md", text)
+    else:
+        reword(one, "Accepted", edit.capitalize())
+    commit(repo)
+    expected = {"removed": "its file is removed", "rejected": "accepted -> rejected", "deprecated": "-> deprecated"}
+    told = cli(repo, "check", "--base", "main", "--json").json["problems"]
+    lapsed = [one["message"] for one in told if one["code"] == "no-longer-holds"]
+    assert len(lapsed) == (edit in expected)
+    assert all(expected[edit] in text and "Alpha" in text and "holds on" not in text for text in lapsed)

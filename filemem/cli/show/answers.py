@@ -79,13 +79,14 @@ def topics(answer: Answer) -> str:
         if not topic["stated"] and not told:
             rows.append(click.style("no topic stated:", dim=True))
             told = True
-        forked = click.style(f"  forked ({topic['heads']} heads)", fg="red") if topic["heads"] > 1 else ""
+        forked = click.style(f"  forked ({topic['heads']} heads)", fg="red") if topic["forked"] else ""
+        replaced = click.style(f"  {topic['note']}", fg="yellow") if topic.get("note") else ""
         count = counted(topic["decisions"], "decision")
         if topic["stated"]:
             name = f"{click.style(topic['topic'], bold=True)}  {topic['title'] or 'nothing holds'}  ({count})"
         else:
             name = f"  {click.style(topic['title'] or topic['topic'], bold=True)}  ({count})"
-        rows.append(f"{name}{forked}")
+        rows.append(f"{name}{forked}{replaced}")
     return joined(rows)
 
 

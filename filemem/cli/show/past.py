@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import click
 
-from filemem.cli.show.words import Answer, as_of, aside, coloured, logged, prose, revision, wrapped
+from filemem.cli.show.words import Answer, as_of, aside, coloured, labelled, logged, prose, revision, wrapped
 
 
 def history(answer: Answer) -> str:
     """A chain, oldest first."""
     from filemem.memory.meant import ending
-    from filemem.query import beyond
 
     head = [as_of(answer), aside("degraded", answer.get("degraded"))]
     rows = [*filter(None, head), click.style(answer["topic"], bold=True)]
     for step in answer["chain"]:
-        mark = click.style("●", fg="green") if step["id"] in answer["heads"] else "○"
+        mark = click.style("●", fg="green") if step["holds"] else "○"
         outcome = f"  {coloured(step['outcome'])}" if step.get("outcome") not in (None, "", "pending") else ""
         status = f"  [{step['status']}]" if step.get("status") not in (None, "accepted") else ""
         unknown = not step.get("commit") and bool(step.get("note"))  # a shallow clone does not have it
         commit = step["commit"][:10] if step.get("commit") else "" if unknown else "not committed"
         who = ", ".join(filter(None, (step.get("author"), step.get("agent")))) or ("" if unknown else "somebody")
         name = step["path"] if step["id"].startswith("file_") else step["id"]
-        rows.append("  ".join(filter(None, (mark, step["date"][:10], f"{step['title']}{status}{outcome}"))))
+        topic = labelled(step["title"], step["topic"]) if step["foreign"] else ""
+        other = click.style(f"  on {topic}", dim=True) if topic else ""
+        rows.append("  ".join(filter(None, (mark, step["date"][:10], f"{step['title']}{status}{outcome}{other}"))))
         rows.append(click.style("    " + "  ".join(filter(None, (who, commit, name))), dim=True))
         rows += [click.style(f"    {step['note']}", fg="yellow")] if step.get("note") else []
-        more = beyond(step["title"], step.get("decision", ""))
-        rows += [f"    {row}" for row in (*wrapped(prose(more), 2), *wrapped(prose(step.get("reasoning", "")), 2))]
+        rows += [f"    {row}" for row in _said(step)]
         rows += [f"    rejected: {one}" for one in step.get("rejected", ())]
         rows += [f"    {row}" for row in _came_of(step)]
         rows += [click.style(f"    {one}", fg="yellow") for one in step.get("evidence", ())]
     rows += [click.style(f"note: {note}", fg="yellow") for note in answer["notes"]]
-    if len(answer["heads"]) > 1:
+    if answer["forked"]:
         rows.append(
             click.style(
                 f"forked: {len(answer['heads'])} decisions hold at once; {ending(answer['topic'])}",
@@ -39,6 +39,18 @@ def history(answer: Answer) -> str:
             )
         )
     return "\n".join(rows)
+
+
+def _said(step: Answer) -> list[str]:
+    """What a decision says beyond its title, and why; in one where the title was cut and lacks no more than a row."""
+    from filemem.query import beyond
+
+    more, why = prose(beyond(step["title"], step.get("decision", ""))).strip(), prose(step.get("reasoning", ""))
+    rows = wrapped(more, 2)
+    if len(rows) != 1 or not why:
+        return [*rows, *wrapped(why, 2)]
+    ended = "" if more.endswith((".", "!", "?", ":")) else "."
+    return wrapped(f"{more}{ended} {why}", 3)
 
 
 def _came_of(step: Answer) -> list[str]:

@@ -1,0 +1,147 @@
+"""Supersession across topics: a decision that several others replace, each on a topic of its own, is no fork."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from filemem.errors import BadInput
+from filemem.memory import Memory
+from tests.support import git, make_repo, write
+from tests.system.tools import cli, ok, talking
+
+FORK_WORDS = ("fork", "contested", "resolve")
+DOORS = ("history a", "history b", "topics", "check", "search takes")
+
+
+def decide(repo: Path, topic: str, decision: str, *more: str) -> str:
+    arguments = ("--topic", topic, "--decision", decision, "--reasoning", "Because")
+    return str(ok(repo, "save", "decision", *arguments, *more)["id"])
+
+
+def marks(repo: Path, topic: str) -> list[str]:
+    """The mark and the heading of each decision in a history."""
+    return [f"{row[0]} {row[15:]}" for row in cli(repo, "history", topic).out.splitlines() if row[:1] in "●○"]
+
+
+def adr(repo: Path, name: str, title: str, status: str) -> Path:
+    return write(
+        repo / "memory/decisions" / f"{name}.md", f"# {title}\n\n## Status\n\n{status}\n\n## Context\n\nText.\n"
+    )
+
+
+@pytest.fixture
+def parted(repo: Path) -> tuple[Path, str, str, str]:
+    """One decision on `a`, replaced on a branch by one on `b` and beside it by one on `a`, merged."""
+    first = decide(repo, "a", "A one takes it")
+    git(repo, "switch", "-q", "-c", "x")
+    there = decide(repo, "b", "B takes it", "--supersedes", first)
+    git(repo, "switch", "-q", "main")
+    here = decide(repo, "a", "A two takes it")
+    git(repo, "merge", "-q", "--no-edit", "x")
+    return repo, first, there, here
+
+
+def test_a_decision_replaced_on_two_topics_is_no_fork_at_any_door(parted: tuple[Path, str, str, str]) -> None:
+    repo, first, there, here = parted
+    told = "replaced by 2 decisions, on b and on a"
+    for words in (*DOORS, f"get {first}"):
+        done = cli(repo, *words.split())
+        assert done.code == 0
+        assert not [word for word in FORK_WORDS if word in done.out], words
+    for words in ("history a", "history b", f"get {first}", "search takes"):
+        assert told in cli(repo, *words.split()).out
+    for topic, other in (("a", "B takes it  on b"), ("b", "A two takes it  on a")):
+        own = {"a": "A two takes it", "b": "B takes it"}[topic]
+        assert sorted(marks(repo, topic)) == sorted(
+            [f"○ A one takes it{'' if topic == 'a' else '  on a'}", f"● {own}", f"● {other}"]
+        )
+    assert {topic["topic"]: topic["ids"] for topic in ok(repo, "topics")["topics"]} == {"a": [here], "b": [there]}
+    assert [ok(repo, "history", topic)["heads"] for topic in "ab"] == [[here], [there]]
+    refused = cli(repo, "resolve", "a", "--decision", "D", "--reasoning", "R")
+    assert (refused.code, "topic a is not forked: A two takes it (" in refused.err) == (2, True)
+
+
+def test_a_topic_whose_decision_went_on_under_two_others(repo: Path, memory: Memory) -> None:
+    def save(topic: str, decision: str, **more: object) -> str:
+        return memory.save(topic=topic, decision=decision, reasoning="Because", **more).id
+
+    first = save("a", "A one takes it")
+    there = [save(topic, f"{topic} takes it", supersedes=[first]) for topic in ("b", "c")]
+    told = memory.history("a")
+    assert (list(told.heads), told.forked) == (there, False)
+    assert [(step.holds, step.foreign) for step in told.chain] == [(False, False), (True, True), (True, True)]
+    assert [step.contest for step in told.chain] == ["replaced by 2 decisions, on b and on c", "", ""]
+    assert [step.holds for step in memory.history("b").chain] == [False, True, True]
+    topics = {topic.topic: topic for topic in memory.topics()}
+    assert (list(topics["a"].heads), topics["a"].forked) == (there, False)
+    assert topics["a"].contest == "replaced by 2 decisions, on b and on c"
+    assert "a  c takes it  (1 decision)  replaced by 2 decisions, on b and on c" in cli(repo, "topics").out
+    with pytest.raises(BadInput, match=r"not forked: b takes it \(\w+\) on b and c takes it \(\w+\) on c hold in its"):
+        memory.resolve("a", decision="D", reasoning="R")
+    assert memory.check()[1] == ()
+
+
+def test_a_fork_of_the_topic_that_took_over_is_told_as_its_own(memory: Memory) -> None:
+    first = memory.save(topic="a", decision="A one", reasoning="Because")
+    for name in ("one", "two"):
+        memory.save(topic="b", decision=f"B {name}", reasoning="Because", supersedes=[first.id])
+    [hit] = memory.get(first.id)
+    assert hit.contest == "contested: 2 decisions on b hold at once"
+    assert [memory.history(topic).forked for topic in "ab"] == [False, True]
+    assert {topic.topic: topic.forked for topic in memory.topics()} == {"a": False, "b": True}
+
+
+def test_over_mcp_the_doors_agree(tmp_path: Path) -> None:
+    with talking(make_repo(tmp_path / "repo")) as talk:
+
+        def save(topic: str, decision: str, **more: object) -> str:
+            return str(talk.call("save", topic=topic, decision=decision, reasoning="Because", **more)["id"])
+
+        first = save("a", "A one takes it")
+        there, here = save("b", "B takes it", supersedes=[first]), save("a", "A two takes it", supersedes=[first])
+        told = talk.call("timeline", topic="a")
+        assert (told["forked"], told["heads"]) == (False, [here])
+        assert {step["id"] for step in told["chain"] if step["holds"]} == {there, here}
+        [found] = talk.call("get", id=first)["results"]
+        assert (sorted(found["heads"]), found["note"]) == (
+            sorted([there, here]),
+            "replaced by 2 decisions, on b and on a",
+        )
+        notes = [hit.get("note", "") for hit in talk.call("search", query="takes it")["results"]]
+        assert "contested" not in " ".join(notes)
+
+
+def test_a_record_without_a_topic_keeps_its_heading_when_it_goes_on_under_one(repo: Path) -> None:
+    adr(repo, "0009-nine", "9. Nine", "Accepted")
+    adr(repo, "0010-ten", "10. Ten", "Accepted\n\nSupersedes [9. Nine](0009-nine.md)")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Records")
+    decide(repo, "new", "New takes nine", "--supersedes", "9")
+    told = cli(repo, "history", "9").out
+    assert told.startswith("Nine\n")
+    assert "replaced by 2 decisions, on new and without a topic" in told
+    assert not [word for word in FORK_WORDS if word in told]
+    named = {topic["topic"]: (topic["stated"], topic["forked"]) for topic in ok(repo, "topics")["topics"]}
+    assert named == {"new": (True, False), "Ten": (False, False)}
+
+
+def test_what_was_given_up_for_a_proposal_is_followed_by_it_at_every_door(repo: Path) -> None:
+    adr(repo, "0001-alpha", "1. Alpha", "Superseded by [2. Beta](0002-beta.md)")
+    adr(repo, "0002-beta", "2. Beta", "Proposed")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Records")
+    [alpha] = ok(repo, "get", "1")["results"]
+    for asked in ("1", "2"):
+        told = ok(repo, "history", asked)
+        assert [step["title"] for step in told["chain"]] == ["1. Alpha", "2. Beta"]
+        assert told["chain"][0]["superseded_by"] == alpha["superseded_by"] == [told["chain"][1]["id"]]
+        assert (told["heads"], [step["holds"] for step in told["chain"]]) == ([], [False, False])
+
+
+def test_the_end_of_a_heading_that_was_cut_and_the_reason_are_one_text(repo: Path) -> None:
+    long = " ".join(["Decide"] + ["word"] * 18 + ["merge"])
+    decide(repo, "a", long)
+    [row] = [row.strip() for row in cli(repo, "history", "a").out.splitlines() if row.strip().startswith("…")]
+    assert row.endswith("merge. Because")
