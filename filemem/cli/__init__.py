@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from filemem import VERSION
+from filemem.ending import unwinding
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
 
 if TYPE_CHECKING:
@@ -211,7 +212,8 @@ def main() -> None:
     gc.set_threshold(_LIVE)
     atexit.register(gc.freeze)  # else Python looks for garbage in all that was imported before it ends: 8 % of a search
     try:
-        code = cli.main(standalone_mode=False)
+        with unwinding():
+            code = cli.main(standalone_mode=False)
     except FilememError as error:
         _tell(error)
         code = next(EXIT_CODES[kind] for kind in (*type(error).__mro__, BrokenStore) if kind in EXIT_CODES)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.repo.git import GitError, kill
@@ -51,9 +49,9 @@ def listen(process: subprocess.Popen[bytes], name: str, patience: Patience) -> N
 
     late = threading.Timer(patience.limit, give_up, (patience.limit,))
     ear = threading.Thread(target=_follow, args=(process.stderr.fileno(), heard, patience, give_up), daemon=True)
-    late.start()
-    ear.start()
     try:
+        late.start()
+        ear.start()
         process.stdin.close()
         out = process.stdout.read()
         code = process.wait()
@@ -61,7 +59,8 @@ def listen(process: subprocess.Popen[bytes], name: str, patience: Patience) -> N
     except BaseException:
         kill(process)
         process.wait()
-        ear.join(1.0)
+        if ear.is_alive():  # not where a signal came before it had begun
+            ear.join(1.0)
         raise
     finally:
         late.cancel()
@@ -93,22 +92,3 @@ def _follow(fd: int, heard: list[bytes], patience: Patience, give_up: Callable[[
         elif patience.tell and not noted:
             patience.tell(f"waiting for {patience.what}; given up after {patience.silence:g} seconds of silence\n")
             noted = True
-
-
-@contextlib.contextmanager
-def outlived_by_none() -> Iterator[None]:
-    """While calls run apart: let a signal that would end this process on the spot end them too."""
-
-    def leave(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
-    known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    ours = threading.current_thread() is threading.main_thread()
-    deadly = [number for number in known if ours and signal.getsignal(number) is signal.SIG_DFL]
-    for number in deadly:
-        signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        for number in deadly:
-            signal.signal(number, signal.SIG_DFL)

@@ -15,9 +15,10 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from filemem.ending import unwinding
 from filemem.errors import BrokenStore, Conflict
 from filemem.repo.git import ASKED, Git, GitError
-from filemem.repo.patience import Patience, listen, outlived_by_none
+from filemem.repo.patience import Patience, listen
 from filemem.repo.scratch import make_scratch, quoted
 from filemem.repo.settings import Settings
 
@@ -185,7 +186,7 @@ class Exchange(NamedTuple):
         )
 
     def _run(self, scratch: Git, patience: Patience, *arguments: str) -> None:
-        with outlived_by_none():
+        with unwinding():
             listen(scratch.start(*arguments, apart=True), arguments[0], patience)
 
     def _told(self, remote: Remote, error: GitError, command: str) -> BrokenStore:
