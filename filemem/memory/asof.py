@@ -81,9 +81,16 @@ class AsOf(Store):
         return ""
 
     def bytes_of(self, path: str) -> bytes:
-        """What a record held. Raises NotFound."""
+        """What a record held.
+
+        Raises:
+            NotFound: there was none.
+            GitError: it is not here, as in a partial clone.
+        """
         blob = self.blobs.get(path)
         data = None if blob is None else self._read_ahead.get(blob) or self.repo.blob(blob)
+        if blob is not None and data is None:
+            self.repo.revisions.refuse_absent([blob])
         if data is None or len(data) > MAX_SIZE:
             raise NotFound(f"there was no record {path}")
         return data

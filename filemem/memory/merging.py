@@ -15,7 +15,7 @@ from filemem.errors import Conflict
 from filemem.files import MAX_SIZE, is_listed, is_private
 from filemem.memory import moments, tombstones
 from filemem.memory.identities import landing
-from filemem.memory.origins import Origins, origins
+from filemem.memory.origins import origins
 from filemem.memory.store import Store
 from filemem.memory.surveying import State
 from filemem.record import Problem
@@ -77,8 +77,8 @@ def merging(store: Store, base: str, now: State) -> Iterator[Merge]:
             repo, found = stack.enter_context(store.repo.merging(moment.commit, _uncommitted(store, now)))
             coded = stack.enter_context(store.code.merging(code))[0] if own and code else repo
         except Conflict:
-            shallow = "; history is shallow: git fetch --unshallow" if store.code.history.boundary() else ""
-            hint = f"name the branch that this one left, for example main{shallow}"
+            shallow = "history is shallow: git fetch --unshallow; else " if store.code.history.boundary() else ""
+            hint = f"{shallow}Git would not merge the two either: name another branch, or check without --base"
             raise Conflict(f"base: {base} and HEAD have no history in common", hint) from None
         merged = replace(store, repo=repo, code=store.code if own else repo)
         records = frozenset(map(store.files.inside, repo.history.differing(moment.commit, [store.files.store])))
@@ -95,20 +95,19 @@ def states(merge: Merge, now: State) -> tuple[State, State]:
         now: this branch; what only the work tree has of it is no file of Git's.
     """
     store = merge.store
-    base = _state(store, merge.base, origins(store, tip=merge.base))
-    gone, lost = base.past.removed | now.past.removed, (*base.past.lost, *now.past.lost)
-    past = Origins({**now.past.births, **base.past.births}, gone, lost=lost)
-    merged = _state(store, HEAD, past)
+    base, merged = _state(store, merge.base), _state(store, store.repo.head() or HEAD)
     untracked = now.data.keys() - now.tracked.keys() - base.tracked.keys()
     return base, merged._replace(tracked={p: blob for p, blob in merged.tracked.items() if p not in untracked})
 
 
-def _state(store: Store, commit: str, past: Origins) -> State:
+def _state(store: Store, commit: str) -> State:
+    """The memory as a commit has it, one given by its id: of HEAD it is remembered what came of which name."""
     history = store.repo.history_at(commit)
     tracked = {store.files.inside(path): blob for path, blob in history.listing(store.files.store).items()}
     records = {path: blob for path, blob in tracked.items() if is_listed(path)}
-    blobs = store.repo.revisions.blobs(records.values())
-    data = {path: blobs[blob] for path, blob in records.items() if blob in blobs and len(blobs[blob]) <= MAX_SIZE}
+    store.repo.revisions.refuse_absent(tracked.values())
+    blobs, past = store.repo.revisions.blobs(records.values()), origins(store, tip=commit)
+    data = {path: blobs[blob] for path, blob in records.items() if len(blobs[blob]) <= MAX_SIZE}
     births = {path: birth for path, birth in past.births.items() if path in data}
     known = past._replace(births=births, removed=past.removed - data.keys())
     return State(data, tracked, known, tombstones.at(store, commit), landing(history))

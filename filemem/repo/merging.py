@@ -15,18 +15,22 @@ from typing import NamedTuple
 
 from filemem.errors import BrokenStore, Conflict
 from filemem.repo.discovery import Places
-from filemem.repo.git import LONG, PROMISED, Git, GitError
-from filemem.repo.scratch import make_scratch, quoted
+from filemem.repo.git import LONG, Git, GitError
+from filemem.repo.history import History
+from filemem.repo.scratch import make_scratch, quoted, remove_dead
 from filemem.repo.settings import Settings
 
 _BASE, _BRANCH, _MERGE = "refs/heads/base", "refs/heads/branch", "refs/heads/merge"
+_PREFIX = "filemem-merge-"
 _ALONE = {"GIT_ATTR_NOSYSTEM": "1"}
 _PLAIN = (
     f"core.attributesFile={os.devnull}",
     "merge.default=text",
 )  # the drivers of one user are not what others merge with
+_PARTIAL = ("partialclone = ours",)  # so that what ours lacks is no damage in the other either
 _USAGE = 129  # how Git ends for an option that it does not know
 _CLASH = "CONFLICT"
+_APART = frozenset(("file/directory", "distinct modes"))  # for these it makes up a name, such as `x.md~branch`
 _BASES, _BRANCHES = "2", "3"  # Git's stages of what it could not merge
 
 
@@ -43,11 +47,19 @@ class Clash(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """What `git merge-tree` says: a tree, the blobs of what it could not merge by path and stage, and the clashes."""
+    """What `git merge-tree` says.
+
+    Args:
+        tree: of the merge.
+        stages: mode and blob of what it could not merge, by path and stage.
+        clashes: what that is.
+        aside: what it had to give a name of its own, since the other side has something else there: path by that name.
+    """
 
     tree: str
     stages: Mapping[str, Mapping[str, tuple[str, str]]]
     clashes: tuple[Clash, ...]
+    aside: Mapping[str, str]
 
 
 @contextlib.contextmanager
@@ -70,24 +82,21 @@ def merged(
         Conflict: the two have no history in common.
         BrokenStore: Git is too old for this, or lacks what it needs.
     """
-    with TemporaryDirectory(prefix="filemem-") as name:
+    with TemporaryDirectory(prefix=_PREFIX) as name:
         folder = Path(name)
-        make_scratch(folder, git.places, settings, {_BASE: base, _BRANCH: branch}, head=_MERGE)
+        remove_dead(folder, _PREFIX, head=_MERGE)
+        rows = _PARTIAL if History(git).partial() else ()
+        make_scratch(folder, git.places, settings, {_BASE: base, _BRANCH: branch}, head=_MERGE, rows=rows)
         there = git._replace(places=Places(folder, folder, folder))
-        try:
-            if changes:
-                _commit(there, _BRANCH, (_BRANCH,), (_change(path, data) for path, data in sorted(changes.items())))
-            outcome = _merged(there)
-        except GitError as error:
-            if next((git.places.common_dir / "objects" / "pack").glob("*.promisor"), None):
-                raise GitError("merge-tree", error.code, PROMISED) from None
-            raise
+        if changes:
+            _commit(there, _BRANCH, (_BRANCH,), (_change(path, data) for path, data in sorted(changes.items())))
+        outcome = _merged(there)
         _commit(there, _MERGE, (_BASE, _BRANCH), _rows(outcome))
         yield there, outcome.clashes
 
 
 def _merged(git: Git) -> _Outcome:
-    names = " ".join(ref.rpartition("/")[2] for ref in (_BASE, _BRANCH))  # what conflicting files are called after
+    names = f"{_name(_BASE)} {_name(_BRANCH)}"  # what conflicting files are called after
     try:
         told = git.run("merge-tree", "--stdin", input=f"{names}\n".encode(), limit=LONG, config=_PLAIN, extra=_ALONE)
     except GitError as error:
@@ -114,19 +123,41 @@ def _read(fields: Iterator[str]) -> _Outcome:
         kind, _ = next(fields), next(fields)
         if kind.startswith(_CLASH):
             clashes.append(Clash(kind.removeprefix(_CLASH).strip(" ()"), paths))
-    return _Outcome(tree, stages, tuple(clashes))
+    aside = {name: path for clash in clashes for name, path in _named_apart(clash)}
+    named = (clash._replace(paths=tuple(dict.fromkeys(aside.get(p, p) for p in clash.paths))) for clash in clashes)
+    return _Outcome(tree, stages, tuple(named), aside)
+
+
+def _named_apart(clash: Clash) -> Iterator[tuple[str, str]]:
+    """The names that Git made up for two things that cannot stand at one path, each with that path."""
+    if clash.kind in _APART:
+        path = min(clash.paths, key=len)
+        yield from ((name, path) for name in clash.paths if name.startswith(f"{path}~"))
 
 
 def _rows(outcome: _Outcome) -> Iterator[bytes]:
     """The merge as the branch would have it, in the words of `git fast-import`."""
     yield _row("M 040000", outcome.tree, "")
     kept = {held[_BRANCHES] for held in outcome.stages.values() if held.keys() == {_BRANCHES}}
+    for name, path in outcome.aside.items():
+        yield _row("D", name)
+        held = outcome.stages.get(name, {})
+        if name.startswith(f"{path}~{_name(_BRANCH)}") and _BRANCHES in held:
+            mode, oid = held[_BRANCHES]
+            yield _row("D", path)
+            yield _row(f"M {mode}", oid, path)
     for path, held in outcome.stages.items():
+        if path in outcome.aside:
+            continue
         if held.keys() >= {_BASES, _BRANCHES}:
             mode, oid = held[_BRANCHES]
             yield _row(f"M {mode}", oid, path)
         elif held.keys() == {_BASES} and held[_BASES] in kept:  # each side has given it another name
             yield _row("D", path)
+
+
+def _name(ref: str) -> str:
+    return ref.rpartition("/")[2]
 
 
 def _change(path: str, data: bytes | None) -> bytes:

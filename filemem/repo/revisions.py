@@ -157,6 +157,17 @@ class Revisions:
                 at += int(size[0]) + 1
         return found
 
+    def refuse_absent(self, wanted: Iterable[str]) -> None:
+        """Go no further without some blobs: what is told without them would be wrong.
+
+        Raises:
+            GitError: one is not here, as in a partial clone.
+        """
+        asked = "".join(f"{oid}\n" for oid in dict.fromkeys(wanted)).encode()
+        told = self.git.run("cat-file", "--batch-check", "--buffer", input=asked, limit=LONG)
+        if absent := next((row for row in told.splitlines() if row.endswith(b" missing")), b""):
+            raise GitError("cat-file", 0, absent.decode())
+
     def altered(self) -> str:
         """What of one clone's own making Git's history shows in place of commits, or "": replacements, grafts."""
         shared = self.git.places.common_dir

@@ -6,14 +6,17 @@ no hook, driver, filter, attribute or program that the repository names has a sa
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from filemem.repo.discovery import Places
 from filemem.repo.settings import Settings
 
+_DEAD = 86_400.0  # seconds after which one is not in use any more
 _FORMAT = "extensions.objectformat"
 
 
@@ -42,6 +45,26 @@ def make_scratch(
     shallow = places.common_dir / "shallow"
     if shallow.is_file():
         shutil.copyfile(shallow, folder / "shallow")
+
+
+def remove_dead(ours: Path, prefix: str, *, head: str) -> None:
+    """Remove what processes that were killed left of theirs: it may hold what no commit has.
+
+    Args:
+        ours: the folder of one that is wanted; those beside it are looked at, if they belong to the same user.
+        prefix: how their names begin.
+        head: the ref that their HEAD names.
+    """
+    owner = ours.stat().st_uid
+    for folder in ours.parent.glob(f"{prefix}*"):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            found = folder.lstat()
+            if found.st_uid == owner and found.st_mtime < time.time() - _DEAD and _head(folder) == head:
+                shutil.rmtree(folder)
+
+
+def _head(folder: Path) -> str:
+    return (folder / "HEAD").read_text().removeprefix("ref: ").strip()
 
 
 def quoted(text: str) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import shutil
+import signal
+import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.support import git, make_repo, write
-from tests.system.tools import cli
+from tests.system.tools import FILEMEM, cli, until
 
 DATE = '"2026-01-01T00:00:00.000Z"'
 TOLD = {"merge-conflict", "forked-topic", "dangling-edge", "supersedes-missing", "supersedes-cycle", "bad-confidence"}
@@ -184,6 +188,92 @@ def test_records_that_moved_to_a_repository_of_their_own_are_not_lost(repo: Path
     git(repo / "memory", "rm", "-q", "decisions/k/a.md")
     git(repo / "memory", "commit", "-q", "-m", "Gone")
     assert "1 of its records is not in memory" in cli(repo, "check", "--base", "main").out
+
+
+@pytest.mark.parametrize("uncommitted", [False, True])
+def test_a_name_that_is_handed_on_is_not_taken_for_the_file_that_had_it(repo: Path, uncommitted: bool) -> None:
+    """Records without an id, which are known by their files."""
+    store = repo / "memory/decisions"
+    words = "".join(f"Line {number}, which stands in {{0}} and nowhere else.\n" for number in range(9))
+    for name, topic, more in (("c", "tc", ""), ("d", "td", ""), ("n", "tc", "supersedes: [c.md]\n")):
+        header = f"---\ntype: decision\ntopic: {topic}\ncreated: {DATE}\n{more}---\n"
+        write(store / f"{name}.md", f"{header}# Use {name}\n\n{words.format(name)}")
+        commit(repo, f"Add {name}")
+    git(repo, "switch", "-q", "-c", "br")
+    for before, after in (("c", "e"), ("d", "c")):
+        git(repo, "mv", str(store / f"{before}.md"), str(store / f"{after}.md"))
+        if not uncommitted or before == "c":
+            commit(repo, f"Call {before} {after}")
+    before = cli(repo, "check", "--base", "main", "--json").json["problems"]
+    assert [one["code"] for one in before if one["level"] != "hint"] == []
+    commit(repo, "All of it")
+    on(repo, "main")
+    git(repo, "merge", "-q", "--no-ff", "--no-edit", "br")
+    after = cli(repo, "check", "--json").json["problems"]
+    assert [one["code"] for one in after if one["level"] != "hint"] == []
+
+
+def test_a_file_where_the_other_side_has_a_folder_is_told_as_this_branch_has_it(repo: Path) -> None:
+    edited, foldered = record(repo, "v", "v"), record(repo, "w", "w")
+    link = repo / "memory/decisions/k.md"
+    parted(repo)
+    edited.unlink()
+    record(repo, "v.md/inner", "inner")
+    reword(foldered, "Line 5", "Words of main")
+    link.symlink_to("n.md")
+    write(repo / "memory/decisions/sub", "No record\n")
+    commit(repo, "Folders and files")
+    on(repo, "br")
+    reword(edited, "topic: v", "topic: u")
+    foldered.unlink()
+    record(repo, "w.md/other", "other")
+    record(repo, "k", "u")
+    record(repo, "sub/y", "y")
+    commit(repo, "The same names")
+    assert gate(repo) == [
+        ("k.md", "merge-conflict"),
+        ("sub", "merge-conflict"),
+        *[("v.md", "forked-topic"), ("v.md", "merge-conflict"), ("v.md", "merge-conflict")],
+        *[("w.md", "merge-conflict"), ("w.md", "merge-conflict")],
+    ]
+    out = cli(repo, "check", "--base", "main").out
+    assert "~" not in out, "names that Git makes up stand nowhere"
+    assert "memory/decisions/v.md/inner.md:1: no-longer-holds Use inner held" in out
+    assert "memory/decisions/w.md:1: no-longer-holds Use w held" in out
+
+
+def test_a_branch_that_has_nothing_in_common_with_the_base_is_told_what_to_do(repo: Path) -> None:
+    git(repo, "switch", "-q", "--orphan", "other")
+    record(repo, "a", "a")
+    commit(repo, "Begin anew")
+    done = cli(repo, "check", "--base", "main")
+    assert (done.code, "main and HEAD have no history in common" in done.err) == (5, True)
+    assert "hint: Git would not merge the two either: name another branch, or check without --base" in done.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_is_ended_leaves_nothing_behind(repo: Path, tmp_path: Path, number: signal.Signals) -> None:
+    """Neither does what was killed, once a day has gone by."""
+    record(repo, "a", "a")
+    parted(repo)
+    on(repo, "br")
+    record(repo, "b", "b")  # not committed: the scratch repository holds its text
+    temp, real = tmp_path / "temp", shutil.which("git")
+    wrapped = f"""case "$*" in *merge-tree*) touch {temp}/begun; exec sleep 60;; esac\nexec {real} "$@"\n"""
+    write(tmp_path / "bin/git", f"#!/bin/sh\n{wrapped}").chmod(0o755)
+    dead, notes = temp / "filemem-merge-dead", temp / "filemem-merge-notes"
+    write(dead / "HEAD", "ref: refs/heads/merge\n")
+    write(notes / "HEAD", "Of somebody who likes the name.\n")
+    for folder in (dead, notes):
+        os.utime(folder, (0, 0))
+    environment = {**os.environ, "TMPDIR": str(temp), "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    with subprocess.Popen([FILEMEM, "check", "--base", "main"], cwd=repo, env=environment) as checking:
+        until((temp / "begun").exists)
+        assert len(list(temp.iterdir())) == 3, "one scratch repository, and not the dead one"
+        checking.send_signal(number)
+        checking.send_signal(number)  # as `timeout` does
+        assert checking.wait(30) == 128 + number
+    assert sorted(path.name for path in temp.iterdir()) == ["begun", "filemem-merge-notes"]
 
 
 def test_what_is_not_committed_counts_as_if_it_were(repo: Path) -> None:

@@ -117,6 +117,39 @@ def test_a_partial_clone_says_where_it_cannot_know_who_was_first(hub: Path) -> N
     assert ok(partial, "restore", "ab12tz5r")["commit"]
 
 
+def test_a_partial_clone_tells_nothing_of_a_state_that_it_has_in_part(hub: Path) -> None:
+    """What it has not read may supersede what it has, or fork the topic."""
+    first = clone(hub, "first-clone")
+    ok(first, *DECISION, "Use Redis")
+    git(first, "push", "-q", "origin", "HEAD", "HEAD:refs/heads/br")
+    ok(first, *DECISION, "Use Memcached")
+    write(first / "memory/notes.txt", "No record.\n")
+    git(first, "add", ".")
+    git(first, "commit", "-q", "-m", "Notes")
+    git(first, "push", "-q", "origin", "HEAD")
+    git(hub, "config", "uploadpack.allowFilter", "true")
+    partial = hub.parent / "partial"
+    git(hub.parent, "clone", "-q", "--filter=blob:none", "-b", "br", f"file://{hub}", str(partial))
+    git(partial, "config", "user.name", "Bob")
+    git(partial, "config", "user.email", "bob@example.com")
+    ok(partial, *DECISION, "Use files")
+    questions = (
+        ("topics", "--at", "origin/main"),
+        ("search", "caching", "--at", "origin/main"),
+        ("check", "--base", "origin/main"),
+    )
+    for question in questions:
+        refused = cli(partial, *question)
+        assert (refused.code, "partial clone" in refused.err) == (7, True), (question, refused)
+        assert "git fetch --refetch --no-filter" in refused.err
+    assert cli(partial, "check", "--base", "br").code == 0
+    git(partial, "-c", "maintenance.auto=false", "fetch", "-q", "--refetch", "--no-filter", "origin")
+    topics, search, check = (cli(partial, *question) for question in questions)
+    assert "Use Memcached  (2 decisions)" in topics.out
+    assert "Use Memcached" in search.out
+    assert (check.code, "forked-topic" in check.out) == (1, True)
+
+
 def test_a_shallow_clone_shares(hub: Path) -> None:
     first = clone(hub, "first-clone")
     for number in range(3):
