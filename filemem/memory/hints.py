@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from filemem.documents import Node
 from filemem.errors import BrokenStore
-from filemem.files import is_record
+from filemem.files import is_listed
 from filemem.memory import graph, meant, searching
 from filemem.memory.store import Store
 from filemem.memory.values import Similar
@@ -77,8 +77,8 @@ def unreplaced(store: Store, record: Record) -> str:
         removed = store.saver.overlay() if store.repo.journal.entries() else {}
     except BrokenStore:
         return ""
-    paths = [f"{folder}/{name}" for name in map(os.fsdecode, names) if is_record(name)]
-    lost = [path for path in paths if path not in removed and not store.files.exists(path)]
+    paths = [f"{folder}/{name}" for name in map(os.fsdecode, names)]
+    lost = [path for path in paths if is_listed(path) and path not in removed and not store.files.exists(path)]
     staged = store.repo.index.entries([store.files.named(path) for path in lost]) if lost else {}
     lost = [path for path in lost if store.files.named(path) in staged]  # `git rm` is the user's word
     if not lost:

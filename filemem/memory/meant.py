@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from filemem.documents import Node
 from filemem.errors import BrokenStore
+from filemem.files import is_listed
 from filemem.memory.versions import Versions
 from filemem.record import DECISION, derived_id, format_time, namesake, parse, short_id, surrogate_id, topic_key
 
@@ -115,7 +116,7 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
             return _fate(store, path, last)
     for path, birth in walk.births.items():
         name = namesake(store.files.inside(birth.first_path), birth.nth)
-        if _goes_by(here := store.files.inside(path), inside, name):
+        if is_listed(here := store.files.inside(path)) and _goes_by(here, inside, name):
             if not store.files.exists(here):
                 return f"its file {path} is gone, and no commit says so", f"`git restore {path}` brings it back"
             if unread := _unread(store, here):

@@ -8,7 +8,7 @@ so here it works in an empty work tree of its own. On the other side only that i
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -109,11 +109,10 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
     return Purge((*taken, *_HERE, *stashes), _chained(here))
 
 
-def _taken(store: Store, paths: Iterable[str], named: str) -> Iterator[str]:
+def _taken(store: Store, paths: Sequence[str], named: str) -> Iterator[str]:
     """Say which names of the record are another's by now: the commands go by names alone."""
-    for path in paths:
-        if path != named and store.files.exists(store.files.inside(path)):
-            yield f"{path} was its name and is another record's now, which they would take too: git mv that first"
+    for path in store.repo.index.entries([path for path in paths if path != named]):
+        yield f"{path} was its name and is another record's now, which they would take too: git mv that first"
 
 
 def _other_trees(store: Store) -> Iterator[Path]:

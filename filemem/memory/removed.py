@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, NotFound
-from filemem.files import is_record
+from filemem.files import is_listed
 from filemem.memory import meant, tombstones
 from filemem.memory.saving import COMMIT, LEAVE, Saved
 from filemem.memory.versions import Versions
@@ -118,18 +118,18 @@ def _gone(store: Store) -> Iterator[Gone]:
     waiting = {op.path for op in store.saver.pending() if op.kind == REMOVE}
     for path, birth in walk.births.items():
         inside = store.files.inside(path)
-        if path in left_out:
+        if path in left_out or not is_listed(inside):
             continue
         if not store.files.exists(inside) or inside in waiting:
             yield from _read(store, path, birth, birth.commit.id, store.repo.show(path) or b"")
-        elif known:
+        elif known and store.files.skipped(inside) is None:
             here = _read(store, path, birth, birth.commit.id, store.files.read(inside))
             yield from (one for one in here if tombstones.forgotten(one.record.id, known))
 
 
 def _read(store: Store, path: str, life: Life | Removed, first: str, data: bytes) -> Iterator[Gone]:
     inside, name = store.files.inside(path), namesake(store.files.inside(life.first_path), life.nth)
-    record = parse(data, inside, name).record if is_record(posixpath.basename(path)) else None
+    record = parse(data, inside, name).record if is_listed(inside) else None
     if record is not None:
         surrogate = surrogate_id(inside)
         known = record._replace(id=surrogate) if tombstones.forgotten(surrogate, store.tombstones) else record

@@ -266,6 +266,29 @@ def test_a_name_that_is_too_long_for_a_file_is_no_defect(repo: Path, arguments: 
     assert "Traceback" not in done.err
 
 
+def test_committed_names_that_no_record_may_have_stop_no_command(repo: Path) -> None:
+    ok(repo, "init", "--diff-driver")
+    for name in (".gitignore", ".gitkeep", "decisions/caching/.gitkeep", ".github/x.md", "decisions/caching/a\\b.md"):
+        write(repo / "memory" / name, "# Use Redis\n")
+    for name in ("bell\a-k3f9w2ma.md", "x\\20250101-use-redis-k3f9w2mb.md", "git~1.md"):
+        write(repo / "memory/decisions" / name, "# Use Redis\n")
+    (repo / "memory/decisions/link.md").symlink_to("nowhere")
+    lru = ok(repo, *DECISION)
+    write(repo / "memory/decisions/c\\d.md", "---\nid: was-elsewhere\ntopic: queues\n---\n# Use NATS\n")
+    git(repo, "add", "-A", ".")
+    git(repo, "commit", "-q", "-m", "All sorts of files")
+    git(repo, "mv", "memory/decisions/c\\d.md", "memory/decisions/renamed.md")
+    git(repo, "commit", "-q", "-m", "A better name")
+    for command in (("forget", lru["id"]), ("restore", lru["id"]), DECISION, ("forget", "was-elsewhere")):
+        ok(repo, *command)
+    git(repo, "rm", "-q", "memory/decisions/bell\a-k3f9w2ma.md")
+    git(repo, "commit", "-q", "-m", "One less")
+    for wanted in ("k3f9w2ma", "k3f9w2mb", "k3f9w2mc", ".gitattributes", "nothing"):
+        assert [cli(repo, command, wanted).code for command in ("restore", "get")] == [4, 4], wanted
+    done = cli(repo, "restore", "decisions/caching/a\\b.md")
+    assert (done.code, "no record" in done.err) == (4, True), done
+
+
 def test_what_belongs_to_another_repository_in_the_store_is_left_to_it(repo: Path) -> None:
     ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "r")
     other = make_repo(repo.parent / "other")
