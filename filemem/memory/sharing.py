@@ -18,7 +18,7 @@ from filemem.files import is_private
 from filemem.memory import elsewhere, home, meant, searching, settling, withdrawn
 from filemem.memory.store import Store
 from filemem.record import DECISION
-from filemem.repo import Raced, Remote, state
+from filemem.repo import InTheWay, Raced, Remote, state
 
 if TYPE_CHECKING:
     from filemem.repo.remote import Exchange
@@ -234,8 +234,11 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     brought = sharing.replay(commits, tip, head, store.clock(), settle)
     _refuse_private(store, sharing.changes(head, brought.tip, *_below(store)))
     received = sharing.count(tip, head)
-    if not sharing.advance(head, brought.tip):
-        return _Here("", answer, again=True)
+    try:
+        if not sharing.advance(head, brought.tip):
+            return _Here("", answer, again=True)
+    except InTheWay as error:
+        raise InTheWay(error.path, settling.seen(store, error.path)) from None
     waiting = sharing.count(brought.tip, tip)
     merged = tuple(store.shown(store.files.inside(path)) for path in brought.merged)
     answer = answer._replace(received=received, waiting=waiting, merged=merged)

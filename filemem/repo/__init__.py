@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from filemem.repo.lock import alive, started
     from filemem.repo.loose import Loose, publish
     from filemem.repo.message import Message
+    from filemem.repo.moving import InTheWay
     from filemem.repo.parallel import together
     from filemem.repo.refs import NotNow
     from filemem.repo.remote import Raced, Remote
@@ -25,6 +26,7 @@ else:
     _LATER = {
         "Change": "commit",
         "Identity": "settings",
+        "InTheWay": "moving",
         "Loose": "loose",
         "MERGING": "state",
         "Made": "commit",
@@ -56,6 +58,7 @@ __all__ = [
     "Entry",
     "GitError",
     "Identity",
+    "InTheWay",
     "Loose",
     "Made",
     "Message",

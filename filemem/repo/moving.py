@@ -19,7 +19,17 @@ from filemem.repo.git import LONG, Git, GitError
 
 REFLOG = "filemem: sync"
 _LINK, _MODULE = "120000", "160000"  # modes of a symbolic link and of a submodule
+_FILES = ("100644", "100755")  # modes of files
 _AT_ONCE = 200  # files whose contents are read together
+
+
+class InTheWay(Conflict):
+    """A file stands where another is to be added: `path`, from the top of the work tree. Nothing was changed."""
+
+    def __init__(self, path: str, shown: str = "") -> None:
+        told = f"{shown or path} is in the way"
+        super().__init__(f"the work tree cannot take what others saved: {told}", "move that file away, then try again")
+        self.path = path
 
 
 class Row(NamedTuple):
@@ -56,6 +66,8 @@ def unsettled(git: Git) -> str:
 def take_along(git: Git, old: str, new: str, locking: Callable[[], None]) -> None:
     """Bring index and work tree from one commit or tree to another; nothing that differs from `old` is overwritten.
 
+    A file that holds already what is to be added there is left as it is, and entered into the index.
+
     Args:
         git: runs Git.
         old: what they are at.
@@ -63,19 +75,25 @@ def take_along(git: Git, old: str, new: str, locking: Callable[[], None]) -> Non
         locking: told before Git locks the index.
 
     Raises:
-        Conflict: a file is in the way, ignored or not; nothing was changed then.
+        InTheWay: a file is in the way, ignored or not; nothing was changed then.
+        Conflict: the same of what Git itself finds.
         BrokenStore: the work tree cannot be written; a part of it may be.
     """
-    if obstacle := in_the_way(git.places.work_tree, rows(git, old, new)):
-        raise _refused(f"{obstacle} is in the way")
+    met = tuple(_in_the_way(git.places.work_tree, rows(git, old, new)))
+    same = _same(git, [row for row, found in met if row.path == found])
+    if obstacle := next((found for row, found in met if row not in same), ""):
+        raise InTheWay(obstacle)
     locking()
+    _enter(git, same)
     with suppress(GitError):  # it tells of files that differ; those are found out next
         git.run("update-index", "-q", "--refresh", limit=LONG)  # saves leave entries without the times of their files
     step = ("read-tree", "-m", "-u", old, new)
     try:
         git.run(*step[:1], "-n", *step[1:], limit=LONG, config=_ALONE)
     except GitError as error:
-        raise _refused(_said(error)) from None
+        _leave(git, same)
+        why = f"the work tree cannot take what others saved: {_said(error)}"
+        raise Conflict(why, "move that file away, then try again") from None
     locking()
     try:
         git.run(*step, limit=LONG, config=_ALONE)
@@ -84,10 +102,6 @@ def take_along(git: Git, old: str, new: str, locking: Callable[[], None]) -> Non
 
 
 _ALONE = ("submodule.recurse=false",)
-
-
-def _refused(why: str) -> Conflict:
-    return Conflict(f"the work tree cannot take what others saved: {why}", "move that file away, then try again")
 
 
 def _said(error: GitError) -> str:
@@ -109,8 +123,8 @@ def move(git: Git, new: str, old: str) -> bool:
 # what is in the way
 
 
-def in_the_way(top: Path, changes: Sequence[Row]) -> str:
-    """What stands where a file is to be added and no tracked one makes room, ignored or not; "" for nothing.
+def _in_the_way(top: Path, changes: Sequence[Row]) -> Iterator[tuple[Row, str]]:
+    """What stands where a file is to be added and no tracked one makes room, ignored or not.
 
     Args:
         top: of the work tree.
@@ -127,8 +141,30 @@ def in_the_way(top: Path, changes: Sequence[Row]) -> str:
 
     for row in changes:
         if row.new and (not row.old or row.old_mode == _MODULE) and (found := _obstacle(top, row.path, gone, mode)):
-            return found
-    return ""
+            yield row, found
+
+
+def _same(git: Git, changes: Sequence[Row]) -> Sequence[Row]:
+    """Those whose file holds already, byte for byte, what the new commit has there."""
+    top = git.places.work_tree
+    files = [row for row in changes if row.mode in _FILES and not row.old and stat.S_ISREG(_mode(top / row.path))]
+    if not files:
+        return ()
+    told = git.run("hash-object", "--no-filters", "--", *(row.path for row in files), limit=LONG).decode().split()
+    return [row for row, blob in zip(files, told, strict=True) if row.new == blob]
+
+
+def _enter(git: Git, added: Sequence[Row]) -> None:
+    """Enter files into the index."""
+    if added:
+        info = (f"{row.mode},{row.new},{row.path}" for row in added)
+        git.run("update-index", "--add", *(word for one in info for word in ("--cacheinfo", one)), limit=LONG)
+
+
+def _leave(git: Git, added: Sequence[Row]) -> None:
+    """Take files out of the index again; they themselves stay."""
+    if added:
+        git.run("update-index", "--force-remove", "--", *(row.path for row in added), limit=LONG)
 
 
 def _obstacle(top: Path, path: str, gone: set[str], mode: Callable[[str], int]) -> str:
@@ -163,14 +199,21 @@ def _mode(path: Path) -> int:
 # what a checkout that died has left
 
 
-def put_back(git: Git, old: str, new: str) -> bool:
+def put_back(git: Git, old: str, new: str, *, since: bool = True) -> bool:
     """Undo in the files what a checkout that died did, so that they are what the index says; the user's stay.
+
+    Args:
+        git: runs Git.
+        old, new: what it was between.
+        since: whether HEAD may have moved since; else what the index alone has of the files to be added is taken out.
 
     Returns:
         Whether there was anything to undo: False where the index has taken all of it, so that only HEAD is missing.
     """
-    index = _index(git)
-    behind = [row for row in rows(git, old, new) if index.get(row.path) != ((row.mode, row.new) if row.new else None)]
+    index, changes = _index(git), rows(git, old, new)
+    behind = [row for row in changes if index.get(row.path) != ((row.mode, row.new) if row.new else None)]
+    if behind and not since:  # a checkout brings all at once: these were entered before it
+        _leave(git, [row for row in changes if not row.old and row not in behind])
     missing = {row for row in behind if not _mode(git.places.work_tree / row.path)}
     standing = [row for row in behind if row.new and row.mode != _MODULE and row not in missing]
     ours = list(missing)

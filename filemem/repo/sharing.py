@@ -211,7 +211,8 @@ class Sharing:
         """Bring branch, index and work tree from one commit to another; False where HEAD has moved meanwhile.
 
         Raises:
-            Conflict: a file is in the way; nothing is changed.
+            InTheWay: a file is in the way; nothing is changed.
+            Conflict: Git itself finds one.
             BrokenStore: the work tree cannot be written; the next `settle` undoes what was.
         """
         # Index and files come first: a crash between then shows what others saved as staged, not as staged removals.

@@ -139,7 +139,7 @@ def _settle(git: Git, checkout: Checkout) -> None:
     except GitError:
         return  # a gc has taken what nothing names
     head = _head(git)
-    if not moving.put_back(git, old, new) and checkout.ends and head == old:
+    if not moving.put_back(git, old, new, since=head != old) and checkout.ends and head == old:
         moving.move(git, new, old)
 
 

@@ -227,6 +227,22 @@ def test_a_sync_that_died_is_ended_or_undone(
     assert not locks(bob)
 
 
+def test_a_file_that_says_the_same_stays_where_a_sync_dies(pair: tuple[Path, Path], dies: Dies) -> None:
+    ada, bob = pair
+    for name in ("same.txt", "new.txt"):
+        write(ada / name, "Ada's\n")
+    git(ada, "add", ".")
+    git(ada, "commit", "-q", "-m", "Notes")
+    git(ada, "push", "-q")
+    write(bob / "same.txt", "Ada's\n")
+    dies(bob, "sync", DIE_IN="read-tree", DIE_AFTER="none")
+    assert git(bob, "status", "--porcelain") == "A  same.txt"
+    assert ok(bob, "save", "checkpoint", "--summary", "after it died")["commit"]
+    assert git(bob, "status", "--porcelain") == "?? same.txt"
+    ok(bob, "sync")
+    assert git(bob, "status", "--porcelain") == ""
+
+
 ATTACHING = (
     {"DIE_IN": "read-tree", "DIE_AFTER": "some", "BYTES": "9999"},
     {"DIE_IN": "read-tree", "DIE_AFTER": "some", "BYTES": "7"},

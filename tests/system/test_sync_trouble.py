@@ -234,6 +234,24 @@ def test_a_file_in_the_way_is_kept(pair: tuple[Path, Path]) -> None:
     assert ok(bob, "sync")["sent"] == 1
 
 
+def test_a_file_that_says_the_same_already_is_not_in_the_way(pair: tuple[Path, Path]) -> None:
+    ada, bob = pair
+    for name in ("same.txt", "other.txt"):
+        write(ada / name, "Ada's\n")
+        write(bob / name, "Ada's\n")
+    git(ada, "add", ".")
+    git(ada, "commit", "-q", "-m", "notes")
+    git(ada, "push", "-q")
+    write(bob / "other.txt", "Bob's, not committed\n")
+    before = state(bob)
+    assert "other.txt is in the way" in cli(bob, "sync").err
+    assert state(bob) == before
+    write(bob / "other.txt", "Ada's\n")
+    (bob / "same.txt").chmod(0o755)
+    assert ok(bob, "sync")["sent"] == 1
+    assert git(bob, "status", "--porcelain") == " M same.txt", "it is still executable"
+
+
 # the other side
 
 
