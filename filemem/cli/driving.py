@@ -6,9 +6,12 @@ is gone, and shows the file as it is where neither runs.
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 from filemem import config
@@ -20,16 +23,16 @@ from filemem.record import Parsed, parse, plainly, short_id, topic_folders
 from filemem.repo import Repo
 
 NAME = "filemem"
+FILE = ".gitattributes"
 LINE = f"*.md diff={NAME}"
 
 
 def steps(work_tree: Path, store: str, *, dry_run: bool) -> list[Step]:
     """Name the driver in the store's attributes, for all clones, and the program in this clone's configuration."""
-    path = f"{store}/.gitattributes" if store != home.TOP else ".gitattributes"
+    path = f"{store}/{FILE}" if store != home.TOP else FILE
     old = read(work_tree, path) or ""
     kept = LINE in old.splitlines()
-    end = line_end(old)
-    content = None if kept else f"{old}{'' if not old or old.endswith(end) else end}{LINE}{end}"
+    content = None if kept else naming(old)
     attributes = Step(path, "keep" if kept else "change" if old else "create", content, "names the diff driver")
     if not dry_run:
         repo = Repo.discover(work_tree)
@@ -37,6 +40,38 @@ def steps(work_tree: Path, store: str, *, dry_run: bool) -> list[Step]:
         repo.close()
     note = f"diff.{NAME}.textconv: filemem textconv, or the file as it is where that does not run"
     return [attributes, Step(".git/config", "change", None, note)]
+
+
+def naming(old: str = "") -> str:
+    """What attributes become, so that they name the driver."""
+    end = line_end(old)
+    return old if LINE in old.splitlines() else f"{old}{'' if not old or old.endswith(end) else end}{LINE}{end}"
+
+
+def commit(work_tree: Path, store: str) -> str:
+    """Commit the attributes on the branch that holds records alone, where no other line of them is uncommitted.
+
+    Args:
+        work_tree: top of the project.
+        store: the work tree of that branch, below it.
+
+    Returns:
+        Why the user must do it, and how; "" where they are committed.
+    """
+    if not os.path.lexists(work_tree / store / ".git"):
+        return ""  # it is attached in another work tree of the project
+    from filemem.memory import attaching
+
+    with closing(Repo.discover(work_tree / store)) as repo:
+        committed = (repo.show(FILE) or b"").decode(errors="surrogateescape")
+        wanted = naming(committed).encode(errors="surrogateescape")
+        if wanted == committed.encode(errors="surrogateescape"):
+            return ""
+        why = "it has other changes"
+        if (work_tree / store / FILE).read_bytes() == wanted:
+            why = attaching.commit(repo, FILE, wanted, "memory: name the diff driver", time.time_ns() // 1_000_000)
+    by_hand = f"git -C {store} add {FILE} && git -C {store} commit"
+    return f"{store}/{FILE} is not committed ({why}): {by_hand}" if why else ""
 
 
 def _command() -> str:

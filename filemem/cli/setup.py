@@ -95,6 +95,8 @@ def run(
     steps += [settings, _mcp(work_tree), _agents(work_tree, name, branch)]
     if branch:
         files = {"README.md": _readme_text().encode(), config.REPOSITORY_FILE: owning.SETTINGS.encode()}
+        if diff_driver:
+            files[driving.FILE] = driving.naming().encode()
         begin = files if own_branch else None
         announce = partial(_carry_out, work_tree, [settings])
         steps.insert(0, owning.step(work_tree, name, branch, begin, dry_run=dry_run, tell=tell, announce=announce))
@@ -105,11 +107,14 @@ def run(
         steps += driving.steps(work_tree, name, dry_run=dry_run)
     if not dry_run:
         _carry_out(work_tree, steps)
+        if branch and diff_driver:
+            warnings.append(driving.commit(work_tree, name))
     return {
         "success": True,
         "dry_run": dry_run,
         "folder": str(work_tree),
         "branch": branch,
+        "to_commit": [step.path for step in steps if step.content is not None and _shows(step.path, name, branch)],
         **({"warning": warning} if (warning := "; ".join(filter(None, (*warnings, _unreachable())))) else {}),
         "steps": [_told(work_tree, step) for step in steps if step.action != "skip"],
     }
@@ -132,6 +137,12 @@ def _warnings(work_tree: Path, store: str) -> Iterator[str]:
     if not (work_tree / store).exists():
         yield _asked(work_tree, lambda code: elsewhere.told(code, store))
     yield _asked(work_tree, lambda code: obstacles.ignored(code, store))
+
+
+def _shows(path: str, store: str, branch: str) -> bool:
+    """Whether `git status` shows a file that was written: none that Git is told to overlook, itself included."""
+    inside = path.startswith(f"{store}/") or store == home.TOP
+    return not (inside and (branch or path == posixpath.normpath(f"{store}/{PRIVATE}/.gitignore")))
 
 
 def _told(work_tree: Path, step: Step) -> dict[str, object]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from filemem.errors import BrokenStore, NotFound
 from filemem.memory import home
-from filemem.repo import Remote, Repo
+from filemem.repo import Change, Message, NotNow, Plan, Remote, Repo, publish
 
 Tell = Callable[[str], object]  # told what Git says of its progress
 _PATIENCE = 10.0  # seconds to wait for another process that saves
@@ -54,6 +55,42 @@ def attach(
         with code.lock.held(_PATIENCE):
             attaching.attach(branch, place)
     return f"a work tree of the branch {branch}{', mended' if begun else done}"
+
+
+def commit(repo: Repo, path: str, data: bytes, subject: str, at: int) -> str:
+    """Commit a file of the branch that is no record, as it stands there.
+
+    Args:
+        repo: the repository, in the work tree of that branch.
+        path: the file, from the top.
+        data: its bytes.
+        subject: of the commit.
+        at: epoch milliseconds.
+
+    Returns:
+        Why it cannot be committed now; "" where it is.
+
+    Raises:
+        BadInput: Git does not know who commits.
+        Locked: another process saves.
+        BrokenStore: the repository refuses.
+    """
+    with repo.lock.held(_PATIENCE):
+        item, staged = repo.item(path), repo.index.entries([path]).get(path, "")
+        old, blob = item.oid if item else "", repo.blob_id(data)
+        if staged not in (old, blob):
+            return "another version of it is staged"
+        if reason := repo.state(time.time()) or repo.conversion(path).obstacle:
+            return reason
+        repo.warm()
+        loose = repo.objects.prepare("blob", data)
+        publish([loose])
+        change = Change(path, blob, old, before=staged or None)
+        try:
+            repo.commit(Plan([change], Message(subject), at, [loose], (), str, lambda _: None, lambda *_: None))
+        except NotNow as wait:
+            return wait.reason
+    return ""
 
 
 def _branch(code: Repo, branch: str, files: Mapping[str, bytes] | None, at: int, tell: Tell | None) -> str:

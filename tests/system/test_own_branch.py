@@ -64,6 +64,57 @@ def test_a_memory_beside_code_that_has_no_commit_yet(tmp_path: Path) -> None:
     assert ok(repo, "diff", "filemem~1")["counts"] == {"new": 1, "superseded": 1}
 
 
+def test_each_clone_may_have_the_diff_driver(hub: Path) -> None:
+    ada, bob = own_branch_of(hub)
+    early = cli(ada, "init", "--diff-driver")
+    assert (early.code, "commit them yourself" in early.out, "not committed" in early.out) == (0, False, False), early
+    assert git(ada, "log", "-1", "--format=%s", "filemem") == "memory: name the diff driver"
+    assert git(ada, "show", "filemem:.gitattributes") == "*.md diff=filemem"
+    assert git(ada / "memory", "status", "--porcelain") == ""
+    ok(bob, "init", "--diff-driver")
+    ok(ada, "sync")
+    ok(bob, "sync")
+    assert git(ada, "rev-parse", "filemem") == git(bob, "rev-parse", "filemem"), "the same change is made once"
+    tip = git(bob, "rev-parse", "filemem")
+    ok(bob, "init", "--diff-driver")
+    assert git(bob, "rev-parse", "filemem") == tip
+
+
+def test_a_diff_driver_beside_attributes_of_the_users(own: Path) -> None:
+    write(own / "memory/.gitattributes", "*.md text\n")
+    told = ok(own, "init", "--diff-driver")["warning"]
+    assert "memory/.gitattributes is not committed (it has other changes): git -C memory add" in told
+    assert git(own / "memory", "status", "--porcelain") == "?? .gitattributes"
+    git(own / "memory", "add", ".gitattributes")
+    git(own / "memory", "commit", "-q", "-m", "Text")
+    git(own, "config", "--unset", "diff.filemem.textconv")
+    assert "not committed" not in ok(own, "init", "--diff-driver").get("warning", "")
+    git(own / "memory", "checkout", "-q", "--detach")
+    write(own / "memory/.gitattributes", "*.md text\n")
+    git(own / "memory", "commit", "-q", "-a", "-m", "No driver")
+    assert "HEAD is detached" in ok(own, "init", "--diff-driver")["warning"]
+
+
+def test_a_new_branch_begins_with_its_diff_driver(repo: Path) -> None:
+    done = cli(repo, "init", "--own-branch", "--diff-driver")
+    assert git(repo, "log", "--format=%s", "filemem") == "memory: begin"
+    assert git(repo, "show", "filemem:.gitattributes") == "*.md diff=filemem"
+    assert "nothing was staged or committed on this branch: look at the files" in done.out
+    assert ok(repo, "init", "--diff-driver")["to_commit"] == []
+
+
+def test_a_file_in_the_way_is_told_with_the_store_in_front(own: Path, hub: Path) -> None:
+    bob = clone(hub, "bob")
+    ok(bob, "init")
+    for top, text in ((own, "mine"), (bob, "Bob's")):
+        write(top / "memory/notes.txt", text)
+    git(own / "memory", "add", "notes.txt")
+    git(own / "memory", "commit", "-q", "-m", "Notes")
+    ok(own, "sync")
+    refused = cli(bob, "sync")
+    assert (refused.code, "memory/notes.txt is in the way" in refused.err) == (5, True), refused
+
+
 def test_what_is_not_shared_yet_may_be_nothing(own: Path) -> None:
     told = cli(own, "diff")
     assert (told.code, "no record is touched" in told.out) == (0, True), told

@@ -16,15 +16,16 @@ def message(answer: Answer) -> str:
     return joined([answer["message"] + commit, *(aside(*row) for row in rows)])
 
 
-def saved(answer: Answer) -> str:
-    """What was saved, where, and what it replaced."""
+def saved(answer: Answer, status: str | None = None) -> str:
+    """What was saved, where, and what it replaced, or would if it held; `status` is what was given as that."""
     commit = answer.get("commit")
+    replaces = "would supersede" if (status or "").lower() in ("proposed", "rejected") else "supersedes"
     return joined(
         [
             f"{answer['message']}",
             f"  {answer['path']}",
             f"  {answer['id']}" + (f"  commit {commit[:10]}" if commit else ""),
-            *(f"  supersedes {old}" for old in answer.get("superseded", ())),
+            *(f"  {replaces} {old}" for old in answer.get("superseded", ())),
             aside("because", answer.get("pending")),
             aside("note", answer.get("note")),
             *(f"  similar: {near['title']} ({near['id']}): {near['hint']}" for near in answer.get("similar", ())),
@@ -56,7 +57,7 @@ def plan(answer: Answer) -> str:
         rows.append(f"{verbs[step['action']]} {step['path']}" + (f"  ({step['note']})" if step["note"] else ""))
         if answer["dry_run"] and step["content"]:
             rows += [click.style(f"    {row}", dim=True) for row in step["content"].splitlines()]
-    if not answer["dry_run"] and any(step["action"] != "keep" for step in answer["steps"]):
+    if not answer["dry_run"] and answer["to_commit"]:
         here = " on this branch" if answer.get("branch") else ""
         rows.append(f"nothing was staged or committed{here}: look at the files, then commit them yourself")
     return joined([*rows, aside("warning", answer.get("warning"))])
