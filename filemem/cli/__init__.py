@@ -10,8 +10,9 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -224,7 +225,9 @@ def main() -> None:
         context = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "filemem"
         asking = isinstance(error, click.NoSuchOption) and context.endswith(" search")
         minus = "; put -- before a query that begins with a minus" if asking else ""
-        _tell(BadInput(error.format_message(), f"{context} --help tells what it takes{minus}"))
+        front = _in_front(error.option_name, sys.argv[1:]) if isinstance(error, click.NoSuchOption) else ""
+        hint = f"it stands before the command: {front}" if front else f"{context} --help tells what it takes{minus}"
+        _tell(BadInput(error.format_message(), hint))
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -234,6 +237,16 @@ def main() -> None:
     except Exception:  # noqa: BLE001  the one place where a defect becomes a report instead of a traceback
         code = _crash()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _in_front(option: str, words: Sequence[str]) -> str:
+    """The command as it was meant, where an option of all commands stands behind one; "" for any other option."""
+    meant = next((one for one in cli.params if option in one.opts), None)
+    at = next((at for at, word in enumerate(words) if word.startswith(option)), None)
+    if at is None or not isinstance(meant, click.Option):
+        return ""
+    end = at + (1 if meant.is_flag or words[at] != option else 2)
+    return shlex.join(["filemem", *words[at:end], *words[:at], *words[end:]])
 
 
 def _tell(error: FilememError) -> None:

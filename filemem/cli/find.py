@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -121,7 +122,8 @@ def topics(project: Project, as_json: bool, word: str, at: str | None) -> None:
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        emit(native_calls.topics(memory, {"prefix": word, "at": at}), as_json, answers.topics)
+        found = native_calls.topics(memory, {"prefix": word, "at": at})
+        emit(found, as_json, partial(answers.topics, word=word))
 
 
 @click.command()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from filemem.chain.comparing import Consequences, consequences
 from filemem.documents import Node
-from filemem.errors import BadInput, Conflict
+from filemem.errors import BadInput, Conflict, NotFound
 from filemem.memory import arguments, moments
 from filemem.memory.differing import rows_of
 from filemem.memory.states import State, States
@@ -56,6 +56,8 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     """The two sides, and the commit from which on the second is told."""
     direct = ".." in text and "..." not in text
     left, _, right = text.partition(".." if direct else "...")
+    if not store.repo.tip() and store.repo.head() is None:
+        raise NotFound("nothing is committed yet, so there is nothing to compare", "the first save makes a commit")
     checked_out = not right or (right == HEAD and store.repo is not store.code)  # the memory's own, as it stands
     head = moments.find(store, store.repo.tip() or HEAD if checked_out else right, "range")
     if checked_out:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_listed
-from filemem.memory import meant, tombstones
+from filemem.memory import finding, meant, tombstones
 from filemem.memory.saving import COMMIT, LEAVE, Saved
 from filemem.memory.versions import Versions
 from filemem.record import Record, namesake, parse, short_id, surrogate_id
@@ -66,7 +66,7 @@ def find(store: Store, wanted: str) -> Gone:
     if gone:
         told = "; ".join(f"{one.record.title} ({short_id(one.record.id)})" for one in gone)
         raise NotFound(f"{len(gone)} removed records answer to {wanted!r}: {told}", "name one by its short id or path")
-    if standing:
+    if standing := standing or _found(store, wanted):
         node = standing[0]
         raise NotFound(f"{node.title!r} ({short_id(node.id)}) is not removed: it stands at {store.shown(node.path)}")
     if store.repo.history.partial():
@@ -78,6 +78,14 @@ def find(store: Store, wanted: str) -> Gone:
         raise NotFound(f"{wanted!r}: {told}: this is a partial clone, which lacks older versions", brings)
     missing = " in the part of history that is here" if store.repo.history.boundary() else ""
     raise NotFound(f"no record {wanted!r} was removed{missing}", "git log --diff-filter=D --name-only lists what was")
+
+
+def _found(store: Store, wanted: str) -> list[Node]:
+    """The record that stands and is called so, if any."""
+    try:
+        return [finding.find(store, wanted)]
+    except NotFound:
+        return []
 
 
 def bring_back(store: Store, gone: Gone, message: Message) -> Saved:

@@ -57,7 +57,7 @@ def parse(data: bytes, path: str, first_path: str = "") -> Parsed:
     fields |= {"type": type_, "path": path, "id_stated": stated}
     if not stated:
         fields["id"] = derived_id(first_path or path)
-        notes.append(Note(1, "no-id", "hint", "no `id`; the file is known by its path"))
+        notes.append(Note(1, "no-id", "hint", "no `id`; the file is known by its first name, which a rename keeps"))
     body = text[header.body :]
     first_line = text.count("\n", 0, header.body) + 1
     if not (data.isascii() and data == data.translate(None, _STEERING)) and (control := _CONTROL.search(body)):

@@ -252,3 +252,36 @@ def test_a_topic_cannot_pass_for_a_line_of_ours(repo: Path) -> None:
         lines = cli(repo, *command).out.splitlines()
         assert lines
         assert not [line for line in lines if line.lstrip().startswith(("aaaaaaa9", "::error"))], command
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("search --store docs x", "--store docs search x"),
+        ("search --store=docs x", "--store=docs search x"),
+        ("topics -C ../other", "-C ../other topics"),
+        ("status --version", "--version status"),
+    ],
+)
+def test_an_option_of_all_commands_behind_one(repo: Path, given: str, meant: str) -> None:
+    done = process(repo, *given.split())
+    assert (done.code, f"hint: it stands before the command: filemem {meant}\n" in done.err) == (2, True), done
+
+
+def test_an_empty_memory_says_that_it_is_empty(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "new", commit=False)
+    for command in ("topics", "history"):
+        assert cli(repo, command).out == "no decision is saved yet\n"
+    done = cli(repo, "diff")
+    assert (done.code, "nothing is committed yet" in done.err, "leave" in done.err) == (4, True, False), done
+
+
+def test_what_a_save_would_replace_is_not_said_to_be_replaced(repo: Path) -> None:
+    save = ("save", "decision", "--topic", "caching", "--reasoning", "r", "--decision")
+    first = ok(repo, *save, "Use Redis")
+    assert f"  would supersede {first['id']}\n" in cli(repo, *save, "Use an LRU cache", "--status", "proposed").out
+    assert f"  supersedes {first['id']}\n" in cli(repo, *save, "Use Memcached").out
+    ok(repo, "forget", first["id"])
+    ok(repo, "restore", first["id"])
+    done = cli(repo, "restore", "Use Redis")
+    assert (done.code, f"is not removed: it stands at {first['path']}" in done.err) == (4, True), done

@@ -69,11 +69,11 @@ def checkpoint(answer: Answer) -> str:
     return joined([*head, aside("note", answer.get("note")), _record(answer["checkpoint"], {})])
 
 
-def topics(answer: Answer) -> str:
-    """One line a topic."""
+def topics(answer: Answer, word: str = "") -> str:
+    """One line a topic; `word` is what was asked for in their names."""
     rows = [as_of(answer), aside("degraded", answer.get("degraded"))]
     if not answer["topics"]:
-        return joined([*rows, "no such topics"])
+        return joined([*rows, f"no topic has {word!r} in it" if word else "no decision is saved yet"])
     told = False
     for topic in answer["topics"]:
         if not topic["stated"] and not told:
