@@ -462,7 +462,7 @@ def test_watching_tells_what_it_indexes(repo: Path) -> None:
         assert "watching" in watching.stderr.readline()
         write(repo / "memory/decisions/new.md", "# New\n")
         assert watching.stderr.readline() == "indexed 1 file\n"
-        watching.send_signal(signal.SIGINT)
+        watching.send_signal(signal.SIGTERM)  # not SIGINT, which what runs in the background ignores
 
 
 def test_a_merge_of_two_outcomes_says_how_it_ends(repo: Path) -> None:
