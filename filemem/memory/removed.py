@@ -104,11 +104,13 @@ def bring_back(store: Store, gone: Gone, message: Message) -> Saved:
             what = f"what stands at {store.shown(gone.path)} now is not {gone.record.title!r}"
             raise Conflict(f"nothing was restored: {what}", "move that away (git mv), then restore again")
         return store.saver.remove(mark, message) if marked else Saved(gone.path, "")
-    if store.repo.item(store.files.named(gone.path)) is None:
+    named = store.files.named(gone.path)
+    if store.repo.item(named) is None:
         return store.saver.put(gone.path, gone.data, message, policy=COMMIT, tombstone=marked)
     if marked:
         store.saver.remove(mark, message, policy=LEAVE)
-    return store.saver.put(gone.path, gone.data, message, policy=LEAVE)
+    removed = not store.repo.index.entries([named])  # staged, so that the user's next commit would remove it after all
+    return store.saver.put(gone.path, gone.data, message, policy=COMMIT if removed else LEAVE)
 
 
 def _gone(store: Store) -> Iterator[Gone]:

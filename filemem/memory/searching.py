@@ -55,7 +55,7 @@ def search(
         hits = present(store, nodes, terms)
         matched = store.index.count(wanted) if offset and not hits else 0
         wordless = hits and text.strip() and wanted == given and not terms.excluded
-        told = ["the query has no word in it: these are the newest"] if wordless else []
+        told = [*map(_oddity, terms.odd)] + ["the query has no word in it: these are the newest"] * bool(wordless)
         return Results(hits, note="; ".join(told + _doubts(store, hits, terms, wanted, matched, offset)))
     looked_at = max(RANKED, 3 * (limit + offset))
 

@@ -467,6 +467,17 @@ def test_a_removal_left_to_the_user_is_taken_back(repo: Path) -> None:
     assert ok(repo, "search")["count"] == 1
 
 
+def test_a_removal_that_is_staged_is_taken_back_there_too(repo: Path) -> None:
+    saved = ok(repo, "save", "decision", "--topic", "t", "--decision", "Alpha", "--reasoning", "r")
+    head = git(repo, "rev-parse", "HEAD")
+    write(repo / "staged.txt", "the user's")
+    git(repo, "add", "staged.txt")
+    git(repo, "rm", "-q", saved["path"])
+    ok(repo, "restore", saved["id"])
+    assert git(repo, "status", "--porcelain") == "A  staged.txt"
+    assert git(repo, "rev-parse", "HEAD") == head
+
+
 def test_a_file_without_an_id_that_was_renamed_comes_back(repo: Path) -> None:
     write(repo / "memory/decisions/redis.md", "# Use Redis\n")
     git(repo, "add", ".")
