@@ -94,10 +94,7 @@ def run(
     settings = _settings(work_tree, name, branch)
     steps += [settings, _mcp(work_tree), _agents(work_tree, name, branch)]
     if branch:
-        files = {"README.md": _readme_text().encode(), config.REPOSITORY_FILE: owning.SETTINGS.encode()}
-        if diff_driver:
-            files[driving.FILE] = driving.naming().encode()
-        begin = files if own_branch else None
+        begin = _beginning(diff_driver) if own_branch else None
         announce = partial(_carry_out, work_tree, [settings])
         steps.insert(0, owning.step(work_tree, name, branch, begin, dry_run=dry_run, tell=tell, announce=announce))
     else:
@@ -130,6 +127,14 @@ def _asked(work_tree: Path, question: Callable[[Repo], str]) -> str:
 
 def _own_branch(code: Repo) -> str:
     return home.branch_of(code, config.load(Path(code.work_tree)))
+
+
+def _beginning(diff_driver: bool) -> dict[str, bytes]:
+    """The files that a branch of records alone begins with."""
+    files = {"README.md": _readme_text(), config.REPOSITORY_FILE: owning.SETTINGS}
+    if diff_driver:
+        files[driving.FILE] = driving.naming()
+    return {name: text.encode() for name, text in files.items()}
 
 
 def _warnings(work_tree: Path, store: str) -> Iterator[str]:

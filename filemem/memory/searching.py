@@ -6,6 +6,7 @@ What a hit shows comes from the file as it is now; the index only says where to 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from filemem import query
 from filemem.chain import Graph
@@ -58,15 +59,7 @@ def search(
         told = [*map(_oddity, terms.odd)] + ["the query has no word in it: these are the newest"] * bool(wordless)
         return Results(hits, note="; ".join(told + _doubts(store, hits, terms, wanted, matched, offset)))
     looked_at = max(RANKED, 3 * (limit + offset))
-
-    def ask(asked: Terms) -> Found:
-        found = store.index.candidates(asked, wanted, looked_at, mode=mode, dead=demoted, alive=revived, most=looked_at)
-        if not wanted.live:
-            return found
-        leading = store.index.candidates(asked, wanted._replace(live=False), looked_at, mode=mode, most=looked_at)
-        every = {one.path: one for one in (*leading.candidates, *found.candidates)}
-        return found._replace(candidates=tuple(every.values()))
-
+    ask = partial(_found, store, wanted=wanted, depth=looked_at, mode=mode, dead=demoted, alive=revived)
     found, note = ask(terms), ""
     if terms.phrases and not found.candidates:
         note = f"no record holds {_quoted(terms.phrases)}; these are the nearest to its words"
@@ -93,6 +86,25 @@ def search(
     )
     told += _doubts(store, hits, terms, wanted, len(placed), offset)
     return Results(hits, degraded=found.degraded or "", note="; ".join(([note] if note and hits else []) + told))
+
+
+def _found(
+    store: Store,
+    asked: Terms,
+    *,
+    wanted: Filter,
+    depth: int,
+    mode: str,
+    dead: Collection[str],
+    alive: Collection[str],
+) -> Found:
+    """What may be shown, and where only what holds is asked for, what leads to it: known order brings its head in."""
+    found = store.index.candidates(asked, wanted, depth, mode=mode, dead=dead, alive=alive, most=depth)
+    if not wanted.live:
+        return found
+    leading = store.index.candidates(asked, wanted._replace(live=False), depth, mode=mode, most=depth)
+    every = {one.path: one for one in (*leading.candidates, *found.candidates)}
+    return found._replace(candidates=tuple(every.values()))
 
 
 def _earlier(store: Store, path: str) -> tuple[str, ...]:
