@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from filemem.errors import BrokenStore, Locked, NotFound
@@ -70,8 +70,8 @@ class Kept:
 
     @property
     def indexed(self) -> bool:
-        """Whether an index was ever built here."""
-        return self._store.index.exists
+        """Whether there is an index that can be asked."""
+        return self._store.index.sound
 
     # looking at the files
 
@@ -103,7 +103,7 @@ class Kept:
             if full and self._store.serving and not saver.pending():
                 self._store.repo.objects.maintain()
             look = self._catch_up(full=full, hints=named, verify=full)
-            if full and self._store.index.outdated:
+            if full and not look.busy and self._store.index.outdated:
                 look = self.rebuild()._replace(changed=look.changed)
             if named or look.changed or look.embedded:
                 self._changed()
@@ -227,7 +227,9 @@ class Kept:
                 return self._ask_anew(question)
 
     def _ask_anew(self, question: Callable[[], _Answer]) -> _Answer:
-        """Build a damaged index anew, or wait for the process that may, and answer then."""
+        """Build a damaged index anew, or wait for the thread or process that may, and answer then."""
+        with self._syncing, suppress(IndexDamaged):  # a look under way may have built it
+            return question()
         stop = time.monotonic() + REPAIR
         while True:
             try:

@@ -16,7 +16,7 @@ from filemem.errors import BrokenStore
 from filemem.memory import Memory
 from filemem.watch import Watcher
 from tests.support import git, head_file, sound, write
-from tests.system.tools import FILEMEM, cli, ok, until
+from tests.system.tools import FILEMEM, cli, ok, talking, until
 
 
 def begin_rebase(repo: Path) -> None:
@@ -161,6 +161,29 @@ def test_a_damaged_index_is_built_anew_and_never_answers_wrongly(
         assert cli(filled, "search", "number 3", "--json").json["results"][0]["title"] == "Decide number 3", name
         shutil.rmtree(index)
         shutil.copytree(tmp_path / "whole", index)
+
+
+@pytest.mark.parametrize("name", ["CURRENT", "seal.json", "words/meta.json"])
+@pytest.mark.parametrize("harm", [truncate, flip, Path.unlink])
+def test_a_server_that_starts_on_a_damaged_index_answers(
+    filled: Path, name: str, harm: Callable[[Path], None]
+) -> None:
+    index = filled / ".git/filemem/index/memory"
+    harm(next(path for path in sorted(index.rglob("*")) if str(path).endswith(name)))
+    with talking(filled) as talk:
+        answer = talk.call("search", query="number 3")
+    assert answer["results"][0]["title"] == "Decide number 3"
+
+
+def test_a_server_that_starts_on_an_index_of_another_version_answers(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("filemem.index.current.FORMAT", "0.00000000")
+    with Memory.open(filled) as memory:
+        memory.rebuild()
+    with talking(filled) as talk:
+        answer = talk.call("search", query="number 3")
+    assert answer["results"][0]["title"] == "Decide number 3"
 
 
 def test_the_index_is_removed_while_a_decision_waits_to_be_saved(repo: Path) -> None:
