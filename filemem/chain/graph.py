@@ -90,7 +90,7 @@ class Graph(NamedTuple):
     demoters: Mapping[str, tuple[str, ...]]
     ends: Mapping[str, tuple[str, ...]]
     problems: tuple[Flaw, ...]
-    given_up: Mapping[str, tuple[str, ...]] = {}
+    proposals: Mapping[str, tuple[str, ...]] = {}
 
     def chain(self, topic: str, /) -> Chain:
         """Return the chain of a topic key."""
@@ -108,9 +108,11 @@ class Graph(NamedTuple):
         """Return the direct successors that demote this decision, oldest first."""
         return self.demoters.get(node, ())
 
-    def followed_by(self, node: str, /) -> tuple[str, ...]:
-        """Return what comes after this decision: what demotes it, else the proposal for which it was given up."""
-        return self.superseded_by(node) or self.given_up.get(node, ())
+    def proposed_for(self, node: str, /) -> tuple[str, ...]:
+        """Return what is only proposed to replace this decision, oldest first; empty where something has."""
+        if self.superseded_by(node):
+            return ()
+        return tuple(each for each in self.proposals.get(node, ()) if not self.superseded_by(each))
 
     def predecessors(self, node: str, /) -> tuple[str, ...]:
         """Return what this decision replaces (or would replace, where it is only proposed), oldest first."""

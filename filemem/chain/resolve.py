@@ -68,7 +68,7 @@ def resolve(
         *(Flaw(new, "supersedes-itself", "warning", ITSELF) for new, olds in stated.items() if new in olds),
         *(_leads_nowhere(each, each.reference in known_removed) for each in gone),
     ]
-    return _graph(order, _joined(replaces, implied, bridged), implied, tuple(sorted(problems)), _given_up(known))
+    return _graph(order, _joined(replaces, implied, bridged), implied, tuple(sorted(problems)))
 
 
 class _Gone(NamedTuple):
@@ -105,17 +105,6 @@ def _stated(known: Mapping[str, Node]) -> tuple[dict[str, set[str]], list[_Gone]
                     new, old = (node.id, other) if key == "supersedes" else (other, node.id)
                     stated[new].add(old)
     return stated, gone
-
-
-def _given_up(known: Mapping[str, Node]) -> dict[str, set[str]]:
-    """Return the proposed decisions that a deprecated one names as its successors; they demote nobody."""
-    names = _names(known)
-    found: dict[str, set[str]] = defaultdict(set)
-    for node in known.values():
-        if node.demoted_by and node.status == "deprecated":
-            named = {names.get(reference, "") for reference in node.demoted_by} - {"", node.id}
-            found[node.id].update(new for new in named if known[new].status == "proposed")
-    return found
 
 
 def _circles(edges: Edges) -> dict[str, set[str]]:
@@ -250,24 +239,25 @@ def _graph(
     replaces: Edges,
     implied: Collection[str],
     problems: tuple[Flaw, ...],
-    given_up: Edges,
 ) -> Graph:
     """Write everything down in both directions and in the one order."""
     nodes = {node.id: node for node in order}
     predecessors: dict[str, list[str]] = defaultdict(list)
     demoters: dict[str, list[str]] = defaultdict(list)
+    proposals: dict[str, list[str]] = defaultdict(list)
     successors = _reversed(replaces)
     for old in order:
         for new in successors.get(old.id, ()):
             predecessors[new].append(old.id)
     for new, olds in ((node, predecessors[node]) for node in nodes if node in predecessors):
-        for old_id in olds if nodes[new].demotes else ():
-            demoters[old_id].append(new)
+        for old_id in olds:
+            if nodes[new].demotes:
+                demoters[old_id].append(new)
+            elif nodes[new].status == "proposed":
+                proposals[old_id].append(new)
     ends = _ends(order, demoters)
-    told = {old: tuple(node for node in nodes if node in news) for old, news in given_up.items() if news}
-    return Graph(
-        nodes, _chains(order, implied, demoters, ends), _frozen(predecessors), _frozen(demoters), ends, problems, told
-    )
+    chains = _chains(order, implied, demoters, ends)
+    return Graph(nodes, chains, *map(_frozen, (predecessors, demoters)), ends, problems, _frozen(proposals))
 
 
 def _ends(order: Sequence[Node], demoters: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:

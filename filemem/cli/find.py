@@ -110,7 +110,7 @@ def history(project: Project, as_json: bool, topic_or_id: str | None, at: str | 
 @as_json
 @pass_project
 def topics(project: Project, as_json: bool, word: str, at: str | None) -> None:
-    """List the topics, each with what holds today. Decisions that state no topic follow, by their titles.
+    """List the topics, each with what holds or why nothing does. Decisions that state no topic follow, by title.
 
     With WORD only those with it in their name, or in the title of what holds.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import click
@@ -42,8 +41,7 @@ def _save(project: Project, kind: str, json_wanted: bool, fields: dict[str, Any]
     with project.memory() as memory:
         for name in _PATHS & given.keys():
             given[name] = [project.governed(path, memory.work_tree) for path in given[name]]
-        show = partial(actions.saved, status=fields.get("status"))
-        emit(native_calls.save(memory, {"type": kind, **given}), json_wanted, show)
+        emit(native_calls.save(memory, {"type": kind, **given}), json_wanted, actions.saved)
 
 
 _PATHS = frozenset(("affects", "open_files", "files_read", "files_modified"))

@@ -15,9 +15,9 @@ Answer = dict[str, Any]
 LONGEST_TITLE = 160  # characters
 _FACTS = frozenset(
     (
-        *("id", "type", "topic", "title", "path", "created", "score", "holds", "superseded_by", "successors", "heads"),
-        *("status", "outcome", "confidence", "chain", "more", "kind", "because", "line"),
-        *("drift", "evidence", "note", "by"),
+        *("id", "type", "topic", "title", "path", "created", "score", "holds", "superseded_by"),
+        *("proposed", "successors", "heads", "status", "outcome", "confidence", "chain", "more", "kind"),
+        *("because", "line", "drift", "evidence", "note", "by"),
     )
 )
 _BARE = ("id", "type", "topic", "title", "path", "status", "outcome", "score", "holds", "superseded_by")

@@ -104,7 +104,7 @@ def _shown(memory: Memory, hits: Sequence[Hit], *, found: bool = False) -> list[
 
 def _names(memory: Memory, hits: Sequence[Hit]) -> Mapping[str, Name]:
     """Titles of the records that hits lead to, unless they are shown themselves."""
-    wanted = {one for hit in hits for one in (*hit.superseded_by, *(edge.target for edge in hit.related))}
+    wanted = {one for hit in hits for one in (*hit.successors, *(edge.target for edge in hit.related))}
     return memory.names(wanted - {hit.record.id for hit in hits}) if wanted else {}
 
 

@@ -69,6 +69,7 @@ def saved(value: Saved) -> Answer:
         "commit": value.commit,
         "pending": value.pending,
         "superseded": list(value.superseded),
+        "would_supersede": list(value.would_supersede),
         "similar": [
             {"id": s.id, "title": s.title, "topic": s.topic, "similarity": round(s.similarity, 3), "hint": s.hint}
             for s in value.similar
@@ -113,6 +114,7 @@ def hit(
         "score": round(value.score, 4),
         "holds": record.status == "accepted" and not value.superseded_by if record.type == DECISION else None,
         "superseded_by": list(value.superseded_by),
+        "proposed": list(value.proposed),
         "decision": record.decision if record.decision != record.title else "",
         "text": record.text,
         **_record(record),
@@ -125,7 +127,7 @@ def hit(
         "chain": value.chain,
         "more": value.more,
         "note": _note(value, edited),
-        "successors": [{"id": one, **names[one]._asdict()} for one in value.superseded_by if one in names],
+        "successors": [{"id": one, **names[one]._asdict()} for one in value.successors if one in names],
         "related": [_related(edge, names) for edge in value.related],
         "by": provenance(value, whole=whole),
         "snippet": value.snippet.text,
@@ -212,6 +214,7 @@ def history(value: History) -> Answer:
                 "rejected": list(step.record.rejected),
                 "supersedes": list(step.supersedes),
                 "superseded_by": list(step.superseded_by),
+                "proposed": list(step.proposed),
                 "implied": step.implied,
                 "foreign": step.foreign,
                 "path": step.path,
@@ -222,6 +225,7 @@ def history(value: History) -> Answer:
             }
             for step in value.chain
         ],
+        **({"note": value.vacancy} if value.vacancy else {}),
         "notes": list(value.notes),
     }
 
@@ -284,7 +288,8 @@ def topic(value: Topic) -> Answer:
         "forked": value.forked,
         "latest": _time(value.latest),
     }
-    return {**told, "note": value.contest} if value.contest else told
+    note = value.contest or value.vacancy
+    return {**told, "note": note} if note else told
 
 
 def outcomes(log: Iterable[Outcome]) -> list[Answer]:
@@ -325,7 +330,7 @@ def _note(value: Hit, edited: bool) -> str:
     record = value.record
     notes = {"proposed": "only proposed", "rejected": "rejected", "deprecated": "deprecated"}
     words = [notes[record.status]] if record.type == DECISION and record.status in notes else []
-    words += [value.contest] if value.contest else []
+    words += [one for one in (value.contest, value.vacancy) if one]
     if value.brought_in:
         words.append("holds today for a decision that was found")
     if record.visibility == "private":

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from filemem import secrets
+from filemem.chain import DEMOTING
 from filemem.documents import Node
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.memory import (
@@ -73,16 +74,19 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         message = _message(record, record.title, record.agent)
         done = store.saver.put(record.path, data, message, policy=_policy(store, kind))
         degraded = showing.saved(store, record.path, data, done.commit)
-    note = "; ".join(filter(None, (note, hints.ungoverned(store, record), hints.unreplaced(store, record))))
-    superseded = record.supersedes or ()
+    told = hints.ungoverned(store, record), hints.unreplaced(store, record), hints.gone_on(store, record)
+    note = "; ".join(filter(None, (note, *told)))
+    demotes = record.status in DEMOTING
+    replaced = record.supersedes or ()
     on = f" on {record.topic}" if kind == DECISION else ""
-    replaced = f", replacing {len(superseded)}" if superseded and record.status in ("accepted", "deprecated") else ""
+    count = f", replacing {len(replaced)}" if replaced and demotes else ""
     return _answer(
         store,
         record,
         done,
-        f"{kind.capitalize()} saved{on}{replaced}",
-        superseded=superseded,
+        f"{kind.capitalize()} saved{on}{count}",
+        superseded=replaced if demotes else (),
+        would_supersede=() if demotes else replaced,
         similar=hints.known(store, record),
         degraded=degraded,
         created=record.created or 0,
@@ -127,21 +131,10 @@ def resolve(store: Store, topic: str, fields: Mapping[str, object]) -> Saved:
     resolved, around, _ = searching.neighbourhood(store, found)
     heads = [around[head] for head in resolved.holding(key)]
     if not resolved.chain(key).is_forked:
-        told = f"topic {topic} is not forked: {_holds(heads, key)}"
+        told = f"topic {topic} is not forked: {hints.holding(heads, key)}"
         raise BadInput(told, "save a decision on it to go on", field="topic")
     merged = [head.id for head in heads]
     return save(store, {**fields, "type": DECISION, "topic": heads[-1].topic, "synthesizes": merged})
-
-
-def _holds(heads: Sequence[Node], key: str) -> str:
-    """What holds on a topic that is not forked; where that is on other topics, on which."""
-    if not heads:
-        return "nothing holds on it"
-    named = [meant.called(one.title, one.id) for one in heads]
-    if heads[0].key == key:
-        return f"{named[0]} holds"
-    told = (f"{name} on {one.topic}" if one.key else name for name, one in zip(named, heads, strict=True))
-    return f"{' and '.join(told)} {'holds' if len(heads) == 1 else 'hold'} in its place"
 
 
 def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:

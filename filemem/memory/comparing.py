@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from filemem.chain import DEMOTING
 from filemem.chain.comparing import Consequences, consequences
 from filemem.documents import Node
 from filemem.errors import BadInput, Conflict, NotFound
@@ -101,7 +102,10 @@ def _touched(before: State, after: State, rows: Iterable[Row]) -> Iterator[Effec
             yield from _revisions(was[one.id], one, before, after)
         else:
             replaced = after.named(after.graph.predecessors(one.id), before)
-            details = (one.status,) if one.type == DECISION and one.status != "accepted" else ()
+            details = [one.status] if one.type == DECISION and one.status != "accepted" else []
+            if replaced and one.status not in DEMOTING:
+                details += [f"would supersede {'; '.join(old.title for old in replaced)}"]
+                replaced = ()
             yield _effect("new", one, (*details, *_keeper(one, after), *_unreadable(one, before, after)), replaced)
     for one in was.values():
         if one.id not in now:

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from filemem import chain
 from filemem.documents import Node, chain_node
+from filemem.memory import meant
 from filemem.record import DECISION
 
 Lookup = Callable[[Mapping[str, Collection[str]]], list[Node]]  # fields of the index and values -> who has any of them
 Unrelated = Callable[[str, str], bool]  # two commits: does neither contain the other?
 
+NAMED = 2  # proposals that are named; the others are counted
 MOST = 5_000  # nodes gathered for one question; a chain longer than this is shown in part
 
 
@@ -100,6 +102,65 @@ def contest(heads: Sequence[Node], key: str) -> str:
     where += ["without a topic"] if where and "" in topics else []
     replaced = f"replaced by {len(heads)} decisions" + (f", {' and '.join(where)}" if where else "")
     return "; ".join((replaced, *forks))
+
+
+def vacancy(
+    resolved: chain.Graph, nodes: Mapping[str, Node], members: Collection[str], told: Collection[str] = ()
+) -> str:
+    """Say that nothing holds for decisions that belong together, and why: how those stand that nothing replaced.
+
+    Args:
+        resolved: the graph; it has no head for any of them.
+        nodes: the decisions in it, by id.
+        members: the decisions.
+        told: those of which it is known already how they stand.
+    """
+    last = [nodes[one] for one in _last(resolved, members) if one not in told]
+    topics = {nodes[one].key for one in members}
+    counts = Counter(
+        node.status + (f" on {node.topic}" if node.key not in topics else "")
+        for node in last
+        if node.status != "proposed"
+    )
+    why = ", ".join(f"{count} {how}" for how, count in counts.items())
+    proposed = [meant.called(node.title, node.id) for node in last if node.status == "proposed"]
+    more = f" and {len(proposed) - NAMED} more" if len(proposed) > NAMED else ""
+    named = f"proposed: {', '.join(proposed[:NAMED])}{more}" if proposed else ""
+    return "; ".join(filter(None, ("nothing holds" + (f": {why}" if why else ""), named)))
+
+
+def _last(resolved: chain.Graph, members: Iterable[str]) -> list[str]:
+    """What the ways up from some decisions end in, whatever its status, and what is proposed there; oldest first."""
+    waiting, seen = list(members), set[str]()
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += resolved.superseded_by(node) or resolved.proposed_for(node)
+    return sorted((one for one in seen if not resolved.superseded_by(one)), key=lambda one: resolved.nodes[one].age)
+
+
+def family(resolved: chain.Graph, node: Node) -> Sequence[str]:
+    """The decisions that a decision belongs to: those on its topic, or, where it states none, those that links join."""
+    return resolved.chain(node.key).order if node.key else linked(resolved, [node.id])
+
+
+def linked(resolved: chain.Graph, start: Iterable[str]) -> list[str]:
+    """The decisions that edges join to some, those included, oldest first."""
+    waiting = list(start)
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        joined = resolved.predecessors(node), resolved.superseded_by(node), resolved.proposed_for(node)
+        new = set().union(*joined) - seen
+        seen |= new
+        waiting.extend(new)
+    return sorted(seen, key=lambda each: resolved.nodes[each].age)
+
+
+def ends(resolved: chain.Graph, nodes: Iterable[str]) -> tuple[str, ...]:
+    """What holds for some decisions."""
+    return tuple(dict.fromkeys(head for node in nodes for head in resolved.heads_of(node)))
 
 
 def is_live(graph: chain.Graph, node: Node) -> bool:

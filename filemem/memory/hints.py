@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from filemem.chain import DEMOTING
 from filemem.documents import Node
 from filemem.errors import BrokenStore
 from filemem.files import is_listed
@@ -49,7 +50,7 @@ def revived(store: Store, node: Node) -> tuple[str, str]:
 
 def ungoverned(store: Store, record: Record) -> str:
     """Which paths no decision states any more once this one replaced those that did, or ""."""
-    if not record.supersedes or record.status not in ("accepted", "deprecated"):
+    if not record.supersedes or record.status not in DEMOTING:
         return ""
     try:
         nodes = {node.id: node for field in ("id", "path") for node in store.lookup(field, record.supersedes)}
@@ -86,6 +87,35 @@ def unreplaced(store: Store, record: Record) -> str:
     where = store.shown(folder)
     told = "1 record is" if len(lost) == 1 else f"{len(lost)} records are"
     return f"{told} gone from {where}, though not from HEAD, and so not replaced: git restore {where}"
+
+
+def gone_on(store: Store, record: Record) -> str:
+    """Where the topic of a new decision, which replaces nothing, had gone on under others, or ""."""
+    key = topic_key(record.topic) if record.type == DECISION else ""
+    if not key or record.supersedes:
+        return ""
+    try:
+        resolved, around, _ = searching.neighbourhood(store, store.lookup("topic", [key]))
+    except BrokenStore:
+        return ""
+    before = [one for one in resolved.chain(key).order if one != record.id]
+    held = [around[head] for head in graph.ends(resolved, before) if head != record.id]
+    if not held or any(node.key == key for node in held):
+        return ""
+    told = f"what was decided on {record.topic} went on elsewhere: {holding(held, key)}"
+    them = "that" if len(held) == 1 else "them"
+    return f"{told}; this one supersedes nothing: if it should, save one that supersedes {them} and this one"
+
+
+def holding(heads: Sequence[Node], key: str) -> str:
+    """What holds on a topic that is not forked; where that is on other topics, on which."""
+    if not heads:
+        return "nothing holds on it"
+    named = [meant.called(one.title, one.id) for one in heads]
+    if heads[0].key == key:
+        return f"{named[0]} holds"
+    told = (f"{name} on {one.topic}" if one.key else name for name, one in zip(named, heads, strict=True))
+    return f"{' and '.join(told)} {'holds' if len(heads) == 1 else 'hold'} in its place"
 
 
 def _covers(patterns: Iterable[str], path: str) -> bool:

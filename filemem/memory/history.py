@@ -43,16 +43,17 @@ def history(store: Store, topic_or_id: str) -> History:
         start = [_decision(store, topic_or_id)]
         key = start[0].key
     resolved, around, _ = searching.neighbourhood(store, start)
-    members = list(resolved.chain(key).order) if key else linked(resolved, [start[0].id])
-    heads = resolved.holding(key) if key else ends(resolved, members)
-    beyond = linked(resolved, members)
+    members = graph.family(resolved, start[0])
+    heads = resolved.holding(key) if key else graph.ends(resolved, members)
+    beyond = graph.linked(resolved, members)
     told = [around[one] for one in sorted({*members, *beyond}, key=lambda one: resolved.nodes[one].age)]
     pasts = past_of(store, told)
     every = governing.claims(store)
     steps = (_step(store, node, resolved, key, pasts[node.path], every) for node in told)
     topic = next((around[m].topic for m in reversed(members) if key and around[m].stated), start[0].topic)
     chain = tuple(step._replace(contest=_contest(resolved, around, step.record.id, key)) for step in steps if step)
-    return History(topic, heads, chain, _notes(store, chain), resolved.chain(key).is_forked)
+    vacancy = "" if heads else graph.vacancy(resolved, around, members)
+    return History(topic, heads, chain, _notes(store, chain), resolved.chain(key).is_forked, vacancy)
 
 
 def revisions(store: Store, references: Iterable[str]) -> dict[str, tuple[Revision, ...]]:
@@ -146,27 +147,10 @@ def _decision(store: Store, reference: str) -> Node:
     return node
 
 
-def linked(resolved: Graph, start: Iterable[str]) -> list[str]:
-    """The decisions that edges join to some, those included, oldest first."""
-    waiting = list(start)
-    seen = set(waiting)
-    while waiting:
-        node = waiting.pop()
-        new = {*resolved.predecessors(node), *resolved.followed_by(node)} - seen
-        seen |= new
-        waiting.extend(new)
-    return sorted(seen, key=lambda each: resolved.nodes[each].age)
-
-
-def ends(resolved: Graph, nodes: Iterable[str]) -> tuple[str, ...]:
-    """What holds for some decisions."""
-    return tuple(dict.fromkeys(head for node in nodes for head in resolved.heads_of(node)))
-
-
 def _contest(resolved: Graph, around: Mapping[str, Node], one: str, key: str) -> str:
     """That several decisions replaced this one and are not a fork of the topic that is told, or ""."""
     heads = [around[head] for head in resolved.heads_of(one)]
-    parts_here = len(resolved.followed_by(one)) > 1 and any(not key or head.key != key for head in heads)
+    parts_here = len(resolved.superseded_by(one)) > 1 and any(not key or head.key != key for head in heads)
     return graph.contest(heads, around[one].key) if parts_here else ""
 
 
@@ -185,7 +169,8 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every
         agent=birth.agent,
         at=(found.created or 0) if shallow else node.created or birth.at,
         supersedes=resolved.predecessors(node.id),
-        superseded_by=resolved.followed_by(node.id),
+        superseded_by=resolved.superseded_by(node.id),
+        proposed=resolved.proposed_for(node.id),
         holds=resolved.is_head(node.id),
         implied=node.id in resolved.chain(node.key).implied,
         foreign=node.key != key,

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator
 
 from filemem.chain.comparing import eased
 from filemem.documents import Node
+from filemem.memory import meant
 from filemem.memory.reviewing import rewritten, said
 from filemem.memory.surveying import Finding, Survey
 from filemem.record import DECISION, Problem, Record, topic_key
+from filemem.record.revising import status
 
 
 def worse(base: Survey, merged: Survey) -> Iterator[Problem]:
@@ -39,7 +41,8 @@ def lapsed(base: Survey, merged: Survey) -> Iterator[Problem]:
             continue
         record = there.get(one)
         why = _why(base.records[was.path], record) if record else _where(was.path, merged)
-        text = "; ".join(filter(None, (f"{was.title} held, and nothing replaces it: {why}", _left(was, merged))))
+        told = f"{was.title} held, and nothing replaces it: {why}", _left(was, merged), _proposed(one, merged)
+        text = "; ".join(filter(None, told))
         yield Problem(record.path if record else was.path, 1, "no-longer-holds", "warning", text)
 
 
@@ -49,6 +52,13 @@ def _left(was: Node, merged: Survey) -> str:
         return ""
     left = [merged.nodes[head].title for head in merged.resolved.chain(was.key).heads]
     return f"what holds on {was.topic}: {', '.join(left)}" if left else f"nothing holds on {was.topic} any more"
+
+
+def _proposed(one: str, merged: Survey) -> str:
+    """What is only proposed in the place of a decision, or ""."""
+    named = [merged.nodes[new] for new in merged.resolved.proposed_for(one)]
+    told = " and ".join(meant.called(node.title, node.id) for node in named)
+    return f"{told} {'is' if len(named) == 1 else 'are'} only proposed" if told else ""
 
 
 def _where(path: str, merged: Survey) -> str:
@@ -63,7 +73,7 @@ def _why(was: Record, now: Record) -> str:
         return f"it is {'an' if now.type[0] in 'aeiou' else 'a'} {now.type} now"
     if was.topic_stated and (not now.topic_stated or topic_key(now.topic) != topic_key(was.topic)):
         return f"it is on topic {now.topic} now" if now.topic_stated else "it states no topic now"
-    return f"status {was.status} -> {now.status}"
+    return status(was, now)
 
 
 def reworded(base: Survey, merged: Survey, told: Iterable[Problem]) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from filemem import query
-from filemem.chain import Graph
+from filemem.chain import DEMOTING, Graph
 from filemem.documents import Node
 from filemem.files import fits
 from filemem.index import Found
@@ -18,7 +18,7 @@ from filemem.memory.standing import Standing
 from filemem.memory.store import Store
 from filemem.memory.values import Results
 from filemem.query import Filter, Hit, Placed, Provenance, Scored, Snippet, Terms
-from filemem.record import CHECKPOINT, Edge, Record, prose
+from filemem.record import CHECKPOINT, DECISION, Edge, Record, prose
 
 RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely
 NEAR = 5  # records looked at for likeness
@@ -74,11 +74,11 @@ def search(
         found.candidates, now=store.clock(), recency=recency, weights=weights, lesser=lesser, whole=found.whole
     )
     scored = [one for one in rated if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)]
-    placed, nodes_by_id, pointing = _placed(
+    placed, resolved, nodes_by_id, pointing = _placed(
         store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit
     )
     shown = placed[offset : offset + limit]
-    hits = _hits(store, nodes_by_id, shown, pointing, terms)
+    hits = _hits(store, resolved, nodes_by_id, shown, pointing, terms)
     told += (
         ["nothing is close to this: these are the nearest"]
         if hits and mode == "hybrid" and scored[0].scores.final < CLOSE
@@ -135,8 +135,8 @@ def _doubts(store: Store, hits: Sequence[Hit], terms: Terms, wanted: Filter, mat
 
 def _placed(
     store: Store, scored: Sequence[Scored], texts: Mapping[str, str], wanted: Filter, limit: int
-) -> tuple[tuple[Placed, ...], Mapping[str, Node], tuple[Node, ...]]:
-    """Put what was found in known order; return `limit` places, the nodes they are about, and those that point to them.
+) -> tuple[tuple[Placed, ...], Graph, Mapping[str, Node], tuple[Node, ...]]:
+    """Put what was found in known order; return `limit` places, and the neighbourhood that they are of.
 
     Chains are gathered for the best of them first; of the others only those matter that belong to these chains. Only
     where that leaves places empty, because many are of few chains, is everything gathered.
@@ -153,7 +153,7 @@ def _placed(
         )
         if len(placed) >= limit or count >= len(scored):
             break
-    return placed, nodes, pointing
+    return placed, resolved, nodes, pointing
 
 
 def similar(store: Store, text: str, kind: str, without: Collection[str] = ()) -> list[tuple[Node, float]]:
@@ -201,13 +201,14 @@ def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> 
         Placed(
             id=node.id,
             scored=None,
-            superseded_by=resolved.followed_by(node.id),
+            superseded_by=resolved.superseded_by(node.id),
+            proposed=resolved.proposed_for(node.id),
             heads=query.contested(resolved, node.id) or resolved.heads_of(node.id),
             chain=query.summary(resolved, node.key) if node.key else "",
         )
         for node in listed
     ]
-    return _hits(store, around | {node.id: node for node in listed}, places, pointing, terms, listing=True)
+    return _hits(store, resolved, around | {node.id: node for node in listed}, places, pointing, terms, listing=True)
 
 
 def neighbourhood(store: Store, nodes: Iterable[Node]) -> tuple[Graph, dict[str, Node], tuple[Node, ...]]:
@@ -218,6 +219,7 @@ def neighbourhood(store: Store, nodes: Iterable[Node]) -> tuple[Graph, dict[str,
 
 def _hits(
     store: Store,
+    resolved: Graph,
     nodes: Mapping[str, Node],
     places: Sequence[Placed],
     pointing: Iterable[Node],
@@ -248,6 +250,8 @@ def _hits(
                 superseded_by=place.superseded_by,
                 heads=place.heads,
                 contest=graph.contest([nodes[head] for head in place.heads], node.key),
+                vacancy=_vacancy(resolved, nodes, node, place),
+                proposed=place.proposed,
                 chain=place.chain,
                 more=place.more,
                 brought_in=scored is None and not listing,
@@ -260,6 +264,13 @@ def _hits(
             )
         )
     return tuple(hits)
+
+
+def _vacancy(resolved: Graph, nodes: Mapping[str, Node], node: Node, place: Placed) -> str:
+    """That nothing holds for a decision, and why, in words; what the hit says of it itself is left out."""
+    if node.type != DECISION or place.heads or node.id not in resolved.nodes:
+        return ""
+    return graph.vacancy(resolved, nodes, graph.family(resolved, node), (node.id, *place.proposed))
 
 
 def _body(record: Record) -> str:
@@ -329,12 +340,7 @@ def _passes(node: Node | None, wanted: Filter) -> bool:
 def _demoted_by_pending(store: Store) -> frozenset[str]:
     """Ids that records not yet folded into the index supersede: the index still says that they live."""
     pending = [Node.loads(text) for text in store.index.pending_nodes()]
-    return frozenset(
-        target
-        for node in pending
-        if node.status in ("accepted", "deprecated")
-        for target in (*(node.supersedes or ()),)
-    )
+    return frozenset(target for node in pending if node.status in DEMOTING for target in node.supersedes or ())
 
 
 def _revived_by_pending(store: Store) -> frozenset[str]:

@@ -11,7 +11,6 @@ from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.memory import graph, home, obstacles, searching
-from filemem.memory.history import ends, linked
 from filemem.memory.store import Store
 from filemem.memory.values import Name, Results, Topic
 from filemem.query import Filter, Hit
@@ -104,8 +103,8 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
         elif node.type == DECISION:
             by_topic[node.key].append(node)
     resolved, around, _ = searching.neighbourhood(store, (*(n for nodes in by_topic.values() for n in nodes), *loose))
-    found = [_topic(by_topic[name], resolved.holding(name), around, name) for name in sorted(by_topic)]
-    joined = [_topic(group, ends(resolved, (node.id for node in group)), around) for group in _groups(resolved, loose)]
+    found = [_topic(by_topic[name], resolved, around, name) for name in sorted(by_topic)]
+    joined = [_topic(group, resolved, around) for group in _groups(resolved, loose)]
     shown = (*found, *sorted(joined, key=_place))
     return tuple(one for one in shown if key in topic_key(one.topic) or key in topic_key(one.title))
 
@@ -190,8 +189,10 @@ def _age(seconds: float) -> str:
     return f"{int(seconds)} s"
 
 
-def _topic(nodes: Iterable[Node], heads: tuple[str, ...], around: dict[str, Node], key: str = "") -> Topic:
+def _topic(nodes: Iterable[Node], resolved: Graph, around: dict[str, Node], key: str = "") -> Topic:
     members = sorted(nodes, key=lambda node: node.created)
+    ids = [node.id for node in members]
+    heads = resolved.holding(key) if key else graph.ends(resolved, ids)
     held = [around[head] for head in heads]
     forked = len(held) > 1 and all(key and node.key == key for node in held)
     newest = max(held, key=lambda node: node.created, default=None)
@@ -200,7 +201,8 @@ def _topic(nodes: Iterable[Node], heads: tuple[str, ...], around: dict[str, Node
     named = newest if newest and not newest.stated else last
     contest = "" if forked else graph.contest(held, key)
     title = newest.title if newest else ""
-    return Topic(named.topic, len(members), heads, title, last.created, last.stated, forked, contest)
+    vacancy = "" if heads else graph.vacancy(resolved, around, ids)
+    return Topic(named.topic, len(members), heads, title, last.created, last.stated, forked, contest, vacancy)
 
 
 def _groups(resolved: Graph, loose: Iterable[Node]) -> Iterable[list[Node]]:
@@ -208,7 +210,7 @@ def _groups(resolved: Graph, loose: Iterable[Node]) -> Iterable[list[Node]]:
     left = {node.id: node for node in loose}
     while left:
         first = next(iter(left))
-        yield [left.pop(one) for one in linked(resolved, [first]) if one in left]
+        yield [left.pop(one) for one in graph.linked(resolved, [first]) if one in left]
 
 
 def _author(store: Store) -> str:

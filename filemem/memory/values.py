@@ -31,6 +31,7 @@ class Saved(NamedTuple):
         commit: the commit that holds it, where there is one already.
         pending: why it is not committed yet; empty where it is, or where the policy leaves it to the user.
         superseded: ids of the decisions it replaces.
+        would_supersede: ids of those that it would replace, were it accepted.
         similar: records to link to or reuse.
         degraded: why the index could not take it at once.
         created: of a new record, epoch milliseconds.
@@ -48,6 +49,7 @@ class Saved(NamedTuple):
     degraded: str = ""
     created: int = 0
     note: str = ""
+    would_supersede: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ class Step(NamedTuple):
         commit, author, agent, at: who brought it, from Git; `at` in epoch milliseconds. All are empty where history is
             `shallow`: the record came before the commits that a shallow clone has.
         supersedes: ids, oldest first.
-        superseded_by: ids, oldest first; the proposal for which it was given up, where nothing else replaced it.
+        superseded_by: ids, oldest first.
+        proposed: ids of what is only proposed in its place; empty where something has replaced it.
         holds: it holds today, on whatever topic it is.
         contest: in words, where decisions on several topics replaced it.
         implied: nobody stated what it supersedes.
@@ -124,6 +127,7 @@ class Step(NamedTuple):
     at: int
     supersedes: tuple[str, ...] = ()
     superseded_by: tuple[str, ...] = ()
+    proposed: tuple[str, ...] = ()
     holds: bool = False
     contest: str = ""
     implied: bool = False
@@ -143,8 +147,9 @@ class History(NamedTuple):
 
     Args:
         heads: what holds on the topic; where nothing does, what replaced its decisions on others.
-        forked: several decisions on the topic hold at once.
         notes: what Git's history cannot tell here, and why.
+        forked: several decisions on the topic hold at once.
+        vacancy: in words, why nothing holds.
     """
 
     topic: str
@@ -152,6 +157,7 @@ class History(NamedTuple):
     chain: tuple[Step, ...]
     notes: tuple[str, ...] = ()
     forked: bool = False
+    vacancy: str = ""
 
 
 class Reason(NamedTuple):
@@ -190,6 +196,7 @@ class Topic(NamedTuple):
         stated: whether decisions name the topic; False for records of other makers, joined by their links alone.
         forked: several decisions on the topic hold at once.
         contest: in words, where it is not forked and several decisions replaced its own all the same.
+        vacancy: in words, why nothing holds.
     """
 
     topic: str
@@ -200,6 +207,7 @@ class Topic(NamedTuple):
     stated: bool = True
     forked: bool = False
     contest: str = ""
+    vacancy: str = ""
 
 
 class Name(NamedTuple):

@@ -153,7 +153,7 @@ def _governing(store: Store, paths: Collection[str]) -> tuple[list[_Stated], lis
             found.append((hit, stated))
     found.sort(key=lambda one: (governing_first(one[1]), one[0].created), reverse=True)
     holding = [one for one in found if nodes[one[0].id].live]
-    return holding, [one for one in found if one[0].superseded_by and not nodes[one[0].id].live]
+    return holding, [one for one in found if (one[0].superseded_by or one[0].proposed) and not nodes[one[0].id].live]
 
 
 def _governed(store: Store, replaced: Iterable[_Stated], known: Set[str]) -> list[Reason]:

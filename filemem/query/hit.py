@@ -77,6 +77,8 @@ class Hit(NamedTuple):
         heads: what holds today for it; two or more where its topic is forked, or decisions on several topics replaced
             it.
         contest: which of these two it is, in words; empty where no more than one holds.
+        vacancy: in words, where nothing holds for it.
+        proposed: what is only proposed in its place; empty where something has replaced it.
         chain: `5 decisions, 4 replaced`; empty for a chain of one.
         more: found records of the same chain that are left out.
         brought_in: not found by the query, but it holds today for a hit that was.
@@ -96,6 +98,8 @@ class Hit(NamedTuple):
     superseded_by: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
     contest: str = ""
+    vacancy: str = ""
+    proposed: tuple[str, ...] = ()
     chain: str = ""
     more: int = 0
     brought_in: bool = False
@@ -115,3 +119,8 @@ class Hit(NamedTuple):
     def title(self) -> str:
         """The record's heading."""
         return self.record.title
+
+    @property
+    def successors(self) -> tuple[str, ...]:
+        """What replaced it, else what is proposed to."""
+        return (*self.superseded_by, *self.proposed)

@@ -32,7 +32,7 @@ class Known(Protocol):
     def topic_of(self, node: str, /) -> str: ...
     def chain(self, topic: str, /) -> Line: ...
     def superseded_by(self, node: str, /) -> tuple[str, ...]: ...
-    def followed_by(self, node: str, /) -> tuple[str, ...]: ...
+    def proposed_for(self, node: str, /) -> tuple[str, ...]: ...
     def heads_of(self, node: str, /) -> tuple[str, ...]: ...
 
 
@@ -42,12 +42,13 @@ class Placed(NamedTuple):
     Args:
         id: the record.
         scored: None where it was not found by the query but holds today for a record that was: the caller loads it.
-        superseded_by: direct successors, or the proposal for which it was given up; empty for what holds.
+        superseded_by: direct successors; empty for what holds.
         heads: what holds today for this decision; two or more where its topic is forked, or decisions on several
             topics replaced it.
         chain: the summary of its chain, as `summary` words it.
         more: found records of the same chain that are left out; stated on the first of them only.
         worth: its own score, but never less than that of what known order puts below it, however much of that is shown.
+        proposed: what is only proposed in its place; empty where something has replaced it.
     """
 
     id: str
@@ -57,6 +58,7 @@ class Placed(NamedTuple):
     chain: str = ""
     more: int = 0
     worth: float = 0.0
+    proposed: tuple[str, ...] = ()
 
 
 def anything(_node: str) -> bool:
@@ -130,7 +132,7 @@ def _groups(found: Mapping[str, Scored], known: Known) -> list[list[str]]:
     for node in found:
         heads = known.heads_of(node)
         topics = {known.topic_of(each) for each in (node, *heads)} - {""}  # a head may stand on a forked topic
-        for other in (*heads, *known.followed_by(node), *(f"topic:{topic}" for topic in sorted(topics))):
+        for other in (*heads, *_above(known, node), *(f"topic:{topic}" for topic in sorted(topics))):
             leader[lead(other)] = lead(node)
     groups: dict[str, list[str]] = defaultdict(list)
     for node in found:
@@ -157,7 +159,8 @@ def _of_one_chain(
         Placed(
             id=node,
             scored=found.get(node),
-            superseded_by=known.followed_by(node),
+            superseded_by=known.superseded_by(node),
+            proposed=known.proposed_for(node),
             heads=contested(known, node) or known.heads_of(node),
             chain=summary(known, known.topic_of(node)),
             more=left_out if at == 0 else 0,
@@ -166,12 +169,17 @@ def _of_one_chain(
     ]
 
 
+def _above(known: Known, node: str) -> tuple[str, ...]:
+    """Return what stands in the place of a decision, or is proposed to."""
+    return (*known.superseded_by(node), *known.proposed_for(node))
+
+
 def _successors_first(nodes: Sequence[str], known: Known) -> list[str]:
-    """Return the same decisions, each behind those that supersede it, whatever their dates say."""
+    """Return the same decisions, each behind those that supersede it, or would, whatever their dates say."""
     placed: dict[str, None] = {}
     left = list(nodes)
     while left:
-        ready = [node for node in left if not set(known.followed_by(node)).intersection(left) - {node}]
+        ready = [node for node in left if not set(_above(known, node)).intersection(left) - {node}]
         placed[ready[0] if ready else left[0]] = None
         left = [node for node in left if node not in placed]
     return list(placed)

@@ -50,7 +50,7 @@ def revised(before: Record, after: Record) -> tuple[str, ...]:
     found = [
         *_moved(before, after),
         *_fields(before, after, _WEIGHTY),
-        *_status(before, after),
+        *filter(None, [status(before, after)]),
         *_outcome(before, after),
         *_title(before, after),
         *_fields(before, after, _PLAIN),
@@ -67,15 +67,16 @@ def _moved(before: Record, after: Record) -> Iterator[str]:
         yield f"renamed from {before.path}"
 
 
-def _status(before: Record, after: Record) -> Iterator[str]:
+def status(before: Record, after: Record) -> str:
+    """Say how the status of a record changed, with what its file says that it was superseded by; "" for no change."""
     new = [reference for reference in after.superseded_by if reference not in before.superseded_by]
     old, now = _standing(before), _standing(after)
     if new:
-        yield f"status {old} -> superseded by {_listed(new)}"
-    elif old != now:
-        yield f"status {old} -> {now}"
-    elif gone := [reference for reference in before.superseded_by if reference not in after.superseded_by]:
-        yield f"status superseded by {_listed(gone)} -> {now}"
+        return f"status {old} -> superseded by {_listed(new)}"
+    if old != now:
+        return f"status {old} -> {now}"
+    gone = [reference for reference in before.superseded_by if reference not in after.superseded_by]
+    return f"status superseded by {_listed(gone)} -> {now}" if gone else ""
 
 
 def _standing(record: Record) -> str:

@@ -117,7 +117,11 @@ class _View:
         record = hit.record
         facts = [format_time(hit.created)[:16].replace("T", " ") if hit.created else "", record.type, record.kind]
         if record.type == DECISION:
-            facts += [record.outcome if record.outcome != "pending" else "", "superseded" if hit.superseded_by else ""]
+            status = record.status if record.status != "accepted" else ""
+            facts += [
+                record.outcome if record.outcome != "pending" else "",
+                "superseded" if hit.superseded_by else status,
+            ]
         facts += [hit.provenance.author, hit.provenance.agent]
         told = escape(" · ".join(fact for fact in facts if fact))
         topic = f"{self.link(record.topic, topic=record.topic)}: " if record.topic else ""

@@ -417,7 +417,8 @@ def test_a_proposal_stands_above_the_decision_that_was_given_up_for_it() -> None
     graph = resolve([old, decision("new", 1, topic="")._replace(status="proposed")])
     assert placed(graph, old=0.9, x=0.8, new=0.3) == "new old x"
     assert placed(graph, old=0.9, x=0.8) == "old x"  # it holds for nobody, so it is not brought in
-    assert query.arrange(scored(old=0.9), graph)[0].superseded_by == ("new",)
+    [place] = query.arrange(scored(old=0.9), graph)
+    assert (place.superseded_by, place.proposed) == ((), ("new",))
 
 
 def test_at_most_three_of_a_chain_and_the_rest_counted() -> None:

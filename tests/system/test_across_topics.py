@@ -8,6 +8,7 @@ import pytest
 
 from filemem.errors import BadInput
 from filemem.memory import Memory
+from filemem.memory.values import Saved
 from tests.support import git, make_repo, write
 from tests.system.tools import cli, ok, talking
 
@@ -136,8 +137,66 @@ def test_what_was_given_up_for_a_proposal_is_followed_by_it_at_every_door(repo: 
     for asked in ("1", "2"):
         told = ok(repo, "history", asked)
         assert [step["title"] for step in told["chain"]] == ["1. Alpha", "2. Beta"]
-        assert told["chain"][0]["superseded_by"] == alpha["superseded_by"] == [told["chain"][1]["id"]]
+        assert told["chain"][0]["proposed"] == alpha["proposed"] == [told["chain"][1]["id"]]
         assert (told["heads"], [step["holds"] for step in told["chain"]]) == ([], [False, False])
+        assert told["note"].startswith("nothing holds: 1 deprecated; proposed: 2. Beta (")
+    assert (alpha.get("superseded_by"), alpha["note"]) == (None, "deprecated; nothing holds")
+    assert "proposed in its place: 2. Beta (memory/decisions/0002-beta.md)" in cli(repo, "get", "1").out
+
+
+def test_where_nothing_holds_every_door_says_why(memory: Memory, repo: Path) -> None:
+    def save(topic: str, decision: str, **more: object) -> str:
+        return memory.save(topic=topic, decision=decision, reasoning="Because", **more).id
+
+    first, other = save("a", "A one"), save("b", "B one")
+    memory.update(first, status="deprecated")
+    proposal = memory.save(topic="a", decision="A two", reasoning="Because", status="proposed")
+    assert (proposal.superseded, proposal.would_supersede) == ((), (first,))
+    save("b", "B two", status="deprecated")
+    save("c", "C one", status="rejected", supersedes=[])
+    save("d", "D one", supersedes=[other])  # another on b, where a deprecated one had replaced it
+    save("f", "F one", supersedes=[save("e", "E one")], status="deprecated")
+    told = {
+        "e": "nothing holds: 1 deprecated on f",
+        "f": "nothing holds: 1 deprecated",
+        "a": f"nothing holds: 1 deprecated; proposed: A two ({proposal.id[-8:]})",
+        "c": "nothing holds: 1 rejected",
+    }
+    topics = {topic.topic: topic.vacancy for topic in memory.topics()}
+    assert topics == {**told, "b": "", "d": ""}
+    assert {topic: memory.history(topic).vacancy for topic in topics} == topics
+    out = cli(repo, "topics").out
+    for topic, words in told.items():
+        assert f"\n{topic}  ({2 if topic == 'a' else 1} decision{'s' * (topic == 'a')})  {words}\n" in f"\n{out}"
+        assert cli(repo, "history", topic).out.endswith(f"{words}\n")
+    [one, two] = memory.get(first, proposal.id)
+    assert (one.vacancy, one.proposed, one.superseded_by) == ("nothing holds", (proposal.id,), ())
+    assert (two.vacancy, two.proposed) == ("nothing holds: 1 deprecated", ())
+
+
+def test_a_live_decision_names_what_is_proposed_in_its_place_until_that_is_settled(memory: Memory, repo: Path) -> None:
+    first = memory.save(topic="a", decision="A one", reasoning="Because").id
+    second = memory.save(topic="b", decision="B two", reasoning="Because", status="proposed", supersedes=[first]).id
+    [hit] = memory.get(first)
+    assert (hit.proposed, hit.vacancy, hit.heads) == ((second,), "", (first,))
+    assert [(step.record.id, step.foreign) for step in memory.history("a").chain] == [(first, False), (second, True)]
+    assert f"proposed in its place: B two ({second})" in cli(repo, "search", "A one").out
+    memory.update(second, status="accepted")
+    assert memory.get(first)[0].successors == (second,)
+    assert memory.get(first)[0].proposed == ()
+
+
+def test_a_save_says_where_its_topic_had_gone_on(memory: Memory) -> None:
+    def save(topic: str, decision: str, **more: object) -> Saved:
+        return memory.save(topic=topic, decision=decision, reasoning="Because", **more)
+
+    first = save("a", "A one").id
+    b, c = (save(topic, f"{topic} takes it", supersedes=[first]).id[-8:] for topic in ("b", "c"))
+    again = save("a", "A again")
+    told = f"what was decided on a went on elsewhere: b takes it ({b}) on b and c takes it ({c}) on c hold in its place"
+    assert (again.superseded, again.note.partition(";")[0]) == ((), told)
+    assert save("a", "A goes on").note == ""
+    assert save("new", "New").note == ""
 
 
 def test_the_end_of_a_heading_that_was_cut_and_the_reason_are_one_text(repo: Path) -> None:

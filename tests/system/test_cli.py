@@ -280,6 +280,8 @@ def test_what_a_save_would_replace_is_not_said_to_be_replaced(repo: Path) -> Non
     save = ("save", "decision", "--topic", "caching", "--reasoning", "r", "--decision")
     first = ok(repo, *save, "Use Redis")
     assert f"  would supersede {first['id']}\n" in cli(repo, *save, "Use an LRU cache", "--status", "proposed").out
+    proposed = ok(repo, *save, "Use memcached", "--status", "proposed")
+    assert (proposed["superseded"], proposed["would_supersede"]) == ([], [first["id"]])
     assert f"  supersedes {first['id']}\n" in cli(repo, *save, "Use Memcached").out
     ok(repo, "forget", first["id"])
     ok(repo, "restore", first["id"])

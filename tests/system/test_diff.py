@@ -270,7 +270,7 @@ def test_a_comment_has_a_heading_for_each_kind_and_counts_what_is_too_much(featu
     out = cli(feature, "diff", "--format", "markdown").out
     assert out == (
         "### Memory: what feature changes against main\n\n"
-        "**New** (1)\n- **Use an LRU cache** (caching): supersedes Use Redis; proposed\n"
+        "**New** (1)\n- **Use an LRU cache** (caching): proposed; would supersede Use Redis\n"
     )
     effect = {"kind": "new", "type": "observation", "title": "T"}
     answer = {"base": {"name": "main"}, "head": {"name": "x"}, "effects": [effect] * 32}

@@ -125,6 +125,24 @@ def test_what_holds_no_longer_is_told(feature: Path, edit: Edit, why: str) -> No
         commit(feature, "Clean up") if git(feature, "status", "--porcelain") else None
 
 
+@pytest.mark.parametrize("word", ["Deprecated", "Superseded", "Superseded by [3. Kafka](0003-kafka.md)", "Rejected"])
+def test_the_gate_and_the_diff_tell_a_change_of_status_in_the_same_words(feature: Path, word: str) -> None:
+    git(feature, "switch", "-q", "main")
+    text = "# {}\n\n## Status\n\n{}\n\n## Context\n\nText.\n"
+    path = write(feature / "memory/decisions/0001-nats.md", text.format("1. NATS", "Accepted"))
+    write(feature / "memory/decisions/0003-kafka.md", text.format("3. Kafka", "Proposed"))
+    commit(feature)
+    git(feature, "switch", "-q", "-C", "feature")
+    reword(path, "Accepted", word)
+    commit(feature)
+    [effect] = ok(feature, "diff")["effects"]
+    [problem] = cli(feature, "check", "--base", "main", "--json").json["problems"]
+    assert effect["details"][0].startswith("status accepted -> ")
+    told = f"1. NATS held, and nothing replaces it: {effect['details'][0]}"
+    assert problem["message"].partition("; 3. Kafka (")[0] == told
+    assert ("is only proposed" in problem["message"]) == ("Kafka" in word)
+
+
 def test_moving_the_store_away_is_told(feature: Path) -> None:
     git(feature, "mv", "memory", "notes")
     commit(feature)

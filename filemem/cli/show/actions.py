@@ -16,16 +16,16 @@ def message(answer: Answer) -> str:
     return joined([answer["message"] + commit, *(aside(*row) for row in rows)])
 
 
-def saved(answer: Answer, status: str | None = None) -> str:
-    """What was saved, where, and what it replaced, or would if it held; `status` is what was given as that."""
+def saved(answer: Answer) -> str:
+    """What was saved, where, and what it replaced, or would if it held."""
     commit = answer.get("commit")
-    replaces = "would supersede" if (status or "").lower() in ("proposed", "rejected") else "supersedes"
     return joined(
         [
             f"{answer['message']}",
             f"  {answer['path']}",
             f"  {answer['id']}" + (f"  commit {commit[:10]}" if commit else ""),
-            *(f"  {replaces} {old}" for old in answer.get("superseded", ())),
+            *(f"  supersedes {old}" for old in answer.get("superseded", ())),
+            *(f"  would supersede {old}" for old in answer.get("would_supersede", ())),
             aside("because", answer.get("pending")),
             aside("note", answer.get("note")),
             *(f"  similar: {near['title']} ({near['id']}): {near['hint']}" for near in answer.get("similar", ())),

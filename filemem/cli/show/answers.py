@@ -80,13 +80,13 @@ def topics(answer: Answer, word: str = "") -> str:
             rows.append(click.style("no topic stated:", dim=True))
             told = True
         forked = click.style(f"  forked ({topic['heads']} heads)", fg="red") if topic["forked"] else ""
-        replaced = click.style(f"  {topic['note']}", fg="yellow") if topic.get("note") else ""
+        note = click.style(f"  {topic['note']}", fg="yellow") if topic.get("note") else ""
         count = counted(topic["decisions"], "decision")
         if topic["stated"]:
-            name = f"{click.style(topic['topic'], bold=True)}  {topic['title'] or 'nothing holds'}  ({count})"
+            name = "  ".join(filter(None, (click.style(topic["topic"], bold=True), topic["title"], f"({count})")))
         else:
             name = f"  {click.style(topic['title'] or topic['topic'], bold=True)}  ({count})"
-        rows.append(f"{name}{forked}{replaced}")
+        rows.append(f"{name}{forked}{note}")
     return joined(rows)
 
 
@@ -105,8 +105,10 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     rows += [f"    {logged(entry)}" for entry in hit.get("reasons", ())]
     rows += [f"    already rejected: {one}" for one in hit.get("already_rejected", ())]
     if dead:
-        rows.append(click.style(f"    superseded by {_successors(hit, shown)}", fg="yellow"))
+        rows.append(click.style(f"    superseded by {_successors(hit, 'superseded_by', shown)}", fg="yellow"))
     rows += [f"    {hit['note']}"] if hit.get("note") else []
+    if hit.get("proposed"):
+        rows.append(f"    proposed in its place: {_successors(hit, 'proposed', shown)}")
     rows += [f"    {hit['because']}"] if hit.get("because") else []
     rows += [click.style(f"    {one}", fg="yellow") for one in _doubts(hit)]
     rows += [f"    chain: {hit['chain']}"] if hit.get("chain") else []
@@ -133,6 +135,7 @@ def _record(hit: Answer, shown: Mapping[str, Answer]) -> str:
         "reasons",
         "success",
         "superseded_by",
+        "proposed",
         "successors",
         "highlight",
         "holds",
@@ -145,8 +148,9 @@ def _record(hit: Answer, shown: Mapping[str, Answer]) -> str:
         "evidence",
     }
     if hit.get("superseded_by"):
-        rows.append(click.style(f"superseded by {_successors(hit, shown)}", fg="yellow"))
+        rows.append(click.style(f"superseded by {_successors(hit, 'superseded_by', shown)}", fg="yellow"))
     rows += [click.style(hit["note"], fg="yellow")] if hit.get("note") else []
+    rows += [f"proposed in its place: {_successors(hit, 'proposed', shown)}"] if hit.get("proposed") else []
     rows += [click.style(one, fg="yellow") for one in _doubts(hit)]
     if hit.get("heads") == hit.get("superseded_by"):
         skip.add("heads")
@@ -179,11 +183,11 @@ def _title(edge: Answer, shown: Mapping[str, Answer]) -> str:
     return title
 
 
-def _successors(hit: Answer, shown: Mapping[str, Answer]) -> str:
-    """What replaced a record, by title, and what to call it by: the path where the id is only made from that."""
+def _successors(hit: Answer, kind: str, shown: Mapping[str, Answer]) -> str:
+    """Successors by title, and what to call each by: the path where the id is only made from that."""
     known = {**shown, **{one["id"]: one for one in hit.get("successors", ())}}
     told = []
-    for one in hit["superseded_by"]:
+    for one in hit[kind]:
         name = known[one]["path"] if one in known and one.startswith("file_") else one
         told.append(f"{known[one]['title']} ({name})" if one in known else one)
     return "; ".join(told)

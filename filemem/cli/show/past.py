@@ -30,6 +30,7 @@ def history(answer: Answer) -> str:
         rows += [f"    rejected: {one}" for one in step.get("rejected", ())]
         rows += [f"    {row}" for row in _came_of(step)]
         rows += [click.style(f"    {one}", fg="yellow") for one in step.get("evidence", ())]
+    rows += [click.style(answer["note"], fg="yellow")] if answer.get("note") else []
     rows += [click.style(f"note: {note}", fg="yellow") for note in answer["notes"]]
     if answer["forked"]:
         rows.append(
