@@ -257,7 +257,8 @@ def _graph(
                 proposals[old_id].append(new)
     ends = _ends(order, demoters)
     chains = _chains(order, implied, demoters, ends)
-    return Graph(nodes, chains, *map(_frozen, (predecessors, demoters)), ends, problems, _frozen(proposals))
+    directed = _frozen(predecessors), _frozen(demoters)
+    return Graph(nodes, chains, *directed, ends, problems, _frozen(proposals))
 
 
 def _ends(order: Sequence[Node], demoters: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
