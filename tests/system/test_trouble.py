@@ -165,9 +165,7 @@ def test_a_damaged_index_is_built_anew_and_never_answers_wrongly(
 
 @pytest.mark.parametrize("name", ["CURRENT", "seal.json", "words/meta.json"])
 @pytest.mark.parametrize("harm", [truncate, flip, Path.unlink])
-def test_a_server_that_starts_on_a_damaged_index_answers(
-    filled: Path, name: str, harm: Callable[[Path], None]
-) -> None:
+def test_a_server_that_starts_on_a_damaged_index_answers(filled: Path, name: str, harm: Callable[[Path], None]) -> None:
     index = filled / ".git/filemem/index/memory"
     harm(next(path for path in sorted(index.rglob("*")) if str(path).endswith(name)))
     with talking(filled) as talk:
