@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from filemem.files import Files
+from filemem.index import versions
 from filemem.memory.saving import Message, Saver
 from filemem.repo import Repo
 
@@ -83,6 +84,11 @@ def head_file(path: Path, name: str) -> str | None:
         ["git", "cat-file", "blob", f"HEAD:{name}"], cwd=path, capture_output=True, env=environment(), check=False
     )
     return None if done.returncode else done.stdout.decode()
+
+
+def index_folder(path: Path, store: str = "memory") -> Path:
+    """The index of a store as this version makes it, of the first work tree of a repository."""
+    return versions.place(path / ".git/filemem/index" / store)
 
 
 def sound(path: Path) -> bool:

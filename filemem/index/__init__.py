@@ -106,11 +106,9 @@ class Index(Changing):
     def verify(self) -> list[str]:
         """Compare every file in use with its checksum; return what is wrong."""
         try:
-            current = generation.load(self.root, _checked)
+            generation.load(self.root, _checked)
         except IndexDamaged as error:
             return [error.message]
-        if current is not None and current.seal.format != self._current.format:
-            return ["it was made by another version"]
         return []
 
     def rest(self) -> None:
@@ -138,7 +136,7 @@ class Index(Changing):
             if found.sound and found.model == self.model:
                 return found
             past.forget(self.root, tree)
-        head, aside = self.notes.head, past.begin(self.root, self._current.format)
+        head, aside = self.notes.head, past.begin(self.root)
         try:
             making = self._beside(aside)
             if making.exists:

@@ -191,7 +191,7 @@ class Changing:
             if self._current.blank or current is None or not left or not head:
                 return False
             kept.keep(self.root, current, left)
-            found = kept.take_up(self.root, current, head, self._current.format)
+            found = kept.take_up(self.root, current, head)
             if found:
                 self._remember(Notes(head))
             return found
@@ -268,9 +268,7 @@ class Changing:
         anew = anew or self._current.blank or view.generation is None
         base = generation.load_seal(self.root) if anew else view.generation
         before = {} if anew else self._current.sealed(base)
-        planned = work.plan(
-            items, before, changes, load, seen, anew=anew, made_by=self._current.format, day=self._clock() // _DAY
-        )
+        planned = work.plan(items, before, changes, load, seen, anew=anew, day=self._clock() // _DAY)
         if not anew and not planned.count and not planned.touched:
             self._current.forget(items)
             return len(items)

@@ -5,24 +5,19 @@ Rule: every question looks first for what other processes saved or built; that c
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import RLock
 
 from filemem.changes import Entry
-from filemem.documents import TERM_FIELDS, Birth, Doc, Node
+from filemem.documents import Doc
 from filemem.index import generation, manifest, pending
 from filemem.index.fresh import Fresh, Item
 from filemem.index.generation import ENTRIES, WORDS, Generation, IndexDamaged
-from filemem.index.keyword import READING, Words, analyze
+from filemem.index.keyword import Words, analyze
 from filemem.index.meaning import Meaning
 from filemem.index.view import View
-
-_LAYOUT = 4  # of the files, and what they say of chains; the rest of the format follows from how texts are read
-_SHAPES = (Doc._fields, Node._fields, Birth._fields, TERM_FIELDS)
-FORMAT = f"{_LAYOUT}.{zlib.crc32(repr((READING, _SHAPES)).encode()):08x}"
 
 
 class Current:
@@ -36,8 +31,7 @@ class Current:
 
     def __init__(self, root: Path, meaning: Meaning, clock: Callable[[], int]) -> None:
         self._root, self._meaning = root, meaning
-        self.format = FORMAT  # what a generation must have been made by
-        self._fresh = Fresh(root, partial(pending.read, analyze=analyze), self.format, clock)
+        self._fresh = Fresh(root, partial(pending.read, analyze=analyze), clock)
         self._lock = RLock()  # not the writer's: a search does not wait for a rebuild
         self._known: set[tuple[str, int, int]] = set()
         self._view: View | None = None
@@ -115,7 +109,5 @@ class Current:
         return View(current, words, self._fresh.items(), self._meaning)
 
     def _opened(self, current: Generation) -> tuple[Generation, Words]:
-        if current.seal.format != self.format:
-            raise IndexDamaged("it was made by another version of filemem")
         current.check(WORDS, self._known)
         return current, Words(current.folder / WORDS, current.seal.total, current.seal.average)

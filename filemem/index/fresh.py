@@ -42,14 +42,11 @@ class Fresh:
     Args:
         root: the index folder.
         read: makes a pending record of a document.
-        made_by: how documents are written; entries of another version show nothing.
         clock: nanoseconds since 1970.
     """
 
-    def __init__(
-        self, root: Path, read: Callable[[Doc], Pending], made_by: str, clock: Callable[[], int] = time.time_ns
-    ) -> None:
-        self._root, self._folder, self._made_by = root, root / _FOLDER, made_by
+    def __init__(self, root: Path, read: Callable[[Doc], Pending], clock: Callable[[], int] = time.time_ns) -> None:
+        self._root, self._folder = root, root / _FOLDER
         self._read, self._clock = read, clock
         self._seen: tuple[int, bool] = (-1, False)  # time of the folder, and whether it was old enough to be trusted
         self._items: dict[str, Item] = {}
@@ -68,7 +65,7 @@ class Fresh:
         try:
             prepare(self._root)
             self._folder.mkdir(exist_ok=True)
-            replace_file(self._folder / name, checked({"made_by": self._made_by, **said}))
+            replace_file(self._folder / name, checked(said))
         except OSError as error:
             raise unwritable(self._root, error) from error
 
@@ -103,7 +100,7 @@ class Fresh:
         self._seen = (-1, False)
 
     def _load(self, name: str) -> Item | None:
-        """Read an entry; None where it was just folded. One that is damaged or of another version shows nothing: the
+        """Read an entry; None where it was just folded. One that is damaged shows nothing: the
         file itself is still there, and the next look at the store finds it."""
         try:
             found = unchecked((self._folder / name).read_bytes())
@@ -111,7 +108,7 @@ class Fresh:
             return None
         except OSError:
             return Item(name, "", None, None)
-        if found is None or found.get("made_by") != self._made_by:
+        if found is None:
             return Item(name, "", None, None)
         doc = _doc(found["doc"]) if found["doc"] else None
         entry = Entry(**found["entry"]) if found["entry"] else None

@@ -43,7 +43,6 @@ class Seal(NamedTuple):
         average: text field -> mean length in tokens.
         missing: documents that have no vectors although a model was asked for.
         lines: length of the entries log.
-        format: how the files are laid out and texts were read; another one means: rebuild.
     """
 
     files: Mapping[str, tuple[int, int]]
@@ -54,7 +53,6 @@ class Seal(NamedTuple):
     average: Mapping[str, float] = {}
     missing: int = 0
     lines: int = 0
-    format: str = ""
 
 
 class Generation(NamedTuple):

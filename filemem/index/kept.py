@@ -48,14 +48,13 @@ def forget(root: Path) -> None:
     shutil.rmtree(root / _FOLDER, ignore_errors=True)
 
 
-def take_up(root: Path, current: Generation, head: str, made_by: str) -> bool:
+def take_up(root: Path, current: Generation, head: str) -> bool:
     """Put the generation that is kept for a commit in use again; say whether there is one.
 
     Args:
         root: the index folder.
         current: the generation in use; its vectors stay, as they belong to content.
         head: the commit.
-        made_by: the format that the generation must have.
 
     Raises:
         BrokenStore: the folder can not be written.
@@ -68,7 +67,7 @@ def take_up(root: Path, current: Generation, head: str, made_by: str) -> bool:
         kept.check(ENTRIES)
     except IndexDamaged:
         return False
-    if (kept.seal.format, kept.seal.model) != (made_by, current.seal.model):
+    if kept.seal.model != current.seal.model:
         return False
     current.check(VECTORS)
     try:

@@ -27,12 +27,11 @@ def place(root: Path, tree: str) -> Path:
     return root / FOLDER / tree
 
 
-def begin(root: Path, made_by: str) -> Path:
+def begin(root: Path) -> Path:
     """Return a folder aside, holding the generation in use where that can be built upon; else an empty one.
 
     Args:
         root: the index folder.
-        made_by: the format that the generation must have.
 
     Raises:
         BrokenStore: the folder can not be written.
@@ -41,7 +40,7 @@ def begin(root: Path, made_by: str) -> Path:
     try:
         aside.mkdir(parents=True)
         base = generation.load_seal(root)
-        if base is None or base.seal.format != made_by:
+        if base is None:
             return aside
         staged = staging.stage(aside, base, (WORDS, VECTORS))
         # A copy: the log is shared by generations that follow one another, and each appends to it.

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from filemem.index import versions
 from filemem.index.folder import checked, prepare, sync_folder, unwritable, write_durably
 from filemem.index.generation import (
     CURRENT,
@@ -80,6 +81,7 @@ def publish(root: Path, staged: Path, base: Generation | None, about: Seal) -> G
     for entry in listed(root):
         if NAME.fullmatch(entry) and entry not in (name, old):
             shutil.rmtree(root / entry, ignore_errors=True)
+    versions.clear(root)
     return Generation(root / name, sealed)
 
 

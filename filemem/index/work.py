@@ -23,7 +23,6 @@ class Work:
         count: how many at most; 0 where only `entries` changed.
         gone: paths whose documents are to be taken out first.
         anew: take nothing over but vectors.
-        made_by: the format, see `Seal`.
         day: today, in days since 1970.
     """
 
@@ -34,7 +33,6 @@ class Work:
     count: int
     gone: Collection[str]
     anew: bool
-    made_by: str
     day: int
 
 
@@ -46,7 +44,6 @@ def plan(
     seen: Manifest,
     *,
     anew: bool,
-    made_by: str,
     day: int,
 ) -> Work:
     """Say what the next generation shall hold: what there was, what is pending, then the changes, the later winning.
@@ -57,7 +54,7 @@ def plan(
         changes: what a look at the store found.
         load: makes the document of a path, or None.
         seen: the whole scan, or nothing; renews size and time where the content is the same.
-        anew, made_by, day: see `Work`.
+        anew, day: see `Work`.
     """
     entries = dict(before)
     changed = {change.path: change.entry for change in changes}
@@ -89,4 +86,4 @@ def plan(
     count = len(pending_docs) + len(to_load)
     gone = () if anew else (*waiting, *changed)
     touched = {*waiting, *changed, *renewed}
-    return Work(before, entries, touched, docs(), count, gone, anew, made_by, day)
+    return Work(before, entries, touched, docs(), count, gone, anew, day)

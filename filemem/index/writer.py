@@ -71,8 +71,6 @@ def _fitting(base: Generation | None, work: Work, model: Embedder | None) -> Emb
 def _taken_over(base: Generation | None, work: Work, model: Embedder | None) -> tuple[str, ...]:
     if base is None or not work.anew:
         return (WORDS, VECTORS, ENTRIES)
-    if model is None and base.seal.format != work.made_by:
-        return ()
     if model is not None and base.seal.model != model.name:
         return ()
     try:
@@ -109,7 +107,6 @@ def _fill(
         average=average,
         missing=vectors.missing + (kept.seal.missing if kept else 0),
         lines=lines,
-        format=work.made_by,
     )
     return staging.publish(root, staged, base, seal)
 

@@ -21,7 +21,7 @@ from filemem.config import Config
 from filemem.documents import Birth, Node, node_of
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.files import Files, blob_id
-from filemem.index import Index, embedder
+from filemem.index import Index, embedder, versions
 from filemem.memory import home, obstacles, tombstones
 from filemem.record import Parsed
 from filemem.repo import PUT, Repo, discovery
@@ -304,8 +304,8 @@ def _index_folder(repo: Repo, config: Config, store: str) -> Path:
     """One folder per store, in the Git directory of the work tree; in the user's cache where that cannot be written."""
     name = "%2E" if store == home.TOP else store.replace("%", "%25").replace("/", "%2F")
     if os.access(repo.git_dir, os.W_OK):
-        return repo.private / "index" / name
+        return versions.place(repo.private / "index" / name)
     import hashlib
 
     digest = hashlib.sha256(str(repo.git_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return config.index_cache / digest / name
+    return versions.place(config.index_cache / digest / name)

@@ -168,19 +168,6 @@ def test_what_tantivy_says_is_said_in_our_words(ask: Callable[[Path], object], t
     )
 
 
-def test_another_format_is_rebuilt(words_only: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = Tree([doc("a.md", "Use Redis")])
-    tree.apply(words_only)
-    words_only.close()
-    monkeypatch.setattr("filemem.index.current.FORMAT", "0.00000000")
-    other = Index(words_only.root)
-    assert other.verify() == ["it was made by another version"]
-    with pytest.raises(IndexDamaged, match="another version"):
-        other.count()
-    other.rebuild(tree.entries(), tree.load)
-    assert other.count() == 1
-
-
 def test_a_foreign_folder_is_not_opened(tmp_path: Path) -> None:
     """Tantivy and usearch files that somebody put there are not ours: nothing is sealed."""
     root = tmp_path / "index"

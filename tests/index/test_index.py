@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import zlib
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from filemem.changes import MODIFIED, REMOVED, Change, Entry
 from filemem.documents import Doc
 from filemem.errors import BrokenStore, Locked
 from filemem.index import Embedder, Index, embedder
-from filemem.index.current import FORMAT
 from filemem.query import Filter, Terms, parse
 from tests.index.samples import DAY, START, Tree, doc, ids, make
 
@@ -416,13 +414,3 @@ def test_names_that_are_no_utf8_are_no_trouble(index: Index) -> None:
     tree.docs.clear()
     tree.apply(index)
     assert index.count() == 0
-
-
-def test_what_another_version_left_pending_shows_nothing(words_only: Index, root: Path) -> None:
-    words_only.push(doc("decisions/a.md", "Use Redis"))
-    entry = next((root / "fresh").iterdir())
-    body = entry.read_bytes().partition(b"\n")[2].replace(FORMAT.encode(), b"0.00000000")
-    entry.write_bytes(b"%08x\n" % zlib.crc32(body) + body)
-    again = Index(root)
-    assert (again.nodes(), again.manifest()) == ([], {})
-    again.close()

@@ -12,7 +12,7 @@ import pytest
 from filemem.errors import BadInput, NotFound
 from filemem.index.past import MOST
 from filemem.memory import Memory
-from tests.support import git, make_repo, write
+from tests.support import git, index_folder, make_repo, write
 from tests.system.tools import SEED, cli, ok, snapshot, talking
 
 DECISION = ("save", "decision", "--topic", "caching", "--reasoning", "One process", "--decision")
@@ -167,7 +167,7 @@ def test_what_is_found_at_a_commit_is_what_a_checkout_of_it_finds(tmp_path: Path
 def test_only_the_last_few_states_are_kept_and_damage_is_mended(shipped: Path) -> None:
     for number in range(5, 5 + MOST + 2):
         put(shipped, f"n{number}", by_hand(f"Way {number}", f"2025-01-{number:02d}", topic=f"t{number}"), number)
-    folder = shipped / ".git/filemem/index/memory/past"
+    folder = index_folder(shipped) / "past"
     for back in range(MOST + 2):
         assert ok(shipped, "search", "--at", f"HEAD~{back}")["count"] == 8 - back
         assert len(list(folder.iterdir())) <= MOST
@@ -196,7 +196,7 @@ def test_a_past_that_is_held_outlives_its_index(shipped: Path) -> None:
 
 def listed(repo: Path) -> set[str]:
     """The states that an index is kept of."""
-    return {folder.name for folder in (repo / ".git/filemem/index/memory/past").iterdir()}
+    return {folder.name for folder in (index_folder(repo) / "past").iterdir()}
 
 
 def test_two_histories_with_the_same_files_each_keep_their_authors(shipped: Path) -> None:

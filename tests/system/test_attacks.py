@@ -12,7 +12,7 @@ import pytest
 
 from filemem.errors import BadInput, BrokenStore
 from filemem.memory import Memory, following
-from tests.support import git, make_repo, write
+from tests.support import git, index_folder, make_repo, write
 from tests.system.tools import cli
 
 
@@ -143,7 +143,7 @@ def test_two_folders_that_changed_places_are_seen(repo: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("name", ["CURRENT", "fresh/00000000000000000001-0123abcd.json"])
 def test_a_folder_in_place_of_an_index_file_is_damage(repo: Path, name: str) -> None:
     save(repo)
-    path = repo / ".git/filemem/index/memory" / name
+    path = index_folder(repo) / name
     path.unlink(missing_ok=True)
     path.mkdir(parents=True)
     with Memory.open(repo) as memory:

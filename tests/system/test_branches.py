@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.support import git, make_repo, write
+from tests.support import git, index_folder, make_repo, write
 from tests.system.tools import cli, ok, talking
 
 DECISION = ("save", "decision", "--reasoning", "r", "--topic")
@@ -104,7 +104,7 @@ def test_a_damaged_or_deleted_note_of_landings_changes_no_answer(repo: Path) -> 
     for number in range(3):
         ok(repo, *DECISION, "caching", "--decision", f"Use cache {number}")
     right = ok(repo, "search")["results"]
-    (file,) = (repo / ".git/filemem/index").glob("landed-*")
+    (file,) = index_folder(repo).parent.glob("landed-*")
     whole = file.read_bytes()
     assert all("landed" in hit["by"] for hit in right)
     for at in range(0, len(whole), 7):

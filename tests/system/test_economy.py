@@ -12,7 +12,7 @@ import filemem
 from filemem.index import MANY_WAITING
 from filemem.memory import Memory
 from filemem.memory.syncing import catch_up, nothing_new
-from tests.support import git, make_repo
+from tests.support import git, index_folder, make_repo
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_damaged_kept_generation_is_not_taken_up(repo: Path, memory: Memory, p
     memory.refresh(full=True)
     git(repo, "switch", "-q", "main")
     memory.refresh(full=True)
-    for kept in (repo / ".git/filemem/index/memory/kept").iterdir():
+    for kept in (index_folder(repo) / "kept").iterdir():
         data = (kept / part).read_bytes()
         (kept / part).unlink()
         (kept / part).write_bytes(data[:-3] + b"???")

@@ -18,7 +18,7 @@ from filemem.memory.values import Saved
 from filemem.repo import Entry
 from filemem.repo.journal import Journal, Operation
 from filemem.repo.refs import Refs, UserIndex
-from tests.support import git, make_repo
+from tests.support import git, index_folder, make_repo
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_a_checkout_amid_the_aftercare_leaves_no_entry_behind(
 
 def test_a_damaged_entry_of_a_save_hides_nothing(repo: Path, memory: Memory) -> None:
     saved = memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
-    (entry,) = (repo / ".git").glob("filemem/index/*/fresh/*.json")
+    (entry,) = (index_folder(repo) / "fresh").glob("*.json")
     data = bytearray(entry.read_bytes())
     data[len(data) // 2] ^= 1
     entry.write_bytes(data)
@@ -269,7 +269,7 @@ def test_a_store_that_was_removed_does_not_look_like_an_empty_one(repo: Path, me
 
 
 def test_a_question_waits_for_another_process_to_repair_the_index(repo: Path, memory: Memory) -> None:
-    for file in (repo / ".git" / "filemem" / "index").glob("*/g*/words/*.term"):
+    for file in index_folder(repo).glob("g*/words/*.term"):
         with file.open("r+b") as open_file:  # in place: a map of a file that is cut short kills who reads it
             open_file.write(bytes(file.stat().st_size))
     with Memory.open(repo, serving=True) as reader:
@@ -282,7 +282,7 @@ def test_a_question_waits_for_another_process_to_repair_the_index(repo: Path, me
 def test_a_decision_is_saved_over_a_damaged_index_and_replaces_what_holds(repo: Path, memory: Memory) -> None:
     before = memory.search().hits[0].id
     memory.close()
-    for file in (repo / ".git" / "filemem" / "index").glob("*/g*/words/*.term"):
+    for file in index_folder(repo).glob("g*/words/*.term"):
         with file.open("r+b") as open_file:
             open_file.write(bytes(file.stat().st_size))
     with Memory.open(repo, serving=True) as again:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -13,9 +14,10 @@ import pytest
 
 from filemem.cli import EXIT_CODES
 from filemem.errors import BrokenStore
+from filemem.index import versions
 from filemem.memory import Memory
 from filemem.watch import Watcher
-from tests.support import git, head_file, sound, write
+from tests.support import git, head_file, index_folder, sound, write
 from tests.system.tools import FILEMEM, cli, ok, talking, until
 
 
@@ -166,22 +168,40 @@ def test_a_damaged_index_is_built_anew_and_never_answers_wrongly(
 @pytest.mark.parametrize("name", ["CURRENT", "seal.json", "words/meta.json"])
 @pytest.mark.parametrize("harm", [truncate, flip, Path.unlink])
 def test_a_server_that_starts_on_a_damaged_index_answers(filled: Path, name: str, harm: Callable[[Path], None]) -> None:
-    index = filled / ".git/filemem/index/memory"
+    index = index_folder(filled)
     harm(next(path for path in sorted(index.rglob("*")) if str(path).endswith(name)))
     with talking(filled) as talk:
         answer = talk.call("search", query="number 3")
     assert answer["results"][0]["title"] == "Decide number 3"
 
 
-def test_a_server_that_starts_on_an_index_of_another_version_answers(
-    filled: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_old_server_that_still_runs_and_a_new_command_keep_an_index_each(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("filemem.index.current.FORMAT", "0.00000000")
-    with Memory.open(filled) as memory:
-        memory.rebuild()
-    with talking(filled) as talk:
-        answer = talk.call("search", query="number 3")
-    assert answer["results"][0]["title"] == "Decide number 3"
+    with monkeypatch.context() as old:
+        old.setattr(versions, "FORMAT", "0.00000000")
+        server = Memory.open(repo, serving=True)
+    with server, Watcher(server):
+        saved = server.save(topic="caching", decision="Use Redis", reasoning="Several processes")
+        new = ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "One")
+        assert new["superseded"] == [saved.id]
+        until(lambda: server.history("caching").heads == (new["id"],))
+        assert ok(repo, "search", "cache")["results"][0]["id"] == new["id"]
+    indexes = repo / ".git/filemem/index/memory"
+    assert {path.name for path in indexes.iterdir() if path.is_dir()} == {"0.00000000", versions.FORMAT}
+
+
+def test_an_index_that_no_version_uses_any_more_is_removed(filled: Path) -> None:
+    indexes = index_folder(filled).parent
+    dead, used = indexes / "0.00000000", indexes / "0.11111111"
+    for folder in (dead, used):
+        write(folder / "g0000000001/seal.json", "{}")
+        write(folder / "lock", "")
+    for path in (dead, *dead.iterdir()):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    ok(filled, "index", "--rebuild")
+    assert not dead.exists()
+    assert used.exists()
 
 
 def test_the_index_is_removed_while_a_decision_waits_to_be_saved(repo: Path) -> None:
