@@ -27,13 +27,21 @@ FILE = ".gitattributes"
 LINE = f"*.md diff={NAME}"
 
 
-def steps(work_tree: Path, store: str, *, dry_run: bool) -> list[Step]:
-    """Name the driver in the store's attributes, for all clones, and the program in this clone's configuration."""
+def steps(work_tree: Path, store: str, *, dry_run: bool, came: bool = False) -> list[Step]:
+    """Name the driver in the store's attributes, for all clones, and the program in this clone's configuration.
+
+    Args:
+        work_tree: top of the project.
+        store: the folder of records, below it.
+        dry_run: only say it.
+        came: what stands in that folder came with it a moment ago.
+    """
     path = f"{store}/{FILE}" if store != home.TOP else FILE
     old = read(work_tree, path) or ""
     kept = LINE in old.splitlines()
     content = None if kept else naming(old)
-    attributes = Step(path, "keep" if kept else "change" if old else "create", content, "names the diff driver")
+    action = "create" if came or not old else "keep" if kept else "change"
+    attributes = Step(path, action, content, "names the diff driver")
     if not dry_run:
         repo = Repo.discover(work_tree)
         repo.sharing.configure(f"diff.{NAME}.textconv", _command())

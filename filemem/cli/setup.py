@@ -101,7 +101,8 @@ def run(
         steps.insert(0, _readme(work_tree, name))
     steps.append(_private(work_tree, name))
     if diff_driver:
-        steps += driving.steps(work_tree, name, dry_run=dry_run)
+        came = bool(branch) and steps[0].action == "create"  # with the branch, attached just now
+        steps += driving.steps(work_tree, name, dry_run=dry_run, came=came)
     if not dry_run:
         _carry_out(work_tree, steps)
         if branch and diff_driver:

@@ -52,12 +52,12 @@ class Index(Changing):
     @property
     def stale(self) -> str:
         """Why the index should be rebuilt although it answers, or "": another model, records without vectors."""
-        model = self._meaning.model
-        if model is None or not self.unembedded:
+        model, count = self._meaning.model, self.unembedded
+        if model is None or not count:
             return ""
         if self.model in ("", model.name):
-            return "records have no vectors yet"
-        return f"its vectors come from the model {self.model}, not {model.name}"
+            return f"{count} record{'' if count == 1 else 's'} without vectors"
+        return "made with another model than configured"
 
     @property
     def unembedded(self) -> int:

@@ -95,7 +95,7 @@ class View:
         try:
             return self._meaning.rank(terms.text, self.generation, self.pending), None
         except ModelUnavailable as error:
-            return None, error.told
+            return None, f"{error.told}; only words were searched"
 
     def lacks_meaning(self) -> str:
         """Return why answers lack something of what meaning would find and what to do, or ""; asks the model."""

@@ -13,10 +13,15 @@ if TYPE_CHECKING:
     from filemem.memory.store import Store
 
 NOTHING_YET = "nothing is saved yet"
+LIKENESS = {
+    "hybrid": "shares a word with the query, or comes near to what it means",
+    "keyword": "shares a word with the query",
+    "vector": "comes near to what the query means",
+}  # mode of a search -> what it looks for
 _LIKE = 0.6  # how near a name must be that is offered for another, on difflib's scale
 
 
-def why_empty(store: Store, terms: Terms, wanted: Filter, matched: int, offset: int) -> str:
+def why_empty(store: Store, terms: Terms, wanted: Filter, matched: int, offset: int, mode: str) -> str:
     """Say in one sentence why a search shows nothing.
 
     Args:
@@ -25,6 +30,7 @@ def why_empty(store: Store, terms: Terms, wanted: Filter, matched: int, offset: 
         wanted: the restrictions.
         matched: how many records match all the same.
         offset: how many hits were passed over.
+        mode: how it was searched: a key of LIKENESS.
 
     Returns:
         The sentence; "" where nothing was ever saved, or what was cannot be read, which is said elsewhere.
@@ -38,7 +44,7 @@ def why_empty(store: Store, terms: Terms, wanted: Filter, matched: int, offset: 
         return "; ".join(reasons)
     if not store.index.count(wanted):
         return "no record passes all these restrictions at once"
-    return nothing_like(asked=bool(terms.words or terms.phrases), restricted=wanted != Filter())
+    return nothing_like(mode if terms.words or terms.phrases else "", restricted=wanted != Filter())
 
 
 def passed_over(matched: int, offset: int) -> str:
@@ -47,11 +53,16 @@ def passed_over(matched: int, offset: int) -> str:
     return f"{counted}, and offset {offset:,} passes over {'it' if matched == 1 else 'them all'}"
 
 
-def nothing_like(*, asked: bool, restricted: bool) -> str:
-    """Say that nothing is like what was asked, or, where nothing was, that nothing is there to list."""
+def nothing_like(mode: str, *, restricted: bool) -> str:
+    """Say that nothing is like what was asked, or, where nothing was, that nothing is there to list.
+
+    Args:
+        mode: how it was searched: a key of LIKENESS; "" where nothing was asked.
+        restricted: whether some records alone were looked at.
+    """
     among = " among those that pass the restrictions" if restricted else ""
-    if asked:
-        return f"no record{among} shares a word with the query, or comes near to what it means"
+    if mode:
+        return f"no record{among} {LIKENESS[mode]}"
     return "no record passes these restrictions" if restricted else NOTHING_YET
 
 

@@ -57,7 +57,7 @@ def search(
         matched = store.index.count(wanted) if offset and not hits else 0
         wordless = hits and text.strip() and wanted == given and not terms.excluded
         told = [*map(_oddity, terms.odd)] + ["the query has no word in it: these are the newest"] * bool(wordless)
-        return Results(hits, note="; ".join(told + _doubts(store, hits, terms, wanted, matched, offset)))
+        return Results(hits, note="; ".join(told + _doubts(store, hits, terms, wanted, matched, offset, mode)))
     looked_at = max(RANKED, 3 * (limit + offset))
     ask = partial(_found, store, wanted=wanted, depth=looked_at, mode=mode, dead=demoted, alive=revived)
     found, note = ask(terms), ""
@@ -84,7 +84,7 @@ def search(
         if hits and mode == "hybrid" and scored[0].scores.final < CLOSE
         else []
     )
-    told += _doubts(store, hits, terms, wanted, len(placed), offset)
+    told += _doubts(store, hits, terms, wanted, len(placed), offset, "keyword" if found.degraded else mode)
     return Results(hits, degraded=found.degraded or "", note="; ".join(([note] if note and hits else []) + told))
 
 
@@ -123,13 +123,15 @@ def _earlier(store: Store, path: str) -> tuple[str, ...]:
     return tuple(sorted(names - {path}))
 
 
-def _doubts(store: Store, hits: Sequence[Hit], terms: Terms, wanted: Filter, matched: int, offset: int) -> list[str]:
+def _doubts(
+    store: Store, hits: Sequence[Hit], terms: Terms, wanted: Filter, matched: int, offset: int, mode: str
+) -> list[str]:
     """Why an answer is empty; arguments as for `doubts.why_empty`."""
     if hits:
         return []
     from filemem.memory import doubts  # noqa: PLC0415 - for an empty answer only
 
-    why = doubts.why_empty(store, terms, wanted, matched, offset)
+    why = doubts.why_empty(store, terms, wanted, matched, offset, mode)
     return [why] if why else []
 
 

@@ -61,6 +61,11 @@ def test_restrictions_that_nothing_passes(memory: Memory, query: str, asked: dic
         assert told in found.note
 
 
+@pytest.mark.parametrize("query", ["zzzqqq", '"zzz qqq"'])
+def test_an_empty_answer_claims_no_more_than_was_looked_for(memory: Memory, query: str) -> None:
+    assert memory.search(query, mode="keyword").note == "no record shares a word with the query"
+
+
 def test_a_filled_answer_says_nothing_of_the_kind(memory: Memory) -> None:
     assert memory.search("cache").note == ""
     assert memory.search("", topic="caching").note == ""

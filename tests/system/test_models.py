@@ -50,6 +50,15 @@ def test_a_missing_model_is_said_to_be_missing(told: Path, nowhere: str, built: 
     assert nowhere in cli(told, "search", QUESTION).out
     assert nowhere in cli(told, "status").out
     assert "degraded" not in cli(told, "search", "postgres", "--mode", "keyword").out
+    out = cli(told, "search", "postgres", "--mode", "vector").out
+    assert out.splitlines()[0].endswith("; only words were searched")
+    assert "note: no record shares a word with the query\n" in cli(told, "search", "zzzqqq").out
+
+
+def test_status_names_each_model_once(told: Path, nowhere: str) -> None:
+    out = cli(told, "status").out
+    assert [out.count(name) for name in ("static-128.4", nowhere.split()[3])] == [1, 1], out
+    assert "index: 2 records, model static-128.4: made with another model than configured\n" in out
 
 
 def test_a_missing_model_is_told_by_library_and_servers(told: Path, nowhere: str) -> None:

@@ -100,6 +100,8 @@ def test_a_new_branch_begins_with_its_diff_driver(repo: Path) -> None:
     assert git(repo, "log", "--format=%s", "filemem") == "memory: begin"
     assert git(repo, "show", "filemem:.gitattributes") == "*.md diff=filemem"
     assert "nothing was staged or committed on this branch: look at the files" in done.out
+    assert "create memory/.gitattributes  (names the diff driver)\n" in done.out
+    assert "keep memory/.gitattributes" in cli(repo, "init", "--diff-driver").out
     assert ok(repo, "init", "--diff-driver")["to_commit"] == []
 
 

@@ -69,7 +69,7 @@ def status(answer: Answer) -> str:
     rows = [
         f"{answer['store']}: " + ", ".join(counted(counts[kind], kind) for kind in counts),
         f"topics: {answer['topics']}" + (f", {answer['forked']} forked" if answer["forked"] else ""),
-        f"index: {index['state']}, {index['records']} records, model {index['model'] or 'none yet'}",
+        f"index: {counted(index['records'], 'record')}, model {index['model'] or 'none yet'}: {index['state']}",
         f"  {index['folder']}",
     ]
     waiting = answer["pending"]
