@@ -131,3 +131,25 @@ def test_an_id_that_its_owner_gave_up_goes_to_the_other_file(repo: Path) -> None
     write(repo / "memory" / FIRST, f"---\nid: another\n---\n# {ALPHA}\n")
     ok(repo, "index")
     assert ids(repo) == {ALPHA: "another", BETA: "one"}
+
+
+ALIKE = "".join(f"Line {number} of the template that both of them share.\n" for number in range(8))
+
+
+@pytest.mark.parametrize(
+    ("shared", "at_once", "third"),
+    [("", True, "decisions/0003.md"), (ALIKE, True, SECOND), ("", False, FIRST), (ALIKE, False, FIRST)],
+)
+def test_a_name_that_is_taken_as_its_file_moves_on_stays_who_it_was_unless_there_are_two_commits(
+    repo: Path, shared: str, at_once: bool, third: str
+) -> None:
+    """The rule of docs/format.md: for Git a name that a commit leaves standing is edited, whoever has it then."""
+    for name, title in ((FIRST, ALPHA), (SECOND, BETA)):
+        write(repo / "memory" / name, f"# {title}\n\n{title} because of what is said here.\n{shared}")
+    _commit(repo, "Decide both")
+    git(repo, "mv", f"memory/{FIRST}", "memory/decisions/0003.md")
+    if not at_once:
+        _commit(repo, "Move Alpha")
+    git(repo, "mv", f"memory/{SECOND}", f"memory/{FIRST}")
+    _commit(repo, "Move Beta")
+    assert ids(repo) == {ALPHA: derived_id(third), BETA: derived_id(FIRST if at_once else SECOND)}
