@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 def init(project: Project, as_json: bool, dry_run: bool, own_branch: str, diff_driver: bool) -> None:
     """Set a project up, or show how.
 
-    Writes memory/README.md, an entry in .mcp.json and a block in AGENTS.md. Makes a Git repository where there is none.
-    Merges with what is there, never overwrites; may be run again.
-    Nothing is staged or committed on this branch.
+    Writes memory/README.md, memory/private/.gitignore, an entry in .mcp.json and a block in AGENTS.md; .filemem.toml
+    where the records stand elsewhere or on a branch of their own. Makes a Git repository where there is none. Merges
+    with what is there, never overwrites; may be run again. Nothing is staged or committed on this branch.
 
     Records travel with the code and its pull requests. With --own-branch they stand on a branch that has nothing else,
     and memory/ is a work tree of it: every branch and every clone sees one memory, and `filemem sync` shares it. In a
@@ -220,7 +220,8 @@ def sync(ctx: click.Context, as_json: bool) -> None:
     """Share the memory: fetch, put what was saved here on top, push.
 
     Pushes only where all that is to be pushed touches nothing but the store; otherwise says which commit does not,
-    and leaves the pushing to you. Where something is staged or edited it only fetches. Never stashes, never forces.
+    and leaves the pushing to you. Where something is staged or edited, or an operation is in progress, it only fetches
+    and says so. Never stashes, never forces.
 
     Exit status: 0 shared, 1 something is left to you, 5 both sides changed the same lines.
 

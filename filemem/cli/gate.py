@@ -27,7 +27,9 @@ ADVISORY = frozenset(("drift", "evidence", "no-longer-holds", "unknown-decision"
 @click.command()
 @click.argument("paths", nargs=-1)
 @click.option("--base", metavar="REV", help="Only what merging this branch into REV would bring, as in --base main.")
-@click.option("--lint", is_flag=True, help="Judge each file by itself, for a commit hook: no Git, no other records.")
+@click.option(
+    "--lint", is_flag=True, help="Judge each of PATHS by itself, for a commit hook: no Git, no other records."
+)
 @click.option("--drift", is_flag=True, help="Tell of all governed code that changed, not only of what was rewritten.")
 @click.option("--strict", is_flag=True, help="Fail for advice too: rewritten code, what commits say, what lapsed.")
 @click.option(
@@ -52,7 +54,8 @@ def check(
 ) -> None:
     """Report what is wrong with the records. One line each: path:line: code message.
 
-    PATHS are files or folders, relative to the current folder or to the store.
+    Tells only of PATHS where there are any: files or folders, relative to the current folder or, but for --lint, to the
+    store.
 
     Exit status: 0 clean (hints do not count, nor does advice without --strict), 1 problems found, more for errors of
     the request as with every command.

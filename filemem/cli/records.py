@@ -233,6 +233,8 @@ delete = _forgetting("delete", hidden=True)  # the tools' name for the same
 def restore(project: Project, /, as_json: bool, id: str, **fields: str | None) -> None:  # noqa: A002
     """Bring a forgotten or deleted record back. As it last was, by a commit.
 
+    It goes by its id, the start of its short id, its path, file name, number or title.
+
     \b
     Example:
       filemem restore k3f9w2ma

@@ -15,10 +15,11 @@ from filemem.cli import Project, as_json, emit, many, pass_project, words
 @as_json
 @pass_project
 def diff(project: Project, /, as_json: bool, range: str, form: str) -> None:  # noqa: A002
-    """Tell what a branch does to the memory. New, accepted, superseded, revised, removed, forked, orphaned.
+    """Tell what a branch does to the memory. New, accepted, superseded, outcomes, revised, removed, forked, orphaned.
 
-    Without a range: what is checked out, since it parted from the default branch. BASE..HEAD compares two states as
-    they are; each side is a commit, tag, branch or date. What is not committed is not compared.
+    Without a range: what is checked out, since it parted from the default branch; where the memory has a branch of its
+    own, what sync has not shared yet. BASE alone means BASE...HEAD. BASE..HEAD compares two states as they are; each
+    side is a commit, tag, branch or date. What is not committed is not compared.
 
     \b
     Examples:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +10,7 @@ from filemem.files import is_listed
 from filemem.memory import finding, meant, tombstones
 from filemem.memory.saving import COMMIT, LEAVE, Saved
 from filemem.memory.versions import Versions
-from filemem.record import Record, namesake, parse, short_id, surrogate_id
+from filemem.record import Record, answering, namesake, parse, short_id, surrogate_id
 from filemem.repo import REMOVE, Message
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class Gone(NamedTuple):
 
 
 def find(store: Store, wanted: str) -> Gone:
-    """Find a record that was removed, by id, unique start of its short id, path, file name or title.
+    """Find a record that was removed, by id, start of its short id, path, file name, number or title.
 
     Args:
         store: the parts.
@@ -153,6 +152,5 @@ def _stands(gone: Gone, nodes: Mapping[str, Node]) -> bool:
 
 
 def _goes_by(gone: Gone, wanted: str) -> bool:
-    short = short_id(gone.record.id)
-    names = {gone.record.id, surrogate_id(gone.path), gone.path, posixpath.basename(gone.path), gone.record.title}
-    return wanted in names or (len(wanted) >= 4 and short.startswith(wanted))
+    named = wanted == surrogate_id(gone.path) or answering(wanted, [gone.record])
+    return bool(named) or (len(wanted) >= 4 and short_id(gone.record.id).startswith(wanted))

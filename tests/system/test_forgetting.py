@@ -490,6 +490,16 @@ def test_a_file_without_an_id_that_was_renamed_comes_back(repo: Path) -> None:
     assert ok(repo, "search")["results"][0]["id"] == named
 
 
+def test_what_went_by_a_number_or_a_title_in_any_case_comes_back_by_it(repo: Path) -> None:
+    for number in (3, 30):
+        write(repo / f"memory/decisions/{number:04}-use-redis.md", f"# Use Redis {number}\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "by hand")
+    for called in ("3", "0003", "ADR-3", "use redis 3"):
+        removed = ok(repo, "forget", called)["id"]
+        assert ok(repo, "restore", called)["id"] == removed
+
+
 @pytest.mark.parametrize("name", ["0018-custom-formats.md", "it's backends.md", "backends-abcdefgh.md", ""])
 def test_the_command_that_is_told_to_bring_a_record_back_does_so(repo: Path, name: str) -> None:
     path = f"memory/decisions/{name}" if name else ok(repo, *DECISION, "Use Redis")["path"]
