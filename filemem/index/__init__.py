@@ -6,7 +6,7 @@ Rule: it knows documents and nothing of records, files or Git; and it never answ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from filemem.index import generation
@@ -221,6 +221,10 @@ class Index(Changing):
     def nodes(self) -> list[str]:
         """Return the nodes of all documents, newest first."""
         return self._now().nodes()
+
+    def sealed_blobs(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return what these paths were folded in with: path -> blob id; those that are not there are left out."""
+        return self._now().sealed_blobs(paths)
 
     def saves(self) -> frozenset[str]:
         """Return what names the entries that wait to be folded in now."""

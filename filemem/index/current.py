@@ -5,6 +5,7 @@ Rule: every question looks first for what other processes saved or built; that c
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,8 @@ from filemem.index.generation import ENTRIES, WORDS, Generation, IndexDamaged
 from filemem.index.keyword import Words, analyze
 from filemem.index.meaning import Meaning
 from filemem.index.view import View
+
+MEASURED = 0.01  # seconds between two looks at the sizes of the files in use: one for all that a question asks
 
 
 class Current:
@@ -37,6 +40,7 @@ class Current:
         self._view: View | None = None
         self._state: tuple[bool, tuple[int, int] | None] = (False, None)
         self._entries: tuple[object, dict[str, Entry]] | None = None
+        self._measured = -MEASURED
         self.blank = False  # after `reset`: nothing on disk counts
 
     def view(self) -> View:
@@ -54,6 +58,7 @@ class Current:
                 self._state = state
             elif moved:
                 self._view = self._view.beside(self._fresh.items())
+            self._measure(self._view.generation)
             return self._view
 
     def at_least_pending(self) -> View:
@@ -102,6 +107,13 @@ class Current:
         """Forget what is open."""
         with self._lock:
             self._view = None
+
+    def _measure(self, used: Generation | None) -> None:
+        """Find files that were cut: they are mapped into memory, and reading on in one would kill the process."""
+        now = time.monotonic()
+        if used is not None and now >= self._measured + MEASURED:
+            used.measure()
+            self._measured = now
 
     def _open(self) -> View:
         opened = None if self.blank else generation.load(self._root, self._opened)

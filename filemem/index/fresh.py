@@ -73,13 +73,13 @@ class Fresh:
         """Look at the folder; say whether anything came or went."""
         try:
             changed = self._folder.stat().st_mtime_ns
+            if self._seen == (changed, True):
+                return False
+            settled = self._clock() - changed > _TICK
+            names = {name for name in os.listdir(self._folder) if _NAME.fullmatch(name)}
         except FileNotFoundError:
             gone, self._items, self._seen = bool(self._items), {}, (-1, False)
             return gone
-        if self._seen == (changed, True):
-            return False
-        settled = self._clock() - changed > _TICK
-        names = {name for name in os.listdir(self._folder) if _NAME.fullmatch(name)}
         same = names == self._items.keys()
         if not same:
             known = self._items

@@ -84,6 +84,20 @@ class Generation(NamedTuple):
             known |= wanted
             compared.remember(self.folder, lately, (name for name, _, _ in wanted if name not in lately))
 
+    def measure(self) -> None:
+        """Compare the sizes of all files with the seal.
+
+        Raises:
+            IndexDamaged: a file is shorter, or gone.
+        """
+        for name, (size, _) in self.seal.files.items():
+            try:
+                there = (self.folder / name).stat().st_size
+            except OSError:
+                there = -1
+            if there < size:
+                raise IndexDamaged(f"{self.folder.name}/{name} was cut")
+
 
 def current(root: Path) -> str:
     """Return the name of the generation in use, or "" where nothing was ever built.

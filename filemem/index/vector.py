@@ -23,16 +23,16 @@ GRAPH_ROWS = 60_000  # comparing 40,000 rows takes 4 ms; making their graph take
 ALWAYS_GRAPH_ROWS = 200_000  # beyond this even a single query is worth importing usearch
 _STRIPE = 4096  # rows added to a graph at a time
 
-Sealed = tuple[str, int, int]  # name, size and checksum of a file: what is equal is the same file
+Mark = tuple[str, int]  # name and inode of a sealed file: generations share files, and a damaged one is made anew
 
 
 class Segments:
     """The segments that a process has open; kept from one generation to the next, as most of them are the same."""
 
     def __init__(self) -> None:
-        self._rows: dict[Sealed, Rows] = {}
-        self._graphs: dict[Sealed, Any] = {}
-        self._known: set[Sealed] = set()
+        self._rows: dict[Mark, Rows] = {}
+        self._graphs: dict[Mark, Any] = {}
+        self._known: set[tuple[str, int, int]] = set()
 
     def rank(self, generation: Generation, query: Floats, with_graphs: bool) -> Ranking:
         """Return the documents of a generation in order of likeness to a query vector.
@@ -45,8 +45,8 @@ class Segments:
         """
         from filemem.index import rows
 
-        sealed = {name: (name, *about) for name, about in generation.seal.files.items() if name.startswith(VECTORS)}
         generation.check(VECTORS, self._known)
+        sealed = {name: _mark(generation, name) for name in generation.seal.files if name.startswith(VECTORS)}
         self._forget(set(sealed.values()))
         parts: list[_Exhaustive | _Approximate] = []
         for name, mark in sorted(sealed.items()):
@@ -71,10 +71,17 @@ class Segments:
         for part in self._rows.values():
             let_go(part.rows)
 
-    def _forget(self, current: set[Sealed]) -> None:
+    def _forget(self, current: set[Mark]) -> None:
         for opened in (self._rows, self._graphs):
             for mark in opened.keys() - current:
                 del opened[mark]
+
+
+def _mark(generation: Generation, name: str) -> Mark:
+    try:
+        return name, (generation.folder / name).stat().st_ino
+    except OSError:
+        raise IndexDamaged(f"{generation.folder.name}/{name} is gone") from None
 
 
 def rank_rows(parts: Iterable[Rows], query: Floats) -> Ranking:

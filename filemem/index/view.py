@@ -6,7 +6,7 @@ takes the place of what the disk index knows of its path.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -231,6 +231,13 @@ class View:
             query = keyword.both(keyword.either(*terms), limits)
             nodes += [one.node for one in self._words.stored(self._words.search(query, self._words.total))]
         return nodes
+
+    def sealed_blobs(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return what the disk index alone was made from: path -> blob id, for those of the paths that it has."""
+        if self._words is None:
+            return {}
+        query = self._words.one_of(keyword.PATH, sorted(paths))
+        return {one.path: one.blob for one in self._words.stored(self._words.search(query, self._words.total))}
 
     def removed_nodes(self) -> list[str]:
         """Return the nodes that the disk index still holds of records whose removal is pending."""

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from filemem.files import blob_id
 from filemem.memory import tombstones
 from filemem.memory.store import Store
 from filemem.repo.journal import SETTLES
@@ -40,27 +41,36 @@ def knows(store: Store, place: Place) -> bool:
         return True
     if store.index.unreadable:
         return False
-    came_from = _known_before(store, place.tip, (store.index.notes.head, before.tip if before else None))
+    came_from, saved = _known_before(store, place.tip, (store.index.notes.head, before.tip if before else None))
     if came_from is None:
         return False
     seen = before.waiting if before and came_from == before.tip else {}
     if any(store.blob(path) != blob for path, blob in place.waiting.items() if (path, blob) not in seen.items()):
         return False
+    folded = {path: blob for path, blob in {**seen, **saved}.items() if path not in place.waiting}
+    there = store.index.sealed_blobs(folded) if folded else {}
+    if any(there.get(path) != blob for path, blob in folded.items()):  # what waited was deleted, and not folded in
+        return False
     store.followed = place
     return True
 
 
-def _known_before(store: Store, tip: str, known: Collection[str | None]) -> str | None:
-    """The commit of these that a tip leads back to through filemem's own commits alone; None where it does not."""
+def _known_before(store: Store, tip: str, known: Collection[str | None]) -> tuple[str | None, Mapping[str, str | None]]:
+    """The commit of these that a tip leads back to through filemem's own commits alone, None where it does not; and
+    what those commits left: path -> blob id, None for removed."""
     if tip in known:
-        return tip
-    recent = (entry.marks for _, entry in store.repo.journal.recent(time.time(), SETTLES))
-    parents = {marks["commit"]: marks["parent"] for marks in recent if "commit" in marks and "parent" in marks}
-    while tip in parents:
-        tip = parents[tip]
+        return tip, {}
+    recent = (entry for _, entry in store.repo.journal.recent(time.time(), SETTLES))
+    made = {entry.marks["commit"]: entry for entry in recent if entry.marks.keys() >= {"commit", "parent"}}
+    saved: dict[str, str | None] = {}
+    while tip in made:
+        entry = made[tip]
+        blob = blob_id(entry.data, store.repo.hash_name) if entry.data is not None else None
+        saved.setdefault(store.files.inside(entry.operation.path), blob)
+        tip = entry.marks["parent"]
         if tip and tip in known:  # what an index says that knows no commit is no word on the first one
-            return tip
-    return None
+            return tip, saved
+    return None, {}
 
 
 def settled(store: Store) -> bool:
