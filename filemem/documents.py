@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 from filemem import chain, query
-from filemem.record import DECISION, Edge, Record, namesake, short_id, topic_key
+from filemem.record import DECISION, Edge, Record, namesake, readings, short_id, topic_key
 
 Resolve = Callable[[str], str | None]  # a reference as written -> the id of a record, where one is meant
 
@@ -63,8 +63,9 @@ TERM_FIELDS = (
     "run",
     "metadata",  # see filemem.query.metadata
     "ref",  # ids that the record's edges point to
+    "refers",  # the names that its references may mean, as they are written: where one changes hands, it is read again
     "live",  # yes, no
-    "open",  # what a later look must settle: "reference" (points to nothing yet), "id" (another file has it)
+    "open",  # what a later look must settle: "id" (another file has it)
 )
 
 
@@ -191,13 +192,9 @@ def node_of(record: Record, birth: Birth, resolve: Resolve) -> Node:
         birth: its first commit.
         resolve: turns a reference as written (id, number, file name, link) into an id.
     """
-    unresolved = False
 
     def ids(references: tuple[str, ...]) -> tuple[str, ...]:
-        nonlocal unresolved
-        found = [resolve(reference) for reference in references]
-        unresolved = unresolved or None in found
-        return tuple(dict.fromkeys(new or old for new, old in zip(found, references, strict=True)))
+        return tuple(dict.fromkeys(resolve(reference) or reference for reference in references))
 
     def others(edge: Edge) -> tuple[str, str, str]:
         return edge.kind, ids((edge.target,))[0], edge.reason
@@ -219,7 +216,6 @@ def node_of(record: Record, birth: Birth, resolve: Resolve) -> Node:
         superseded_by=superseded_by,
         edges=edges,
         birth=birth,
-        open=("reference",) if unresolved else (),
     )
 
 
@@ -281,9 +277,14 @@ def _terms(record: Record, node: Node) -> dict[str, tuple[str, ...]]:
         "run": (record.run_id,) if record.run_id else (),
         "metadata": _metadata(record),
         "ref": tuple(dict.fromkeys(targets)),
+        "refers": tuple(dict.fromkeys(name for one in _references(record) for name in readings(one))),
         "live": ("yes" if node.live else "no",),
         "open": node.open,
     }
+
+
+def _references(record: Record) -> tuple[str, ...]:
+    return (*(record.supersedes or ()), *record.superseded_by, *(edge.target for edge in record.edges))
 
 
 def _metadata(record: Record) -> tuple[str, ...]:

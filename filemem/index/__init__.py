@@ -238,6 +238,10 @@ class Index(Changing):
         """Return the nodes of records that were removed and are not yet taken out of the disk index."""
         return self._now().removed_nodes()
 
+    def replaced_nodes(self) -> list[str]:
+        """Return the nodes that the disk index still holds of records that were changed or removed since."""
+        return self._now().replaced_nodes()
+
 
 def _checked(current: Generation) -> Generation:
     current.check("")

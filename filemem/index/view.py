@@ -241,7 +241,13 @@ class View:
 
     def removed_nodes(self) -> list[str]:
         """Return the nodes that the disk index still holds of records whose removal is pending."""
-        paths = [path for path, item in latest(self.items).items() if item.pending is None]
+        return self._still_held([path for path, item in latest(self.items).items() if item.pending is None])
+
+    def replaced_nodes(self) -> list[str]:
+        """Return the nodes that the disk index still holds of records whose change or removal is pending."""
+        return self._still_held([*latest(self.items)])
+
+    def _still_held(self, paths: list[str]) -> list[str]:
         if self._words is None or not paths:
             return []
         query = self._words.one_of(keyword.PATH, paths)

@@ -19,7 +19,7 @@ from filemem.files import MAX_SIZE, is_listed
 from filemem.index import Index, IndexDamaged
 from filemem.memory import Memory, moments, syncing, tombstones
 from filemem.memory.batch import KEEP, Batch
-from filemem.memory.origins import any_ended, born, edit_of, origins
+from filemem.memory.origins import any_ended, born, edit_of, origins, passed_on
 from filemem.memory.saving import Saver
 from filemem.memory.standing import Standing
 from filemem.memory.store import Store
@@ -236,7 +236,8 @@ def _bring(store: Store, past: AsOf) -> None:
         hidden -= {change.path for change in found}
         found += [changes.Change(changes.MODIFIED, path, after[path]) for path in hidden if path in after]
     births = _births(store, past, found, base)
-    again = syncing.unsettled(past, found, (), births, after, ())
+    passed = passed_on(past) if base and any_ended(store) else ()
+    again = syncing.unsettled(past, found, (), births, after, passed)
     told = past.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births
     past.read_ahead([change.path for change in (*found, *again)])

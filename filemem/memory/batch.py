@@ -10,9 +10,8 @@ from functools import partial
 
 from filemem import changes
 from filemem.documents import Birth, Doc, Node, doc_of, node_of
-from filemem.memory import graph, tombstones
+from filemem.memory import graph, names, tombstones
 from filemem.memory.identities import Claim, known_as, landing
-from filemem.memory.names import Names
 from filemem.memory.store import Store
 from filemem.record import DECISION, Record
 
@@ -26,18 +25,11 @@ class Batch:
         store: the parts.
         found: what changed.
         births: first commits by path, for every path in `found`.
-        gone: records that were taken out of what is found before this look.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        found: Iterable[changes.Change],
-        births: Mapping[str, Birth],
-        gone: Iterable[Node] = (),
-    ) -> None:
+    def __init__(self, store: Store, found: Iterable[changes.Change], births: Mapping[str, Birth]) -> None:
         self.store = store
-        self._gone = tuple(gone)
+        self._replaced = tuple(map(Node.loads, store.index.replaced_nodes()))  # as they were before saves that wait
         self.changes = {change.path: change for change in found}
         self.births = dict(births)
         self.records: dict[str, Record] = {}
@@ -65,9 +57,12 @@ class Batch:
         self.hidden = {one.path for one in read if tombstones.forgotten(one.id, known)}
         read = [one for one in read if one.path not in self.hidden]
         ids = self._settled_ids(read)
-        references = References(self.store, self.changes, self.births)
         self.hidden |= {one.path for one in read if tombstones.forgotten(ids[one.path], known)}
         read = [one for one in read if one.path not in self.hidden]
+        if referring := self._taken_in(self._referring([one._replace(id=ids[one.path]) for one in read])):
+            read += referring
+            ids = self._ids(read)
+        references = References(self.store, self.changes, self.births)
         references.add(one._replace(id=ids[one.path]) for one in read)
         for record in read:
             birth = self.births.get(record.path, Birth())
@@ -87,22 +82,37 @@ class Batch:
         return self.store.read(path, self.births.get(path, Birth()).name).record
 
     def _settled_ids(self, read: list[Record]) -> dict[str, str]:
-        """The ids of what was read, by path. Read too is what loses its id to that, and what points to an id that a
-        file gave up: the name that it states may mean another file by now.
-        """
+        """The ids of what was read, by path. Read too is what loses its id to that."""
         ids = self._ids(read)
         lost = {record.id for record in read if ids[record.path] != record.id}
         lost |= {node.id for path, node in self._before.items() if ids.get(path, node.id) != node.id}
-        nodes = self.store.lookup_any({"id": lost, "ref": lost}) if lost else []
+        losers = self._taken_in(self.store.lookup("id", lost))
+        read += losers
+        return self._ids(read) if losers else ids
+
+    def _referring(self, read: Collection[Record]) -> list[Node]:
+        """What refers to a name that records took or gave up since it was read: the name may mean another by now.
+
+        Args:
+            read: the records that are looked at, under the ids that are their own.
+        """
+        if self.changes.keys() >= self.store.index.manifest().keys():
+            return []
+        told = {path: node for path, node in self._before.items() if path in self.changes}
+        for path in self.store.index.waiting():
+            told.pop(path, None)
+        told |= {node.path: node for node in self._replaced if node.path in self.changes}
+        return self.store.lookup("refers", names.changed(told.values(), read, self.births))
+
+    def _taken_in(self, nodes: Iterable[Node]) -> list[Record]:
+        """Look at these files too, whose bytes are the same, and read them."""
+        nodes = [node for node in nodes if node.path not in self.changes]
         listed = self.store.index.manifest() if nodes else {}
-        more = {node.path: node for node in nodes if node.path in listed and node.path not in self.changes}
-        if not more:
-            return ids
+        more = {node.path: node for node in nodes if node.path in listed}
         self.changes |= {path: changes.Change(changes.MODIFIED, path, listed[path]) for path in more}
         self.births |= {path: node.birth for path, node in more.items()}
         self._before |= more
-        read += self._found(more)
-        return self._ids(read)
+        return self._found(more)
 
     def _ids(self, read: Iterable[Record]) -> dict[str, str]:
         claims = [Claim.of(record, self.births.get(record.path, Birth())) for record in read]
@@ -113,7 +123,7 @@ class Batch:
 
     def _settle(self) -> None:
         """Work out liveness around everything that changed, and add the documents whose answer flips."""
-        start = [*self.nodes.values(), *self._before.values(), *self._gone]
+        start = [*self.nodes.values(), *self._before.values(), *self._replaced]
         around = graph.gather(self._lookup, start, self.nodes).nodes
         current = [n for n in around.values() if n.path not in self.changes or self.nodes.get(n.path) is n]
         # Decisions alone, as questions gather them: one that names an observation is told alike by both.
@@ -146,7 +156,7 @@ class References:
         self._changed = changed
         self._mine: set[str] = set()
         self._read: list[Record] = []
-        self._names: Names | None = None
+        self._names: names.Names | None = None
 
     def add(self, read: Iterable[Record]) -> None:
         """Let references point to these records too."""
@@ -163,7 +173,7 @@ class References:
             return reference
         if self._names is None:
             others = [n for n in self._store.nodes() if n.path not in self._changed]
-            known = [Record(id=n.id, type=n.type, path=n.path, title=n.title) for n in others]
+            known = map(names.bare, others)
             births = {**self._births, **{n.path: n.birth for n in others}}
-            self._names = Names(self._store, [*self._read, *known], births)
+            self._names = names.Names(self._store, [*self._read, *known], births)
         return self._names.resolve(reference, path)

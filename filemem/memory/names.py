@@ -7,14 +7,14 @@ and one that had it once only where none has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from filemem.documents import Birth, Node
 from filemem.memory.origins import Takings, taken
 from filemem.memory.store import Store
 from filemem.memory.versions import Versions
-from filemem.record import Record, ReferenceIndex, answering, placed_reference, reference_index
+from filemem.record import Record, ReferenceIndex, answering, names_of, placed_reference, reference_index
 from filemem.repo.lives import Revision
 
 
@@ -23,6 +23,44 @@ def once(store: Store, nodes: Iterable[Node], reference: str) -> tuple[str, ...]
     last = {node.birth.path: node.id for node in nodes if node.birth.path not in ("", node.path)}
     last |= {path: takings[-1][1] for path, takings in taken(store).items()}
     return answering(reference, (Record(id=owner, type="", path=path) for path, owner in last.items()))
+
+
+def changed(before: Iterable[Node], after: Collection[Record], births: Mapping[str, Birth]) -> set[str]:
+    """The names that some records took or gave up: what refers to one of them may mean another record now.
+
+    Args:
+        before: the records as they were.
+        after: the same as they are, under the ids that are their own.
+        births: their first commits as they are told now, by path.
+    """
+    had = {node.path: node for node in before}
+    owned = _owned([bare(node) for node in had.values()], {path: node.birth for path, node in had.items()})
+    return {name for name, *_ in owned ^ _owned(after, births)}
+
+
+def at(paths: Iterable[str]) -> set[str]:
+    """The names that a file at one of these paths has by its path."""
+    return {name for path in paths for _, name in names_of(Record(id=path, type="", path=path))}
+
+
+def bare(node: Node) -> Record:
+    """A record as far as it has names."""
+    return Record(id=node.id, type=node.type, path=node.path, title=node.title)
+
+
+def _owned(records: Collection[Record], births: Mapping[str, Birth]) -> set[tuple[str, int, str, bool]]:
+    """Each name with its strength, whose it is, and whether that is so today."""
+    now = {(name, strength, one.id, True) for one in records for strength, name in names_of(one)}
+    first = _first(records, births)
+    return now | {(name, strength, one.id, False) for one in first for strength, name in names_of(one)}
+
+
+def _first(records: Iterable[Record], births: Mapping[str, Birth]) -> Iterator[Record]:
+    """The records whose files had another path first, under that."""
+    for one in records:
+        path = births.get(one.path, Birth()).path
+        if path not in ("", one.path):
+            yield Record(id=one.id, type="", path=path)
 
 
 class Names:
@@ -39,13 +77,10 @@ class Names:
         self, store: Store, records: Iterable[Record], births: Mapping[str, Birth], takings: Takings | None = None
     ) -> None:
         self._store, self._births = store, births
-        self._taken = taken(store) if takings is None else takings
+        self._told = takings
         listed = list(records)
         self._had = {one.id: {one.path, births.get(one.path, Birth()).path} for one in listed}
-        earlier = (
-            Record(id=one.id, type="", path=path) for one in listed for path in self._had[one.id] - {one.path, ""}
-        )
-        self._index = reference_index(listed, earlier)
+        self._index = reference_index(listed, _first(listed, births))
         self._logs: dict[str, list[tuple[str, bytes]]] = {}
 
     def resolve(self, reference: str, path: str) -> str | None:
@@ -64,6 +99,10 @@ class Names:
         written = self._written(reference, path)
         had = [owner for commit, owner in self._taken[name] if written and self._before(commit, written)]
         return had[-1] if had else today or owners[-1]
+
+    @cached_property
+    def _taken(self) -> Takings:
+        return taken(self._store) if self._told is None else self._told
 
     @cached_property
     def _once(self) -> ReferenceIndex:

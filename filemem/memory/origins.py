@@ -6,7 +6,7 @@ import json
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.documents import Birth, Edited
 from filemem.files import is_listed, is_record
@@ -15,9 +15,12 @@ from filemem.memory.versions import Versions, alike
 from filemem.record import Record, derived_id, namesake, parse, short_id
 from filemem.repo import lives
 
+if TYPE_CHECKING:
+    from filemem.repo.history import History
+
 Takings = Mapping[str, Sequence[Sequence[str]]]
 _MOVED = 200  # files that are away, whose ids are looked at
-_ENDED = "ended-3"  # the memo of paths and ids that commits removed, on whatever branch, and of who had such a path
+_ENDED = "ended-4"  # the memo: see `_Remembered`
 
 
 class Origins(NamedTuple):
@@ -28,7 +31,8 @@ class Origins(NamedTuple):
         removed: paths of files that are gone.
         touched: paths of all that commits brought or changed.
         edits: what changed files after their first commit, by path, oldest first.
-        ended: paths of all that commits removed, whether they came back or not, and the ids that stood there.
+        ended: paths of all that commits removed, whether they came back or not.
+        left: ids of all that commits removed, likewise.
         ids: those that the files of `births` state, by path.
         lost: the last versions of the files that are gone, the ones in whose place others stand first.
         began: how many files without an id began at a path.
@@ -39,6 +43,7 @@ class Origins(NamedTuple):
     touched: frozenset[str] = frozenset()
     edits: Mapping[str, tuple[lives.Edit, ...]] = MappingProxyType({})
     ended: frozenset[str] = frozenset()
+    left: frozenset[str] = frozenset()
     ids: Mapping[str, str] = MappingProxyType({})
     lost: Sequence[lives.Removed] = ()
     began: Mapping[str, int] = MappingProxyType({})
@@ -61,9 +66,9 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
         tip: the commit from which it is seen; what is checked out where none is given.
     """
     inside = store.files.inside
-    if store.repo.head() is None:
-        return Origins({}, frozenset())
     seen = store.repo.history_at(tip) if tip else store.history
+    if not (commit := _commit(store, seen)):
+        return Origins({}, frozenset())
     walk = seen.walk(store.files.store, since, versions := Versions(store))
     edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
     births = {inside(path): born(b, inside(b.first_path))._replace(nth=b.nth) for path, b in walk.births.items()}
@@ -73,12 +78,19 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
         unknown = frozenset(map(inside, versions.unknown))
         births = {p: b._replace(unsure=_doubtful(unknown, {p, b.path}, ids.get(p, ""))) for p, b in births.items()}
     removed, touched, ended = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched, walk.ended))
-    ended |= walk.left
+    takings = {} if since else {inside(path): _known(store, all_) for path, all_ in walk.taken.items()}
+    if not since:
+        store.takings = commit, takings
     if seen.tip == "HEAD":
-        _keep(store, ended, None if since else {inside(path): _known(store, all_) for path, all_ in walk.taken.items()})
+        _keep(store, _Remembered(ended, walk.left, takings, "" if since else commit))
     lost = (*walk.replaced, *walk.removed.values())
     began = {inside(path): len(commits) for path, commits in walk.began.items()}
-    return Origins(births, removed, touched, edits, ended, ids, lost, began)
+    return Origins(births, removed, touched, edits, ended, walk.left, ids, lost, began)
+
+
+def _commit(store: Store, seen: History) -> str:
+    """The commit from which history is seen; "" where there is none yet."""
+    return store.repo.head() or "" if seen.tip == "HEAD" else seen.tip
 
 
 def _doubtful(unknown: Collection[str], paths: Collection[str], stated: str) -> bool:
@@ -118,7 +130,7 @@ def carried(
     """
     held = _held(store) if new and store.repo.head() else {}
     sources = _sources(store, new, there, held) | dict.fromkeys(_overwritten(store, new, held), "")
-    ended = _ended(store) if sources else None
+    ended = _remembered(store).ended if sources else None
     used = {path for path, source in sources.items() if not source and (ended is None or path in ended)}
     if known is None:
         known = origins(store) if used or any(sources.values()) else Origins({}, frozenset())
@@ -188,23 +200,52 @@ def were_there(store: Store, news: Origins, paths: Collection[str]) -> bool:
     """
     if not paths:
         return False
-    known, ids = _ended(store), {news.ids[path] for path in paths if path in news.ids}
-    if known is None or not (known | news.ended).isdisjoint({*paths, *ids}):
+    known, ids = _remembered(store), {news.ids[path] for path in paths if path in news.ids}
+    if known.ended is None or not (known.ended | news.ended).isdisjoint(paths):
+        return True
+    if not (known.left | news.left).isdisjoint(ids):
         return True
     return any(node.path not in paths for node in store.lookup("id", ids))
 
 
 def any_ended(store: Store) -> bool:
     """Whether any file or id was ever removed from where it stood, as far as that is known."""
-    return _ended(store) != frozenset()
+    known = _remembered(store)
+    return known.ended is None or bool(known.ended or known.left)
 
 
 def taken(store: Store) -> Takings:
     """Who had the names that files were renamed or removed from: by path, commits and the ids that took it with them.
 
-    The last one may have the name still; who took it since the last whole walk is not told.
+    The last one may have the name still.
     """
-    return _remembered(store)[1]
+    commit = _commit(store, store.history)
+    if commit and store.takings[0] != commit:
+        known = _remembered(store)
+        if known.commit == commit or _same_still(store, known):
+            store.takings = commit, known.takings
+        else:
+            origins(store)
+    return store.takings[1] if commit else {}
+
+
+def _same_still(store: Store, known: _Remembered) -> bool:
+    """Whether no name was given on since, up to the commit from which the store is seen."""
+    if not known.commit or not store.history.is_ancestor(known.commit):
+        return False
+    news = origins(store, known.commit)
+    return not news.ended and news.touched.isdisjoint(known.takings)
+
+
+def passed_on(store: Store, news: Origins | None = None) -> Collection[str]:
+    """The paths of which it may be told otherwise who had them, now that the tip is another commit.
+
+    Args:
+        store: the parts.
+        news: the stretch of history by which the tip went onward; None where it went elsewhere.
+    """
+    ended = _remembered(store).ended or frozenset()
+    return ended | taken(store).keys() if news is None else news.ended | (news.touched & ended)
 
 
 def shared(store: Store) -> frozenset[str]:
@@ -212,17 +253,28 @@ def shared(store: Store) -> frozenset[str]:
     return frozenset(path for path, takings in taken(store).items() if len({owner for _, owner in takings}) > 1)
 
 
-def _ended(store: Store) -> frozenset[str] | None:
-    """Every path and id that was ever found to have been removed; None where that is not known."""
-    return _remembered(store)[0]
+class _Remembered(NamedTuple):
+    """What the memo tells.
+
+    Args:
+        ended: every path that was ever found to have been removed, on whatever branch; None where that is not known.
+        left: every id, likewise.
+        takings: who had the names that were given on, as of a commit.
+        commit: which one; "" where that is not known.
+    """
+
+    ended: frozenset[str] | None = None
+    left: frozenset[str] = frozenset()
+    takings: Takings = MappingProxyType({})
+    commit: str = ""
 
 
-def _remembered(store: Store) -> tuple[frozenset[str] | None, Takings]:
+def _remembered(store: Store) -> _Remembered:
     try:
-        ended, takings = json.loads(store.memo(_ENDED).read() or b"null")
-        return frozenset(ended), takings
+        ended, left, takings, commit = json.loads(store.memo(_ENDED).read() or b"null")
+        return _Remembered(frozenset(ended), frozenset(left), takings, commit)
     except (ValueError, TypeError):
-        return None, {}
+        return _Remembered()
 
 
 def _known(store: Store, takings: Iterable[lives.Taking]) -> list[list[str]]:
@@ -230,13 +282,17 @@ def _known(store: Store, takings: Iterable[lives.Taking]) -> list[list[str]]:
     return [[t.commit, t.stated or derived_id(namesake(inside(t.first_path), t.nth))] for t in takings]
 
 
-def _keep(store: Store, ended: frozenset[str], takings: Takings | None) -> None:
-    """Remember what a walk found; `takings` where it was one through all of history."""
-    known, before = _remembered(store) if takings is not None or ended else (None, {})
-    news = takings is not None and (known is None or before != takings)
-    if news or (known is not None and not known.issuperset(ended)):
-        every = sorted(ended | (known or frozenset()))
-        store.memo(_ENDED).write(json.dumps([every, before if takings is None else takings]).encode())
+def _keep(store: Store, found: _Remembered) -> None:
+    """Add what a walk found to what is remembered; without a commit it was not one through all of history."""
+    if not (found.commit or found.ended or found.left):
+        return
+    known = _remembered(store)
+    if known.ended is None and not found.commit:
+        return
+    ended, left = (found.ended or frozenset()) | (known.ended or frozenset()), found.left | known.left
+    news = (found if found.commit else known)._replace(ended=ended, left=left)
+    if news != known:
+        store.memo(_ENDED).write(json.dumps([sorted(ended), sorted(left), news.takings, news.commit]).encode())
 
 
 def brought(store: Store, commits: Collection[str]) -> dict[str, int]:

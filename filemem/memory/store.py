@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from filemem import record
@@ -29,6 +30,7 @@ from filemem.repo.memo import Memo
 
 if TYPE_CHECKING:
     from filemem.memory.following import Place
+    from filemem.memory.origins import Takings
     from filemem.memory.saving import Saver
     from filemem.memory.standing import Standing, Standings
     from filemem.repo.history import History
@@ -59,6 +61,7 @@ class Store:
     pasts: dict[str, Store] = field(default_factory=dict)  # at commits asked about, last used last
     walked: tuple[Mapping[str, int], Mapping[str, int]] | None = None  # folder times noted, and found to bring no news
     followed: Place | None = None  # where HEAD was when it was last found that the index had heard of it
+    takings: tuple[str, Takings] = ("", MappingProxyType({}))  # of a commit: who had names that were given on
     _plain: list[Node] | None = None
     _saver: Saver | None = field(default=None, init=False)
     _making: threading.Lock = field(default_factory=threading.Lock, init=False)

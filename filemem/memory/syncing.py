@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from filemem import changes
 from filemem.documents import Birth, Node
-from filemem.memory import following, governing, tombstones
+from filemem.memory import following, governing, names, tombstones
 from filemem.memory.batch import Batch
-from filemem.memory.origins import Origins, carried, origins, taken, were_there
+from filemem.memory.origins import Origins, carried, origins, passed_on, were_there
 from filemem.memory.store import Store
 
 Progress = Callable[[int, int], object]  # records done, records in all
@@ -59,7 +59,6 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         return Look(busy=True)
     saves = store.index.saves()  # what is saved while we look is news for the next one: we may see half of it
     waiting = [Node.loads(text).path for text in store.index.pending_nodes()]
-    gone = [Node.loads(text) for text in store.index.removed_nodes()]
     before, head = store.index.manifest(), store.repo.head() or ""
     moved = _moved(store, head) if before else ELSEWHERE  # an index built anew knows nothing of what came before
     news = origins(store, store.index.notes.head) if moved == ONWARD else None
@@ -72,19 +71,21 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     after, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=folders)
     looked = (began, time.time_ns() - began) if folders is None else None
     found = list(changes.diff(before, after))
-    found += [changes.Change(changes.REMOVED, node.path, None) for node in gone if node.path not in after]
+    gone = [Node.loads(text).path for text in store.index.removed_nodes()]
+    found += [changes.Change(changes.REMOVED, path, None) for path in gone if path not in after]
     births = _births(store, found, waiting, moved, news)
     elsewhere = moved == ELSEWHERE or (news and not after.keys() >= news.touched | news.removed)
     if elsewhere or any(change.path not in waiting for change in found):  # moved files: asked as a rebuild asks
         births |= carried(store, {path: one.blob for path, one in after.items()}, after)
-    again = unsettled(store, found, waiting, births, after, gone)
+    passed = passed_on(store, news) if moved != STILL and before else ()
+    again = unsettled(store, found, waiting, births, after, passed)
     told = store.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth != Birth()} | births
     found += again + _forgotten(store, found, after)
     if found and progress:
         progress(0, len(found))  # reading them takes a part of the time
     if found or not store.index.exists:
-        batch = Batch(store, found, births, gone)
+        batch = Batch(store, found, births)
         found = [change for path, change in batch.changes.items() if path in before or path not in batch.hidden]
         after = {path: entry for path, entry in after.items() if path not in batch.hidden}
         if found or not store.index.exists or store.index.pending():
@@ -203,24 +204,18 @@ def unsettled(
     waiting: Iterable[str],
     births: Mapping[str, Birth],
     after: changes.Manifest,
-    removed_before: Iterable[Node],
+    passed: Collection[str],
 ) -> list[changes.Change]:
     """Records to tell anew although their bytes are the same.
 
     Those saved and not yet folded in, whose successors and predecessors must learn of them; those committed only now;
-    those that point to what was not there before, or to several; those that had to give up their id to another file.
+    those that refer to one of the paths that were `passed` on; those that had to give up their id to another file.
     """
     already = {change.path for change in found}
-    came_or_went = any(change.kind != changes.MODIFIED for change in found)
     nodes = store.lookup("path", [path for path in births if path not in already])
     again = [node for node in nodes if node.birth != births[node.path]]
-    still_open = [*(["reference"] if came_or_went else []), *(["id"] if found or again else [])]
-    again += store.lookup("open", still_open)
-    gone = store.lookup("path", [change.path for change in found if change.kind == changes.REMOVED])
-    gone += removed_before
-    again += store.lookup("ref", [node.id for node in gone])
-    had = taken(store) if any(change.kind == changes.ADDED for change in found) else {}
-    again += store.lookup("ref", {owner for change in found for _, owner in had.get(change.path, ())})
+    again += store.lookup("refers", names.at(passed))
+    again += store.lookup("open", ["id"] if found or again else [])
     paths = {*waiting, *(node.path for node in again)} - already
     return [changes.Change(changes.MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
 

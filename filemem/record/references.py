@@ -34,7 +34,7 @@ def reference_index(records: Iterable[Record], earlier: Iterable[Record] = ()) -
 def _index(records: Iterable[Record]) -> dict[str, str | None]:
     layers: list[dict[str, str | None]] = []
     for record in records:
-        for strength, name in _names(record):
+        for strength, name in names_of(record):
             while len(layers) <= strength:
                 layers.append({})
             layer = layers[strength]
@@ -45,7 +45,8 @@ def _index(records: Iterable[Record]) -> dict[str, str | None]:
     return index
 
 
-def _names(record: Record) -> Iterator[tuple[int, str]]:
+def names_of(record: Record) -> Iterator[tuple[int, str]]:
+    """Yield what a record may be called, each with the strength of its kind: see `reference_index`."""
     path = record.path.casefold()
     name = path.rpartition("/")[2]
     stem = name.removesuffix(".md")
@@ -84,7 +85,7 @@ def resolve_reference(reference: str, records_index: ReferenceIndex) -> str | No
 def placed_reference(reference: str, records_index: ReferenceIndex) -> tuple[int, str | None]:
     """Return what `resolve_reference` does, and at which of the ways to read the reference: the lower, the surer."""
     place = 0
-    for place, name in enumerate(_candidates(reference.strip())):
+    for place, name in enumerate(readings(reference)):
         if found := records_index.get(name):
             return place, found
     return place + 1, None
@@ -97,10 +98,10 @@ def answering(reference: str, records: Iterable[Record]) -> tuple[str, ...]:
         reference: as `resolve_reference` takes it.
         records: all that have names.
     """
-    wanted = {name: place for place, name in reversed([*enumerate(_candidates(reference.strip()))])}
+    wanted = {name: place for place, name in reversed([*enumerate(readings(reference))])}
     found: dict[tuple[int, int], dict[str, None]] = {}
     for record in records:
-        for strength, name in _names(record):
+        for strength, name in names_of(record):
             if name in wanted:
                 found.setdefault((wanted[name], -strength), {})[record.id] = None
     several: tuple[str, ...] = ()
@@ -116,7 +117,9 @@ def _unquote(match: re.Match[str]) -> str:
     return bytes.fromhex(match[1].replace("%", "")).decode(errors="replace")
 
 
-def _candidates(reference: str) -> Iterator[str]:
+def readings(reference: str) -> Iterator[str]:
+    """Yield the names that a reference may mean, the surest first; see `resolve_reference`."""
+    reference = reference.strip()
     yield reference
     if reference.startswith("[[") and reference.endswith("]]"):
         reference = reference[2:-2].partition("|")[0]

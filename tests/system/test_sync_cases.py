@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -119,6 +120,68 @@ def superseded_and_the_newer_one_deleted(state: Synced) -> None:
     assert live == {"caching", "auth"}, "what was replaced holds again, at once"
 
 
+def by_hand(state: Synced, name: str, title: str, refers: str = "") -> Path:
+    edge = f"supersedes: [{refers}]\n" if refers else ""
+    return write(state.store / f"decisions/{name}.md", f"---\ntopic: {title}\n{edge}---\n# {title}\n")
+
+
+def title_taken_by_another(state: Synced) -> None:
+    by_hand(state, "link", "Linked", "Use nothing")
+    other = by_hand(state, "other", "Use something")
+    state.look()
+    other.write_text(other.read_text().replace("something", "nothing"))
+
+
+def title_taken_by_a_save(state: Synced) -> None:
+    by_hand(state, "link", "Linked", "Use lru number 3")
+    state.look()
+    state.save("auth", "lru", False)
+
+
+def title_given_up_by_an_update(state: Synced) -> None:
+    by_hand(state, "link", "Linked", "Note 3")
+    state.observe("lru", False)
+    state.look()
+    state.memory.update(state.ids[-1], title="Something else")
+    assert state.memory._store.index.pending(), "it waits to be folded in"
+
+
+def name_taken_by_a_second_file(state: Synced) -> None:
+    by_hand(state, "one/name", "One")
+    by_hand(state, "link", "Linked", "name.md")
+    state.look()
+    second = by_hand(state, "two/name", "Two")
+    state.look()
+    second.unlink()
+
+
+def removed_then_committed_then_taken_back(state: Synced) -> None:
+    target = by_hand(state, "target", "Target")
+    by_hand(state, "link", "Linked", "target.md")
+    state.commit()
+    state.look()
+    target.unlink()
+    state.look()
+    state.commit()
+    state.look()
+    git(state.repo, "reset", "-q", "--soft", "HEAD~1")
+
+
+def names_exchanged(state: Synced) -> None:
+    one = by_hand(state, "one", "One")
+    by_hand(state, "link", "Linked", "one.md")
+    state.commit()
+    state.look()
+    other = by_hand(state, "other", "Other", "one.md")
+    texts = one.read_text(), other.read_text()
+    for path, text in zip((other, one), texts, strict=True):
+        path.write_text(text)
+    state.commit()
+    state.look()
+    by_hand(state, "two/one", "Another")
+    state.commit()
+
+
 CASES: tuple[Case, ...] = (
     removed_and_checked_out_again,
     target_of_a_link_removed_and_back,
@@ -131,6 +194,12 @@ CASES: tuple[Case, ...] = (
     saved_on_a_branch_and_squashed,
     proposed_and_not_yet_looked_at,
     superseded_and_the_newer_one_deleted,
+    title_taken_by_another,
+    title_taken_by_a_save,
+    title_given_up_by_an_update,
+    name_taken_by_a_second_file,
+    removed_then_committed_then_taken_back,
+    names_exchanged,
 )
 
 
