@@ -53,3 +53,8 @@ class Locked(FilememError):
 
 class BrokenStore(FilememError):
     """Disk, repository or index cannot be used as they are: repair them first."""
+
+
+def told(error: FilememError | OSError) -> str:
+    """What went wrong in one line, to stand beside an answer."""
+    return error.told if isinstance(error, FilememError) else error.strerror or str(error)

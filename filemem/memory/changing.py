@@ -223,10 +223,19 @@ def restore(store: Store, reference: str, agent: str = "") -> Saved:
     return _answer(store, about, done, f"Restored {record.id}", degraded=degraded)
 
 
-def _answer(store: Store, about: Node | Record, done: Done, message: str, **more: Any) -> Saved:
+def _answer(store: Store, about: Node | Record, done: Done, message: str, degraded: str = "", **more: Any) -> Saved:
     """The answer to what was done about a record: `more` are further fields of it."""
-    path, commit, pending = store.shown(about.path), done.commit or "", done.pending or ""
-    return Saved(id=about.id, type=about.type, path=path, message=message, commit=commit, pending=pending, **more)
+    degraded = "; ".join(filter(None, (done.trouble, degraded)))
+    return Saved(
+        id=about.id,
+        type=about.type,
+        path=store.shown(about.path),
+        message=message,
+        commit=done.commit or "",
+        pending=done.pending or "",
+        degraded=degraded,
+        **more,
+    )
 
 
 def _resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from filemem.errors import BrokenStore, Conflict, FilememError
+from filemem.errors import BrokenStore, Conflict, FilememError, told
 from filemem.repo import trees
 from filemem.repo.git import Git, GitError
 from filemem.repo.loose import Loose, publish
@@ -75,11 +75,19 @@ class Change(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A commit that is in place. `objects` are all that it added: (id, packed bytes); `here`: HEAD is still on it."""
+    """A commit that is in place.
+
+    Args:
+        commit: its id.
+        objects: all that it added: (id, packed bytes).
+        here: whether HEAD is still on its branch.
+        trouble: why a power cut may still take it away, or "": nothing that goes wrong now can unmake it.
+    """
 
     commit: str
     objects: tuple[tuple[str, bytes], ...]
     here: bool = True
+    trouble: str = ""
 
 
 class Plan(NamedTuple):
@@ -144,21 +152,30 @@ class Committer:
         index = IndexUpdate(self.objects.git, {change.path: change.entry for change in touched}, self.objects.hash_name)
         plan.step("index-started")
         try:
-            return self._attempts(plan, index, touched)
+            commit, made, branch = self._attempts(plan, index)
         except (FilememError, OSError):
             self._put_back(index, touched)
             raise
         finally:
             index.abandon()
+        trouble = self._settle(plan, made, branch)
+        here = not made or self.branch() == branch
+        if not here:  # HEAD went elsewhere meanwhile, where our entry is a stranger
+            self._put_back(index, touched)
+        return Made(commit, tuple((o.oid, o.packed) for o in (*plan.blobs, *made) if made), here, trouble)
 
-    def _attempts(self, plan: Plan, index: IndexUpdate, touched: Sequence[Change]) -> Made:
+    def _attempts(self, plan: Plan, index: IndexUpdate) -> tuple[str, Sequence[Loose], str]:
+        """Bring the changes to HEAD; returns its commit, what was made for that, and the branch.
+
+        Nothing is made where a commit of the user's took our index entry along before HEAD was ours to move.
+        """
         for _ in range(_TRIES):
             branch = self.branch()
             try:
                 head, made = self._build(plan)
             except _AlreadyThereError as found:
                 index.wait()
-                return Made(found.commit, ())
+                return found.commit, (), branch or ""
             plan.step("objects")
             index.wait()
             plan.step("index")
@@ -168,12 +185,7 @@ class Committer:
             if reason := plan.gate():  # the last moment before HEAD moves: who begins now finds our commit there
                 raise NotNow(reason)
             if branch is not None and self._move(branch, made, head):
-                plan.step("ref")
-                self._settle(plan, made, branch)
-                here = self.branch() == branch
-                if not here:  # HEAD went elsewhere meanwhile, where our entry is a stranger
-                    self._put_back(index, touched)
-                return Made(made[-1].oid, tuple((o.oid, o.packed) for o in (*plan.blobs, *made)), here)
+                return made[-1].oid, made, branch
             time.sleep(random.uniform(0, 0.01))  # noqa: S311 - spreads competitors, nothing secret
         raise BrokenStore("HEAD does not hold still", "another program commits without a pause; try again later")
 
@@ -213,7 +225,6 @@ class Committer:
         found = {change.path: trees.find(self.objects.tree, root, change.path) for change in changes}
         oids = {path: item.oid if item else "" for path, item in found.items()}
         if all(oids[change.path] == (change.blob or "") for change in changes):
-            # A commit of the user's took our index entry along before HEAD was ours to move.
             raise _AlreadyThereError(head)
         for change in changes:
             if change.old is not None and oids[change.path] != change.old:
@@ -231,23 +242,29 @@ class Committer:
         try:
             return self.refs.move(branch, made[-1].oid, head)
         except GitError:
+            now = self.head()
+            if now is not None and now.oid == made[-1].oid:
+                return True  # it had moved, and its answer was lost
             # A gc may have taken the objects that nothing pointed to yet: then, and only then, write them again.
             if not self._heal(made):
                 raise
             return self.refs.move(branch, made[-1].oid, head)
 
-    def _settle(self, plan: Plan, made: Sequence[Loose], branch: str) -> None:
+    def _settle(self, plan: Plan, made: Sequence[Loose], branch: str) -> str:
+        """Wait until a commit is on the disk, and look at its objects; says why they may not be there, or ""."""
         try:
+            plan.step("ref")
             # One wait for all names. A file system that kept the order of renames needs only the last of them.
             folders = {self._folder(branch), *(loose.target.parent for loose in (*plan.blobs, *made))}
             together([*plan.barriers, *(partial(sync_folder, folder) for folder in sorted(folders))])
-        except OSError as error:
-            raise BrokenStore(f"refs: {error.strerror}", "check the disk") from None
-        plan.step("folders")
-        for _ in range(_HEAL_ROUNDS):
-            if not self._heal((*plan.blobs, *made)):
-                break
-        plan.step("verified")
+            plan.step("folders")
+            for _ in range(_HEAL_ROUNDS):
+                if not self._heal((*plan.blobs, *made)):
+                    break
+            plan.step("verified")
+        except (FilememError, OSError) as error:
+            return f"committed, but perhaps not on the disk yet: {told(error)}"
+        return ""
 
     def _folder(self, branch: str) -> Path:
         """The folder whose listing changes when a branch moves."""

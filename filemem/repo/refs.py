@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import FilememError
 from filemem.repo.git import Git, GitError, feed, finish
 from filemem.repo.helper import Helper
+
+if TYPE_CHECKING:
+    from filemem.repo.commit import Change
 
 REFLOG = "filemem: save"  # what `git reflog` shows for our commits
 _LASTS = 5.0  # seconds; it writes the time of its start into the reflog
@@ -200,6 +203,22 @@ class UserIndex(NamedTuple):
             return (self.git.places.git_dir / "index").stat().st_mtime
         except OSError:
             return 0.0
+
+    def shows(self, changes: Iterable[Change]) -> bool:
+        """Whether these changes seem to be in it still: ids are looked for in its bytes, Git is not asked.
+
+        A doubt says no; where another file has the same content, yes.
+        """
+        try:
+            data = (self.git.places.git_dir / "index").read_bytes()
+        except OSError:
+            return False
+        for change in changes:
+            if change.entry and change.staged != "" and bytes.fromhex(change.entry[1]) not in data:
+                return False
+            if not change.entry and change.before and bytes.fromhex(change.before) in data:
+                return False
+        return True
 
     def repair(self, entries: Mapping[str, tuple[str, str] | None]) -> None:
         """Set entries: mode and blob id by path, None removes. Raises NotNow."""

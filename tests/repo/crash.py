@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+from filemem.memory.saving import Saved, Saver
 from filemem.record.model import Outcome
 from tests.support import make_saver, message
 
@@ -69,17 +70,21 @@ def _operate(repo: Path, operation: str, into: int, last: str, everything: bool)
     code = 1
     try:
         saver = make_saver(repo, steps=step)
-        if operation == "put":
-            saver.put(PATH, RECORD, message("decision(cache): Use a cache"))
-        elif operation == "amend":
-            saver.amend(PATH, message("decision(cache): failed"), outcome=OUTCOME)
-        elif operation == "restore":
-            saver.put(PATH, RECORD, message("decision(cache): restore"), tombstone=TOMBSTONE)
-        else:
-            mark = TOMBSTONE if operation == "forget" else ""
-            saver.remove(PATH, message("decision(cache): delete"), tombstone=mark)
+        operate(saver, operation)
         step(ACKNOWLEDGED)
         saver.close()
         code = 0
     finally:
         os._exit(code)
+
+
+def operate(saver: Saver, operation: str) -> Saved:
+    """Do one operation of those that `run` knows."""
+    if operation == "put":
+        return saver.put(PATH, RECORD, message("decision(cache): Use a cache"))
+    if operation == "amend":
+        return saver.amend(PATH, message("decision(cache): failed"), outcome=OUTCOME)
+    if operation == "restore":
+        return saver.put(PATH, RECORD, message("decision(cache): restore"), tombstone=TOMBSTONE)
+    mark = TOMBSTONE if operation == "forget" else ""
+    return saver.remove(PATH, message("decision(cache): delete"), tombstone=mark)

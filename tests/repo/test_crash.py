@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from filemem.errors import BrokenStore
-from tests.repo.crash import ACKNOWLEDGED, OUTCOME, PATH, RECORD, STEPS, TOMBSTONE, run
+from tests.repo.crash import ACKNOWLEDGED, OUTCOME, PATH, RECORD, STEPS, TOMBSTONE, operate, run
 from tests.support import git, head_file, make_repo, make_saver, message, sound, write
 
 
@@ -174,3 +174,47 @@ def test_a_start_right_after_a_crash_does_not_forget_whose_lock_it_was(tmp_path:
     saver.close()
     assert not (repo / ".git/index.lock").exists()
     assert head_file(repo, f"memory/{PATH}")
+
+
+@pytest.mark.parametrize("operation", ["put", "amend", "remove", "forget", "restore"])
+@pytest.mark.parametrize("step", ["ref", "folders", "verified", "done"])
+def test_nothing_fails_a_save_whose_commit_is_made(tmp_path: Path, operation: str, step: str) -> None:
+    """The answer says what went wrong. An error would bring the caller to save again, and undoing would unmake it."""
+    repo = prepare(tmp_path, operation)
+
+    def fail(name: str) -> None:
+        if name == step:
+            raise OSError(5, "Input/output error")
+
+    saver = make_saver(repo, steps=fail)
+    saved = operate(saver, operation)
+    assert saved.commit == git(repo, "rev-parse", "HEAD")
+    assert saved.trouble.startswith("committed, but ")
+    assert saved.trouble.endswith("Input/output error")
+    assert sorted(git(repo, "status", "--porcelain").splitlines()) == [" M code.py", "A  staged.py"]
+    saver.close()
+    check(repo, operation, [ACKNOWLEDGED])
+
+
+@pytest.mark.parametrize("operation", ["put", "amend", "remove", "forget", "restore"])
+def test_a_replay_puts_back_what_the_index_lacks_of_a_commit_that_was_made(tmp_path: Path, operation: str) -> None:
+    repo = prepare(tmp_path, operation)
+    before = git(repo, "ls-files", "-s", "-z", "memory")
+    assert run(repo, operation, at="ref")[-1] == "ref"
+    rows = git(repo, "ls-files", "-s", "-z", "memory").split("\0")
+    gone = "".join(f"0 {'0' * 40}\t{row.partition(chr(9))[2]}\0" for row in rows if row)
+    git(repo, "update-index", "-z", "--index-info", input=(gone + before).encode())
+    assert git(repo, "diff", "--cached", "--name-only", "memory")
+    check(repo, operation, ["ref"])
+
+
+def test_a_file_that_was_edited_after_a_crash_stays_as_it_is(tmp_path: Path) -> None:
+    repo = prepare(tmp_path, "put")
+    run(repo, "put", at="ref")
+    git(repo, "rm", "-q", "--cached", f"memory/{PATH}")
+    write(repo / "memory" / PATH, "mine\n")
+    saver = make_saver(repo)
+    saver.replay()
+    saver.close()
+    assert (repo / "memory" / PATH).read_text() == "mine\n"
+    assert git(repo, "status", "--porcelain", "memory") == f" M memory/{PATH}"

@@ -18,6 +18,7 @@ import pytest
 from filemem.memory.saving import Saver, operations
 from filemem.record.model import Outcome
 from filemem.repo import Repo
+from tests.repo import crash
 from tests.support import environment, git, head_file, make_saver, message, write
 
 TOP = Path(__file__).parents[2]
@@ -240,6 +241,31 @@ def test_a_stash_that_takes_a_record_along_gives_back_what_is_the_users(repo: Pa
     assert git(repo, "status", "--porcelain") == " M code.py"
     assert whole(repo)
     saver.close()
+
+
+@pytest.mark.parametrize("operation", ["put", "amend", "remove", "forget", "restore"])
+def test_a_save_that_a_stash_ran_beside_leaves_nothing_staged(repo: Path, operation: str) -> None:
+    """Without a later command, which may never come: a commit of the user's would undo the save."""
+    saver = make_saver(repo)
+    if operation != "put":
+        saver.put(crash.PATH, crash.RECORD, message())
+    if operation == "restore":
+        saver.remove(crash.PATH, message(), tombstone=crash.TOMBSTONE)
+    write(repo / "code.py", "staged\n")
+    git(repo, "add", "code.py")
+
+    def stash(step: str) -> None:
+        if step == "index" and not git(repo, "stash", "list"):
+            git(repo, "stash", "-q")
+
+    racing = make_saver(repo, steps=stash)
+    assert crash.operate(racing, operation).commit == git(repo, "rev-parse", "HEAD")
+    assert git(repo, "status", "--porcelain") == ""
+    assert (repo / "memory" / crash.PATH).exists() == (operation not in ("remove", "forget"))
+    git(repo, "stash", "pop", "-q")
+    assert git(repo, "status", "--porcelain") == " M code.py"
+    for each in (saver, racing):
+        each.close()
 
 
 def stashed(repo: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from filemem import record
-from filemem.errors import Locked
+from filemem.errors import FilememError, Locked
 from filemem.files import Files, check_path, is_private
 from filemem.memory.saving import replay
 from filemem.memory.saving.operations import Operations
@@ -105,8 +105,9 @@ class Saver:
         self._repo.identity()
         with self._locked():
             saved = self._operations.put(path, data, message, policy, replace, tombstone)
-            if self.due() == 0.0:
-                replay.flush(self._work, self._batched())
+            with suppress(FilememError):  # what is acknowledged here waits on then, and is tried again
+                if self.due() == 0.0:
+                    replay.flush(self._work, self._batched())
             return saved
 
     def amend(

@@ -8,15 +8,17 @@ of it (`repo/races`), the path is brought back. A record that went in any other 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from filemem.errors import FilememError, told
 from filemem.memory.saving.work import Work
-from filemem.repo import Change, Entry, Message, NotNow, Repo
+from filemem.repo import MERGING, Change, Entry, Made, Message, NotNow, Repo
 from filemem.repo.journal import KEEP, SETTLES
 
 RACE = 2.0  # seconds after our commit in which an index without our path may have been written by one who knew it not
 WINDOW = 10.0  # seconds between our commit and what a merge did that noted to have begun from the one before
 COARSE = 0.01  # seconds that a file's time may lag behind the clock
+PATIENCE, PAUSE = 1.0, 0.02  # seconds that a save waits at its end for a command at work; between two looks for it
 STILL = 0.1  # seconds between seeing an index without our path and believing it
 MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a start looks after objects; in which a server does
 
@@ -49,8 +51,7 @@ def recheck(work: Work, *, index_only: bool = False) -> list[str]:
         if current == entry.marks["blob"]:
             whole[path] = entry
         elif not index_only and current in ("", entry.operation.old) and (why := _taken_by(work, entry)):
-            if not _stands(work, entry):
-                work.files.write(work.in_store(path), entry.data or b"")
+            _bring_files(work, entry)
             _commit_again(work, entry, current)
             repaired.append(f"committed {path} again: {why}")
     lost = _lost(work, whole)
@@ -65,16 +66,60 @@ def recheck(work: Work, *, index_only: bool = False) -> list[str]:
     return repaired
 
 
+def settle(work: Work, made: Made, changes: Sequence[Change]) -> str:
+    """At the end of a save, put right what a command that ran meanwhile did to the index; says what failed, or "".
+
+    Nobody may look at it later: a one-shot command ends, and the next commit of the user's would undo the save.
+    """
+    if made.trouble or not made.here:
+        return made.trouble
+    try:
+        if work.repo.index.shows(changes):
+            return ""
+        stop = time.monotonic() + PATIENCE
+        while work.repo.mover() and time.monotonic() < stop:
+            time.sleep(PAUSE)
+        reason = work.gate() or work.repo.leftovers.in_the_way()
+        if not reason or reason == MERGING:
+            recheck(work, index_only=bool(reason))
+    except (FilememError, OSError) as error:
+        return f"committed, but the index could not be looked after: {told(error)}"
+    return ""
+
+
 def _put_back(work: Work, lost: Mapping[str, Entry]) -> list[str]:
     """Put paths that HEAD holds back into the index, and their files where they are gone."""
-    repo, told = work.repo, []
-    for path, entry in _lost(work, {path: entry for path, entry in lost.items() if _holds(repo, entry)}).items():
-        blob = entry.marks["blob"]
-        if not _stands(work, entry):
-            work.files.write(work.in_store(path), entry.data or b"")
-        repo.index.repair({path: ("100644", blob) if blob else None})
-        told.append(f"put {path} back into the index")
-    return told
+    lost = _lost(work, {path: entry for path, entry in lost.items() if _holds(work.repo, entry)})
+    for entry in lost.values():
+        _bring_back(work, entry)
+    return [f"put {path} back into the index" for path in lost]
+
+
+def restage(work: Work, entry: Entry) -> None:
+    """Put back what an entry brought where HEAD still holds it, and the index what there was before.
+
+    For an operation that never ended: nobody was told of it, so nobody took it out on purpose.
+    """
+    path = entry.operation.path
+    if "blob" in entry.marks and _holds(work.repo, entry):
+        staged = work.repo.index.entries([path]).get(path, "")
+        if staged != entry.marks["blob"] and staged == entry.operation.old:
+            _bring_back(work, entry)
+
+
+def _bring_back(work: Work, entry: Entry) -> None:
+    """Let files and index hold what HEAD holds of an entry."""
+    _bring_files(work, entry)
+    items = {name: work.repo.item(name) for name in (entry.operation.path, entry.operation.tombstone) if name}
+    work.repo.index.repair({name: (item.mode.decode(), item.oid) if item else None for name, item in items.items()})
+
+
+def _bring_files(work: Work, entry: Entry) -> None:
+    """Let the files be as an entry left them; one that was edited since stays."""
+    path = work.in_store(entry.operation.path)
+    if _as_before(work, entry):
+        work.files.remove(path) if entry.data is None else work.files.write(path, entry.data)
+    work.mark(entry.operation)
 
 
 def _taken_by(work: Work, entry: Entry) -> str:
@@ -189,9 +234,11 @@ def _stands(work: Work, entry: Entry) -> bool:
 
 
 def _as_before(work: Work, entry: Entry) -> bool:
-    """Whether the file that an entry wrote is as it was before: gone, or the version that it replaced."""
-    disk = work.on_disk(work.in_store(entry.operation.path))
-    return entry.data is not None and (disk is None or work.repo.blob_id(disk) == entry.operation.old)
+    """Whether a file is as it was before an entry: gone, or the version that was replaced or removed."""
+    disk, operation = work.on_disk(work.in_store(entry.operation.path)), entry.operation
+    if disk is None:
+        return entry.data is not None
+    return work.repo.blob_id(disk) in (operation.old, operation.seen)
 
 
 def _commit_again(work: Work, entry: Entry, current: str) -> None:

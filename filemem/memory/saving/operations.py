@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from filemem.errors import BrokenStore, Conflict, FilememError, NotFound
 from filemem.files import is_private
 from filemem.memory.saving import replay
+from filemem.memory.saving.aftercare import settle
 from filemem.memory.saving.values import BATCH, IN_BATCH, Amendment, Saved
 from filemem.memory.saving.work import UNCOMMITTED, Edited, Landed, Work
 from filemem.repo import AMEND, PUT, REMOVE, Change, Entry, Message, Moved, NotNow
@@ -67,13 +68,14 @@ class Operations:
             whole = landed._replace(also=self._work.marked(entry.operation))
             self._work.mark(entry.operation)
             try:
-                commit = self._work.commit([entry], [change], message, whole)
+                made = self._work.commit([entry], [change], message, whole)
             except NotNow as wait:
                 return self._postpone(entry, data, wait, landed)
-        # A `git clean` may have seen it untracked, just before it was in the index.
-        if self._work.on_disk(path) is None and self._repo.item(change.path) is not None:
-            self._files.write(path, data)
-        return Saved(path, self._repo.blob_id(data), commit)
+        with suppress(FilememError):  # a `git clean` may have seen it untracked, just before it was in the index
+            if self._work.on_disk(path) is None and self._repo.item(change.path) is not None:
+                self._files.write(path, data)
+        trouble = settle(self._work, made, (change, *whole.also))
+        return Saved(path, self._repo.blob_id(data), made.commit, trouble=trouble)
 
     @contextmanager
     def _all_or_nothing(self, entry: Entry, data: bytes | None, seen: bytes | None) -> Iterator[None]:
@@ -196,10 +198,10 @@ class Operations:
             whole = landed._replace(also=work.marked(operation))
             try:
                 change = Change(in_repo, None, item.oid, None, before=item.oid)
-                commit = work.commit([entry], [change], message, whole)
+                made = work.commit([entry], [change], message, whole)
             except NotNow as wait:
                 return self._postpone(entry, None, wait, landed)
-        return Saved(path, "", commit)
+        return Saved(path, "", made.commit, trouble=settle(work, made, (change, *whole.also)))
 
     def withdraw(self, path: str) -> bool:
         waiting = [

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from filemem.errors import BadInput, BrokenStore, Conflict, Locked
-from filemem.memory.saving.aftercare import HOUR, heal, recheck
+from filemem.memory.saving.aftercare import HOUR, heal, recheck, restage
 from filemem.memory.saving.values import IN_BATCH, Amendment, PendingOp, Replayed
 from filemem.memory.saving.work import Landed, Work
 from filemem.repo import AMEND, MERGING, PUT, REMOVE, Change, Entry, Message, NotNow
@@ -156,6 +156,7 @@ def _finish(work: Work, entry: Entry) -> bool:
     commit = entry.marks.get("commit", "")
     if commit and repo.history.is_ancestor(commit):
         # Our commit was made; what HEAD shows now is what the user made of it since.
+        restage(work, entry)
         repo.journal.finish(entry, ())
         return True
     try:

@@ -19,12 +19,14 @@ class Saved(NamedTuple):
         blob: Git blob id of the file as it now reads; "" where it was removed.
         commit: id of the commit that holds the change.
         pending: why there is no commit yet, or why there will be none; None where that was not asked for.
+        trouble: what went wrong once the commit was made, or "".
     """
 
     path: str
     blob: str
     commit: str | None = None
     pending: str | None = None
+    trouble: str = ""
 
 
 class PendingOp(NamedTuple):

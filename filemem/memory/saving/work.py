@@ -13,10 +13,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound, told
 from filemem.files import Files
 from filemem.memory.saving.values import Amendment, EditFunction
-from filemem.repo import REMOVE, Change, Entry, Loose, Message, Operation, Plan, Repo, publish, together
+from filemem.repo import REMOVE, Change, Entry, Loose, Made, Message, Operation, Plan, Repo, publish, together
 
 UNCOMMITTED = "the file is not committed yet: `git add` it, and your next commit takes it along"
 
@@ -172,38 +172,46 @@ class Work:
         publish(loose)
         return loose
 
-    def commit(self, entries: Sequence[Entry], changes: Sequence[Change], message: Message, landed: Landed) -> str:
-        """Commit what has landed, hand its entries on, and return the commit's id. Errors as for `Repo.commit`."""
+    def commit(self, entries: Sequence[Entry], changes: Sequence[Change], message: Message, landed: Landed) -> Made:
+        """Commit what has landed, and hand its entries on. Errors as for `Repo.commit`, and none once it is made."""
 
         def note(name: str, value: str) -> None:
             for entry in entries:
                 entry.mark(name, value)
 
+        plan = Plan(
+            (*changes, *landed.also),
+            message,
+            at=self.clock(),
+            blobs=landed.blobs,
+            barriers=(self.repo.journal.sync_folder, *landed.barriers),
+            gate=self.gate,
+            step=self.step,
+            note=note,
+        )
         try:
-            plan = Plan(
-                (*changes, *landed.also),
-                message,
-                at=self.clock(),
-                blobs=landed.blobs,
-                barriers=(self.repo.journal.sync_folder, *landed.barriers),
-                gate=self.gate,
-                step=self.step,
-                note=note,
-            )
-            made = self.repo.commit(plan)
             for entry, change in zip(entries, changes, strict=True):
-                entry.mark("blob", change.blob or "")
-                self.repo.journal.finish(entry, made.objects)
-                path = self.in_store(change.path)
-                if not made.here and change.before is None and self.on_disk(path) == entry.data is not None:
-                    self.files.remove(path)  # as if HEAD had moved after the save: the branch has it
+                entry.mark("blob", change.blob or "")  # before: a replay after a crash hands it on to aftercare
+            made = self.repo.commit(plan)
+            return made._replace(trouble=made.trouble or self._hand_on(entries, changes, made))
         except OSError as error:
             raise BrokenStore(f"{changes[0].path}: {error.strerror}", "check the disk") from None
         finally:
             for entry in entries:
                 entry.close()
-        self.step("done")
-        return made.commit
+
+    def _hand_on(self, entries: Sequence[Entry], changes: Sequence[Change], made: Made) -> str:
+        """Let the journal know that a commit is made; says what went wrong, which the next replay ends, or ""."""
+        try:
+            for entry, change in zip(entries, changes, strict=True):
+                self.repo.journal.finish(entry, made.objects)
+                path = self.in_store(change.path)
+                if not made.here and change.before is None and self.on_disk(path) == entry.data is not None:
+                    self.files.remove(path)  # as if HEAD had moved after the save: the branch has it
+            self.step("done")
+        except (FilememError, OSError) as error:
+            return f"committed, but the journal could not be ended: {told(error)}"
+        return ""
 
     def wait(self, entry: Entry, reason: str, landed: Landed, *, refused: bool = False) -> None:
         """Leave an operation in the journal, with the reason, durably; what a hook refused waits to be asked for."""
