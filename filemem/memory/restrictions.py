@@ -30,7 +30,10 @@ def restrictions_of(restrictions: Mapping[str, Any], now: int) -> Filter:
         "run": ("runs", str, ()),
     }
     values: dict[str, Any] = {}
+    known = (*words, "since", "until", "metadata", "path", "live")
     for name, value in restrictions.items():
+        if name not in known:
+            raise BadInput(f"search has no restriction {name!r}", arguments.takes(name, known), field=name)
         if value is None:
             continue
         if name in words:
@@ -50,11 +53,8 @@ def restrictions_of(restrictions: Mapping[str, Any], now: int) -> Filter:
             values[name] = _metadata(value)
         elif name == "path":
             values[name] = arguments.line(name, value)
-        elif name == "live":
-            values[name] = arguments.flag(name, value)
         else:
-            known = (*words, "since", "until", "metadata", "path", "live")
-            raise BadInput(f"search has no restriction {name!r}", arguments.takes(name, known), field=name)
+            values[name] = arguments.flag(name, value)
     return Filter(**values)
 
 

@@ -79,6 +79,7 @@ FIELDS: dict[str, dict[str, Check]] = {
         "metadata": mapping,
     },
 }
+_NAMES = {"type", "allow_secret", *_COMMON}.union(*FIELDS.values())
 _REQUIRED = {DECISION: ("topic", "decision", "reasoning"), CHECKPOINT: ("summary",), OBSERVATION: ("text",)}
 _SIGNS = (  # the field that tells a type, asked in this order
     ("summary", CHECKPOINT),
@@ -105,7 +106,7 @@ def type_of(fields: Mapping[str, object]) -> str:
     if stated in KINDS and told in (OBSERVATION, None):
         return OBSERVATION
     raise BadInput(
-        f"type must be one of {', '.join(TYPES)}, not {shown(stated)}" if stated else "nothing to save",
+        f"type must be one of {', '.join(TYPES)}, not {shown(stated)}" if stated is not None else "nothing to save",
         "a decision has topic, decision and reasoning; a checkpoint has summary; an observation has title and text",
         field="type",
     )
@@ -120,13 +121,14 @@ def check(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
     Raises:
         BadInput: the first thing that is wrong, with its field.
     """
-    given = {_ALIASES.get(name, name): value for name, value in fields.items() if value is not None}
+    named = {_ALIASES.get(name, name): value for name, value in fields.items()}
+    given = {name: value for name, value in named.items() if value is not None}
     kind = type_of(given)
     if (stated := given.pop("type", None)) not in (None, *TYPES) or (stated == DECISION and kind == OBSERVATION):
         given.setdefault("kind", stated)
     known = {**FIELDS[kind], **_COMMON, "allow_secret": flag}
-    for name in given:
-        if name not in known:
+    for name in named:
+        if name not in known and (name in given or name not in _NAMES):
             raise BadInput(f"{article(kind)} has no field {name!r}", _other(name, kind, given, known), field=name)
     checked = {name: known[name](name, value) for name, value in given.items()}
     if lacking := missing(kind, checked):
@@ -149,11 +151,12 @@ def revised(fields: Mapping[str, object]) -> dict[str, Any]:
     known = {**FIELDS[OBSERVATION], **FIELDS[DECISION], **_COMMON, "allow_secret": flag}
     given = {name: value for name, value in fields.items() if value is not None}
     wrong: list[BadInput] = []
-    for name in given:
+    for name in fields:
         try:
-            if name not in _REVISED:
+            if name not in _REVISED and (name in given or name not in _NAMES):
                 raise BadInput(f"update has no field {name!r}", takes(name, _REVISED), field=name)
-            given[name] = known[name](name, given[name])
+            if name in given:
+                given[name] = known[name](name, given[name])
         except BadInput as error:
             wrong.append(error)
     if len(wrong) > 1:

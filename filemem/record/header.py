@@ -197,7 +197,7 @@ def _other_header(kind: str, text: str, first_line: int, body: int) -> Header:
         values = dict(_LOADERS[kind](text))
     except (ValueError, RecursionError) as error:
         at = getattr(error, "lineno", 1) if kind == "json" else _toml_line(str(error))
-        why = str(error).partition("\n")[0] or "it nests too deeply"
+        why = "it nests too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
         message = f"the header cannot be read as {kind.upper()}: {why}"
         note = Note(first_line + at - 1, f"{kind}-syntax", "error", message)
         return Header(kind, body=body, sound=False, notes=(note,))

@@ -159,11 +159,21 @@ def test_an_unknown_name_is_told_with_the_one_that_was_meant(memory: Memory) -> 
         (lambda: memory.update(saved.id, outcome="failed", resaon="slow"), "did you mean 'reason'?"),
         (lambda: memory.save(topic="a", decision="b", reasoning="c", afects=["x"]), "did you mean 'affects'?"),
         (lambda: memory.search("x", topics="caching"), "did you mean 'topic'?"),
+        (lambda: memory.update(saved.id, outcome="failed", resaon=None), "did you mean 'reason'?"),
+        (lambda: memory.save(topic="a", decision="b", reasoning="c", afects=None), "did you mean 'affects'?"),
+        (lambda: memory.search("x", topics=None), "did you mean 'topic'?"),
     ):
         with pytest.raises(filemem.BadInput) as refused:
             call()
         assert refused.value.hint == hint
     assert not memory.get(saved.id)[0].record.outcomes
+
+
+@pytest.mark.parametrize("kind", ["", False, [], {}])
+def test_a_type_that_is_none_is_refused_by_its_value(memory: Memory, kind: object) -> None:
+    with pytest.raises(filemem.BadInput, match="type must be one of"):
+        memory.save(topic="a", decision="b", reasoning="c", type=kind)
+    assert memory.save(topic="a", decision="b", reasoning="c", type=None, summary=None).id
 
 
 def test_what_looks_like_a_secret_may_be_allowed_in_an_update_too(memory: Memory) -> None:
