@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from filemem.ending import heard
 from filemem.errors import BrokenStore, Conflict, FilememError, told
 from filemem.repo import trees
 from filemem.repo.git import Git, GitError
@@ -153,7 +154,7 @@ class Committer:
         plan.step("index-started")
         try:
             commit, made, branch = self._attempts(plan, index)
-        except (FilememError, OSError):
+        except BaseException:
             self._put_back(index, touched)
             raise
         finally:
@@ -294,9 +295,10 @@ def signed(
     parented = (argument for parent in parents for argument in ("-p", parent))
     config = (*signing, "i18n.commitEncoding=utf-8")
     try:
-        answer = git.run(
-            "commit-tree", "-S", *parented, tree, input=message, limit=_SIGN_LIMIT, config=config, extra=who
-        )
+        with heard():  # a passphrase may be asked for
+            answer = git.run(
+                "commit-tree", "-S", *parented, tree, input=message, limit=_SIGN_LIMIT, config=config, extra=who
+            )
     except GitError as error:
         raise NotNow(f"the commit could not be signed: {error.message}", "check your signing key") from None
     return answer.decode().strip()

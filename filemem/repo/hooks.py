@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
+from filemem.ending import heard
 from filemem.repo.git import Git, GitError, finish
 from filemem.repo.refs import NotNow, index_rows
 from filemem.repo.settings import Settings
@@ -39,8 +40,9 @@ def before(git: Git, settings: Settings, folder: Path, changes: Sequence[Change]
             pass  # no commit yet: the index starts empty
         rows = index_rows({c.path: (c.mode, c.blob) if c.blob else None for c in changes}, settings.hash_name)
         git.run("update-index", "-z", "--index-info", input=rows, extra=extra)
-        _run(git, settings, ("pre-commit",), extra)
-        _run(git, settings, ("commit-msg", "--", str(text)), extra)
+        with heard():
+            _run(git, settings, ("pre-commit",), extra)
+            _run(git, settings, ("commit-msg", "--", str(text)), extra)
         return text.read_text(errors="replace")
     finally:
         index.unlink(missing_ok=True)

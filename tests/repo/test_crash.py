@@ -123,7 +123,7 @@ def test_killed_at_many_random_moments(tmp_path: Path, seed: int) -> None:
     random_kills(tmp_path, seed, 50)
 
 
-def test_a_save_interrupted_by_a_key_goes_on_at_the_next_start(tmp_path: Path) -> None:
+def test_a_save_that_is_interrupted_where_it_may_last_is_undone(tmp_path: Path) -> None:
     repo = prepare(tmp_path, "put")
 
     def step(name: str) -> None:
@@ -134,7 +134,9 @@ def test_a_save_interrupted_by_a_key_goes_on_at_the_next_start(tmp_path: Path) -
     with pytest.raises(KeyboardInterrupt):
         saver.put(PATH, RECORD, message())
     saver.close()
-    check(repo, "put", ["journal", "interrupted"])
+    assert sorted(git(repo, "status", "--porcelain").splitlines()) == [" M code.py", "A  staged.py"]
+    check(repo, "put", [])
+    assert head_file(repo, f"memory/{PATH}") is None
 
 
 @pytest.mark.parametrize("step", ["begin", "written", "synced", "journal", "blob", "record", "objects", "index"])

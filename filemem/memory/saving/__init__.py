@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from filemem import record
+from filemem.ending import held
 from filemem.errors import FilememError, Locked
 from filemem.files import Files, check_path, is_private
 from filemem.memory.saving import replay
@@ -103,7 +104,7 @@ class Saver:
         if is_private(path) or policy == LEAVE:
             return self._operations.put_file(path, data, replace)
         self._repo.identity()
-        with self._locked():
+        with self._saving():
             saved = self._operations.put(path, data, message, policy, replace, tombstone)
             with suppress(FilememError):  # what is acknowledged here waits on then, and is tried again
                 if self.due() == 0.0:
@@ -139,7 +140,7 @@ class Saver:
             with self._locked():
                 return self._operations.amend_file(path, amendment, None)
         self._repo.identity()
-        with self._locked():
+        with self._saving():
             return self._operations.amend(path, amendment, message)
 
     def remove(
@@ -167,7 +168,7 @@ class Saver:
                 self._files.write(tombstone, b"")
             return Saved(path, "")
         self._repo.identity()
-        with self._locked():
+        with self._saving():
             return self._operations.remove(path, message, force, tombstone)
 
     @contextmanager
@@ -220,7 +221,7 @@ class Saver:
 
     def withdraw(self, path: str) -> bool:
         """Take back a removal that still waits: the file stands again. Returns whether there was one."""
-        with self._locked():
+        with self._saving():
             return self._operations.withdraw(path)
 
     def again(self, path: str) -> Saved:
@@ -261,4 +262,10 @@ class Saver:
         with self._mutex, self._repo.lock.held(self._patience):
             self._work.step("locked")
             self._repo.warm()
+            yield
+
+    @contextmanager
+    def _saving(self) -> Iterator[None]:
+        """Hold the lock, and let nothing end this process before the save is done and answered."""
+        with self._locked(), held(until_answered=True):
             yield

@@ -85,7 +85,7 @@ class Operations:
         """
         try:
             yield
-        except FilememError:
+        except BaseException:
             if self._repo.history.is_ancestor(entry.marks.get("commit", "none")):
                 raise
             path = self._work.in_store(entry.operation.path)

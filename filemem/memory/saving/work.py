@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from filemem.ending import held
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound, told
 from filemem.files import Files
 from filemem.memory.saving.values import Amendment, EditFunction
@@ -192,8 +193,9 @@ class Work:
         try:
             for entry, change in zip(entries, changes, strict=True):
                 entry.mark("blob", change.blob or "")  # before: a replay after a crash hands it on to aftercare
-            made = self.repo.commit(plan)
-            return made._replace(trouble=made.trouble or self._hand_on(entries, changes, made))
+            with held():
+                made = self.repo.commit(plan)
+                return made._replace(trouble=made.trouble or self._hand_on(entries, changes, made))
         except OSError as error:
             raise BrokenStore(f"{changes[0].path}: {error.strerror}", "check the disk") from None
         finally:
