@@ -222,12 +222,14 @@ def main() -> None:
         click.echo(error.format_message(), err=True)
         code = error.exit_code
     except click.ClickException as error:
-        context = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "filemem"
+        usage = error if isinstance(error, click.UsageError) else None
+        context = usage.ctx.command_path if usage and usage.ctx else _named(sys.argv[1:])
         asking = isinstance(error, click.NoSuchOption) and context.endswith(" search")
         minus = "; put -- before a query that begins with a minus" if asking else ""
         front = _in_front(error.option_name, sys.argv[1:]) if isinstance(error, click.NoSuchOption) else ""
         hint = f"it stands before the command: {front}" if front else f"{context} --help tells what it takes{minus}"
-        _tell(BadInput(error.format_message(), hint))
+        field = (error.param.name or "") if isinstance(error, click.BadParameter) and error.param else ""
+        _tell(BadInput(error.format_message(), hint, field=field))
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -237,6 +239,11 @@ def main() -> None:
     except Exception:  # noqa: BLE001  the one place where a defect becomes a report instead of a traceback
         code = _crash()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _named(words: Sequence[str]) -> str:
+    """The command that the words name: click does not say where an option lacks its value."""
+    return " ".join(("filemem", *[word for word in words if word in COMMANDS][:1]))
 
 
 def _in_front(option: str, words: Sequence[str]) -> str:

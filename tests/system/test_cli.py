@@ -268,6 +268,12 @@ def test_an_option_of_all_commands_behind_one(repo: Path, given: str, meant: str
     assert (done.code, f"hint: it stands before the command: filemem {meant}\n" in done.err) == (2, True), done
 
 
+def test_a_wrong_option_is_told_with_its_command_and_field(repo: Path) -> None:
+    error = cli(repo, "search", "--limit", "0", "--json").json["error"]
+    assert (error["kind"], error["field"]) == ("bad_input", "limit")
+    assert "filemem update --help" in cli(repo, "update", "x", "--outcome").err
+
+
 def test_an_empty_memory_says_that_it_is_empty(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "new", commit=False)
     for command in ("topics", "history"):
