@@ -58,14 +58,15 @@ def within(answer: Answer, budget: int) -> Answer:
         bare = [{name: one[name] for name in _BARE if name in one} | {"truncated": True} for one in facts]
         return answer | {"results": bare}
     texts: list[Answer] = [{} for _ in results]
+    sizes = [_size({})] * len(results)
     for at, step in _raises(len(results)):
         if left < _LINE:
             break
         more = _texts(results[at], step)
-        cost = _size(more) - _size(texts[at])
-        if 0 < cost <= left:
-            texts[at] = more
-            left -= cost
+        size = _size(more)
+        if 0 < size - sizes[at] <= left:
+            left -= size - sizes[at]
+            texts[at], sizes[at] = more, size
     told = (_told(*parts) for parts in zip(results, facts, texts, strict=True))
     return answer | {"results": list(told)}
 
