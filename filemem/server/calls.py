@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from filemem.dialects import Dialect
 from filemem.dialects.calling import Reply, call, perform
-from filemem.errors import FilememError
+from filemem.errors import FilememError, Locked
 from filemem.server.jsonrpc import dump
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class Calls:
         self._on_crash = on_crash
         self._structured = frozenset(tool.name for tool in dialect.tools if tool.output_schema is not None)
         self._memory: Memory | None = None
+        self._ending = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="filemem-calls")
         self.changed: Callable[[], None] = lambda: None
         """Called, from any thread, when the memory was opened and when records may have changed."""
@@ -120,6 +121,10 @@ class Calls:
         """Who is told of defects."""
         return self._on_crash
 
+    def end(self) -> None:
+        """Begin no more calls: the one under way goes on, those that wait are answered that nothing was done."""
+        self._ending = True
+
     async def close(self, seconds: float) -> None:
         """Close the memory after the call now running, waiting no longer than `seconds`."""
         closing = self._thread.submit(self._close)
@@ -131,6 +136,8 @@ class Calls:
 
     def _run(self, name: str, arguments: Mapping[str, object]) -> Answer:
         try:
+            if self._ending:
+                raise Locked("the server was told to end before this was begun", "nothing was done: call again")
             memory = self._opened()
         except FilememError as error:
             return self._answer(name, Reply(self._dialect.failure(error), is_error=True))

@@ -6,6 +6,7 @@ Only this package imports mcp. Importing this module costs what the SDK costs; t
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import threading
@@ -33,7 +34,7 @@ from filemem.server.reading import Reading, refuse_cursor
 from filemem.server.refusals import explain
 from filemem.server.wire import Wire, encode
 
-GRACE = 1.0  # seconds that calls still running get to answer after the input ended
+GRACE = 1.0  # seconds that calls still running get to answer after the input ended, or the process was told to end
 CLOSING = 0.5  # seconds for closing the memory
 STEP = 0.2  # seconds between two reports of progress
 LAST = 1.8  # seconds after the end of input or a signal
@@ -49,7 +50,7 @@ class FilememServer(Server[Any]):
 
     def __init__(self, offer: Advertised, calls: Calls, version: str) -> None:
         self._able = entries.capabilities(offer.dialect)
-        self._calls = calls
+        self.calls = calls
         self._tools = types.ListToolsResult.model_validate(entries.lists(offer.tools, offer.dialect)["tools/list"])
         reading, dialect = Reading(offer.dialect, calls), offer.dialect
         grows = any(one.listed for one in dialect.resources)
@@ -87,8 +88,8 @@ class FilememServer(Server[Any]):
         return self._tools
 
     async def _call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        async with _progress(context, self._calls):
-            return _result(await self._calls.run(params.name, params.arguments or {}))
+        async with _progress(context, self.calls):
+            return _result(await self.calls.run(params.name, params.arguments or {}))
 
     def _of_resources(self, dialect: Dialect, reading: Reading) -> dict[str, Any]:
         listed = entries.lists((), dialect)["resources/templates/list"]
@@ -144,7 +145,7 @@ class FilememServer(Server[Any]):
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await self._calls.close(CLOSING)
+                await self.calls.close(CLOSING)
 
 
 def build(offer: Advertised, calls: Calls, version: str) -> FilememServer:
@@ -211,7 +212,7 @@ class Connection:
         outgoing, out = anyio.create_memory_object_stream[SessionMessage](64)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, partial(self._stop, loop))
+            signal.signal(number, partial(self._stop, server, loop))
         feeding = (messages, into, outgoing.clone(), loop)
         threading.Thread(target=self._read, args=feeding, daemon=True).start()
         self._ending = server.notices.listen.close
@@ -220,10 +221,17 @@ class Connection:
                 tasks.start_soon(self._write, out)
                 await server.run(incoming, outgoing, server.create_initialization_options())
 
-    def _stop(self, loop: asyncio.AbstractEventLoop, number: int, _frame: object) -> None:
+    def _stop(self, server: FilememServer, loop: asyncio.AbstractEventLoop, number: int, _frame: object) -> None:
         self.status = 128 + number
         _end_soon(self.status)
-        loop.call_soon_threadsafe(self._scope.cancel)
+        asyncio.run_coroutine_threadsafe(self._leave(server), loop)
+
+    async def _leave(self, server: FilememServer) -> None:
+        """Let the call under way be answered, and those that wait be told that nothing was done; then stop."""
+        server.calls.end()
+        await self._answers()
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)  # of what is cancelled now it tells in words of its own
+        self._scope.cancel()
 
     def _read(
         self, messages: Iterator[Message | Refusal], into: _Into, back: _Back, loop: asyncio.AbstractEventLoop
@@ -232,6 +240,8 @@ class Connection:
         # What is suppressed says that the loop has ended: nobody is left to feed.
         with suppress(OSError, RuntimeError, CancelledError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             for message in messages:
+                if self.status:  # told to end: nothing more is begun
+                    return
                 asyncio.run_coroutine_threadsafe(self._pass(message, into, back), loop).result()
             _end_soon(0)
             asyncio.run_coroutine_threadsafe(self._finish(into, back), loop).result()
@@ -247,28 +257,36 @@ class Connection:
 
     async def _finish(self, into: _Into, back: _Back) -> None:
         """End the input, after what was asked before had its chance: the SDK drops running calls at once."""
+        await self._answers()
+        into.close()
+        back.close()
+
+    async def _answers(self) -> None:
+        """Wait, not for long, until all that was asked is answered."""
         self._ending()  # what listens waits for ever
         with anyio.move_on_after(GRACE):
             while self._waiting > 0:
                 await anyio.sleep(0.01)
-        into.close()
-        back.close()
 
     async def _write(self, out: MemoryObjectReceiveStream[SessionMessage]) -> None:
         async for item in out:
             message = item.message
-            if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-                self._waiting -= 1
-                if message.id in self.answered:
-                    self.answered.remove(message.id)
-                    continue
-            data = encode(_plain(message))
-            try:
-                # The rest in a thread: a client may write all its requests before it reads the first answer.
-                if rest := self.wire.write_now(data):
-                    await anyio.to_thread.run_sync(self.wire.write, rest, abandon_on_cancel=True)
-            except OSError:  # the client reads no more
-                self._scope.cancel()
+            if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+                await self._send(encode(_plain(message)))
+                continue
+            if message.id in self.answered:
+                self.answered.remove(message.id)
+            else:
+                await self._send(encode(_plain(message)))
+            self._waiting -= 1
+
+    async def _send(self, data: memoryview) -> None:
+        try:
+            # The rest in a thread: a client may write all its requests before it reads the first answer.
+            if rest := self.wire.write_now(data):
+                await anyio.to_thread.run_sync(self.wire.write, rest, abandon_on_cancel=True)
+        except OSError:  # the client reads no more
+            self._scope.cancel()
 
 
 def _plain(message: types.JSONRPCMessage) -> Message:

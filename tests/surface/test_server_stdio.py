@@ -370,6 +370,26 @@ def test_signals_end_the_server(number: signal.Signals, code: int, state: str, t
         assert (tmp_path / "closed").exists() == (state == "idle")
 
 
+def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other() -> None:
+    with served() as server:
+        server.load()
+        server.call("slow", 1, seconds=0.5)
+        for id_ in (2, 3):
+            server.call("echo", id_, text="waits")
+        server.ask("ping", "ping")
+        assert server.reply()["id"] == "ping"
+        server.process.send_signal(signal.SIGTERM)
+        first, *others = (server.reply() for _ in range(3))
+        assert (first["id"], payload(first)) == (1, {"success": True})
+        assert [other["id"] for other in others] == [2, 3]
+        for other in others:
+            assert other["result"]["isError"]
+            assert "told to end before this was begun" in other["result"]["content"][0]["text"]
+        assert server.wait() == 143
+        assert server.process.stderr is not None
+        assert server.process.stderr.read() == b"a stray print\n"  # of the tools of these tests
+
+
 def test_a_slow_call_holds_up_no_ping(loaded: Process) -> None:
     loaded.call("slow", "slow", seconds=0.8)
     loaded.ask("ping", "ping")
