@@ -26,7 +26,8 @@ class Helper:
     def __init__(self, git: Git, *arguments: str) -> None:
         self._packed = git.places.common_dir / "packed-refs"
         self._seen = _written(self._packed)
-        self.process, self._name = git.start(*arguments), arguments[0]
+        # Out of reach of Ctrl-C, which may come while it holds a lock: it ends when we do.
+        self.process, self._name = git.start(*arguments, apart=True), arguments[0]
         self._buffer = b""
 
     @property

@@ -156,7 +156,8 @@ class IndexUpdate:
             self._process = None
 
     def _start(self) -> subprocess.Popen[bytes]:
-        process = self._git.start("update-index", "-z", "--index-info")
+        # Ctrl-C must not reach it: where it has just made its lock, it leaves that behind.
+        process = self._git.start("update-index", "-z", "--index-info", apart=True)
         if len(self._input) <= _AT_ONCE:
             feed(process, self._input)
         return process

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from filemem.memory.saving import Saved, Saver
@@ -40,7 +41,6 @@ def run(repo: Path, operation: str, *, at: str = "", after: float = 0.0, everyth
     out, into = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.setsid()
         os.close(out)
         _operate(repo, operation, into, at, everything)
     os.close(into)
@@ -48,10 +48,7 @@ def run(repo: Path, operation: str, *, at: str = "", after: float = 0.0, everyth
     if not at:
         said = os.read(out, 4096)
         time.sleep(after)
-        try:
-            (os.killpg if everything else os.kill)(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        kill(pid, everything)
     while chunk := os.read(out, 4096):
         said += chunk
     os.close(out)
@@ -63,9 +60,7 @@ def _operate(repo: Path, operation: str, into: int, last: str, everything: bool)
     def step(name: str) -> None:
         os.write(into, f"{name}\n".encode())
         if name == last:
-            if everything:
-                os.killpg(0, signal.SIGKILL)
-            os.kill(os.getpid(), signal.SIGKILL)
+            kill(os.getpid(), everything)
 
     code = 1
     try:
@@ -76,6 +71,14 @@ def _operate(repo: Path, operation: str, into: int, last: str, everything: bool)
         code = 0
     finally:
         os._exit(code)
+
+
+def kill(pid: int, everything: bool) -> None:
+    """Kill a process, and before it, or it would wait for them, those that it has started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    for each in (*(children.read_text().split() if everything and children.exists() else ()), pid):
+        with suppress(ProcessLookupError):
+            os.kill(int(each), signal.SIGKILL)
 
 
 def operate(saver: Saver, operation: str) -> Saved:
