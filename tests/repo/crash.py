@@ -74,11 +74,19 @@ def _operate(repo: Path, operation: str, into: int, last: str, everything: bool)
 
 
 def kill(pid: int, everything: bool) -> None:
-    """Kill a process, and before it, or it would wait for them, those that it has started."""
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    for each in (*(children.read_text().split() if everything and children.exists() else ()), pid):
+    """Kill a process, and just before it those that it has started, which are out of reach of its group."""
+    for each in (*(_children(pid) if everything else ()), pid):
         with suppress(ProcessLookupError):
-            os.kill(int(each), signal.SIGKILL)
+            os.kill(each, signal.SIGKILL)
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if stat.read_text().rpartition(")")[2].split()[1] == str(pid):
+                found.append(int(stat.parent.name))
+    return found
 
 
 def operate(saver: Saver, operation: str) -> Saved:
