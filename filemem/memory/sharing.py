@@ -207,19 +207,20 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     reason = store.repo.state(time.time())
     if not reason and not behind and not commits and not removed:
         return _Here("", answer)
-    reason, hint = (reason, _OVER) if reason else _in_the_way(store, sharing)
+    lost, way = _rewritten(store, where, gone, commits, tip, head) if tip and behind else ("", "")
+    reason, hint = (reason, _OVER) if reason else _in_the_way(store, sharing, way)
     if reason:
-        return _Here("", answer._replace(left=f"only fetched, because {reason}", hint=hint))
+        left = "; ".join(filter(None, (f"only fetched, because {reason}", lost)))
+        return _Here("", answer._replace(left=left, hint=hint))
     apart, push = sharing.pushed_elsewhere(store.repo.branch() or "", where) if commits else ("", "")
     if apart:
         hint = f"git -C {store.repo.work_tree} {push}"
         return _Here("", answer._replace(left=f"left to you, because {apart}", hint=hint))
+    if lost:
+        return _Here("", answer._replace(left=f"left to you, because {lost}", hint=way))
     if told := _foreign(store, gone, replaying=False):
         left = f"left to you, because commits were taken back there, and {told}"
         return _Here("", answer._replace(left=left, hint=f"git -C {store.repo.work_tree} pull --rebase"))
-    left, hint = _rewritten(store, where, gone, commits, tip, head) if tip and behind else ("", "")
-    if left:
-        return _Here("", answer._replace(left=f"left to you, because {left}", hint=hint))
     if told := _foreign(store, commits, replaying=behind and bool(commits)):
         pull = f"git -C {store.repo.work_tree} pull --rebase" if behind else f"git -C {store.repo.work_tree} push"
         return _Here("", answer._replace(left=f"left to you, because {told}", hint=pull))
@@ -283,15 +284,20 @@ def _rewritten(
     return "", ""
 
 
-def _in_the_way(store: Store, sharing: Sharing) -> tuple[str, str]:
-    """What keeps the work tree from being taken along, and what to do about it: a lock, programs, edits; or ""."""
+def _in_the_way(store: Store, sharing: Sharing, way: str) -> tuple[str, str]:
+    """What keeps the work tree from being taken along, and what to do about it: a lock, programs, edits; or "".
+
+    Args:
+        store, sharing: the parts.
+        way: what to do instead of a pull, which would drop records without a word.
+    """
     pull = f"git -C {store.repo.work_tree} pull --rebase"
     if lock := store.repo.leftovers.in_the_way():
         return lock, "if no Git command is running there, one was interrupted: remove that file, then sync again"
     if programs := sharing.own_programs:
-        return f"Git would run {programs[0]}, which only the repository's own configuration names", pull
+        return f"Git would run {programs[0]}, which only the repository's own configuration names", way or pull
     if file := sharing.unsettled():
-        hint = f"commit or stash that, then sync again; or {pull} --autostash"
+        hint = f"commit or stash that, then sync again{'' if way else f'; or {pull} --autostash'}"
         return f"{settling.seen(store, file)} has changes that are not committed", hint
     return "", ""
 

@@ -91,6 +91,17 @@ def test_a_record_dropped_by_rewriting_is_named_and_left_to_the_user(
     assert ("Two" in git(hub, "log", "--format=%s", branch)) == (choice == "back")
 
 
+@pytest.mark.parametrize("staged", [True, False])
+def test_a_record_dropped_by_rewriting_is_named_beside_an_edit_too(hub: Path, own: Path, staged: bool) -> None:
+    git(hub, "update-ref", "refs/heads/filemem", "filemem~1")
+    record = next((own / "memory/observations").rglob("*.md"))
+    record.write_text(record.read_text() + "\nmore\n")
+    if staged:
+        git(own / "memory", "add", "-A")
+    hint = kept(own, "only fetched, because", "not committed; commits were taken back there", "Two (")
+    assert hint == "commit or stash that, then sync again"
+
+
 def test_a_branch_wound_back_there_is_not_in_step(hub: Path, own: Path) -> None:
     git(hub, "update-ref", "refs/heads/filemem", "filemem~1")
     kept(own, "1 record that was shared: Two (")
