@@ -203,6 +203,7 @@ def history(value: History) -> Answer:
                 "agent": step.agent,
                 "commit": step.commit,
                 "date": _time(step.at),
+                "committed": _time(step.committed) if step.committed else "",
                 "topic": step.record.topic,
                 "status": step.record.status,
                 "holds": step.holds,

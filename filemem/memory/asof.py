@@ -43,12 +43,18 @@ class AsOf(Store):
     blobs: Mapping[str, str] = field(default_factory=dict)
     marks: frozenset[str] = frozenset()  # of what was forgotten then
     beside: Path = Path()  # the index folder of the present, beside which history is remembered
+    told: str = ""  # the commit whose past its index tells; the same as this one's
     _read_ahead: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def saver(self) -> Saver:
         """Nothing writes to the past."""
         refuse()
+
+    @property
+    def in_place(self) -> bool:
+        """Whether its index is still there: others were asked about since, and it made room for theirs."""
+        return self.index.sound and self.index.notes.head == self.told
 
     @property
     def history(self) -> history.History:
@@ -155,7 +161,7 @@ class PastMemory(Memory):
         return f"there were no records at {self.moment.name}" if not self._past.blobs else ""
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:
-        if not self._past.index.sound:  # others were asked about since, and its index made room for theirs
+        if not self._past.in_place:
             self.rebuild()
             self._gaps = self.degraded
         try:
@@ -183,7 +189,7 @@ def open_at(store: Store, text: object) -> PastMemory:
     """
     moment = moments.find(store, text)
     opened = store.pasts.pop(moment.commit, None)
-    if not isinstance(opened, AsOf) or not opened.index.sound:
+    if not isinstance(opened, AsOf) or not opened.in_place:
         opened = _open(store, moment, store.repo.revisions.tree(moment.commit, store.files.store))
     store.pasts[moment.commit] = opened
     while len(store.pasts) > KEPT:
@@ -198,7 +204,9 @@ def _open(store: Store, moment: Moment, tree: str) -> AsOf:
     marks = tombstones.at(store, moment.commit)
     shared = {each.name: getattr(store, each.name) for each in fields(Store) if each.init}
     own: dict[str, Any] = {"serving": False, "pasts": {}, "_plain": None, "_related": {}}
-    past = AsOf(**{**shared, **own}, moment=moment, tree=tree, blobs=blobs, marks=marks, beside=store.index.root)
+    past = AsOf(
+        **{**shared, **own}, moment=moment, tree=tree or "none", blobs=blobs, marks=marks, beside=store.index.root
+    )
     past.clock = lambda: past.moment.at  # ages count from then
     past.index = _index(store, past)
     return past
@@ -211,14 +219,21 @@ def _index(store: Store, past: AsOf) -> Index:
         past.index = index
         _bring(store, past)
 
-    found = store.index.then(past.tree or "none", make)
-    known = past.repo.history.is_ancestor
-    if found.notes.head != past.moment.commit and not (
-        known(found.notes.head, past.moment.commit) or known(past.moment.commit, found.notes.head)
-    ):
-        store.index.forget_then(past.tree)  # another line of history came to the same files
+    found = store.index.then(past.tree, make)
+    if past.blobs and not _same_past(past, found.notes.head):
+        store.index.forget_then(past.tree)  # other commits came to the same files
         found = store.index.then(past.tree, make)
+    past.told = found.notes.head
     return found
+
+
+def _same_past(past: AsOf, other: str) -> bool:
+    """Whether first commits, edits and names are at this commit what they were at another one with the same files."""
+    here, history = past.moment.commit, past.repo.history
+    if here == other:
+        return True
+    apart = not history.is_ancestor(other, here) and not history.is_ancestor(here, other)
+    return not apart and not history.first([past.files.store], f"{other}...{here}")
 
 
 def _bring(store: Store, past: AsOf) -> None:

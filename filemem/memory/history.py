@@ -168,6 +168,7 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every
         author=birth.author,
         agent=birth.agent,
         at=(found.created or 0) if shallow else node.created or birth.at,
+        committed=birth.at if birth.commit and not shallow else 0,
         supersedes=resolved.predecessors(node.id),
         superseded_by=resolved.superseded_by(node.id),
         proposed=resolved.proposed_for(node.id),

@@ -100,8 +100,9 @@ class Step(NamedTuple):
     Args:
         record: as its file says it now.
         path: of the file, from the top of the work tree.
-        commit, author, agent, at: who brought it, from Git; `at` in epoch milliseconds. All are empty where history is
-            `shallow`: the record came before the commits that a shallow clone has.
+        commit, author, agent, committed: who brought it and when, from Git; `committed` in epoch milliseconds. All are
+            empty where history is `shallow`: the record came before the commits that a shallow clone has.
+        at: when it was decided, as the file says, else as the commit does; epoch milliseconds.
         supersedes: ids, oldest first.
         superseded_by: ids, oldest first.
         proposed: ids of what is only proposed in its place; empty where something has replaced it.
@@ -125,6 +126,7 @@ class Step(NamedTuple):
     author: str
     agent: str
     at: int
+    committed: int = 0
     supersedes: tuple[str, ...] = ()
     superseded_by: tuple[str, ...] = ()
     proposed: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,25 @@ def test_what_is_found_at_a_commit_is_what_a_checkout_of_it_finds(tmp_path: Path
                 wanted = sorted(there._store.index.nodes())
             past = memory.at(commit)
             assert sorted(past._store.index.nodes()) == wanted, git(repo, "log", "-1", "--format=%s", commit)
+
+
+def test_equal_files_of_other_commits_have_another_past(repo: Path) -> None:
+    deeds = ("Way A", "Way B", "", "something else", "Way A")
+    for number, heading in enumerate(deeds, 1):
+        path = repo / ("memory/decisions/b.md" if heading == "Way B" else "memory/decisions/a.md")
+        if heading:
+            write(path, f"---\ntopic: db\n---\n# {heading}\n")
+        else:
+            path.unlink()
+        git(repo, "add", "-A")
+        git(repo, "commit", "-q", "-m", heading or "none", GIT_AUTHOR_NAME=f"Author {number}", **day(number))
+    for order in (("HEAD", "HEAD~3"), ("HEAD~3", "HEAD")):
+        shutil.rmtree(repo / ".git/filemem", ignore_errors=True)
+        with Memory.open(repo) as memory:
+            held = {at: [topic.title for topic in memory.at(at).topics()] for at in order}
+            assert held == {"HEAD~3": ["Way B"], "HEAD": ["Way A"]}, order
+            first = memory.at("HEAD~3").get("a.md")[0].provenance
+            assert (first.author, first.edits) == ("Author 1", ())
 
 
 def test_only_the_last_few_states_are_kept_and_damage_is_mended(shipped: Path) -> None:

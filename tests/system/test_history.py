@@ -11,6 +11,7 @@ from filemem.memory import Memory
 from filemem.memory.values import Saved
 from filemem.record import derived_id
 from tests.support import TIME, git, make_repo, sound, write
+from tests.system.tools import cli, ok
 
 
 def decide(memory: Memory, decision: str, topic: str = "caching", **more: object) -> Saved:
@@ -307,6 +308,16 @@ def test_the_first_commit_of_a_repository_is_a_record(tmp_path: Path) -> None:
         saved = decide(memory, "Begin with a decision")
         assert git(repo, "rev-list", "HEAD") == saved.commit
         assert chain(memory) == ["Begin with a decision"]
+
+
+def test_the_day_that_a_file_states_stands_apart_from_that_of_its_commit(repo: Path) -> None:
+    by_hand(repo, "a", "Use Redis", "topic: caching\ncreated: 1999-01-01")
+    commit(repo, "one", date="2025-11-20T12:00:00Z")
+    (step,) = ok(repo, "history", "caching")["chain"]
+    assert (step["date"][:10], step["committed"][:10]) == ("1999-01-01", "2025-11-20")
+    told = cli(repo, "history", "caching").out
+    assert "●  1999-01-01  Use Redis" in told
+    assert "committed 2025-11-20" in told
 
 
 def test_only_decisions_have_a_history(memory: Memory) -> None:

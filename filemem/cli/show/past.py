@@ -24,7 +24,9 @@ def history(answer: Answer) -> str:
         topic = labelled(step["title"], step["topic"]) if step["foreign"] else ""
         other = click.style(f"  on {topic}", dim=True) if topic else ""
         rows.append("  ".join(filter(None, (mark, step["date"][:10], f"{step['title']}{status}{outcome}{other}"))))
-        rows.append(click.style("    " + "  ".join(filter(None, (who, commit, name))), dim=True))
+        made = step.get("committed", "")[:10]  # the file's word on the day stands apart from Git's
+        made = f"committed {made}" if made not in ("", step["date"][:10]) else ""
+        rows.append(click.style("    " + "  ".join(filter(None, (who, commit, made, name))), dim=True))
         rows += [click.style(f"    {step['note']}", fg="yellow")] if step.get("note") else []
         rows += [f"    {row}" for row in _said(step)]
         rows += [f"    rejected: {one}" for one in step.get("rejected", ())]
