@@ -131,7 +131,7 @@ class Graph(NamedTuple):
         return chain.heads or tuple(dict.fromkeys(end for node in chain.order for end in self.ends[node]))
 
     def next_supersedes(self, topic: str, /) -> tuple[str, ...]:
-        """Return what a new decision on this topic key replaces: the heads, else the last deprecated decision."""
+        """Return what a new decision on this topic key replaces: the heads, else the last deprecated one left."""
         chain = self.chain(topic)
-        deprecated = [node for node in chain.order if self.nodes[node].status == "deprecated"]
-        return chain.heads or tuple(deprecated[-1:])
+        left = [node for node in chain.order if not self.superseded_by(node)]
+        return chain.heads or tuple([node for node in left if self.nodes[node].status == "deprecated"][-1:])

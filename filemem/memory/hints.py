@@ -49,22 +49,29 @@ def revived(store: Store, node: Node) -> tuple[str, str]:
 
 
 def ungoverned(store: Store, record: Record) -> str:
-    """Which paths no decision states any more once this one replaced those that did, or ""."""
+    """Which paths no decision states any more once this one replaced those that held and did, or ""."""
     if not record.supersedes or record.status not in DEMOTING:
         return ""
     try:
         nodes = {node.id: node for field in ("id", "path") for node in store.lookup(field, record.supersedes)}
-        found = [one for node in nodes.values() if (one := store.read(node.path, node.birth.name).record)]
-        stated = [path for one in found for path in one.affects if within(path) and not _covers(record.affects, path)]
-        others = {path: store.lookup("affects", [path]) for path in stated}
+        stated = {one: paths for one, node in nodes.items() if (paths := _left_out(store, node, record))}
+        resolved = searching.neighbourhood(store, map(nodes.__getitem__, stated))[0] if stated else None
+        held = [one for one in stated if resolved and {record.id}.issuperset(resolved.superseded_by(one))]
+        others = {path: store.lookup("affects", [path]) for one in held for path in stated[one]}
     except BrokenStore:
         return ""
     known = {record.id, *nodes}
-    lost = [path for path in stated if not any(node.live and node.id not in known for node in others[path])]
+    lost = [path for path in others if not any(node.live and node.id not in known for node in others[path])]
     if not lost:
         return ""
-    told = ", ".join(dict.fromkeys(lost))
-    return f"no decision governs {told} any more: what this one replaces did; if this one does, say so in affects"
+    told = f"no decision governs {', '.join(lost)} any more: what this one replaces did"
+    return f"{told}; if this one does, say so in affects"
+
+
+def _left_out(store: Store, node: Node, record: Record) -> list[str]:
+    """The paths that an accepted decision states and another does not."""
+    found = store.read(node.path, node.birth.name).record if node.status == "accepted" else None
+    return [path for path in found.affects if within(path) and not _covers(record.affects, path)] if found else []
 
 
 def unreplaced(store: Store, record: Record) -> str:

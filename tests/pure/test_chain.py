@@ -116,6 +116,8 @@ def test_what_the_next_save_supersedes() -> None:
     deprecated = [b._replace(status="deprecated"), node("c", 3, ("b",), status="deprecated")]
     assert resolve([a, *deprecated]).next_supersedes(T) == ("c",)
     assert resolve([a._replace(status="rejected")]).next_supersedes(T) == ()
+    elsewhere = node("d", 4, ("c",), topic="objects")
+    assert resolve([a, *deprecated, elsewhere]).next_supersedes(T) == (), "it was replaced on another topic"
 
 
 def test_implied_order_never_crosses_branches_that_do_not_contain_each_other() -> None:

@@ -208,6 +208,18 @@ def test_what_is_not_known_is_not_called_stale(repo: Path, tmp_path: Path) -> No
     assert not any("drift" in one for one in ok(repo, "search")["results"]), "a list looks at no code"
 
 
+def test_a_save_names_no_path_that_nothing_governed_before_it(repo: Path) -> None:
+    first = decide(repo, "storage", "Use S3", "src/**")
+    ok(repo, "update", first, "--status", "deprecated")
+    save = ("save", "decision", "--reasoning", "Because", "--supersedes", first)
+    for topic in ("objects", "blobs"):
+        assert "src/**" not in str(ok(repo, *save, "--topic", topic, "--decision", f"Use {topic}").get("note"))
+    live = decide(repo, "queues", "Use NATS", "lib/**")
+    save = ("save", "decision", "--reasoning", "Because", "--supersedes", live)
+    told = [str(ok(repo, *save, "--topic", topic, "--decision", topic).get("note")) for topic in ("kafka", "rabbit")]
+    assert ["lib/** any more" in note for note in told] == [True, False]
+
+
 def test_a_path_that_only_a_replaced_decision_states_is_told_of(repo: Path) -> None:
     commit(repo, "Code", a_py="1\n", b_py="1\n")
     decide(repo, "caching", "Use Redis", "a.py", "b.py")
