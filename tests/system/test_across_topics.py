@@ -174,6 +174,18 @@ def test_where_nothing_holds_every_door_says_why(memory: Memory, repo: Path) -> 
     assert (two.vacancy, two.proposed) == ("nothing holds: 1 deprecated", ())
 
 
+def test_a_proposal_without_a_topic_does_not_deny_what_holds(repo: Path) -> None:
+    adr(repo, "0007-seven", "7. Use seven", "Accepted")
+    adr(repo, "0012-twelve", "12. Use twelve", "Proposed\n\nSupersedes ADR-7")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Records")
+    for words in (["get", "12"], ["search", "twelve"], ["get", "12", "--at", "HEAD"]):
+        [twelve] = [hit for hit in ok(repo, *words)["results"] if hit["title"] == "12. Use twelve"]
+        assert twelve["note"] == "only proposed", words
+    assert "note" not in ok(repo, "history", "12")
+    assert [one["title"] for one in ok(repo, "topics")["topics"]] == ["7. Use seven"]
+
+
 def test_a_live_decision_names_what_is_proposed_in_its_place_until_that_is_settled(memory: Memory, repo: Path) -> None:
     first = memory.save(topic="a", decision="A one", reasoning="Because").id
     second = memory.save(topic="b", decision="B two", reasoning="Because", status="proposed", supersedes=[first]).id
