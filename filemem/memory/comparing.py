@@ -12,7 +12,7 @@ from filemem.chain import DEMOTING
 from filemem.chain.comparing import Consequences, consequences
 from filemem.documents import Node
 from filemem.errors import BadInput, Conflict, NotFound
-from filemem.memory import arguments, moments
+from filemem.memory import arguments, graph, moments
 from filemem.memory.differing import rows_of
 from filemem.memory.states import State, States
 from filemem.memory.store import Store
@@ -153,11 +153,19 @@ def _follow(before: State, after: State, follows: Consequences) -> Iterator[Effe
     for key, heads in follows.joined.items():
         yield _on_topic(after, "joined", key, heads)
     for key in follows.headless:
-        phrase = "nothing holds on this topic any more"
-        if order := after.graph.chain(key).order:
-            yield _of(after.nodes[order[-1]], "orphaned", (phrase,))
-        elif left := [one for one in before.graph.chain(key).heads if one in after.nodes]:
-            yield _on_topic(before, "orphaned", key, left, phrase)
+        yield from _headless(before, after, key)
+
+
+def _headless(before: State, after: State, key: str) -> Iterator[Effect]:
+    """What held on a topic where nothing does any more; the topic itself where that is no decision on it now."""
+    phrase = "nothing holds on this topic any more"
+    held = before.graph.chain(key).heads
+    there = [one for one in held if after.graph.topic_of(one) == key]
+    for one in there:
+        proposed = graph.only_proposed(after.graph, after.nodes, one)
+        yield _of(after.nodes[one], "orphaned", (phrase, proposed) if proposed else (phrase,))
+    if not there and (after.graph.chain(key).order or any(one in after.nodes for one in held)):
+        yield _on_topic(before, "orphaned", key, held, phrase)
 
 
 def _later_forks(states: States, follows: Consequences) -> list[Effect]:

@@ -129,6 +129,18 @@ def vacancy(
     return "; ".join(filter(None, ("nothing holds" + (f": {why}" if why else ""), named)))
 
 
+def only_proposed(resolved: chain.Graph, nodes: Mapping[str, Node], one: str) -> str:
+    """Say what is only proposed in the place of a decision; "" for nothing.
+
+    Args:
+        resolved: the graph.
+        nodes: the decisions in it, by id.
+        one: the decision.
+    """
+    named = [meant.called(nodes[new].title, new) for new in resolved.proposed_for(one)]
+    return f"{' and '.join(named)} {'is' if len(named) == 1 else 'are'} only proposed" if named else ""
+
+
 def _last(resolved: chain.Graph, members: Iterable[str]) -> list[str]:
     """What the ways up from some decisions end in, whatever its status, and what is proposed there; oldest first."""
     waiting, seen = list(members), set[str]()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from filemem.chain.comparing import eased
 from filemem.documents import Node
-from filemem.memory import meant
+from filemem.memory import graph
 from filemem.memory.reviewing import rewritten, said
 from filemem.memory.surveying import Finding, Survey
 from filemem.record import DECISION, Problem, Record, topic_key
@@ -41,7 +41,11 @@ def lapsed(base: Survey, merged: Survey) -> Iterator[Problem]:
             continue
         record = there.get(one)
         why = _why(base.records[was.path], record) if record else _where(was.path, merged)
-        told = f"{was.title} held, and nothing replaces it: {why}", _left(was, merged), _proposed(one, merged)
+        told = (
+            f"{was.title} held, and nothing replaces it: {why}",
+            _left(was, merged),
+            graph.only_proposed(merged.resolved, merged.nodes, one),
+        )
         text = "; ".join(filter(None, told))
         yield Problem(record.path if record else was.path, 1, "no-longer-holds", "warning", text)
 
@@ -52,13 +56,6 @@ def _left(was: Node, merged: Survey) -> str:
         return ""
     left = [merged.nodes[head].title for head in merged.resolved.chain(was.key).heads]
     return f"what holds on {was.topic}: {', '.join(left)}" if left else f"nothing holds on {was.topic} any more"
-
-
-def _proposed(one: str, merged: Survey) -> str:
-    """What is only proposed in the place of a decision, or ""."""
-    named = [merged.nodes[new] for new in merged.resolved.proposed_for(one)]
-    told = " and ".join(meant.called(node.title, node.id) for node in named)
-    return f"{told} {'is' if len(named) == 1 else 'are'} only proposed" if told else ""
 
 
 def _where(path: str, merged: Survey) -> str:

@@ -125,6 +125,19 @@ def test_what_a_removal_leaves_behind(feature: Path) -> None:
     assert ("revised", "Use NATS", ["status accepted -> deprecated"], []) in told
 
 
+def test_what_is_left_without_a_decision_names_what_held_and_what_is_proposed(feature: Path) -> None:
+    nats = ok(feature, "search", "--topic", "queues")["results"][0]
+    ok(feature, "update", nats["id"], "--status", "deprecated")
+    kafka = decide(feature, "queues", "Use Kafka", "--status", "proposed")
+    only = f"Use Kafka ({kafka['id'][-8:]}) is only proposed"
+    [orphaned] = [one for one in effects(feature) if one[0] == "orphaned"]
+    assert orphaned == ("orphaned", "Use NATS", ["nothing holds on this topic any more", only], [])
+    assert only in cli(feature, "check", "--base", "main").out
+    ok(feature, "delete", nats["id"])
+    [orphaned] = [one for one in effects(feature) if one[0] == "orphaned" and one[1] != "Use Kafka"]
+    assert orphaned == ("orphaned", "queues", ["nothing holds on this topic any more"], ["Use NATS"])
+
+
 def test_a_fork_that_only_the_merge_will_show(feature: Path) -> None:
     """Both sides decide one topic; Git sees no conflict, the memory diff does, before and after the merge."""
     decide(feature, "caching", "Use an LRU cache")
