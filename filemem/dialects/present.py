@@ -332,6 +332,7 @@ def _note(value: Hit, edited: bool) -> str:
     notes = {"proposed": "only proposed", "rejected": "rejected", "deprecated": "deprecated"}
     words = [notes[record.status]] if record.type == DECISION and record.status in notes else []
     words += [one for one in (value.contest, value.vacancy) if one]
+    words += [f"conflict markers at line {value.conflict}: the first side is shown"] * bool(value.conflict)
     if value.brought_in:
         words.append("holds today for a decision that was found")
     if record.visibility == "private":

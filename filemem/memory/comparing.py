@@ -18,7 +18,7 @@ from filemem.memory.states import State, States
 from filemem.memory.store import Store
 from filemem.memory.values import KINDS, Comparison, Effect, Named
 from filemem.record import DECISION, Record
-from filemem.record.revising import FORM, revised
+from filemem.record.revising import revised, unreadable
 from filemem.repo.branches import REMOTE, tip_of
 from filemem.repo.log import Row
 from filemem.repo.revisions import Moment
@@ -106,27 +106,22 @@ def _touched(before: State, after: State, rows: Iterable[Row]) -> Iterator[Effec
             if replaced and one.status not in DEMOTING:
                 details += [f"would supersede {'; '.join(old.title for old in replaced)}"]
                 replaced = ()
-            yield _effect("new", one, (*details, *_keeper(one, after), *_unreadable(one, before, after)), replaced)
+            lost = unreadable((), after.problems.get(one.path, ()))
+            yield _effect("new", one, (*details, *_keeper(one, after), *lost), replaced)
     for one in was.values():
         if one.id not in now:
             yield _effect("removed", one)
 
 
 def _revisions(was: Record, now: Record, before: State, after: State) -> Iterator[Effect]:
-    phrases, unreadable = revised(was, now), _unreadable(now, before, after)
+    problems = before.problems.get(was.path, ()), after.problems.get(now.path, ())
+    phrases = revised(was, now, unreadable(*problems))
     outcomes = tuple(one for one in phrases if one.startswith(OUTCOME))
-    others = tuple(one for one in phrases if one not in outcomes and not (one == FORM and unreadable))
+    others = tuple(one for one in phrases if one not in outcomes)
     if outcomes:
         yield _effect("outcome", now, outcomes)
-    if others or unreadable:
-        yield _effect("revised", now, (*others, *unreadable))
-
-
-def _unreadable(one: Record, before: State, after: State) -> tuple[str, ...]:
-    """What of a file cannot be read any more, so that no record says it."""
-    known = {problem.code for problem in before.unreadable.get(one.path, ())}
-    found = [problem for problem in after.unreadable.get(one.path, ()) if problem.code not in known]
-    return tuple(f"{problem.code}: {problem.message}" for problem in found)
+    if others:
+        yield _effect("revised", now, others)
 
 
 def _keeper(one: Record, after: State) -> tuple[str, ...]:

@@ -19,11 +19,12 @@ from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
 from filemem.memory.versions import Versions
 from filemem.query.evidence import Claim
-from filemem.record import DECISION, Record, topic_key
-from filemem.record.revising import revised
+from filemem.record import DECISION, Parsed, topic_key
+from filemem.record.revising import revised, unreadable
 from filemem.repo.lives import Revision as Version
 
 _GAPS = 8  # times that a record was away, followed back
+NOTHING = Parsed(None)  # what a version that is not here is read as
 ANEW = 60_000  # milliseconds between writing a commit and making it that show it was made again
 
 
@@ -110,8 +111,8 @@ def _past(store: Store, node: Node, log: Sequence[Version]) -> Past:
         if (c := version.commit)
     ]
     if node.birth.commit and store.edited(node.path):
-        now = store.read(node.path, node.birth.name).record
-        was = _read(store, log[0].blob, log[0].path, node.birth.name) if log else None
+        now = store.read(node.path, node.birth.name)
+        was = _read(store, log[0].blob, log[0].path, node.birth.name) if log else NOTHING
         told.append(Revision("", "", "", 0, "", _changes(was, now)))
     return Past(log[begun].commit.written if begun < len(log) else 0, tuple(told))
 
@@ -129,13 +130,15 @@ def _told(store: Store, version: Version, before: Version | None, first_path: st
     return ("brought back", *(() if same_again else _changes(_read(store, before.old, before.path, first_path), now)))
 
 
-def _read(store: Store, blob: str, path: str, first_path: str) -> Record | None:
+def _read(store: Store, blob: str, path: str, first_path: str) -> Parsed:
     data = store.repo.blob(blob)
-    return None if data is None else record.parse(data, store.files.inside(path), first_path).record
+    return NOTHING if data is None else record.parse(data, store.files.inside(path), first_path)
 
 
-def _changes(before: Record | None, after: Record | None) -> tuple[str, ...]:
-    return revised(before, after) if before and after else ()
+def _changes(before: Parsed, after: Parsed) -> tuple[str, ...]:
+    if before.record is None or after.record is None:
+        return ()
+    return revised(before.record, after.record, unreadable(before.problems, after.problems))
 
 
 def _decision(store: Store, reference: str) -> Node:

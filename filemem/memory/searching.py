@@ -18,7 +18,7 @@ from filemem.memory.standing import Standing
 from filemem.memory.store import Store
 from filemem.memory.values import Results
 from filemem.query import Filter, Hit, Placed, Provenance, Scored, Snippet, Terms
-from filemem.record import CHECKPOINT, DECISION, Edge, Record, prose
+from filemem.record import CHECKPOINT, CONFLICT, DECISION, Edge, Record, prose
 
 RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely
 NEAR = 5  # records looked at for likeness
@@ -236,10 +236,10 @@ def _hits(
     incoming = _incoming(pointing, {node.id for node in listed})
     hits = []
     for node, place in zip(listed, places, strict=True):
-        record = store.read(node.path, node.birth.name).record
-        if record is None:  # gone since it was indexed; the next look takes it out
+        found = store.read(node.path, node.birth.name)
+        if found.record is None:  # gone since it was indexed; the next look takes it out
             continue
-        record = record._replace(id=node.id)
+        record = found.record._replace(id=node.id)
         scored: Scored | None = place.scored
         fragment, ranges = query.snippet(_body(record), terms) if terms else ("", ())
         hits.append(
@@ -263,6 +263,7 @@ def _hits(
                 else (),
                 provenance=_provenance(node, branch, standing.get(node.path)),
                 snippet=Snippet(fragment, ranges),
+                conflict=next((one.line for one in found.problems if one.code == CONFLICT), 0),
             )
         )
     return tuple(hits)

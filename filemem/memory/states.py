@@ -91,14 +91,14 @@ class States:
     ) -> State:
         read: dict[str, Record] = {}
         births = dict(on.births) if on else {}
-        unreadable: dict[str, list[Problem]] = {}
+        problems: dict[str, Sequence[Problem]] = {}
         for path, file in files.items():
             data = self._blobs.get(file.blob)
             births[path] = self._birth(file, path, at)
             if data is None or len(data) > MAX_SIZE:
                 continue
             found = record.parse(data, path, births[path].name)
-            unreadable[path] = [problem for problem in found.problems if problem.level == "error"]
+            problems[path] = found.problems
             if found.record is not None:
                 read[path] = found.record
         hidden = {*hidden, *files, *(on.hidden if on else ())}
@@ -115,7 +115,7 @@ class States:
 
         nodes = {path: node_of(known[path], births[path], partial(resolve, path=path)) for path in read}
         earlier = {path: node._replace(id=known[path].id) for path, node in on.files.items()} if on else {}
-        return State(self._present, {**earlier, **nodes}, known, hidden, ids, stated, births, unreadable)
+        return State(self._present, {**earlier, **nodes}, known, hidden, ids, stated, births, problems)
 
     def _birth(self, file: _File, path: str, at: Moment) -> Birth:
         """The first commit of a file as a commit has it: not that of another which has its name now."""
@@ -177,7 +177,7 @@ class State:
         ids: of these files, and of others that claim one of theirs, by path.
         stated: the records with the ids that they state.
         births: their first commits.
-        unreadable: what of these files cannot be read, by path.
+        problems: what is wrong with these files, by path.
     """
 
     def __init__(
@@ -189,10 +189,10 @@ class State:
         ids: Mapping[str, str],
         stated: Mapping[str, Record],
         births: Mapping[str, Birth],
-        unreadable: Mapping[str, Sequence[Problem]],
+        problems: Mapping[str, Sequence[Problem]],
     ) -> None:
         self.files, self.records, self.hidden = files, records, frozenset(hidden)
-        self.stated, self.births, self.unreadable = stated, births, unreadable
+        self.stated, self.births, self.problems = stated, births, problems
         self._present, self._ids = present, ids
         self.nodes: dict[str, Node] = {}
         self.graph: Graph = graph.resolve(())

@@ -88,6 +88,7 @@ class Hit(NamedTuple):
         snippet: why it was found.
         drift: how the code stands that it governs; None where nobody looked or it governs none.
         evidence: what history says came of it, as far as no outcome answers it.
+        conflict: line of the first unresolved merge conflict in its file, of which the first side is shown; 0 for none.
     """
 
     record: Record
@@ -109,6 +110,7 @@ class Hit(NamedTuple):
     snippet: Snippet = Snippet()
     drift: Drift | None = None
     evidence: tuple[Evidence, ...] = ()
+    conflict: int = 0
 
     @property
     def id(self) -> str:

@@ -41,7 +41,7 @@ from filemem.record.model import (
     Record,
 )
 from filemem.record.outcomes import parse_outcome
-from filemem.record.parse import MAX_FILE, parse, stated_id
+from filemem.record.parse import CONFLICT, MAX_FILE, parse, stated_id
 from filemem.record.times import format_time, parse_span, parse_time, unreal
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ else:
 
 __all__ = [
     "CHECKPOINT",
+    "CONFLICT",
     "DECIDERS",
     "DECISION",
     "EDGE_KINDS",

@@ -29,6 +29,7 @@ from filemem.record.values import NULL, READERS, ForeignValue, WrongValue, shown
 from filemem.record.yamltext import Plain, Value
 
 MAX_FILE = 1024 * 1024  # bytes
+CONFLICT = "conflict"  # the code of a merge that was not finished
 
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")  # form feeds part pages in old texts
@@ -156,7 +157,7 @@ def _resolve_conflicts(text: str, notes: list[Note]) -> str:
     for start, middle, end in conflicts(lines):
         how = way_out(lines, (start, middle, end))
         message = f"an unresolved merge conflict, up to line {end + 1}; the first side is read; {how}"
-        notes.append(Note(start + 1, "conflict", "error", message))
+        notes.append(Note(start + 1, CONFLICT, "error", message))
         lines[start] = ""
         lines[middle : end + 1] = [""] * (end + 1 - middle)
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from filemem.record.keys import KEYS, SECRETS_ALLOWED
 from filemem.record.lines import fenced, one_line
-from filemem.record.model import DECISION, Edge, Record
+from filemem.record.model import DECISION, Edge, Problem, Record
 from filemem.record.times import format_time
 
 FORM = "only its form changed"
@@ -37,11 +37,12 @@ _PLAIN = [
 ]
 
 
-def revised(before: Record, after: Record) -> tuple[str, ...]:
+def revised(before: Record, after: Record, unreadable: Iterable[str] = ()) -> tuple[str, ...]:
     """Say what changed from one version of a record to the next.
 
     Args:
         before, after: as they were read, each with its path at the time.
+        unreadable: what of the second cannot be read, as `unreadable` says it: no record tells of that.
 
     Returns:
         Phrases such as `status accepted -> deprecated`, the weightiest first; one that says so where nothing is said
@@ -58,8 +59,20 @@ def revised(before: Record, after: Record) -> tuple[str, ...]:
         *_text("decision", _said(before), _said(after)),
         *_text("reasoning" if after.type == DECISION else "text", before.text, after.text),
         *_text("next steps", before.next_steps, after.next_steps),
+        *unreadable,
     ]
     return tuple(found) or (FORM,)
+
+
+def unreadable(before: Iterable[Problem], after: Iterable[Problem]) -> tuple[str, ...]:
+    """Say what of a file cannot be read any more, such as both sides of an unresolved merge.
+
+    Args:
+        before, after: the problems of its two versions.
+    """
+    known = {problem.code for problem in before}
+    found = (problem for problem in after if problem.level == "error" and problem.code not in known)
+    return tuple(f"{problem.code}: {problem.message}" for problem in found)
 
 
 def _moved(before: Record, after: Record) -> Iterator[str]:

@@ -324,3 +324,25 @@ def test_only_decisions_have_a_history(memory: Memory) -> None:
     note = memory.save(text="Just a note")
     with pytest.raises(BadInput, match="only decisions"):
         memory.history(note.id)
+
+
+def test_an_unresolved_merge_is_told_at_every_door(repo: Path, memory: Memory) -> None:
+    path = by_hand(repo, "a", "Use NATS")
+    commit(repo, "One")
+    text = path.read_text()
+    sides = "<<<<<<< HEAD\nWritten by hand.\n=======\nWritten on a branch.\n>>>>>>> x\n"
+    path.write_text(text.replace("Written by hand.\n", sides))
+    for text in ("", "Merge"):
+        if text:
+            commit(repo, text)
+        memory.refresh()
+        [edit] = memory.history("caching").chain[0].revisions
+        [told] = edit.changes
+        assert told.startswith("conflict: an unresolved merge conflict")
+        assert bool(edit.commit) == bool(text)
+        [again] = memory.revisions("a.md").values()
+        assert again == (edit,)
+        assert [hit.conflict for hit in (*memory.get("a.md"), *memory.search("NATS"))] == [6, 6]
+        for words in (["get", "a.md"], ["search", "nats"]):
+            assert "conflict markers at line 6: the first side is shown" in cli(repo, *words).out
+    assert memory.diff("HEAD~1..HEAD").effects[0].details == edit.changes
