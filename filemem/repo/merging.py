@@ -9,15 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from filemem.errors import BrokenStore, Conflict
 from filemem.repo.discovery import Places
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.history import History
-from filemem.repo.scratch import make_scratch, quoted, remove_dead
+from filemem.repo.scratch import make_scratch, quoted, temporary
 from filemem.repo.settings import Settings
 
 _BASE, _BRANCH, _MERGE = "refs/heads/base", "refs/heads/branch", "refs/heads/merge"
@@ -82,9 +80,7 @@ def merged(
         Conflict: the two have no history in common.
         BrokenStore: Git is too old for this, or lacks what it needs.
     """
-    with TemporaryDirectory(prefix=_PREFIX) as name:
-        folder = Path(name)
-        remove_dead(folder, _PREFIX, head=_MERGE)
+    with temporary(_PREFIX, head=_MERGE) as folder:
         rows = _PARTIAL if History(git).partial() else ()
         make_scratch(folder, git.places, settings, {_BASE: base, _BRANCH: branch}, head=_MERGE, rows=rows)
         there = git._replace(places=Places(folder, folder, folder))

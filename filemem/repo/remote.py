@@ -8,10 +8,11 @@ waits for longer than LIMIT, nor for one that says nothing: Git is always asked 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from filemem.ending import unwinding
 from filemem.errors import BrokenStore, Conflict
 from filemem.repo.git import ASKED, Git, GitError
 from filemem.repo.patience import Patience, listen
-from filemem.repo.scratch import make_scratch, quoted
+from filemem.repo.scratch import make_scratch, passing, quoted
 from filemem.repo.settings import Settings
 
 LIMIT = 600.0  # seconds for one fetch or push
@@ -169,8 +170,15 @@ class Exchange(NamedTuple):
             )
         return url if top == places.work_tree else str(place)
 
-    def _scratch(self, remote: Remote, known: Collection[str]) -> _Scratch:
-        return _Scratch(self, remote, known)
+    @contextlib.contextmanager
+    def _scratch(self, remote: Remote, known: Collection[str]) -> Iterator[Git]:
+        """A scratch repository, for one command; what it fetches comes to our objects."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with passing(self.folder) as folder:
+            refs = {f"refs/known/{number}": oid for number, oid in enumerate(known)}
+            rows = _config(remote, self.settings)
+            make_scratch(folder, self.git.places, self.settings, refs, head="refs/heads/none", rows=rows)
+            yield self.network(folder)
 
     def network(self, folder: Path) -> Git:
         """Git in the scratch repository, allowed to reach others."""
@@ -200,28 +208,11 @@ class Exchange(NamedTuple):
         return BrokenStore(f"{remote.name} ({_public(remote.url)}): {words}", hint)
 
 
-class _Scratch:
-    """A scratch repository, for one command; what it fetches comes to our objects."""
-
-    def __init__(self, exchange: Exchange, remote: Remote, known: Collection[str]) -> None:
-        self._exchange, self._remote, self._known = exchange, remote, known
-
-    def __enter__(self) -> Git:
-        exchange = self._exchange
-        shutil.rmtree(exchange.folder, ignore_errors=True)
-        refs = {f"refs/known/{number}": oid for number, oid in enumerate(self._known)}
-        rows = self._config(exchange.settings)
-        make_scratch(exchange.folder, exchange.git.places, exchange.settings, refs, head="refs/heads/none", rows=rows)
-        return exchange.network(exchange.folder)
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self._exchange.folder, ignore_errors=True)
-
-    def _config(self, settings: Settings) -> list[str]:
-        name, promising = quoted(self._remote.name), settings.text("extensions.partialclone")
-        rows = [f"partialclone = {quoted(promising)}"] if promising else []
-        rows += [f"[remote {name}]", f"url = {quoted(self._remote.url)}"]
-        return [*rows, "promisor = true"] if promising == self._remote.name else rows
+def _config(remote: Remote, settings: Settings) -> list[str]:
+    name, promising = quoted(remote.name), settings.text("extensions.partialclone")
+    rows = [f"partialclone = {quoted(promising)}"] if promising else []
+    rows += [f"[remote {name}]", f"url = {quoted(remote.url)}"]
+    return [*rows, "promisor = true"] if promising == remote.name else rows
 
 
 def _public(url: str) -> str:

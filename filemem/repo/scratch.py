@@ -10,14 +10,47 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import mkdtemp
 
+from filemem.ending import heard, held
 from filemem.repo.discovery import Places
 from filemem.repo.settings import Settings
 
 _DEAD = 86_400.0  # seconds after which one is not in use any more
 _FORMAT = "extensions.objectformat"
+_PARTS = frozenset(("HEAD", "config", "packed-refs", "shallow", "refs", "objects"))
+
+
+@contextlib.contextmanager
+def passing(folder: Path) -> Iterator[Path]:
+    """Have a folder that is gone afterwards, also where the process is told to end, before or while it goes.
+
+    Args:
+        folder: it, empty or not there yet; what stands in it goes as well.
+    """
+    with held():
+        try:
+            with heard():
+                yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def temporary(prefix: str, *, head: str) -> Iterator[Path]:
+    """Have a new folder among the system's temporary ones, as `passing` has one.
+
+    What processes that were killed left of theirs goes first: it may hold what no commit has.
+
+    Args:
+        prefix: how the names of all of them begin.
+        head: the ref that HEAD names in each.
+    """
+    with held(), passing(Path(mkdtemp(prefix=prefix))) as folder:
+        _remove_dead(folder, prefix, head)
+        yield folder
 
 
 def make_scratch(
@@ -47,24 +80,21 @@ def make_scratch(
         shutil.copyfile(shallow, folder / "shallow")
 
 
-def remove_dead(ours: Path, prefix: str, *, head: str) -> None:
-    """Remove what processes that were killed left of theirs: it may hold what no commit has.
-
-    Args:
-        ours: the folder of one that is wanted; those beside it are looked at, if they belong to the same user.
-        prefix: how their names begin.
-        head: the ref that their HEAD names.
-    """
+def _remove_dead(ours: Path, prefix: str, head: str) -> None:
     owner = ours.stat().st_uid
     for folder in ours.parent.glob(f"{prefix}*"):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             found = folder.lstat()
-            if found.st_uid == owner and found.st_mtime < time.time() - _DEAD and _head(folder) == head:
+            if found.st_uid == owner and found.st_mtime < time.time() - _DEAD and _is_scratch(folder, head):
                 shutil.rmtree(folder)
 
 
-def _head(folder: Path) -> str:
-    return (folder / "HEAD").read_text().removeprefix("ref: ").strip()
+def _is_scratch(folder: Path, head: str) -> bool:
+    """Whether a folder of that name is one of ours, also what is left of one that was removed in part."""
+    names = set(os.listdir(folder))
+    if "HEAD" in names:
+        return (folder / "HEAD").read_text().removeprefix("ref: ").strip() == head
+    return names <= _PARTS
 
 
 def quoted(text: str) -> str:

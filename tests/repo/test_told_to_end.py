@@ -174,3 +174,22 @@ def test_an_error_that_comes_of_a_signal_ends_the_process_as_told() -> None:
         except SystemExit:
             raise TypeError from None
     assert ended.value.code == 143
+
+
+@pytest.mark.parametrize("step", ["os.scandir", "os.remove", "os.rmdir"])
+def test_a_scratch_repository_goes_though_told_to_end_while_it_goes(tmp_path: Path, step: str) -> None:
+    repo, temp = make_repo(tmp_path / "repo"), tmp_path / "temp"
+    temp.mkdir()
+    code = (
+        "import os, signal, sys\n"
+        "from filemem.ending import unwinding; from filemem.repo import Repo\n"
+        "told = []\n"
+        "def hear(event, _):\n"
+        f"    if event == {step!r} and not told:\n"
+        "        told.append(event); os.kill(os.getpid(), signal.SIGTERM)\n"
+        "repo = Repo.discover('.')\n"
+        "with unwinding(), repo.merging(repo.head(), {}):\n    sys.addaudithook(hear)\n"
+    )
+    paths = {"TMPDIR": str(temp), "PYTHONPATH": str(Path(__file__).parents[2])}
+    ended = subprocess.run([sys.executable, "-c", code], cwd=repo, env=environment(paths), check=False, timeout=50)
+    assert (ended.returncode, list(temp.iterdir())) == (143, [])

@@ -262,21 +262,22 @@ def test_what_is_ended_leaves_nothing_behind(repo: Path, tmp_path: Path, number:
     temp, real = tmp_path / "temp", shutil.which("git")
     wrapped = f"""case "$*" in *merge-tree*) touch {temp}/begun; exec sleep 60;; esac\nexec {real} "$@"\n"""
     write(tmp_path / "bin/git", f"#!/bin/sh\n{wrapped}").chmod(0o755)
-    dead, notes = temp / "filemem-merge-dead", temp / "filemem-merge-notes"
-    write(dead / "HEAD", "ref: refs/heads/merge\n")
-    write(notes / "HEAD", "Of somebody who likes the name.\n")
-    for folder in (dead, notes):
+    write(temp / "filemem-merge-dead/HEAD", "ref: refs/heads/merge\n")
+    write(temp / "filemem-merge-begun/packed-refs", "")  # what is left of one whose removal was cut off
+    write(temp / "filemem-merge-notes/HEAD", "Of somebody who likes the name.\n")
+    write(temp / "filemem-merge-words/objects.txt", "Of the same.\n")
+    for folder in temp.iterdir():
         os.utime(folder, (0, 0))
     environment = {**os.environ, "TMPDIR": str(temp), "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     heard = partial(signal.signal, number, signal.SIG_DFL)  # whoever runs the tests may ignore it
     line = [FILEMEM, "check", "--base", "main"]
     with subprocess.Popen(line, cwd=repo, env=environment, preexec_fn=heard) as checking:  # noqa: PLW1509 - no threads
         until((temp / "begun").exists)
-        assert len(list(temp.iterdir())) == 3, "one scratch repository, and not the dead one"
+        assert len(list(temp.iterdir())) == 4, "one scratch repository, and none that is dead"
         checking.send_signal(number)
         checking.send_signal(number)  # as `timeout` does
         assert checking.wait(30) == 128 + number
-    assert sorted(path.name for path in temp.iterdir()) == ["begun", "filemem-merge-notes"]
+    assert sorted(path.name for path in temp.iterdir()) == ["begun", "filemem-merge-notes", "filemem-merge-words"]
 
 
 def test_what_is_not_committed_counts_as_if_it_were(repo: Path) -> None:
