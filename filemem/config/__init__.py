@@ -101,7 +101,7 @@ def user_folder(kind: str, environment: Mapping[str, str]) -> Path:
 
 
 def own_store(work_tree: Path, shown: str = REPOSITORY_FILE) -> str:
-    """The folder of records that the settings of a repository name, whatever the user's say.
+    """The folder of records that the settings of a repository name, whatever the user's say; "" where they name none.
 
     Args:
         work_tree: top folder of its work tree.
@@ -110,7 +110,7 @@ def own_store(work_tree: Path, shown: str = REPOSITORY_FILE) -> str:
     Raises:
         BadInput: as for `load`.
     """
-    return _apply(Config(), _read(work_tree / REPOSITORY_FILE, shown), shown, _SHARED).store
+    return _apply(Config(store=""), _read(work_tree / REPOSITORY_FILE, shown), shown, _SHARED).store
 
 
 def own_branch(data: bytes) -> str:

@@ -1,21 +1,23 @@
 """Where a project's records live: in a folder of its work tree, or in a work tree of their own.
 
 Rule: where the store folder is itself the top of a work tree (a linked one of an orphan branch, a submodule), records
-are committed there, and that repository's own settings say where in it they stand; of the branch that the project's
-settings name, all is the memory, whatever stands in it. A store that should be there and is not is an error that says
-what brings it, never an empty memory.
+are committed there, and that repository's own settings say where in it they stand, or else what stands in it does; of
+the branch that the project's settings name, all is the memory, whatever stands in it. A store that should be there and
+is not is an error that says what brings it, never an empty memory.
 """
 
 from __future__ import annotations
 
 import os
+import posixpath
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from filemem import config as settings
 from filemem.config import Config
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
 from filemem.files import check_path
+from filemem.record.identity import PRIVATE
 from filemem.repo import Repo, worktrees
 
 TOP = "."  # the store that is all of its work tree
@@ -83,8 +85,33 @@ def _home(code: Repo, stated: str | None) -> Home:
         raise BrokenStore(f"{name}/.git leads to another repository, {repo.git_dir}", "work in that one, or remove it")
     shown = os.path.relpath(place, code.work_tree)
     alone = bool(branch) and repo.common_dir == code.common_dir
-    store = TOP if alone else _checked(settings.own_store(place, f"{shown}/{settings.REPOSITORY_FILE}"))
+    store = TOP if alone else _checked(_store_in(place, shown) or _refuse_unclear(place, shown))
     return Home(config, code, repo, store, shown if store == TOP else f"{shown}/{store}", named)
+
+
+def _store_in(place: Path, shown: str = "") -> str:
+    """Where records stand in a work tree of their own: where its settings say, else where it has some; "" if unclear.
+
+    One that holds nothing else is a memory from its top on, also before the first save.
+    """
+    if stated := settings.own_store(place, posixpath.join(shown, settings.REPOSITORY_FILE)):
+        return stated
+    names = {name for name in os.listdir(place) if not name.startswith(".")}
+    inside, atop = Config().store in names, bool(RECORDS & names)
+    if inside or atop:
+        return "" if inside and atop else TOP if atop else Config().store
+    return "" if names - _OWN - {PRIVATE} else TOP
+
+
+def _refuse_unclear(place: Path, shown: str) -> NoReturn:
+    """Raise BadInput: nothing may be saved, or missed, where records may stand elsewhere."""
+    names = ", ".join(sorted(name for name in os.listdir(place) if not name.startswith("."))[:3])
+    raise BadInput(
+        f"{shown} is a repository of its own, and nothing says where in it records stand, beside {names}",
+        f'say it in {shown}/{settings.REPOSITORY_FILE}: `store = "{TOP}"` if at its top, else the name of a folder; '
+        f"if it is no memory, name another folder in this project's {settings.REPOSITORY_FILE}",
+        field="store",
+    )
 
 
 def _checked(name: str) -> str:
@@ -177,7 +204,7 @@ def project(folder: Path) -> Repo:
     """
     found = Repo.discover(folder)
     linked = found.git_dir != found.common_dir
-    if not linked and settings.own_store(found.work_tree) != TOP:
+    if not linked and _store_in(found.work_tree) != TOP:
         return found
     try:
         outer = Repo.discover(found.work_tree.parent)
@@ -186,5 +213,5 @@ def project(folder: Path) -> Repo:
     around = settings.load(outer.work_tree)
     if outer.work_tree / around.store != found.work_tree:
         return found
-    alone = (linked and bool(branch_of(outer, around))) or settings.own_store(found.work_tree) == TOP
+    alone = (linked and bool(branch_of(outer, around))) or _store_in(found.work_tree) == TOP
     return outer if alone else found

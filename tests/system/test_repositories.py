@@ -272,6 +272,55 @@ def test_a_memory_that_is_a_submodule(hub: Path, tmp_path: Path) -> None:
     assert (refused.code, "git submodule update --init memory" in refused.err) == (7, True)
 
 
+def nested(outer: Path, *names: str, committed: bool = True) -> Path:
+    """A repository in `memory/` of another that states no settings, and has some files."""
+    inner = make_repo(outer / "memory", commit=False)
+    for name in names:
+        write(inner / name, "---\ntopic: caching\n---\n# Use Redis\n" if name.endswith(".md") else "x\n")
+    if committed and names:
+        git(inner, "add", ".")
+        git(inner, "commit", "-q", "-m", "a")
+    return inner
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_memory_that_is_a_repository_without_settings(tmp_path: Path, committed: bool) -> None:
+    outer = make_repo(tmp_path / "outer")
+    inner = nested(outer, "decisions/a.md", "tools/x", committed=committed)
+    for place, extra in ((outer, ()), (outer, ("--store", "memory")), (inner, ())):
+        assert ok(place, *extra, "search", "redis")["results"][0]["path"] == "memory/decisions/a.md"
+        assert [one["topic"] for one in ok(place, *extra, "topics")["topics"]] == ["caching"]
+    saved = ok(outer, *DECISION, "Use an LRU cache")
+    assert saved["path"].startswith("memory/decisions/caching/")
+    assert git(inner, "log", "-1", "--format=%H") == saved["commit"]
+    assert cli(outer, "check").code == 0
+
+
+def test_an_empty_repository_in_place_of_the_memory_is_one(tmp_path: Path) -> None:
+    outer = make_repo(tmp_path / "outer")
+    inner = nested(outer)
+    assert ok(outer, "topics")["count"] == 0
+    assert ok(inner, *DECISION, "Use Redis")["path"].startswith("memory/decisions/caching/")
+
+
+def test_the_memory_folder_of_a_repository_in_its_place(tmp_path: Path) -> None:
+    outer = make_repo(tmp_path / "outer")
+    nested(outer, "code.py", "memory/decisions/a.md")
+    assert ok(outer, "search", "redis")["results"][0]["path"] == "memory/memory/decisions/a.md"
+
+
+@pytest.mark.parametrize("names", [("code.py",), ("decisions/a.md", "memory/decisions/b.md")])
+def test_a_repository_in_place_of_the_memory_that_may_be_anything(tmp_path: Path, names: tuple[str, ...]) -> None:
+    outer = make_repo(tmp_path / "outer")
+    inner = nested(outer, *names)
+    for command in (("topics",), (*DECISION, "x"), ("check",)):
+        refused = cli(outer, *command)
+        assert (refused.code, 'memory/.filemem.toml: `store = "."`' in refused.err) == (2, True), refused
+    assert git(inner, "status", "--porcelain") == ""
+    write(inner / ".filemem.toml", 'store = "."\n')
+    assert ok(outer, "topics")["count"] == ("code.py" not in names)
+
+
 def test_linked_work_trees_of_one_branch_each(hub: Path) -> None:
     ada = clone(hub, "ada")
     git(ada, "worktree", "add", "-q", "-b", "feature", "../feature")
