@@ -131,7 +131,7 @@ class Surveyor:
                 line = rows[problem.line - 1].strip() if problem.line <= len(rows) else ""
                 what = (problem.message, *([line] if problem.code not in _UNREADABLE else []))
                 findings.append(Finding(_joining(problem, topics), about, what))
-        findings += [finding for record in read.values() for finding in self._ahead(record)]
+        findings += [finding for path, one in read.items() for finding in self._ahead(one, state.past.births.get(path))]
         findings += [*together.findings, *self._for_git(state, read), *self._secrets(state), *self._settings(state)]
         findings += self._names({*state.data, *state.tracked})
         return together._replace(findings=findings)
@@ -213,12 +213,14 @@ class Surveyor:
                 problem = Problem(by_id[here].path, 1, "forked-topic", "warning", text)
                 yield Finding(problem, key, tuple(sorted(heads)))
 
-    def _ahead(self, record: Record) -> Iterator[Finding]:
+    def _ahead(self, record: Record, birth: Birth | None) -> Iterator[Finding]:
         """What no later record or outcome can take the place of, since its date is still to come."""
         last = max((entry.at for entry in record.outcomes), default=0)
+        made = birth.at if birth and record.created is None else 0
         for code, at, what in (
             ("future-outcome", last, "the outcome of {0} lies ahead, and holds whatever follows: correct its date"),
             ("future-created", record.created or 0, "it was created on {0}, which lies ahead: correct the date"),
+            ("future-created", made, "it was committed on {0}, which lies ahead: state when it was made (`created`)"),
         ):
             if at > self._store.clock() + DAY:
                 text = what.format(format_time(at)[:10])

@@ -291,6 +291,15 @@ def test_a_decision_of_the_future_is_told(feature: Path) -> None:
     assert "future-created" in codes(feature)
 
 
+def test_an_undated_decision_from_a_commit_of_the_future_is_told(feature: Path) -> None:
+    write(feature / "memory/decisions/queues/f.md", "---\ntopic: queues\n---\n# Future pick\n\nText.\n")
+    assert "future-created" not in codes(feature)
+    commit(feature, date="2090-01-01T00:00:00+00:00")
+    assert "future-created" in codes(feature)
+    (told,) = [row for row in cli(feature, "check").out.splitlines() if "future-created" in row]
+    assert "committed on 2090-01-01" in told
+
+
 def test_a_trailer_that_names_no_decision_is_told(feature: Path) -> None:
     nats = holding(feature, "queues")
     git(feature, "commit", "-q", "--allow-empty", "-m", f"Do it\n\nDecision: {nats['id'][-8:]}\nOutcome: pending")
