@@ -24,7 +24,6 @@ from filemem.repo.log import Row
 from filemem.repo.revisions import Moment
 
 HEAD = "HEAD"
-UNSHARED = f"nothing (never synced with {REMOTE})"  # where the memory has a branch of its own
 OUTCOME = "outcome "  # how phrases on outcomes begin
 
 
@@ -87,7 +86,8 @@ def _default(store: Store, head: Moment) -> Moment:
     there = tip_of(store.repo.common_dir, f"refs/remotes/{REMOTE}/{found.name}")
     own = store.repo is not store.code
     if not there and own:
-        return Moment(UNSHARED, store.repo.nothing, 0)
+        why = f"never synced with {REMOTE}" if REMOTE in store.repo.sharing.remotes else f"there is no {REMOTE} yet"
+        return Moment(f"nothing ({why})", store.repo.nothing, 0)
     if not there or (there == head.commit and not own):
         raise BadInput(f"{found.name} is the default branch itself: there is nothing to compare it with", example)
     return Moment(f"{REMOTE}/{found.name}", there, store.repo.revisions.time_of(there))

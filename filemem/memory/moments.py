@@ -42,7 +42,7 @@ def find(store: Store, text: object, field: str = "at") -> Moment:
         return _in_memory(store, found, field)
     when = parse_moment(name, store.clock(), end=True)
     if when is None:
-        wrong = unreal(name)
+        wrong = unreal(name) or store.code.revisions.misnamed(name)
         told = f"{field}: no commit, tag, branch or date {name!r}" + (f": {wrong}" if wrong else "")
         raise NotFound(told, _meant(store, name))
     return _by(store, name, when, field)

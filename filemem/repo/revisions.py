@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from filemem.repo.objects import Objects
 
 _NAME = re.compile(r"[^\x00-\x20\x7f:.-][^\x00-\x1f\x7f:]{0,249}")
+_EXPRESSION = re.compile(r"[^\x00-\x20\x7f:.-][^\x00-\x1f\x7f]{0,249}")  # also of what is no commit
+_BACK = re.compile(r"(.+?)(?:~\d*|\^)+")  # along first parents
 _WORDS = re.compile(r":/[^\x00-\x1f\x7f]{1,247}")
 _REACHES = re.compile(r"^warning: (log for .* only goes back to .*)$", re.MULTILINE)
 
@@ -81,6 +83,26 @@ class Revisions:
         if "@{" in name:
             self._refuse_before_reflog(name)
         return Moment(name, found.oid, found.made)
+
+    def misnamed(self, name: str) -> str:
+        """Why an expression that `named` does not know names no commit, where it names what is there; else ""."""
+        if ".." in name or not _EXPRESSION.fullmatch(name):
+            return ""
+        try:
+            kind = self.git.run("cat-file", "-t", name).decode().strip()
+        except GitError as error:
+            if error.code == -1:
+                raise
+            kind = ""
+        if kind in ("tree", "blob"):
+            return f"that is a {kind}"
+        back = _BACK.fullmatch(name)
+        start = self.named(back[1]) if back else None
+        if back is None or start is None:
+            return ""
+        told = self.git.run("rev-list", "--count", "--first-parent", start.commit, "--", limit=LONG)
+        before = int(told) - 1
+        return f"{back[1]} has only {before} commit{'s' * (before != 1)} before it"
 
     def _saying(self, words: str) -> Moment | None:
         """The youngest commit whose message has some words, written as Git takes them: `:/words`."""

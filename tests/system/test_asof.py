@@ -237,8 +237,13 @@ def test_two_histories_with_the_same_files_each_keep_their_authors(shipped: Path
         ("", 2, "at is empty"),
         ("main..HEAD", 4, "no commit, tag, branch or date"),
         ("--all", 4, "no commit, tag, branch or date"),
-        ("HEAD:memory", 4, "no commit, tag, branch or date"),
-        ("HEAD~99", 4, "no commit, tag, branch or date"),
+        ("HEAD:memory", 4, "no commit, tag, branch or date 'HEAD:memory': that is a tree"),
+        ("v1^{tree}", 4, "that is a tree"),
+        ("v1:memory/decisions/redis.md", 4, "that is a blob"),
+        ("v1:nothing", 4, "no commit, tag, branch or date 'v1:nothing'\n"),
+        ("HEAD~99", 4, "no commit, tag, branch or date 'HEAD~99': HEAD has only 1 commit before it"),
+        ("v1^^^", 4, "v1 has only 1 commit before it"),
+        ("nothing~1", 4, "no commit, tag, branch or date 'nothing~1'\n"),
         ("2025-13-45", 4, "no commit, tag, branch or date '2025-13-45': there is no month 13"),
         (":/nothing like it", 4, "no commit, tag, branch or date"),
         ("2024-12", 4, "the first commit is of 2025-01-01"),
@@ -249,6 +254,7 @@ def test_two_histories_with_the_same_files_each_keep_their_authors(shipped: Path
 def test_bad_revisions_and_dates(tmp_path: Path, asked: str, code: int, told: str) -> None:
     repo = make_repo(tmp_path / "repo", commit=False)
     put(repo, "redis", by_hand("Use Redis", "2025-01-01"), 1)
+    put(repo, "lru", by_hand("Use an LRU cache", "2025-01-03"), 3)
     git(repo, "tag", "v1")
     done = cli(repo, "search", f"--at={asked}")
     assert (done.code, told in done.err) == (code, True), done.err

@@ -133,6 +133,8 @@ def test_before_the_first_sync_all_is_new(repo: Path) -> None:
     for decision in ("Use Redis", "Use an LRU cache"):
         ok(repo, *DECISION, decision)
     ok(repo, "update", ok(repo, "search", "LRU")["results"][0]["id"], "--outcome", "failed", "--reason", "slow")
+    assert ok(repo, "diff")["base"]["name"] == "nothing (there is no origin yet)"
+    git(repo, "remote", "add", "origin", "../hub.git")
     answer = ok(repo, "diff")
     assert (answer["base"]["name"], answer["counts"]) == ("nothing (never synced with origin)", {"new": 2})
     assert "against nothing (never synced with origin): 2 new" in cli(repo, "diff").out
