@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator
 from filemem import secrets
 from filemem.changes import Manifest
 from filemem.errors import BadInput, NotFound
-from filemem.memory import merged, obstacles, overlooking, reviewing
+from filemem.memory import merged, moments, obstacles, overlooking, reviewing
 from filemem.memory.identities import landing
 from filemem.memory.merging import merging, states
 from filemem.memory.origins import carried, origins
 from filemem.memory.store import Store
 from filemem.memory.surveying import State, Surveyor
 from filemem.record import Problem
+from filemem.repo.revisions import Moment
 
 
 def check(
@@ -26,7 +27,8 @@ def check(
     Args:
         store: the parts.
         paths: report only these files or folders (store-relative or below the work tree); all where none is given.
-        base: report only what merging this branch into that revision would bring; empty for everything.
+        base: report only what merging this branch into that revision would bring; everything where it is empty, or a
+            date before the first commit.
         drift: tell also of governed code that changed but is not largely rewritten, as hints.
 
     Returns:
@@ -38,7 +40,8 @@ def check(
     """
     manifest, skipped = store.files.scan({}, hash_name=store.repo.hash_name)
     now = _now(store, manifest)
-    problems = list(_brought(store, base, now, skipped, drift) if base else _wrong(store, now, skipped, drift))
+    against = _against(store, base)
+    problems = list(_brought(store, against, now, skipped, drift) if against else _wrong(store, now, skipped, drift))
     if unseen := obstacles.unseen(store):
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
     elif missing := obstacles.unfilled(store) or obstacles.gone(store):
@@ -47,6 +50,12 @@ def check(
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     named = [problem._replace(path=store.shown(_printable(problem.path))) for problem in shown]
     return len(manifest), tuple(sorted(set(named), key=lambda p: (p.path, p.line, p.code, p.message)))
+
+
+def _against(store: Store, base: str) -> Moment | None:
+    """What is merged into; None where everything counts: none is named, or there was nothing then."""
+    found = moments.find(store, base, "base", begins=True) if base else None
+    return found if found and found.commit != store.repo.nothing else None
 
 
 def _wrong(store: Store, now: State, skipped: Iterable[Problem], drift: bool) -> Iterator[Problem]:
@@ -58,7 +67,7 @@ def _wrong(store: Store, now: State, skipped: Iterable[Problem], drift: bool) ->
     yield from overlooking.problems(store, now.data, None)
 
 
-def _brought(store: Store, base: str, now: State, skipped: Iterable[Problem], drift: bool) -> Iterator[Problem]:
+def _brought(store: Store, base: Moment, now: State, skipped: Iterable[Problem], drift: bool) -> Iterator[Problem]:
     """What merging this branch into another would make worse."""
     with merging(store, base, now) as merge:
         yield from merge.clashes

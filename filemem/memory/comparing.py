@@ -62,7 +62,7 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     head = moments.find(store, store.repo.tip() or HEAD if checked_out else right, "range")
     if checked_out:
         head = head._replace(name=store.branch or HEAD)
-    base = moments.find(store, left, "range") if left else _default(store, head)
+    base = moments.find(store, left, "range", begins=True) if left else _default(store, head)
     if direct or base.commit == store.repo.nothing:
         return base, head, base.commit
     parted = store.repo.revisions.base(base.commit, head.commit)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from filemem.errors import Conflict
 from filemem.files import MAX_SIZE, is_listed, is_private
-from filemem.memory import moments, tombstones
+from filemem.memory import tombstones
 from filemem.memory.identities import landing
 from filemem.memory.origins import origins
 from filemem.memory.store import Store
@@ -57,34 +57,32 @@ class Merge(NamedTuple):
 
 
 @contextlib.contextmanager
-def merging(store: Store, base: str, now: State) -> Iterator[Merge]:
+def merging(store: Store, base: Moment, now: State) -> Iterator[Merge]:
     """Merge this branch into another, where nobody sees it.
 
     Args:
         store: the parts.
-        base: the other one, a revision or a date.
+        base: the other one.
         now: this one, as it stands in the work tree.
 
     Raises:
         Conflict: the two have no history in common.
-        NotFound: there is no such revision; says what was probably meant.
         BrokenStore: Git is older than 2.39.
     """
-    moment = moments.find(store, base, "base")
-    code, own = _in_code(store, moment), store.code is not store.repo
+    code, own = _in_code(store, base), store.code is not store.repo
     with contextlib.ExitStack() as stack:
         try:
-            repo, found = stack.enter_context(store.repo.merging(moment.commit, _uncommitted(store, now)))
+            repo, found = stack.enter_context(store.repo.merging(base.commit, _uncommitted(store, now)))
             coded = stack.enter_context(store.code.merging(code))[0] if own and code else repo
         except Conflict:
             shallow = "history is shallow: git fetch --unshallow; else " if store.code.history.boundary() else ""
             hint = f"{shallow}Git would not merge the two either: name another branch, or check without --base"
-            raise Conflict(f"base: {base} and HEAD have no history in common", hint) from None
+            raise Conflict(f"base: {base.name} and HEAD have no history in common", hint) from None
         merged = replace(store, repo=repo, code=store.code if own else repo)
-        records = frozenset(map(store.files.inside, repo.history.differing(moment.commit, [store.files.store])))
+        records = frozenset(map(store.files.inside, repo.history.differing(base.commit, [store.files.store])))
         files = coded.history.differing(code) if code else frozenset[str]()
         clashes = tuple(_clashes(store, found, now.data.keys() | now.tracked.keys()))
-        yield Merge(merged, moment.commit, code, records, files, clashes)
+        yield Merge(merged, base.commit, code, records, files, clashes)
 
 
 def states(merge: Merge, now: State) -> tuple[State, State]:

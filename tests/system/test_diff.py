@@ -426,8 +426,17 @@ def test_what_cannot_be_read_any_more_is_told(feature: Path) -> None:
     assert "[]" not in out
 
 
-def test_a_range_that_begins_before_the_memory(feature: Path) -> None:
-    done = cli(feature, "diff", "2001-01-01")
+def test_a_range_that_begins_before_the_memory_is_all_of_it(feature: Path) -> None:
+    path = feature / ok(feature, "search", "--topic", "queues")["results"][0]["path"]
+    path.write_text(path.read_text().replace("topic: queues", "topic: queues\nconfidence: 7"))
+    git(feature, "commit", "-q", "-a", "-m", "Doubt")
+    for early in ("2001-01-01", "900w"):
+        assert sorted(one[:2] for one in effects(feature, early)) == [("new", "Use NATS"), ("new", "Use Redis")]
+        assert cli(feature, "diff", early).out.startswith("feature against nothing (the first commit is of ")
+        told = cli(feature, "check", "--base", early, "--json").json["problems"]
+        assert [one["code"] for one in told] == ["bad-confidence"]
+        assert told == cli(feature, "check", "--json").json["problems"]
+    done = cli(feature, "diff", "HEAD...2001-01-01")
     assert done.code == 4
     assert "range 2001-01-01: nothing was committed by 2001-01-01" in done.err
     (first,) = re.findall(r"for that commit: ([0-9a-f]{10})", done.err)
