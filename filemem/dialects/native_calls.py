@@ -143,7 +143,9 @@ def topics(memory: Memory, arguments: Arguments) -> Answer:
     memory, arguments, when = _then(memory, arguments)
     found = memory.topics(arguments.get("prefix", ""))
     shown = [present.topic(topic) for topic in found]
-    return {"success": True, **when, "count": len(found), "topics": shown, **present.lacking(memory)}
+    note = "" if found else memory.unbegun
+    told = {"count": len(found), "topics": shown, **({"note": note} if note else {})}
+    return {"success": True, **when, **told, **present.lacking(memory)}
 
 
 def update(memory: Memory, arguments: Arguments) -> Answer:

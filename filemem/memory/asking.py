@@ -53,8 +53,9 @@ class Asked(Kept):
             return ""
         from filemem.memory import elsewhere
 
-        there = elsewhere.told(self._store.code, self._store.name)
-        return there or "no memory here yet: filemem init, or just save"
+        code = self._store.code
+        begin = elsewhere.told(code, self._store.name) or "no memory here yet: filemem init, or just save"
+        return "; ".join(filter(None, (begin, elsewhere.beside(code))))
 
     def numbered(self, wanted: int) -> str:
         """Return the id of the record that a number stands for, as `filemem.record.number` makes it.

@@ -1,10 +1,16 @@
-"""Where a memory is that is not here: on the other side, as a branch of its own, or on one that is not checked out."""
+"""Where a memory is that is not here: on the other side, as a branch of its own, on one that is not checked out.
+
+Or in another folder: where other tools keep decision records.
+"""
 
 from __future__ import annotations
 
 from filemem import config
 from filemem.memory import home
 from filemem.repo import Repo
+
+# Where MADR, adr-tools, log4brains and people who follow them keep theirs.
+FOLDERS = ("docs/decisions", "docs/adr", "docs/adrs", "doc/adr", "doc/decisions", "decisions", "adr")
 
 
 def told(code: Repo, store: str) -> str:
@@ -25,6 +31,16 @@ def told(code: Repo, store: str) -> str:
     records = (one.where for one in known if store in code.sharing.names_at(one.tip))
     found = next(records, None)
     return f"no commit here yet, but {found.label} has records: git switch {found.branch}" if found else ""
+
+
+def beside(code: Repo) -> str:
+    """How to read the decision records of other tools that the work tree has, or "".
+
+    Args:
+        code: the repository of the project.
+    """
+    found = next((one for one in FOLDERS if any((code.work_tree / one).glob("*.md"))), "")
+    return f"{found} has Markdown files: filemem --store {found} reads them as decisions" if found else ""
 
 
 def unnamed(code: Repo, remote: str, branch: str) -> str:

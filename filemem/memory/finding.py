@@ -13,9 +13,18 @@ from filemem.record import Record, answering, topic_key
 _SHOWN = 5  # candidates in a message
 
 Near = Callable[[Iterable[Node], str], str]
+Fate = Callable[[Store, str], tuple[str, str] | None]
 
 
-def find(store: Store, reference: str, kind: str = "", *, what: str = "record", near: Near = meant.records) -> Node:
+def find(
+    store: Store,
+    reference: str,
+    kind: str = "",
+    *,
+    what: str = "record",
+    near: Near = meant.records,
+    fate: Fate = meant.gone,
+) -> Node:
     """Find one record by id, unique start of an id or short id, path, file name, number or title.
 
     Args:
@@ -24,6 +33,7 @@ def find(store: Store, reference: str, kind: str = "", *, what: str = "record", 
         kind: only records of this type go by file name, number or title.
         what: what is said not to exist.
         near: makes the hint of what was probably meant.
+        fate: says what became of what is no more, and what to do.
 
     Raises:
         NotFound: nothing, or more than one record, answers to it; says which, or what became of it.
@@ -40,11 +50,11 @@ def find(store: Store, reference: str, kind: str = "", *, what: str = "record", 
     if len(found) == 1:
         return found[0]
     if found:
-        told = "; ".join(meant.called(node.title, node.id) for node in found[:_SHOWN])
+        named = "; ".join(meant.called(node.title, node.id) for node in found[:_SHOWN])
         more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        raise NotFound(f"{len(found)} records answer to {wanted!r}: {told}{more}", "name one by its short id or path")
-    if fate := meant.gone(store, wanted):
-        raise NotFound(f"no {what} {wanted!r}: {fate[0]}", fate[1])
+        raise NotFound(f"{len(found)} records answer to {wanted!r}: {named}{more}", "name one by its short id or path")
+    if told := fate(store, wanted):
+        raise NotFound(f"no {what} {wanted!r}: {told[0]}", told[1])
     raise NotFound(f"no {what} {wanted!r}", near(store.nodes(), wanted) or "search lists what there is")
 
 

@@ -142,7 +142,7 @@ def _changes(before: Parsed, after: Parsed) -> tuple[str, ...]:
 
 
 def _decision(store: Store, reference: str) -> Node:
-    node = finding.find(store, reference, DECISION, what="topic and no record", near=meant.topics)
+    node = finding.find(store, reference, DECISION, what="topic and no record", near=meant.topics, fate=meant.ended)
     if node.type != DECISION:
         raise BadInput(
             f"{node.id} is {writing.article(node.type)}; only decisions have a history of supersession", field="topic"

@@ -13,7 +13,17 @@ from filemem.documents import Node
 from filemem.errors import BrokenStore
 from filemem.files import is_listed
 from filemem.memory.versions import Versions
-from filemem.record import DECISION, derived_id, format_time, namesake, parse, short_id, surrogate_id, topic_key
+from filemem.record import (
+    DECISION,
+    derived_id,
+    format_time,
+    namesake,
+    parse,
+    short_id,
+    surrogate_id,
+    topic_folders,
+    topic_key,
+)
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
@@ -121,6 +131,29 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
                 return f"its file {path} is gone, and no commit says so", f"`git restore {path}` brings it back"
             if unread := _unread(store, here):
                 return unread
+    return None
+
+
+def ended(store: Store, topic: str) -> tuple[str, str] | None:
+    """The same where it may be a topic that is meant, of the last decision that was saved on it.
+
+    Args:
+        store: the parts.
+        topic: one on which no decision is any more; or a record, as for `gone`.
+    """
+    if record := gone(store, topic):
+        return record
+    if store.repo.head() is None or not topic_key(topic):
+        return None
+    try:
+        walk = store.history.walk(store.files.store, same=Versions(store))
+    except BrokenStore:  # a hint is not worth another failure
+        return None
+    folder = f"decisions/{topic_folders(topic)}"
+    for path, last in reversed(walk.removed.items()):
+        if posixpath.dirname(store.files.inside(path)) == folder:
+            told, hint = _fate(store, path, last)
+            return f"its last decision was {told}", hint
     return None
 
 

@@ -10,7 +10,7 @@ from filemem.files import is_listed
 from filemem.memory import finding, meant, tombstones
 from filemem.memory.saving import COMMIT, LEAVE, Saved
 from filemem.memory.versions import Versions
-from filemem.record import Record, answering, namesake, parse, short_id, surrogate_id
+from filemem.record import Record, answering, namesake, parse, short_id, surrogate_id, topic_key
 from filemem.repo import REMOVE, Message
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def find(store: Store, wanted: str) -> Gone:
         NotFound: none or several answer to it.
     """
     inside = store.asked(wanted)
-    found = {one.key: one for one in _gone(store) if _goes_by(one, inside)}
+    every = list(_gone(store))
+    found = {one.key: one for one in every if _goes_by(one, inside)}
+    found = found or {one.key: one for one in every if _is_headed(one, wanted)}
     nodes = {node.id: node for node in store.lookup("id", [one.record.id for one in found.values()])}
     standing = [nodes[one.record.id] for one in found.values() if _stands(one, nodes)]
     gone = [one for one in found.values() if not _stands(one, nodes)]
@@ -154,3 +156,9 @@ def _stands(gone: Gone, nodes: Mapping[str, Node]) -> bool:
 def _goes_by(gone: Gone, wanted: str) -> bool:
     named = wanted == surrogate_id(gone.path) or answering(wanted, [gone.record])
     return bool(named) or (len(wanted) >= 4 and short_id(gone.record.id).startswith(wanted))
+
+
+def _is_headed(gone: Gone, wanted: str) -> bool:
+    """Whether a record without a topic has a heading that says this behind its number."""
+    key = topic_key(wanted)
+    return bool(key) and not gone.record.topic_stated and topic_key(gone.record.topic) == key

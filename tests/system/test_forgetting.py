@@ -500,6 +500,26 @@ def test_what_went_by_a_number_or_a_title_in_any_case_comes_back_by_it(repo: Pat
         assert ok(repo, "restore", called)["id"] == removed
 
 
+def test_what_went_by_its_heading_without_the_number_comes_back_by_it(repo: Path) -> None:
+    write(repo / "memory/decisions/a.md", "# 12. Use twelve\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "by hand")
+    removed = ok(repo, "forget", "Use twelve")["id"]
+    assert ok(repo, "restore", "Use twelve")["id"] == removed
+
+
+def test_the_history_of_a_topic_whose_last_decision_is_forgotten_says_how_to_bring_it_back(repo: Path) -> None:
+    saved = ok(repo, "save", "decision", "--topic", "Object storage", "--decision", "Use S3", "--reasoning", "r")
+    commit = ok(repo, "forget", saved["id"])["commit"]
+    error = refused(repo, "history", "object_storage")
+    told = "no topic and no record 'object_storage': its last decision was deleted in"
+    assert error["message"].startswith(f"{told} {commit[:10]} ("), error
+    restores = shlex.split(error["hint"].split("`")[3])
+    assert cli(repo, *restores[1:]).code == 0
+    assert ok(repo, "history", "object_storage")["heads"] == [saved["id"]]
+    assert "deleted" not in refused(repo, "history", "caching")["message"]
+
+
 @pytest.mark.parametrize("name", ["0018-custom-formats.md", "it's backends.md", "backends-abcdefgh.md", ""])
 def test_the_command_that_is_told_to_bring_a_record_back_does_so(repo: Path, name: str) -> None:
     path = f"memory/decisions/{name}" if name else ok(repo, *DECISION, "Use Redis")["path"]

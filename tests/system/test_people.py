@@ -252,8 +252,10 @@ def test_a_store_that_is_misspelt_is_not_an_empty_memory(foreign: Path) -> None:
         assert "did you mean docs/adr?" in done.err, command
     assert "did you mean docs/adr?" in cli(foreign / "docs", "--store", "adr", "search").err
     assert "did you mean" not in cli(foreign, "--store", "elsewhere", "search").err
-    for command in (reads[0], reads[4]):
-        assert "no memory here yet: filemem init, or just save" in cli(foreign, *command).out, command
+    for command in (reads[0], reads[3], reads[4]):
+        out = cli(foreign, *command).out
+        assert "no memory here yet: filemem init, or just save; " in out, command
+        assert "; docs/adr has Markdown files: filemem --store docs/adr reads them as decisions\n" in out, command
     write(foreign / ".filemem.toml", 'store = "notes"\n')
     assert cli(foreign, "search", "x").code == 4
     with talking(foreign) as client:

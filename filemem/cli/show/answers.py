@@ -71,7 +71,7 @@ def checkpoint(answer: Answer) -> str:
 
 def topics(answer: Answer, word: str = "") -> str:
     """One line a topic; `word` is what was asked for in their names."""
-    rows = [as_of(answer), aside("degraded", answer.get("degraded"))]
+    rows = [as_of(answer), aside("degraded", answer.get("degraded")), aside("note", answer.get("note"))]
     if not answer["topics"]:
         return joined([*rows, f"no topic has {word!r} in it" if word else "no decision is saved yet"])
     told = False
