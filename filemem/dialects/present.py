@@ -289,8 +289,8 @@ def topic(value: Topic) -> Answer:
         "forked": value.forked,
         "latest": _time(value.latest),
     }
-    note = value.contest or value.vacancy
-    return {**told, "note": note} if note else told
+    more = {"path": value.path, "note": value.contest or value.vacancy}
+    return told | {name: one for name, one in more.items() if one}
 
 
 def outcomes(log: Iterable[Outcome]) -> list[Answer]:

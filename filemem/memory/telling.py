@@ -22,6 +22,7 @@ from filemem.record import (
     topic_key,
 )
 
+_NUMBERED = re.compile(r"\W*(?:[A-Za-z]{2,8}[- ])?(\d{1,5})\b")  # as in a folder of numbered records
 RECENT = 1_000  # decisions among which an id is looked for as it is typed
 WORDS = {"put": "save", "amend": "update", "remove": "delete"}  # what users call an operation that waits
 
@@ -91,8 +92,8 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
 def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
     """List the topics with a word in their name or in the title of what holds, each with that, in alphabetical order.
 
-    Decisions that state no topic come last, by the numbers in front of their headings, then by these: one entry for all
-    that their links join.
+    Decisions that state no topic come last, by the numbers in front of their headings or file names, then by headings:
+    one entry for all that their links join, which goes by its file name too.
     """
     key = topic_key(prefix)
     by_topic: dict[str, list[Node]] = defaultdict(list)
@@ -105,14 +106,19 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
     resolved, around, _ = searching.neighbourhood(store, (*(n for nodes in by_topic.values() for n in nodes), *loose))
     found = [_topic(by_topic[name], resolved, around, name) for name in sorted(by_topic)]
     joined = [_topic(group, resolved, around) for group in _groups(resolved, loose)]
+    joined = [one._replace(path=store.shown(one.path)) for one in joined]
     shown = (*found, *sorted(joined, key=_place))
-    return tuple(one for one in shown if key in topic_key(one.topic) or key in topic_key(one.title))
+    return tuple(one for one in shown if any(key in topic_key(name) for name in (one.topic, one.title, _file(one))))
 
 
 def _place(topic: Topic) -> tuple[int, str]:
-    """By the number in front of the title, as in a folder of numbered records; those without one come after."""
-    number = re.match(r"\W*(?:[A-Za-z]{2,8}[- ])?(\d{1,5})\b", topic.title)
+    """By the number in front of the title, or of the file name; those without one come after."""
+    number = _NUMBERED.match(topic.title) or _NUMBERED.match(_file(topic))
     return int(number[1]) if number else 100_000, topic_key(topic.topic)
+
+
+def _file(topic: Topic) -> str:
+    return topic.path.rpartition("/")[2].removesuffix(".md")
 
 
 def topic_keys(store: Store, part: str) -> tuple[str, ...]:
@@ -202,7 +208,8 @@ def _topic(nodes: Iterable[Node], resolved: Graph, around: dict[str, Node], key:
     contest = "" if forked else graph.contest(held, key)
     title = newest.title if newest else ""
     vacancy = "" if heads else graph.vacancy(resolved, around, ids)
-    return Topic(named.topic, len(members), heads, title, last.created, last.stated, forked, contest, vacancy)
+    path = "" if key else named.path
+    return Topic(named.topic, len(members), heads, title, last.created, last.stated, forked, contest, vacancy, path)
 
 
 def _groups(resolved: Graph, loose: Iterable[Node]) -> Iterable[list[Node]]:

@@ -199,6 +199,7 @@ class Topic(NamedTuple):
         forked: several decisions on the topic hold at once.
         contest: in words, where it is not forked and several decisions replaced its own all the same.
         vacancy: in words, why nothing holds.
+        path: where no decision states the topic: of the file whose heading it is, from the top of the work tree.
     """
 
     topic: str
@@ -210,6 +211,7 @@ class Topic(NamedTuple):
     forked: bool = False
     contest: str = ""
     vacancy: str = ""
+    path: str = ""
 
 
 class Name(NamedTuple):

@@ -186,6 +186,15 @@ def test_a_proposal_without_a_topic_does_not_deny_what_holds(repo: Path) -> None
     assert [one["title"] for one in ok(repo, "topics")["topics"]] == ["7. Use seven"]
 
 
+def test_equal_headings_are_told_apart_and_go_by_the_numbers_of_their_files(repo: Path) -> None:
+    for name, title in (("0100-c", "Draft"), ("0021-b", "Draft"), ("0004-a", "Alone")):
+        adr(repo, name, title, "Accepted")
+    rows = ["no topic stated:", "  Alone  (1 decision)"]
+    rows += [f"  Draft  (1 decision)  memory/decisions/{name}.md" for name in ("0021-b", "0100-c")]
+    assert cli(repo, "topics").out.splitlines() == rows
+    assert [one["path"] for one in ok(repo, "topics", "21")["topics"]] == ["memory/decisions/0021-b.md"]
+
+
 def test_a_live_decision_names_what_is_proposed_in_its_place_until_that_is_settled(memory: Memory, repo: Path) -> None:
     first = memory.save(topic="a", decision="A one", reasoning="Because").id
     second = memory.save(topic="b", decision="B two", reasoning="Because", status="proposed", supersedes=[first]).id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 
 import click
@@ -75,6 +76,7 @@ def topics(answer: Answer, word: str = "") -> str:
     if not answer["topics"]:
         return joined([*rows, f"no topic has {word!r} in it" if word else "no decision is saved yet"])
     told = False
+    headings = Counter(topic["title"] or topic["topic"] for topic in answer["topics"] if not topic["stated"])
     for topic in answer["topics"]:
         if not topic["stated"] and not told:
             rows.append(click.style("no topic stated:", dim=True))
@@ -85,7 +87,9 @@ def topics(answer: Answer, word: str = "") -> str:
         if topic["stated"]:
             name = "  ".join(filter(None, (click.style(topic["topic"], bold=True), topic["title"], f"({count})")))
         else:
-            name = f"  {click.style(topic['title'] or topic['topic'], bold=True)}  ({count})"
+            heading = topic["title"] or topic["topic"]
+            where = f"  {topic['path']}" if headings[heading] > 1 else ""
+            name = f"  {click.style(heading, bold=True)}  ({count}){click.style(where, dim=True)}"
         rows.append(f"{name}{forked}{note}")
     return joined(rows)
 
