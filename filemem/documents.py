@@ -149,6 +149,7 @@ class Node(NamedTuple):
             "path": (self.path,),
             "ref": (*(self.supersedes or ()), *self.superseded_by, *(target for _, target, _ in self.edges)),
             "open": self.open,
+            "refers": (),  # only the files say how a reference is written
         }
         return found[field]
 

@@ -96,6 +96,12 @@ def heard() -> Iterator[None]:
         _hold()
 
 
+def signals() -> tuple[int, ...]:
+    """The signals that tell a server to end: that the terminal hung up only where it is not ignored, as by `nohup`."""
+    heard = (number for number in _known("SIGHUP") if signal.getsignal(number) is not signal.SIG_IGN)
+    return (signal.SIGTERM, signal.SIGINT, *heard)
+
+
 def _ours() -> bool:
     """Whether this is the thread that signals are heard in."""
     return threading.current_thread() is threading.main_thread()

@@ -77,7 +77,7 @@ class Fresh:
                 return False
             settled = self._clock() - changed > _TICK
             names = {name for name in os.listdir(self._folder) if _NAME.fullmatch(name)}
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             gone, self._items, self._seen = bool(self._items), {}, (-1, False)
             return gone
         same = names == self._items.keys()

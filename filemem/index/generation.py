@@ -107,7 +107,7 @@ def current(root: Path) -> str:
     """
     try:
         text = (root / CURRENT).read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if any(NAME.fullmatch(name) for name in listed(root)):
             raise IndexDamaged(f"{CURRENT} is gone") from None
         return ""
@@ -123,7 +123,7 @@ def stamp(root: Path) -> tuple[int, int] | None:
     """Return what changes whenever another generation comes into use; cheap enough for every query."""
     try:
         found = (root / CURRENT).stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_ino, found.st_mtime_ns
 
@@ -183,7 +183,7 @@ def listed(root: Path) -> list[str]:
     """Return the names in the index folder; none where there is no such folder."""
     try:
         return os.listdir(root)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

@@ -96,6 +96,19 @@ def unreplaced(store: Store, record: Record) -> str:
     return f"{told} gone from {where}, though not from HEAD, and so not replaced: git restore {where}"
 
 
+def unseen(store: Store, record: Record, waits: str | None) -> str:
+    """That what the branch holds was not asked, where HEAD is elsewhere for a while; "" where nothing was missed.
+
+    Args:
+        store: the parts.
+        record: a decision as it was saved.
+        waits: why its commit waits, if it does.
+    """
+    if not waits or record.type != DECISION or record.supersedes or store.repo.branch():
+        return ""
+    return f"while {waits}, HEAD is on no branch: if a decision on {record.topic} holds there, save with supersedes"
+
+
 def gone_on(store: Store, record: Record) -> str:
     """Where the topic of a new decision, which replaces nothing, had gone on under others, or ""."""
     key = topic_key(record.topic) if record.type == DECISION else ""

@@ -244,5 +244,6 @@ class Kept:
                 return question()
             except IndexDamaged:
                 if not busy or time.monotonic() > stop:
-                    raise
+                    with self._store.without_index():
+                        return question()
             time.sleep(PAUSE)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from filemem import ending
 from filemem.dialects import Advertised
 from filemem.server.front import Front, Turn
 from filemem.server.jsonrpc import Message, Refusal
@@ -43,10 +44,10 @@ def serve_stdio(
         on_crash: told the tool and the exception when a tool fails by a defect; default: the log on standard error.
 
     Raises:
-        SystemExit: 128 plus the number of the signal, after SIGTERM or SIGINT.
+        SystemExit: 128 plus the number of the signal, after one that tells it to end.
     """
     wire = claim_stdio()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ending.signals():
         signal.signal(number, _leave)
     front = Front(offer, version)
     messages = wire.messages()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -23,7 +25,9 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import HANDLED_SIGNALS
 
+from filemem import ending
 from filemem.dialects import Advertised
 from filemem.errors import BadInput, Locked
 from filemem.server import sdk
@@ -71,6 +75,28 @@ class Address:
         return frozenset(f"{name}:{port}" for name in names) | (frozenset(names) if port == 80 else frozenset())
 
 
+@contextmanager
+def _hanging_up(server: uvicorn.Server) -> Iterator[None]:
+    """Let a server end as by SIGTERM where the terminal hangs up, which uvicorn does not listen for."""
+    number = next((one for one in ending.signals() if one not in HANDLED_SIGNALS), None)
+    if number is None:
+        yield
+        return
+    came: list[int] = []
+
+    def leave(told: int, frame: FrameType | None) -> None:
+        came.append(told)
+        server.handle_exit(told, frame)
+
+    before = signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+    if came:
+        signal.raise_signal(number)
+
+
 def serve(
     offer: Advertised,
     open_memory: OpenMemory,
@@ -100,7 +126,9 @@ def serve(
     sys.stderr.flush()
     if site is not None:
         site.started(port)
-    uvicorn.Server(config).run(sockets=[listening])
+    server = uvicorn.Server(config)
+    with _hanging_up(server):
+        server.run(sockets=[listening])
 
 
 class Prompt(H11Protocol):

@@ -25,6 +25,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.message import SessionMessage
 
+from filemem import ending
 from filemem.dialects import Advertised, Dialect
 from filemem.server import entries
 from filemem.server.calls import Answer, Calls
@@ -211,7 +212,7 @@ class Connection:
         into, incoming = anyio.create_memory_object_stream[_Item](64)
         outgoing, out = anyio.create_memory_object_stream[SessionMessage](64)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in ending.signals():
             signal.signal(number, partial(self._stop, server, loop))
         feeding = (messages, into, outgoing.clone(), loop)
         threading.Thread(target=self._read, args=feeding, daemon=True).start()

@@ -355,6 +355,9 @@ def test_a_call_that_does_not_end_holds_up_no_end() -> None:
         (signal.SIGTERM, 143, "front"),
         (signal.SIGTERM, 143, "idle"),
         (signal.SIGTERM, 143, "busy"),
+        (signal.SIGHUP, 129, "front"),
+        (signal.SIGHUP, 129, "idle"),
+        (signal.SIGHUP, 129, "busy"),
         (signal.SIGINT, 130, "front"),
         (signal.SIGINT, 130, "idle"),
     ],
@@ -370,7 +373,8 @@ def test_signals_end_the_server(number: signal.Signals, code: int, state: str, t
         assert (tmp_path / "closed").exists() == (state == "idle")
 
 
-def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other() -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other(number: signal.Signals, code: int) -> None:
     with served() as server:
         server.load()
         server.call("slow", 1, seconds=0.5)
@@ -378,14 +382,14 @@ def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other() -> N
             server.call("echo", id_, text="waits")
         server.ask("ping", "ping")
         assert server.reply()["id"] == "ping"
-        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(number)
         first, *others = (server.reply() for _ in range(3))
         assert (first["id"], payload(first)) == (1, {"success": True})
         assert [other["id"] for other in others] == [2, 3]
         for other in others:
             assert other["result"]["isError"]
             assert "told to end before this was begun" in other["result"]["content"][0]["text"]
-        assert server.wait() == 143
+        assert server.wait() == code
         assert server.process.stderr is not None
         assert server.process.stderr.read() == b"a stray print\n"  # of the tools of these tests
 

@@ -16,6 +16,7 @@ from filemem.cli import EXIT_CODES
 from filemem.errors import BrokenStore
 from filemem.index import versions
 from filemem.memory import Memory
+from filemem.record import topic_key
 from filemem.watch import Watcher
 from tests.support import git, head_file, index_folder, sound, write
 from tests.system.tools import FILEMEM, cli, ok, talking, until
@@ -200,6 +201,15 @@ def test_what_waited_to_be_folded_in_and_was_deleted_is_still_replaced(repo: Pat
         assert second.superseded == (first.id,)
 
 
+def test_a_save_in_a_rebase_says_that_the_branch_was_not_asked(filled: Path) -> None:
+    begin = "sed -i 1s/pick/edit/"
+    git(filled, "rebase", "-q", "-i", "HEAD~2", GIT_SEQUENCE_EDITOR=begin)
+    saved = ok(filled, "save", "decision", "--topic", "topic 4", "--decision", "Another", "--reasoning", "r")
+    assert saved["superseded"] == []
+    assert saved["pending"] in saved["note"]
+    assert "save with supersedes" in saved["note"]
+
+
 def test_an_old_server_that_still_runs_and_a_new_command_keep_an_index_each(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +224,23 @@ def test_an_old_server_that_still_runs_and_a_new_command_keep_an_index_each(
         assert ok(repo, "search", "cache")["results"][0]["id"] == new["id"]
     indexes = repo / ".git/filemem/index/memory"
     assert {path.name for path in indexes.iterdir() if path.is_dir()} == {"0.00000000", versions.FORMAT}
+
+
+@pytest.mark.parametrize("place", [Path(), Path("fresh")])
+def test_a_file_where_a_folder_of_the_index_should_be_stops_no_save(filled: Path, place: Path) -> None:
+    folder = index_folder(filled) / place
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.write_text("in the way")
+    saved = ok(filled, "save", "decision", "--topic", "topic 3", "--decision", "Another", "--reasoning", "r")
+    assert len(saved["superseded"]) == 1
+    folder.unlink()
+    assert ok(filled, "search", "another")["results"][0]["id"] == saved["id"]
+
+
+def test_what_only_the_index_knows_is_not_told_without_it(filled: Path) -> None:
+    with Memory.open(filled) as memory, memory._store.without_index():
+        assert len(memory._store.lookup("topic", [topic_key("topic 3")])) == 1
+        assert memory._store.lookup("refers", ["topic 3"]) == []
 
 
 def test_an_index_that_no_version_uses_any_more_is_removed(filled: Path) -> None:
