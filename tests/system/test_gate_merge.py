@@ -159,7 +159,8 @@ def test_what_a_folder_that_was_renamed_makes_unclear_is_told(repo: Path) -> Non
 def test_a_submodule_in_the_place_of_records_is_told(
     repo: Path, tmp_path: Path, where: str, filled: bool, told: str
 ) -> None:
-    make_repo(tmp_path / "other")
+    write(make_repo(tmp_path / "other") / ".filemem.toml", 'store = "."\n')
+    commit(tmp_path / "other", "A memory")
     record(repo, "k/a", "a")
     parted(repo)
     on(repo, "br")
@@ -169,7 +170,19 @@ def test_a_submodule_in_the_place_of_records_is_told(
     if not filled:
         git(repo, "submodule", "--quiet", "deinit", "-f", where)
     done = cli(repo, "check", "--base", "main")
-    assert (done.code, done.out.count(told)) == (1, 1), done.out
+    assert (done.code, done.out.count(told)) == (1, 1), done
+
+
+def test_a_repository_of_code_in_the_place_of_records_is_refused(repo: Path, tmp_path: Path) -> None:
+    make_repo(tmp_path / "other")
+    record(repo, "k/a", "a")
+    parted(repo)
+    on(repo, "br")
+    git(repo, "rm", "-rq", "memory")
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "other"), "memory")
+    commit(repo, "Elsewhere")
+    done = cli(repo, "check", "--base", "main")
+    assert (done.code, "nothing says where in it records stand" in done.err) == (2, True), done
 
 
 @pytest.mark.parametrize("edited", [True, False])
