@@ -59,9 +59,10 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     if not store.repo.tip() and store.repo.head() is None:
         raise NotFound("nothing is committed yet, so there is nothing to compare", "the first save makes a commit")
     checked_out = not right or (right == HEAD and store.repo is not store.code)  # the memory's own, as it stands
-    head = moments.find(store, store.repo.tip() or HEAD if checked_out else right, "range")
-    if checked_out:
-        head = head._replace(name=store.branch or HEAD)
+    if checked_out and (tip := store.repo.tip() or store.repo.head()):
+        head = Moment(store.branch or HEAD, tip, store.repo.revisions.time_of(tip))
+    else:
+        head = moments.find(store, right or HEAD, "range")
     base = moments.find(store, left, "range", begins=True) if left else _default(store, head)
     if direct or base.commit == store.repo.nothing:
         return base, head, base.commit
@@ -148,7 +149,8 @@ def _follow(before: State, after: State, follows: Consequences) -> Iterator[Effe
     for key, heads in follows.joined.items():
         yield _on_topic(after, "joined", key, heads)
     for key in follows.headless:
-        yield from _headless(before, after, key)
+        if not after.graph.holding(key):  # else it went on elsewhere, as what was superseded says
+            yield from _headless(before, after, key)
 
 
 def _headless(before: State, after: State, key: str) -> Iterator[Effect]:

@@ -218,9 +218,6 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
         return _Here("", answer._replace(left=f"left to you, because {apart}", hint=hint))
     if lost:
         return _Here("", answer._replace(left=f"left to you, because {lost}", hint=way))
-    if told := _foreign(store, gone, replaying=False):
-        left = f"left to you, because commits were taken back there, and {told}"
-        return _Here("", answer._replace(left=left, hint=f"git -C {store.repo.work_tree} pull --rebase"))
     if told := _foreign(store, commits, replaying=behind and bool(commits)):
         pull = f"git -C {store.repo.work_tree} pull --rebase" if behind else f"git -C {store.repo.work_tree} push"
         return _Here("", answer._replace(left=f"left to you, because {told}", hint=pull))
@@ -279,6 +276,8 @@ def _rewritten(
     apart = "what is there has no history in common with this branch, and"
     if gone and (names := withdrawn.told(store, gone, local, sharing.unpublished(tip, head), tip)):
         return f"{'commits were taken back there, and with them' if related else f'{apart} is without'} {names}", hint
+    if told := _foreign(store, gone, replaying=False):
+        return f"commits were taken back there, and {told}", hint
     if not related and store.files.store == home.TOP and not home.is_memory(store.repo, tip):
         return f"{apart} is no memory", hint
     return "", ""

@@ -183,7 +183,7 @@ def _unshared(store: Store) -> int:
     if store.files.store != home.TOP or (head := store.repo.head()) is None:
         return 0
     sharing, branch = store.repo.sharing, store.repo.branch() or home.branch_of(store.code, store.config)
-    where = sharing.upstream(branch) or sharing.usual(branch)
+    where = (sharing.upstream(branch) or sharing.usual(branch)) if branch else None
     return len(sharing.unpublished(head, sharing.tracked(where))) if where else 0
 
 

@@ -129,13 +129,23 @@ class Sharing:
             listed = self._git.run("log", "--walk-reflogs", "--format=%H", where.tracking, "--").decode().split()
         except GitError:
             listed = []
-        known = dict.fromkeys((self.tracked(where), *listed))
+        known = dict.fromkeys((self.tracked(where), *listed, self._cloned(where, len(listed))))
         return tuple(one for one in known if one and self._objects.read(one) is not None)
+
+    def _cloned(self, where: Remote, moves: int) -> str:
+        """Where the branch on the other side was before the first of the moves that are logged: a clone logs none."""
+        if not moves:
+            return ""
+        try:
+            return self._git.run("rev-parse", "--verify", "--quiet", f"{where.tracking}@{{{moves}}}").decode().strip()
+        except GitError:  # the first move made it
+            return ""
 
     def track(self, where: Remote, commit: str) -> None:
         """Remember where the branch on the other side is."""
         self._unfinished.lock(self._git.places.common_dir / where.tracking, holds=(commit,))
-        self._git.run("update-ref", "-m", moving.REFLOG, where.tracking, commit)
+        # Logged whatever is configured: without it, what is taken back there would pass for something new of ours.
+        self._git.run("update-ref", "--create-reflog", "-m", moving.REFLOG, where.tracking, commit)
         self._unfinished.done()
 
     def follow(self, branch: str, where: Remote) -> None:

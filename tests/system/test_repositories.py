@@ -263,6 +263,7 @@ def test_a_memory_that_is_a_submodule(hub: Path, tmp_path: Path) -> None:
     git(notes, "pull", "-q")
     assert ok(notes, "search", "redis")["results"][0]["path"] == saved["path"].removeprefix("memory/")
     git(tmp_path, "clone", "-q", "outer", "second")
+    assert cli(outer, "diff").code == 0
     why = "memory is a submodule: git submodule update --init memory"
     assert ok(tmp_path / "second", "search", "redis")["degraded"] == why
     assert why in cli(tmp_path / "second", "status").out

@@ -102,6 +102,28 @@ def test_a_record_dropped_by_rewriting_is_named_beside_an_edit_too(hub: Path, ow
     assert hint == "commit or stash that, then sync again"
 
 
+@pytest.mark.parametrize("logged", [True, False])
+def test_a_clone_that_never_synced_pushes_nothing_back(hub: Path, own: Path, logged: bool) -> None:
+    bob = clone(hub, "bob", "-b", "filemem")
+    if not logged:
+        git(bob, "config", "core.logAllRefUpdates", "false")
+    git(hub, "update-ref", "refs/heads/filemem", "filemem~1")
+    kept(bob, "commits were taken back there, and with them 1 record that was shared: Two (")
+
+
+def test_code_that_was_taken_back_there_is_told_beside_an_edit(hub: Path) -> None:
+    bob = clone(hub, "bob")
+    observed(bob, "One")
+    write(bob / "code.py", "one\n")
+    git(bob, "add", ".")
+    git(bob, "commit", "-q", "-m", "Code")
+    git(bob, "push", "-q")
+    git(hub, "update-ref", "refs/heads/main", "main~1")
+    write(bob / "code.py", "two\n")
+    hint = kept(bob, "only fetched, because", "commits were taken back there, and")
+    assert hint == "commit or stash that, then sync again"
+
+
 def test_a_branch_wound_back_there_is_not_in_step(hub: Path, own: Path) -> None:
     git(hub, "update-ref", "refs/heads/filemem", "filemem~1")
     kept(own, "1 record that was shared: Two (")

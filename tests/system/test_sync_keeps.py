@@ -178,7 +178,7 @@ DEATHS = (
     {"DIE_IN": "read-tree", "DIE_AFTER": "all"},
     {"DIE_IN": "update-ref -m filemem: sync HEAD", "DIE_AFTER": "refs", "LOCKS": "HEAD refs/heads/main"},
     {
-        "DIE_IN": "update-ref -m filemem: sync refs/remotes/origin/main",
+        "DIE_IN": "update-ref --create-reflog -m filemem: sync refs/remotes/origin/main",
         "DIE_AFTER": "refs",
         "LOCKS": "refs/remotes/origin/main",
     },
