@@ -109,14 +109,20 @@ def vacancy(
 ) -> str:
     """Say that nothing holds for decisions that belong together, and why: how those stand that nothing replaced.
 
+    What they were only to replace elsewhere, and what holds still, is named; "" where something holds for them.
+
     Args:
-        resolved: the graph; it has no head for any of them.
+        resolved: the graph.
         nodes: the decisions in it, by id.
         members: the decisions.
         told: those of which it is known already how they stand.
     """
-    last = [nodes[one] for one in _last(resolved, members) if one not in told]
-    topics = {nodes[one].key for one in members}
+    every, held = _last(resolved, members), ends(resolved, members)
+    spared = _spared(resolved, every)
+    if not set(held) <= set(spared):
+        return ""
+    last = [nodes[one] for one in every if one not in told]
+    topics = {nodes[one].key: nodes[one].topic for one in members}
     counts = Counter(
         node.status + (f" on {node.topic}" if node.key not in topics else "")
         for node in last
@@ -126,7 +132,16 @@ def vacancy(
     proposed = [meant.called(node.title, node.id) for node in last if node.status == "proposed"]
     more = f" and {len(proposed) - NAMED} more" if len(proposed) > NAMED else ""
     named = f"proposed: {', '.join(proposed[:NAMED])}{more}" if proposed else ""
-    return "; ".join(filter(None, ("nothing holds" + (f": {why}" if why else ""), named)))
+    where = " and ".join(topics[key] for key in topics if key)
+    empty = f"nothing holds{f' on {where}' if spared else ''}{f': {why}' if why else ''}"
+    denied = not held and (where or not spared)  # without a topic there is nowhere but where it still holds
+    return "; ".join(filter(None, (empty if denied else "", named, holding([nodes[one] for one in spared]))))
+
+
+def holding(heads: Sequence[Node]) -> str:
+    """Say that decisions hold, by their names, each with its topic; "" for none."""
+    told = [meant.called(one.title, one.id) + (f" on {one.topic}" if one.key else "") for one in heads]
+    return f"{' and '.join(told)} {'holds' if len(told) == 1 else 'hold'}" if told else ""
 
 
 def only_proposed(resolved: chain.Graph, nodes: Mapping[str, Node], one: str) -> str:
@@ -150,6 +165,13 @@ def _last(resolved: chain.Graph, members: Iterable[str]) -> list[str]:
             seen.add(node)
             waiting += resolved.superseded_by(node) or resolved.proposed_for(node)
     return sorted((one for one in seen if not resolved.superseded_by(one)), key=lambda one: resolved.nodes[one].age)
+
+
+def _spared(resolved: chain.Graph, last: Iterable[str]) -> list[str]:
+    """What holds although some decisions, which were only proposed or were rejected, name it as replaced."""
+    idle = [one for one in last if not resolved.nodes[one].demotes]
+    heads = (head for one in idle for old in resolved.predecessors(one) for head in resolved.ends[old])
+    return list(dict.fromkeys(heads))
 
 
 def family(resolved: chain.Graph, node: Node) -> Sequence[str]:

@@ -131,11 +131,9 @@ def holding(heads: Sequence[Node], key: str) -> str:
     """What holds on a topic that is not forked; where that is on other topics, on which."""
     if not heads:
         return "nothing holds on it"
-    named = [meant.called(one.title, one.id) for one in heads]
     if heads[0].key == key:
-        return f"{named[0]} holds"
-    told = (f"{name} on {one.topic}" if one.key else name for name, one in zip(named, heads, strict=True))
-    return f"{' and '.join(told)} {'holds' if len(heads) == 1 else 'hold'} in its place"
+        return f"{meant.called(heads[0].title, heads[0].id)} holds"
+    return f"{graph.holding(heads)} in its place"
 
 
 def _covers(patterns: Iterable[str], path: str) -> bool:

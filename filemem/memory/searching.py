@@ -273,9 +273,7 @@ def _vacancy(resolved: Graph, nodes: Mapping[str, Node], node: Node, place: Plac
     """That nothing holds for a decision or what it belongs to, and why; what the hit says of it itself is left out."""
     if node.type != DECISION or place.heads or node.id not in resolved.nodes:
         return ""
-    members = graph.family(resolved, node)
-    held = graph.ends(resolved, members)
-    return "" if held else graph.vacancy(resolved, nodes, members, (node.id, *place.proposed))
+    return graph.vacancy(resolved, nodes, graph.family(resolved, node), (node.id, *place.proposed))
 
 
 def _body(record: Record) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from filemem.errors import BadInput
 from filemem.memory import Memory
+from filemem.memory.meant import called
 from filemem.memory.values import Saved
 from tests.support import git, make_repo, write
 from tests.system.tools import cli, ok, talking
@@ -179,11 +180,51 @@ def test_a_proposal_without_a_topic_does_not_deny_what_holds(repo: Path) -> None
     adr(repo, "0012-twelve", "12. Use twelve", "Proposed\n\nSupersedes ADR-7")
     git(repo, "add", "-A")
     git(repo, "commit", "-q", "-m", "Records")
+    [seven] = ok(repo, "get", "7")["results"]
+    holds = f"{called('7. Use seven', seven['id'])} holds"
     for words in (["get", "12"], ["search", "twelve"], ["get", "12", "--at", "HEAD"]):
         [twelve] = [hit for hit in ok(repo, *words)["results"] if hit["title"] == "12. Use twelve"]
-        assert twelve["note"] == "only proposed", words
+        assert twelve["note"] == f"only proposed; {holds}", words
     assert "note" not in ok(repo, "history", "12")
     assert [one["title"] for one in ok(repo, "topics")["topics"]] == ["7. Use seven"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status", "why"),
+    [
+        ("topic: queues", "", "proposed", ""),
+        ("", "topic: queues", "proposed", "nothing holds on queues"),
+        ("topic: events", "topic: queues", "proposed", "nothing holds on queues"),
+        ("topic: events", "topic: queues", "rejected", "nothing holds on queues: 1 rejected"),
+    ],
+)
+def test_what_was_not_accepted_elsewhere_leaves_what_it_names(
+    repo: Path, memory: Memory, old: str, new: str, status: str, why: str
+) -> None:
+    for name, topic, more in (
+        ("nats", old, "status: accepted"),
+        ("kafka", new, f"status: {status}\nsupersedes: [nats.md]"),
+    ):
+        header = "\n".join(filter(None, (topic, more)))
+        write(repo / f"memory/decisions/{name}.md", f"---\n{header}\n---\n# Use {name}\n\nBecause.\n")
+        git(repo, "add", "-A")
+        git(repo, "commit", "-q", "-m", name)
+    where = {"topic: queues": " on queues", "topic: events": " on events", "": ""}
+    nats, kafka = (f"memory/decisions/{name}.md" for name in ("nats", "kafka"))
+    hits = {one.path: one for one in memory.get(nats, kafka)}
+    holds = f"{called('Use nats', hits[nats].id)}{where[old]} holds"
+    proposed = f"proposed: {called('Use kafka', hits[kafka].id)}" if status == "proposed" else ""
+    own = why.partition(":")[0]  # a hit says of itself how it stands, before this
+    assert (hits[nats].vacancy, hits[kafka].vacancy) == ("", "; ".join(filter(None, (own, holds))))
+    assert memory.at("HEAD").get(kafka)[0].vacancy == hits[kafka].vacancy
+    assert {one.path: one.vacancy for one in memory.search("use kafka").hits} == {
+        path: hit.vacancy for path, hit in hits.items()
+    }
+    group = "queues" if new else "Use kafka"
+    told = {topic.topic: topic.vacancy for topic in memory.topics()}
+    assert told[group] == "; ".join(filter(None, (why, proposed, holds)))
+    assert memory.history(kafka).vacancy == (told[group] if new else "")
+    assert [step.record.title for step in memory.history(kafka).chain if step.holds] == ["Use nats"]
 
 
 def test_equal_headings_are_told_apart_and_go_by_the_numbers_of_their_files(repo: Path) -> None:
