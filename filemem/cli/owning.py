@@ -39,6 +39,7 @@ def step(
 
     Raises:
         Conflict: the folder holds something else, or the branch does.
+        BadInput: the folder is a repository of its own, and nothing says that it holds records.
         NotFound: there is no such branch, and none is to be made.
     """
     path, stated = f"{name}/", config.load(work_tree).branch
@@ -50,7 +51,7 @@ def step(
     try:
         place = work_tree / name
         home.refuse_other(code, branch, code.attaching.tip(branch))
-        if os.path.lexists(place / ".git") and (told := _found(place, branch)):
+        if os.path.lexists(place / ".git") and (told := _found(place, branch, name)):
             return Step(path, "keep", None, told)
         if not os.path.lexists(place / ".git"):
             if elsewhere := worktrees.of_branch(code.places, branch):
@@ -71,7 +72,7 @@ def step(
         code.close()
 
 
-def _found(place: Path, branch: str) -> str:
+def _found(place: Path, branch: str, name: str) -> str:
     """Say what is attached; "" where it was never whole, or its link leads nowhere: the project was moved."""
     try:
         inner = Repo.discover(place)
@@ -82,4 +83,7 @@ def _found(place: Path, branch: str) -> str:
     inner.close()
     if not whole:
         return ""
-    return f"a work tree of {found}" if found == branch else f"a work tree of {found}, not of {branch}"
+    if found == branch:
+        return f"a work tree of {found}"
+    home.store_in(place, name)
+    return f"a work tree of {found}, not of {branch}"

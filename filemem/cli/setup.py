@@ -17,7 +17,7 @@ from filemem import config
 from filemem.cli import driving, owning
 from filemem.cli.plan import Step, line_end, read, write
 from filemem.cli.splice import with_member
-from filemem.errors import BadInput, NotFound
+from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.memory import elsewhere, home, obstacles
 from filemem.record.identity import PRIVATE
 from filemem.repo import Repo, create
@@ -77,8 +77,9 @@ def run(
         tell: told what Git says of its progress where a branch is fetched.
 
     Raises:
-        BadInput: a file that cannot be merged with; names it. Nothing is written then.
+        BadInput: a file that cannot be merged with, or a store that every command would refuse. Nothing is written then.
         Conflict: records stand where the own branch should.
+        BrokenStore: the store is a submodule that is not here.
     """
     steps: list[Step] = []
     try:
@@ -90,6 +91,8 @@ def run(
             create(work_tree)
     name = config.store_path(store) if store else config.load(work_tree).store
     branch = config.branch_name(own_branch) if own_branch else _asked(work_tree, _own_branch)
+    if not branch and (work_tree / ".git").exists():
+        _refuse_other(work_tree, name)
     warnings = [] if branch else list(_warnings(work_tree, name))  # before anything is written
     settings = _settings(work_tree, name, branch)
     steps += [settings, _mcp(work_tree), _agents(work_tree, name, branch)]
@@ -128,6 +131,15 @@ def _asked(work_tree: Path, question: Callable[[Repo], str]) -> str:
 
 def _own_branch(code: Repo) -> str:
     return home.branch_of(code, config.load(Path(code.work_tree)))
+
+
+def _refuse_other(work_tree: Path, store: str) -> None:
+    """Refuse a folder that is not this repository's to write into, in the words of every other command."""
+    found = home.find(work_tree, store)
+    with closing(found.code), closing(found.repo):
+        if why := obstacles.unfilled_in(found.repo, found.store, found.name):
+            missing, _, brings = why.partition(": ")
+            raise BrokenStore(f"{missing} that is not here", brings)
 
 
 def _beginning(diff_driver: bool) -> dict[str, bytes]:

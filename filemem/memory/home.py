@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, NoReturn
 
 from filemem import config as settings
 from filemem.config import Config
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
-from filemem.files import check_path
+from filemem.files import check_path, is_record
 from filemem.record.identity import PRIVATE
 from filemem.repo import Repo, worktrees
 
 TOP = "."  # the store that is all of its work tree
 RECORDS = frozenset(("decisions", "checkpoints", "observations"))
-_OWN = frozenset(("README.md", ".gitattributes", ".forgotten", *RECORDS))
+_OWN = frozenset((".gitattributes", ".forgotten", *RECORDS))
+_PAPERS = frozenset(("README", "LICENSE", "LICENCE", "COPYING", "NOTICE"))  # of any repository; they tell no code
 
 
 class Home(NamedTuple):
@@ -85,8 +87,21 @@ def _home(code: Repo, stated: str | None) -> Home:
         raise BrokenStore(f"{name}/.git leads to another repository, {repo.git_dir}", "work in that one, or remove it")
     shown = os.path.relpath(place, code.work_tree)
     alone = bool(branch) and repo.common_dir == code.common_dir
-    store = TOP if alone else _checked(_store_in(place, shown) or _refuse_unclear(place, shown))
+    store = TOP if alone else _checked(store_in(place, shown))
     return Home(config, code, repo, store, shown if store == TOP else f"{shown}/{store}", named)
+
+
+def store_in(place: Path, shown: str) -> str:
+    """Where records stand in a work tree of their own.
+
+    Args:
+        place: its top.
+        shown: the same, as people see it.
+
+    Raises:
+        BadInput: nothing says it: records may stand elsewhere in it, or it is a repository of code.
+    """
+    return _store_in(place, shown) or _refuse_unclear(place, shown)
 
 
 def _store_in(place: Path, shown: str = "") -> str:
@@ -100,7 +115,13 @@ def _store_in(place: Path, shown: str = "") -> str:
     inside, atop = Config().store in names, bool(RECORDS & names)
     if inside or atop:
         return "" if inside and atop else TOP if atop else Config().store
-    return "" if names - _OWN - {PRIVATE} else TOP
+    return "" if _strange(names) - {PRIVATE} else TOP
+
+
+def _strange(names: Collection[str]) -> set[str]:
+    """Of what stands at the top of a repository, what is nothing that a memory has there."""
+    papers = {one for one in names if one.partition(".")[0].upper() in _PAPERS and not is_record(one)}
+    return {*names} - papers - _OWN
 
 
 def _refuse_unclear(place: Path, shown: str) -> NoReturn:
@@ -162,7 +183,7 @@ def is_memory(repo: Repo, commit: str) -> bool:
 def _foreign(repo: Repo, commit: str) -> set[str]:
     """What stands at the top of a commit and is nothing that `filemem` writes into a memory."""
     names = set(repo.sharing.names_at(commit))
-    return names - _OWN - ({settings.REPOSITORY_FILE} if RECORDS & names else set())
+    return _strange(names) - ({settings.REPOSITORY_FILE} if RECORDS & names else set())
 
 
 def refuse_other(code: Repo, branch: str, tip: str) -> None:

@@ -23,14 +23,19 @@ def gone(store: Store) -> str:
 
 def unfilled(store: Store) -> str:
     """What fills the store where it is a submodule that is not checked out, or ""."""
+    return unfilled_in(store.repo, store.files.store, store.name)
+
+
+def unfilled_in(repo: Repo, folder: str, shown: str) -> str:
+    """What fills a folder of the work tree where it is a submodule that is not checked out, or ""."""
     try:
-        if any(store.folder.iterdir()):
+        if any((repo.work_tree / folder).iterdir()):
             return ""
     except OSError:  # no folder, or one that a checkout takes away
         return ""
-    item = store.repo.item(store.files.store)
+    item = repo.item(folder)
     submodule = item is not None and item.mode == b"160000"
-    return f"{store.name} is a submodule: git submodule update --init {store.name}" if submodule else ""
+    return f"{shown} is a submodule: git submodule update --init {shown}" if submodule else ""
 
 
 def unseen(store: Store) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import git, make_repo, sound, write
 from tests.system.test_sharing import DECISION, clone, hub
-from tests.system.tools import cli, ok
+from tests.system.tools import cli, ok, snapshot
 
 __all__ = ["hub"]
 
@@ -297,9 +297,10 @@ def test_a_memory_that_is_a_repository_without_settings(tmp_path: Path, committe
     assert cli(outer, "check").code == 0
 
 
-def test_an_empty_repository_in_place_of_the_memory_is_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [(), ("README.md", "LICENSE"), ("readme.rst", "COPYING.txt", ".github/x")])
+def test_an_empty_repository_in_place_of_the_memory_is_one(tmp_path: Path, names: tuple[str, ...]) -> None:
     outer = make_repo(tmp_path / "outer")
-    inner = nested(outer)
+    inner = nested(outer, *names)
     assert ok(outer, "topics")["count"] == 0
     assert ok(inner, *DECISION, "Use Redis")["path"].startswith("memory/decisions/caching/")
 
@@ -310,16 +311,47 @@ def test_the_memory_folder_of_a_repository_in_its_place(tmp_path: Path) -> None:
     assert ok(outer, "search", "redis")["results"][0]["path"] == "memory/memory/decisions/a.md"
 
 
-@pytest.mark.parametrize("names", [("code.py",), ("decisions/a.md", "memory/decisions/b.md")])
+INIT = (("init",), ("init", "--dry-run"), ("init", "--own-branch"), ("init", "--own-branch", "--dry-run"))
+
+
+@pytest.mark.parametrize("names", [("code.py",), ("LICENSE.md",), ("decisions/a.md", "memory/decisions/b.md")])
 def test_a_repository_in_place_of_the_memory_that_may_be_anything(tmp_path: Path, names: tuple[str, ...]) -> None:
     outer = make_repo(tmp_path / "outer")
     inner = nested(outer, *names)
-    for command in (("topics",), (*DECISION, "x"), ("check",)):
+    before = snapshot(outer)
+    for command in (("topics",), (*DECISION, "x"), ("check",), ("--store", "memory", "init"), *INIT):
         refused = cli(outer, *command)
         assert (refused.code, 'memory/.filemem.toml: `store = "."`' in refused.err) == (2, True), refused
-    assert git(inner, "status", "--porcelain") == ""
+    assert (git(inner, "status", "--porcelain"), snapshot(outer)) == ("", before)
     write(inner / ".filemem.toml", 'store = "."\n')
     assert ok(outer, "topics")["count"] == ("code.py" not in names)
+    assert cli(outer, "init").code == 0
+
+
+def test_a_linked_work_tree_of_the_code_is_no_memory(repo: Path) -> None:
+    write(repo / "code.py", "x\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "code")
+    git(repo, "worktree", "add", "-q", "-b", "feature", "memory")
+    before = snapshot(repo)
+    for command in (("topics",), *INIT):
+        refused = cli(repo, *command)
+        assert (refused.code, "nothing says where in it records stand" in refused.err) == (2, True), refused
+    assert snapshot(repo) == before
+
+
+def test_init_writes_into_no_other_repository(hub: Path, tmp_path: Path) -> None:
+    outer = make_repo(tmp_path / "outer")
+    for name in ("part", "memory"):
+        git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(hub), name)
+    git(outer, "commit", "-q", "-m", "submodules")
+    refused = cli(outer, "--store", "part/memory", "init")
+    assert (refused.code, "filemem -C part --store memory" in refused.err) == (2, True), refused
+    git(tmp_path, "clone", "-q", "outer", "second")
+    for command in (("init",), ("init", "--dry-run")):
+        refused = cli(tmp_path / "second", *command)
+        assert (refused.code, "git submodule update --init memory" in refused.err) == (7, True), refused
+    assert git(tmp_path / "second", "status", "--porcelain") == "", "else Git could not fill the submodule any more"
 
 
 def test_linked_work_trees_of_one_branch_each(hub: Path) -> None:
