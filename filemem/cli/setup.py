@@ -77,7 +77,7 @@ def run(
         tell: told what Git says of its progress where a branch is fetched.
 
     Raises:
-        BadInput: a file that cannot be merged with, or a store that every command would refuse. Nothing is written then.
+        BadInput: a file that cannot be merged with, or a store that every command refuses. Nothing is written then.
         Conflict: records stand where the own branch should.
         BrokenStore: the store is a submodule that is not here.
     """
