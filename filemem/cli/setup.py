@@ -17,7 +17,7 @@ from filemem import config
 from filemem.cli import driving, owning
 from filemem.cli.plan import Step, line_end, read, write
 from filemem.cli.splice import with_member
-from filemem.errors import BadInput, BrokenStore, NotFound
+from filemem.errors import BadInput, NotFound
 from filemem.memory import elsewhere, home, obstacles
 from filemem.record.identity import PRIVATE
 from filemem.repo import Repo, create
@@ -137,9 +137,7 @@ def _refuse_other(work_tree: Path, store: str) -> None:
     """Refuse a folder that is not this repository's to write into, in the words of every other command."""
     found = home.find(work_tree, store)
     with closing(found.code), closing(found.repo):
-        if why := obstacles.unfilled_in(found.repo, found.store, found.name):
-            missing, _, brings = why.partition(": ")
-            raise BrokenStore(f"{missing} that is not here", brings)
+        obstacles.refuse_unfilled(obstacles.unfilled_in(found.repo, found.store, found.name))
 
 
 def _beginning(diff_driver: bool) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from filemem.chain import DEMOTING
 from filemem.chain.comparing import Consequences, consequences
 from filemem.documents import Node
 from filemem.errors import BadInput, Conflict, NotFound
-from filemem.memory import arguments, graph, moments
+from filemem.memory import arguments, graph, moments, obstacles
 from filemem.memory.differing import rows_of
 from filemem.memory.states import State, States
 from filemem.memory.store import Store
@@ -40,7 +40,9 @@ def compare(store: Store, text: str) -> Comparison:
         BadInput: there is no default branch to compare with.
         NotFound: an unknown revision; says what was probably meant.
         Conflict: the two have no history in common.
+        BrokenStore: the memory is a submodule that is not here.
     """
+    obstacles.refuse_unfilled(obstacles.unfilled(store))
     base, head, parted = _range(store, arguments.line("range", text).strip())
     rows = rows_of(store, parted, head.commit)
     states = States(store, parted, head, base, rows)

@@ -38,6 +38,21 @@ def unfilled_in(repo: Repo, folder: str, shown: str) -> str:
     return f"{shown} is a submodule: git submodule update --init {shown}" if submodule else ""
 
 
+def refuse_unfilled(why: str, so: str = "") -> None:
+    """Refuse what needs a submodule that is not checked out.
+
+    Args:
+        why: what fills it, as `unfilled` says it; "" where it is here.
+        so: what came of that, for the beginning of the sentence.
+
+    Raises:
+        BrokenStore: says what fills it.
+    """
+    if why:
+        missing, _, brings = why.partition(": ")
+        raise BrokenStore(f"{so}{missing} that is not here", brings)
+
+
 def unseen(store: Store) -> str:
     """How many records a sparse checkout keeps from being read, and what brings them, or ""."""
     count = sum(is_record(path.rpartition("/")[2]) for path in store.repo.left_out(store.files.store))
@@ -64,9 +79,7 @@ def refuse_blind(store: Store, *, replacing: bool) -> None:
         BrokenStore: says what brings the records, or that the work tree is gone.
     """
     discovery.refuse_gone(store.repo.work_tree)
-    if why := unfilled(store):
-        missing, _, brings = why.partition(": ")
-        raise BrokenStore(f"nothing was saved: {missing} that is not here", brings)
+    refuse_unfilled(unfilled(store), "nothing was saved: ")
     if replacing and (why := unseen(store) or gone(store)):
         missing, _, brings = why.rpartition(": ")
         raise BrokenStore(

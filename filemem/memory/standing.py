@@ -14,7 +14,7 @@ from filemem.documents import Node
 from filemem.memory.store import Store
 from filemem.memory.versions import Versions
 from filemem.repo import GitError
-from filemem.repo.branches import Branch, Landed, defaults
+from filemem.repo.branches import Branch, Landed, defaults, tip_of
 from filemem.repo.log import Row
 
 
@@ -75,8 +75,11 @@ class Standings:
 
     def _default(self, here: Branch) -> Branch | None:
         repo, store = self._store.repo, self._store
-        if repo is not store.code:  # records that have a branch of their own are all on it
-            return here if here.name else None
+        if repo is not store.code and here.name:  # records that have a branch of their own are all on it
+            return here
+        if repo is not store.code and repo.common_dir == store.code.common_dir:  # somebody rebases it
+            name = store.config.branch
+            return Branch(name, tip) if (tip := tip_of(repo.common_dir, f"refs/heads/{name}")) else None
         found = defaults(repo.common_dir, here)
         if not found or found[0] == here:
             return next(iter(found), None)

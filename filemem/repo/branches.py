@@ -48,7 +48,8 @@ def tip_of(common_dir: Path, ref: str) -> str:
 def defaults(common_dir: Path, current: Branch) -> tuple[Branch, ...]:
     """The default branch, here and on the remote, as far as there are both; nothing where none can be told.
 
-    It is what the remote says it is (`refs/remotes/origin/HEAD`), else the first of the usual names that there is.
+    It is what the remote says it is (`refs/remotes/origin/HEAD`), else the first of the usual names that there is, else
+    the one branch that the remote has, or, where HEAD is on none, as in a submodule, the one branch that is here.
 
     Args:
         common_dir: the Git directory that holds the references.
@@ -62,7 +63,22 @@ def defaults(common_dir: Path, current: Branch) -> tuple[Branch, ...]:
             name = target.removeprefix(f"refs/remotes/{remote}/")
             if name != target:
                 return _there(common_dir, name, remote, current)
-    return next(filter(None, (_there(common_dir, name, REMOTE, current) for name in USUAL)), ())
+    usual = next(filter(None, (_there(common_dir, name, REMOTE, current) for name in USUAL)), ())
+    if usual:
+        return usual
+    places = (f"refs/remotes/{REMOTE}/", *(() if current.name else ("refs/heads/",)))
+    only = next((names.pop() for place in places if len(names := _names(common_dir, place)) == 1), "")
+    return _there(common_dir, only, REMOTE, current) if only else ()
+
+
+def _names(common_dir: Path, place: str) -> set[str]:
+    """The branches below `refs/heads/` or those of a remote."""
+    folder = common_dir / place
+    loose = (one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file())
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        packed = (common_dir / "packed-refs").read_text()
+        return {*loose, *re.findall(rf"^[0-9a-f]{{40,64}} {re.escape(place)}(.+)$", packed, re.MULTILINE)} - {"HEAD"}
+    return {*loose} - {"HEAD"}
 
 
 def _there(common_dir: Path, name: str, remote: str, current: Branch) -> tuple[Branch, ...]:

@@ -94,8 +94,9 @@ def test_what_is_known_grows_with_the_branch_and_is_found_out_anew_when_it_is_re
 def test_the_default_branch(tmp_path: Path, packed: bool) -> None:
     origin = make_repo(tmp_path / "origin")
     git(origin, "branch", "-m", "develop")
-    assert defaults(origin / ".git", Branch("develop", "")) == ()
+    assert defaults(origin / ".git", Branch("other", "")) == ()
     tip = git(origin, "rev-parse", "HEAD")
+    assert defaults(origin / ".git", Branch("", tip)) == (Branch("develop", tip),), "the only one here"
     git(tmp_path, "clone", "-q", str(origin), "clone")
     clone = tmp_path / "clone"
     git(clone, "switch", "-q", "-c", "feature")
@@ -103,6 +104,11 @@ def test_the_default_branch(tmp_path: Path, packed: bool) -> None:
     if packed:
         git(clone, "pack-refs", "--all")
     assert [(one.name, one.tip) for one in defaults(clone / ".git", here)] == [("develop", tip)]
+    git(clone, "remote", "set-head", "origin", "--delete")
+    assert [(one.name, one.tip) for one in defaults(clone / ".git", here)] == [("develop", tip)], "all that origin has"
+    git(clone, "update-ref", "refs/remotes/origin/a/second", tip)
+    assert defaults(clone / ".git", here) == ()
+    assert defaults(clone / ".git", Branch("", tip)) == ()
     git(clone, "remote", "remove", "origin")
     assert defaults(clone / ".git", here) == ()
     git(clone, "branch", "-m", "develop", "master")

@@ -154,6 +154,17 @@ def test_head_is_the_memory_as_it_stands(own: Path) -> None:
         assert (answer["head"]["name"], answer["counts"]) == ("filemem", new), text
 
 
+def test_a_rebase_of_the_memory_is_compared_with_its_branch(own: Path) -> None:
+    ok(own, "sync")
+    git(own / "memory", "switch", "-q", "--detach")
+    assert ok(own, "diff")["counts"] == {}
+    write(own / "memory/decisions/queues.md", "# Use NATS\n")
+    git(own / "memory", "add", ".")
+    git(own / "memory", "commit", "-q", "-m", "queues")
+    told = ok(own, "diff")
+    assert (told["base"]["name"], told["counts"]) == ("filemem", {"new": 1})
+
+
 def test_two_moments_of_one_day_are_told_apart(own: Path) -> None:
     day = git(own, "log", "--max-parents=0", "--format=%cd", "--date=format-local:%Y-%m-%d", "filemem", TZ="UTC")
     git(own, "commit", "-q", "--allow-empty", "-m", "before it", GIT_COMMITTER_DATE=f"{day}T00:00:00Z")

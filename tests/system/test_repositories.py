@@ -264,13 +264,23 @@ def test_a_memory_that_is_a_submodule(hub: Path, tmp_path: Path) -> None:
     assert ok(notes, "search", "redis")["results"][0]["path"] == saved["path"].removeprefix("memory/")
     git(tmp_path, "clone", "-q", "outer", "second")
     assert cli(outer, "diff").code == 0
+    git(outer / "memory", "switch", "-q", "--detach")
+    assert ok(outer, "diff")["counts"] == {}
+    assert ok(outer, "search", "redis")["results"][0]["by"]["merged"]
+    write(outer / "memory/decisions/queues.md", "# Use NATS\n")
+    git(outer / "memory", "add", ".")
+    git(outer / "memory", "commit", "-q", "-m", "queues")
+    told = ok(outer, "diff")
+    assert (told["base"]["name"], told["head"]["name"], told["counts"]) == ("main", "HEAD", {"new": 1})
+    assert not next(one for one in ok(outer, "search", "nats")["results"] if one["title"] == "Use NATS")["by"]["merged"]
     why = "memory is a submodule: git submodule update --init memory"
     assert ok(tmp_path / "second", "search", "redis")["degraded"] == why
     assert why in cli(tmp_path / "second", "status").out
     git(tmp_path / "second", "config", "user.name", "Ada")
     git(tmp_path / "second", "config", "user.email", "ada@example.com")
-    refused = cli(tmp_path / "second", *DECISION, "x")
-    assert (refused.code, "git submodule update --init memory" in refused.err) == (7, True)
+    for command in ((*DECISION, "x"), ("diff",), ("diff", "1w")):
+        refused = cli(tmp_path / "second", *command)
+        assert (refused.code, "git submodule update --init memory" in refused.err) == (7, True), refused
 
 
 def nested(outer: Path, *names: str, committed: bool = True) -> Path:
