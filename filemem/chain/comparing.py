@@ -24,7 +24,7 @@ class Consequences(NamedTuple):
         forked: topics on which more decisions hold than one, and not the same as before, with these.
         narrowed: topics on which fewer decisions hold at once than before, but still more than one, with these.
         joined: topics on which that is over, with what holds.
-        headless: topics on which something held and nothing does; no decision may be left there at all.
+        headless: topics on which something held and nothing does, also where no decision is left there at all.
         hanging: decisions that refer to what is not there any more.
     """
 

@@ -156,14 +156,14 @@ def _follow(before: State, after: State, follows: Consequences) -> Iterator[Effe
 
 
 def _headless(before: State, after: State, key: str) -> Iterator[Effect]:
-    """What held on a topic where nothing does any more; the topic itself where that is no decision on it now."""
+    """What held on a topic where nothing does any more; the topic itself where none of that is there on it now."""
     phrase = "nothing holds on this topic any more"
     held = before.graph.chain(key).heads
     there = [one for one in held if after.graph.topic_of(one) == key]
     for one in there:
         proposed = graph.only_proposed(after.graph, after.nodes, one)
         yield _of(after.nodes[one], "orphaned", (phrase, proposed) if proposed else (phrase,))
-    if not there and (after.graph.chain(key).order or any(one in after.nodes for one in held)):
+    if not there:
         yield _on_topic(before, "orphaned", key, held, phrase)
 
 

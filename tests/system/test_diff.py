@@ -114,6 +114,7 @@ def test_what_a_removal_leaves_behind(feature: Path) -> None:
     ok(feature, "delete", redis["id"])
     assert effects(feature) == [
         ("removed", "Use Redis", [], []),
+        ("orphaned", "caching", ["nothing holds on this topic any more"], ["Use Redis"]),
         ("orphaned", "Keep sessions in the cache", ["builds_on Use Redis, which is removed"], []),
     ]
     lru = decide(feature, "caching", "Use an LRU cache")
@@ -123,6 +124,26 @@ def test_what_a_removal_leaves_behind(feature: Path) -> None:
     told = effects(feature)
     assert ("orphaned", "Use NATS", ["nothing holds on this topic any more"], []) in told
     assert ("revised", "Use NATS", ["status accepted -> deprecated"], []) in told
+
+
+def test_a_topic_whose_only_decision_is_removed_is_left_without_one(feature: Path) -> None:
+    nats = ok(feature, "search", "--topic", "queues")["results"][0]
+    write(feature / "memory/decisions/plain.md", "# Use tabs\n")
+    git(feature, "add", "-A")
+    git(feature, "commit", "-q", "-m", "A decision that states no topic")
+    ok(feature, "delete", nats["id"])
+    left = ("orphaned", "queues", ["nothing holds on this topic any more"], ["Use NATS"])
+    assert [one for one in effects(feature) if one[0] != "new"] == [("removed", "Use NATS", [], []), left]
+    (told,) = [one for one in ok(feature, "diff")["effects"] if one["kind"] == "orphaned"]
+    assert (told["topic"], told["others"]) == ("queues", [{"id": nats["id"], "title": "Use NATS"}])
+    assert "? queues  orphaned\n    held: Use NATS\n    nothing holds on this" in cli(feature, "diff").out
+    comment = cli(feature, "diff", "--format", "markdown").out
+    assert "**Left hanging** (1)\n- **queues**: held: Use NATS; nothing holds on this topic any more" in comment
+    git(feature, "rm", "-q", "memory/decisions/plain.md")
+    git(feature, "commit", "-q", "-m", "Tabs are gone")
+    assert effects(feature, "HEAD~1...HEAD") == [("removed", "Use tabs", [], [])], "it was on no topic that others join"
+    decide(feature, "queues", "Use Kafka")
+    assert not [one for one in effects(feature) if one[0] == "orphaned"]
 
 
 def test_what_is_left_without_a_decision_names_what_held_and_what_is_proposed(feature: Path) -> None:
@@ -222,7 +243,7 @@ def test_ranges_that_cannot_be_compared(feature: Path) -> None:
     assert (done.code, "main and apart have no history in common" in done.err) == (5, True)
     assert "filemem diff main..apart" in done.err
     kinds = [kind for kind, *_ in effects(feature, "main..apart")]
-    assert sorted(kinds) == ["new", "removed", "removed"]
+    assert sorted(kinds) == ["new", "orphaned", "orphaned", "removed", "removed"]
     git(feature, "branch", "-D", "-q", "main")
     git(feature, "branch", "-m", "somewhere")
     done = cli(feature, "diff")
@@ -318,7 +339,8 @@ def test_a_branch_cannot_hide_a_decision_unseen(feature: Path, way: str) -> None
     if way == "linked tombstones":
         assert (effects(feature), checked.code, ok(feature, "search", "--topic", "caching")["count"]) == ([], 0, 1)
         return
-    told: list[tuple[str, str, list[str], list[str]]] = [("removed", "Use Redis", [], [])]
+    left = ("orphaned", "caching", ["nothing holds on this topic any more"], ["Use Redis"])
+    told: list[tuple[str, str, list[str], list[str]]] = [("removed", "Use Redis", [], []), left]
     assert effects(feature) == told
     assert checked.code == 1, checked.out
     assert ok(feature, "search", "--topic", "caching")["count"] == 0
