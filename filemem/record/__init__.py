@@ -6,6 +6,7 @@ What only writing needs is imported at its first use (PEP 562): a search that en
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from filemem.record.decoding import CONFLICT, MAX_FILE
 from filemem.record.edges import edges_in
 from filemem.record.foreign import prose
 from filemem.record.identity import (
@@ -41,7 +42,7 @@ from filemem.record.model import (
     Record,
 )
 from filemem.record.outcomes import parse_outcome
-from filemem.record.parse import CONFLICT, MAX_FILE, parse, stated_id
+from filemem.record.parse import parse, stated_id
 from filemem.record.times import format_time, parse_span, parse_time, unreal
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping
 from filemem.errors import BadInput, Conflict
 from filemem.record.amend_body import append_outcome, set_text, set_title
 from filemem.record.amend_header import holds, set_key
+from filemem.record.decoding import MAX_FILE, is_wide
 from filemem.record.document import Document
 from filemem.record.header import read_header
 from filemem.record.keys import ALIASES, KEY_BY_NAME, TITLE_KEY
 from filemem.record.lines import conflicts, one_line, tidy, way_out
 from filemem.record.model import DECISION, Outcome, Record
 from filemem.record.outcomes import tidy_outcomes
-from filemem.record.parse import MAX_FILE, is_wide, parse, stated_title
+from filemem.record.parse import parse, stated_title
 from filemem.record.proof import refuse_unreadable
 
 _ALSO_CHANGES: Mapping[str, frozenset[str]] = {

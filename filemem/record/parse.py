@@ -9,32 +9,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from filemem.record import body as md
+from filemem.record.decoding import MAX_FILE, decode
 from filemem.record.edges import edges_in
+from filemem.record.fields import add_links, read_fields
 from filemem.record.foreign import Preamble, read_preamble, read_status
 from filemem.record.header import Header, Note, read_header
 from filemem.record.identity import PRIVATE, TYPE_OF_FOLDER, derived_id, topic_of_heading
-from filemem.record.keys import (
-    ALIASES,
-    EDGES,
-    KEY_BY_NAME,
-    SUPERSEDED_BY,
-    TITLE_KEY,
-    Key,
-)
-from filemem.record.lines import Range, conflicts, heading, one_line, way_out
-from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION, STATUSES, Outcome, Parsed, Problem, Record
+from filemem.record.keys import TITLE_KEY
+from filemem.record.lines import Range, heading, one_line
+from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION, Outcome, Parsed, Problem, Record
 from filemem.record.outcomes import read_outcomes
 from filemem.record.times import parse_time
-from filemem.record.values import NULL, READERS, ForeignValue, WrongValue, shown
-from filemem.record.yamltext import Plain, Value
+from filemem.record.values import shown
 
-MAX_FILE = 1024 * 1024  # bytes
-CONFLICT = "conflict"  # the code of a merge that was not finished
-
-_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")  # form feeds part pages in old texts
 _STEERING = bytes({*range(32), 0x7F} - {*b"\t\n\f\r"})  # those of them that are ASCII: looked for faster
-_ID = re.compile(r"[^\s/\\\x00-\x1f\x7f]{1,200}")
 _FILE_NUMBER = re.compile(r"^(?:\d{8}|(?:[A-Za-z]{2,8}-)?\d{1,5})[-_ ]+(?=.)")
 
 
@@ -49,14 +38,13 @@ def parse(data: bytes, path: str, first_path: str = "") -> Parsed:
     notes: list[Note] = []
     if len(data) > MAX_FILE:
         return Parsed(None, (Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB"),))
-    text = _resolve_conflicts(_decode(data, notes), notes)
+    text = decode(data, notes)
     header = read_header(text)
     notes += header.notes
-    fields, extra = _fields(header, notes)
-    stated = _id_stated(fields, extra, header, notes)
+    fields, extra = read_fields(header, notes)
     type_ = _type(fields, path)
-    fields |= {"type": type_, "path": path, "id_stated": stated}
-    if not stated:
+    fields |= {"type": type_, "path": path}
+    if not fields["id_stated"]:
         fields["id"] = derived_id(first_path or path)
         notes.append(Note(1, "no-id", "hint", "no `id`; the file is known by its first name, which a rename keeps"))
     body = text[header.body :]
@@ -70,7 +58,7 @@ def parse(data: bytes, path: str, first_path: str = "") -> Parsed:
     parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header), may_fence=may_fence)
     reading = _Reading(fields, extra, lines, parts, first_line, header, notes)
     _SECTION_READERS[type_](reading)
-    if not stated and type_ == DECISION:
+    if not fields["id_stated"] and type_ == DECISION:
         _foreign(reading, read_preamble(lines, parts))
     _title_and_text(reading)
     if "created" not in fields and "created" not in extra:
@@ -86,9 +74,8 @@ def stated_id(data: bytes) -> str:
     if len(data) > MAX_FILE:
         return ""
     notes: list[Note] = []
-    header = read_header(_resolve_conflicts(_decode(data, notes), notes))
-    fields, extra = _fields(header, notes)
-    return str(fields["id"]) if _id_stated(fields, extra, header, notes) else ""
+    fields, _ = read_fields(read_header(decode(data, notes)), notes)
+    return str(fields.get("id", ""))
 
 
 def stated_title(header: Header) -> str:
@@ -122,47 +109,6 @@ class _Reading(NamedTuple):
         return md.read_items(self.lines, self.parts.known.get(name.casefold(), ()), self.parts.code)
 
 
-# -- the whole file -----------------------------------------------------------------------------------------
-
-
-def is_wide(data: bytes) -> bool:
-    """Tell whether a file is UTF-16 by its mark or, where it has none, by every other byte being NUL."""
-    return data.startswith(_WIDE_MARKS) or (b"\0" in data and data.count(0) * 3 > len(data))
-
-
-def _decode(data: bytes, notes: list[Note]) -> str:
-    try:
-        text = data.decode("utf-16" if data.startswith(_WIDE_MARKS) else "utf-8")
-        if is_wide(data):
-            notes.append(Note(1, "encoding", "error", "UTF-16, not UTF-8"))
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        notes.append(Note(line, "encoding", "error", "not UTF-8; unreadable bytes are shown as \ufffd"))
-        text = data.decode(errors="replace")
-    text = text.removeprefix("\ufeff")
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        notes.append(Note(line, "control-character", "warning", "a NUL character; shown as \ufffd"))
-        text = text.replace("\0", "\ufffd")
-    return text
-
-
-def _resolve_conflicts(text: str, notes: list[Note]) -> str:
-    """Read the first side of unresolved merges; line numbers stay what they are."""
-    if "<<<<<<<" not in text:
-        return text
-    lines = text.split("\n")
-    for start, middle, end in conflicts(lines):
-        how = way_out(lines, (start, middle, end))
-        message = f"an unresolved merge conflict, up to line {end + 1}; the first side is read; {how}"
-        notes.append(Note(start + 1, CONFLICT, "error", message))
-        lines[start] = ""
-        lines[middle : end + 1] = [""] * (end + 1 - middle)
-    return "\n".join(lines)
-
-
 def _type(fields: dict[str, object], path: str) -> str:
     stated = fields.get("type")
     if isinstance(stated, str) and stated:
@@ -171,80 +117,6 @@ def _type(fields: dict[str, object], path: str) -> str:
     if folder == PRIVATE:
         folder = rest.partition("/")[0]
     return TYPE_OF_FOLDER.get(folder, DECISION)
-
-
-def _id_stated(fields: dict[str, object], extra: dict[str, object], header: Header, notes: list[Note]) -> bool:
-    if "id" not in fields or _ID.fullmatch(str(fields["id"])):
-        return "id" in fields
-    extra["id"] = fields.pop("id")
-    message = f"id must be one word without slashes, not {shown(str(extra['id']))}"
-    notes.append(Note(header.lines.get("id", 1), "bad-id", "warning", message))
-    return False
-
-
-# -- front matter -------------------------------------------------------------------------------------------
-
-
-def _fields(header: Header, notes: list[Note]) -> tuple[dict[str, object], dict[str, object]]:
-    fields: dict[str, object] = {}
-    extra: dict[str, object] = {}
-    for name, value in header.values.items():
-        key = KEY_BY_NAME.get(name) or _key_meant(name, header.values, fields)
-        if key is None:
-            if name != TITLE_KEY or not isinstance(value, str):
-                extra[name] = value
-            continue
-        if isinstance(value, Plain) and value in NULL:
-            continue  # a template's blank is nothing stated
-        try:
-            read = READERS[key.shape](value, key)
-        except WrongValue as wrong:
-            extra[name] = value
-            if not isinstance(wrong, ForeignValue):
-                message = f"{name} must be {wrong}, not {shown(value)}"
-                notes.append(Note(header.lines.get(name, 1), f"bad-{key.name.replace('_', '-')}", "warning", message))
-            continue
-        if key.name == "status":
-            _read_status(str(read), header, fields, extra, notes)
-        elif key.shape == EDGES and fields.get(key.field):
-            _add_links(fields, key.field, read)
-        elif read is not None:
-            fields[key.field] = read
-    if fields.get("topic"):
-        fields["topic_stated"] = True
-    return fields, extra
-
-
-def _key_meant(name: str, values: Mapping[str, Value], fields: Mapping[str, object]) -> Key | None:
-    """Return the key of ours that another maker's means (`date`, `Created`, `superseded-by`) unless ours stands."""
-    lower = name.lower()
-    ours = ALIASES.get(name) or ALIASES.get(lower) or lower
-    key = SUPERSEDED_BY if ours == SUPERSEDED_BY.name else KEY_BY_NAME.get(ours)
-    return key if key and ours not in values.keys() - {name} and key.field not in fields else None
-
-
-def _read_status(
-    word: str, header: Header, fields: dict[str, object], extra: dict[str, object], notes: list[Note]
-) -> None:
-    standing = read_status(word)
-    if standing.status != word:
-        extra["status"] = word
-    if standing.status is None:
-        message = f"status must be one of {', '.join(STATUSES)}, not {shown(word)}"
-        notes.append(Note(header.lines.get("status", 1), "bad-status", "warning", message))
-    else:
-        fields["status"] = standing.status
-    _add_links(fields, "superseded_by", standing.superseded_by)
-    _add_links(fields, "supersedes", standing.supersedes)
-
-
-def _add_links(fields: dict[str, object], field: str, links: object) -> None:
-    known = fields.get(field)
-    if isinstance(links, tuple) and links:
-        fields[field] = tuple(dict.fromkeys((*known, *links))) if isinstance(known, tuple) else links
-
-
-# -- body ---------------------------------------------------------------------------------------------------
 
 
 def _title_and_text(reading: _Reading) -> None:
@@ -332,10 +204,10 @@ def _foreign(reading: _Reading, found: Preamble) -> None:
         else:
             first = found.status.partition("\n")[0]
             reading.note(found.status_line, "bad-status", "warning", f"not a known status: {shown(first)}")
-        _add_links(fields, "superseded_by", standing.superseded_by)
-        _add_links(fields, "supersedes", standing.supersedes)
-    _add_links(fields, "superseded_by", found.superseded_by)
-    _add_links(fields, "supersedes", found.supersedes)
+        add_links(fields, "superseded_by", standing.superseded_by)
+        add_links(fields, "supersedes", standing.supersedes)
+    add_links(fields, "superseded_by", found.superseded_by)
+    add_links(fields, "supersedes", found.supersedes)
     if found.date and "created" not in fields and "created" not in extra:
         at = parse_time(found.date)
         if at is None:
