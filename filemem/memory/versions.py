@@ -24,7 +24,7 @@ _NAMESAKES = 9  # files that began under one name, by whose ids one may be state
 
 @dataclass
 class Versions:
-    """The versions of the records of one store, as `filemem.repo.lives` asks about them: paths from the top.
+    """The versions of the records of one store, as `filemem.repo.walking` asks about them: paths from the top.
 
     Args:
         store: the parts.

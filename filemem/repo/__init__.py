@@ -13,11 +13,11 @@ from filemem.repo.repository import Repo
 if TYPE_CHECKING:
     from filemem.repo.commit import Change, Made, Moved, Plan
     from filemem.repo.creation import create
+    from filemem.repo.disk import together
     from filemem.repo.lock import alive, started
     from filemem.repo.loose import Loose, publish
     from filemem.repo.message import Message
     from filemem.repo.moving import InTheWay
-    from filemem.repo.parallel import together
     from filemem.repo.refs import NotNow
     from filemem.repo.remote import Raced, Remote
     from filemem.repo.settings import Identity
@@ -40,7 +40,7 @@ else:
         "create": "creation",
         "publish": "loose",
         "started": "lock",
-        "together": "parallel",
+        "together": "disk",
     }  # name -> the module that has it
 
     def __getattr__(name: str) -> Any:

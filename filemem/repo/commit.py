@@ -7,27 +7,26 @@ read it; when somebody else was faster, the commit is built again on top of thei
 
 from __future__ import annotations
 
-import os
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from filemem.ending import heard
 from filemem.errors import BrokenStore, Conflict, FilememError, told
 from filemem.repo import trees
-from filemem.repo.git import Git, GitError
+from filemem.repo.disk import sync_folder, together
+from filemem.repo.git import GitError
 from filemem.repo.loose import Loose, publish
 from filemem.repo.message import Message, Stamp, commit_bytes
 from filemem.repo.objects import Object, Objects
-from filemem.repo.parallel import together
 from filemem.repo.refs import IndexUpdate, NotNow, Refs
+from filemem.repo.signing import identified, signed
 
 _TRIES = 200  # of moving HEAD; each loss means that another commit was made
-_SIGN_LIMIT = 60.0  # seconds; a passphrase may have to be typed
 _HEAL_ROUNDS = 5
 
 Step = Callable[[str], None]
@@ -232,12 +231,9 @@ class Committer:
                 raise Moved(change.path)
 
     def _signed(self, signing: Sequence[str], tree: str, parents: Sequence[str]) -> Loose:
-        who = {"AUTHOR": self.stamp.author, "COMMITTER": self.stamp.committer}
-        extra = {f"GIT_{role}_NAME": identity.name for role, identity in who.items()}
-        extra |= {f"GIT_{role}_EMAIL": identity.email for role, identity in who.items()}
-        extra |= {f"GIT_{role}_DATE": self.stamp.time for role in who}
-        message = self.text.encode("utf-8", "replace")
-        return self.objects.existing(signed(self.objects.git, signing, tree, parents, message, extra))
+        stamp, message = self.stamp, self.text.encode("utf-8", "replace")
+        both = identified("AUTHOR", stamp.author, stamp.time) | identified("COMMITTER", stamp.committer, stamp.time)
+        return self.objects.existing(signed(self.objects.git, signing, tree, parents, message, both))
 
     def _move(self, branch: str, made: Sequence[Loose], head: str | None) -> bool:
         try:
@@ -257,7 +253,7 @@ class Committer:
             plan.step("ref")
             # One wait for all names. A file system that kept the order of renames needs only the last of them.
             folders = {self._folder(branch), *(loose.target.parent for loose in (*plan.blobs, *made))}
-            together([*plan.barriers, *(partial(sync_folder, folder) for folder in sorted(folders))])
+            together([*plan.barriers, *(partial(_sync_listing, folder) for folder in sorted(folders))])
             plan.step("folders")
             for _ in range(_HEAL_ROUNDS):
                 if not self._heal((*plan.blobs, *made)):
@@ -278,42 +274,9 @@ class Committer:
         return self.objects.heal({loose.oid: loose.packed for loose in made if loose.packed})
 
 
-def signed(
-    git: Git, signing: Sequence[str], tree: str, parents: Sequence[str], message: bytes, who: Mapping[str, str]
-) -> str:
-    """Make a signed commit, and return its id.
-
-    Args:
-        git: runs Git.
-        signing: the settings to sign with.
-        tree, parents, message: of the commit.
-        who: author and committer, as Git's environment names them.
-
-    Raises:
-        NotNow: it could not be signed.
-    """
-    parented = (argument for parent in parents for argument in ("-p", parent))
-    config = (*signing, "i18n.commitEncoding=utf-8")
-    try:
-        with heard():  # a passphrase may be asked for
-            answer = git.run(
-                "commit-tree", "-S", *parented, tree, input=message, limit=_SIGN_LIMIT, config=config, extra=who
-            )
-    except GitError as error:
-        raise NotNow(f"the commit could not be signed: {error.message}", "check your signing key") from None
-    return answer.decode().strip()
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the listing of a folder is on disk; one that a gc has emptied and removed needs no waiting."""
-    try:
-        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+def _sync_listing(folder: Path) -> None:
+    with suppress(FileNotFoundError):  # a gc has emptied and removed it: there is nothing to wait for
+        sync_folder(folder)
 
 
 def _now() -> str:

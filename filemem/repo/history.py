@@ -16,8 +16,9 @@ from typing import NamedTuple
 from filemem.errors import BadInput
 from filemem.repo import log
 from filemem.repo.git import LONG, Git, GitError
-from filemem.repo.lives import BY_PATH, Birth, Edit, Found, Revision, Same, Walk, traced
+from filemem.repo.lives import BY_PATH, Birth, Edit, Revision, Same, Walk
 from filemem.repo.log import Commit, Row
+from filemem.repo.walking import Found
 
 _REVISION = r"[^\W_][\w./@{}^~+=-]*"
 _RENAMES = 8  # names of one file that are followed back
@@ -116,7 +117,7 @@ class History(NamedTuple):
             for tip, names in asked.items():
                 rows = [(commit, row) for commit, rows in self._versions(tip, names) for row in rows]
                 for before, path in names.items():
-                    found[path] += traced(before, rows, same)
+                    found[path] += _traced(before, rows, same)
             ends = {p: told[-1] for names in asked.values() for p in names.values() if (told := found[p])}
             ends = {path: end for path, end in ends.items() if end.commit.id != births[path]}
             begun = [end for end in ends.values() if not end.before]
@@ -250,6 +251,24 @@ def revision(text: str) -> str:
     if not re.fullmatch(_REVISION, text) or ".." in text or len(text) > 250:
         raise BadInput(f"{text[:80]!r} is not a revision", "give a commit id, a branch or a tag", field="rev")
     return text
+
+
+def _traced(path: str, rows: Iterable[tuple[Commit, Row]], same: Same) -> list[Revision]:
+    """The versions of the file that is at `path` after the newest of some rows, back to where it got this name."""
+    found: list[Revision] = []
+    back = ""  # the blob that a commit brought back, as long as it is not known whether the file was there before
+    for commit, (status, before, after, old, new) in rows:
+        if after != path or (back and status != "D"):
+            continue
+        if back and not same.returns(path, old, back):
+            break
+        other = status in "MR" and not same(path, old, new)
+        added = status == "A" or other
+        back = new if status == "A" else ""
+        found.append(Revision(commit, after, "" if status == "D" else new, *(() if added else (before, old))))
+        if other or before != path:
+            break
+    return found
 
 
 def _known(revision: Revision, cut: frozenset[str]) -> Revision:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import BrokenStore
+from filemem.repo.disk import sync_folder, write_all
 
 PUT, AMEND, REMOVE = "put", "amend", "remove"
 _NAME = re.compile(r"\d{15,}-")
@@ -151,9 +152,7 @@ class Journal:
                 self.recent_folder.mkdir(exist_ok=True)
             entry.source = self.folder / f".{name}"
             entry.fd = os.open(entry.source, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            rest = memoryview(header + (data or b"") + b"\n")
-            while rest:
-                rest = rest[os.write(entry.fd, rest) :]
+            write_all(entry.fd, header + (data or b"") + b"\n")
         except OSError as error:
             entry.close()
             raise BrokenStore(f"{self.folder}: {error.strerror}", "check space and permissions there") from None
@@ -212,11 +211,7 @@ class Journal:
 
     def sync_folder(self) -> None:
         """Wait until the names of the entries are on disk."""
-        fd = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync_folder(self.folder)
 
     def finish(self, entry: Entry, objects: Sequence[tuple[str, bytes]]) -> None:
         """Hand an entry on: its commit is made. `objects` are (id, packed bytes) of what the commit added."""

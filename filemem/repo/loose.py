@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from filemem.errors import BrokenStore
-from filemem.repo.parallel import together
+from filemem.repo.disk import together
 
 _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from filemem.errors import BrokenStore
 from filemem.repo import trees
+from filemem.repo.disk import write_all
 from filemem.repo.git import PROMISED, Git, GitError
 from filemem.repo.helper import Helper
 from filemem.repo.loose import Loose, publish
@@ -199,9 +200,7 @@ class Objects:
                 spool.mkdir(parents=True, exist_ok=True)
             loose.fd = os.open(source, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
             loose.source = source
-            rest = memoryview(packed)
-            while rest:
-                rest = rest[os.write(loose.fd, rest) :]
+            write_all(loose.fd, packed)
         except OSError as error:
             loose.discard()
             raise BrokenStore(f"{source.parent}: {error.strerror}", "check space and permissions there") from None

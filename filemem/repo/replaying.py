@@ -16,6 +16,8 @@ from filemem.repo import trees
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.message import Stamp
 from filemem.repo.objects import Objects
+from filemem.repo.settings import Identity
+from filemem.repo.signing import identified
 
 _KEPT = (b"author ", b"encoding ")  # header lines of a commit that a replay keeps
 _RAW = ("-r", "-z", "-M", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv")
@@ -203,4 +205,4 @@ def _authorship(line: bytes) -> dict[str, str]:
     """What tells `git commit-tree` whose work a commit is; `line` is the author line of the old one."""
     who, _, when = line.decode("utf-8", "surrogateescape").removeprefix("author ").rpartition("> ")
     name, _, email = who.partition(" <")
-    return {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": email, "GIT_AUTHOR_DATE": when}
+    return identified("AUTHOR", Identity(name, email), when)

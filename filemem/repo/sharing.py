@@ -19,6 +19,7 @@ from filemem.repo.objects import Objects
 from filemem.repo.remote import Exchange, Remote, Tell
 from filemem.repo.replaying import Local, Merge
 from filemem.repo.settings import Identity, Settings
+from filemem.repo.signing import identified, signed
 from filemem.repo.unfinished import Unfinished
 
 _TO_UPSTREAM = ("upstream", "tracking")  # of `push.default`: to the branch that is followed, whatever its name
@@ -259,8 +260,5 @@ class Sharing:
         return tuple(row.path for row in moving.rows(self._git, old, new, *below) if row.new)
 
     def _sign(self, stamp: Stamp, tree: str, parent: str, message: bytes, author: Mapping[str, str]) -> str:
-        from filemem.repo.commit import signed
-
-        committer = {"NAME": stamp.committer.name, "EMAIL": stamp.committer.email, "DATE": stamp.time}
-        who = {**author, **{f"GIT_COMMITTER_{key}": value for key, value in committer.items()}}
-        return signed(self._git, self._settings.signing or (), tree, (parent,), message, who)
+        both = {**author, **identified("COMMITTER", stamp.committer, stamp.time)}
+        return signed(self._git, self._settings.signing or (), tree, (parent,), message, both)

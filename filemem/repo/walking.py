@@ -1,0 +1,195 @@
+"""What became of files, from the commits that touched them, the oldest first.
+
+Rule: this is the one place that says which commit brought a file. What states an id has the first commit that brought
+this id, as commits landed, whatever path or bytes it had then; where another id stands in a file than before, that is
+another. What states none is known by its file: it keeps its first commit through renames, and where it was away and
+came back. Several files may have begun under one name, one after the other was renamed or was removed for good: each
+has its number among them, in the order in which they landed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from filemem.repo.lives import Birth, Edit, Landing, Removed, Same, Taking, Walk
+from filemem.repo.log import Commit, Row
+
+
+class Found:
+    """What a walk has found so far, commits oldest first. A merge is told against each of its parents, so that most of
+    what it shows was there before: what it brings is what no side had.
+    """
+
+    def __init__(self, same: Same, landing: Landing) -> None:
+        self.births: dict[str, Birth] = {}
+        self.removed: dict[str, Removed] = {}
+        self.replaced: list[Removed] = []
+        self.touched: set[str] = set()
+        self.edits: dict[str, list[Edit]] = {}
+        self.ended: set[str] = set()
+        self.contested: set[str] = set()  # paths that branches beside one another gave to files of their own
+        self._same, self._landing = same, landing
+        self._away: dict[str, tuple[Birth, list[Edit]]] = {}  # the past of what was removed
+        self._last: dict[str, str] = {}  # the blob at a path
+        self._rivals: dict[str, tuple[Birth, Birth | None]] = {}
+        self._claims: dict[str, list[Birth]] = {}  # of an id: every commit that brought it where it was not before
+        self._past: dict[str, list[Edit]] = {}  # of an id: what changed it where it stands no more
+        self._began: dict[str, list[str]] = {}  # of a path: the commits that brought a file without an id
+        self._taken: dict[str, list[Taking]] = {}
+        self._gone_on: dict[str, Birth] = {}  # the file that was renamed last from a path
+        self._commit = ""
+        self._differs = Counter[str]()  # of this commit: parents that have something else at a path
+        self._kept: set[str] = set()  # of this commit: paths at which a parent has another version of the same
+
+    def add(self, commit: Commit, rows: Iterable[Row], order: int) -> None:
+        """Take a commit in; of a merge, what it shows against one parent."""
+        if self._commit != commit.id:
+            self._commit, self._differs, self._kept = commit.id, Counter[str](), set()
+        for row in rows:
+            self._differs[row.path] += 1
+            alone = self._differs[row.path] >= len(commit.parents)  # no parent has this very version
+            for part in self._parts(row, alone=alone):
+                self._take(commit, part, order, alone=alone)
+
+    def walk(self, head: str) -> Walk:
+        """What was found; `head` is the last commit."""
+        ids = {path: stated for path in self.births if (stated := self._same.stated(path, self._last[path]))}
+        self._settle(ids)
+        touched, ended, left = map(frozenset, (self.touched, self.ended, self._past.keys() - {""}))
+        taken = {path: self._taken[path] for path in sorted(self.ended & self._taken.keys())}
+        found = (self.births, self.removed, self.replaced, self.edits, touched, ended, head, ids, left)
+        return Walk(*found, self._began, taken)
+
+    def _parts(self, row: Row, *, alone: bool) -> Iterable[Row]:
+        """A row; where another id stands in the file than before, that it is gone, and that another came."""
+        known = self.births.get(row.before)
+        if row.status not in "MR":
+            return (row,)
+        if self._same(known.first_path if known else row.before, row.old, row.new):
+            self._kept.add(row.path)
+            return (row,)
+        if row.status == "M" and (not alone or row.path in self._kept):
+            return (row,)
+        return filter(None, (row.seen(before=True, after=False), row.seen(before=False, after=True)))
+
+    def _take(self, commit: Commit, row: Row, order: int, *, alone: bool) -> None:
+        self.touched.add(row.path)
+        merge = len(commit.parents) > 1
+        if merge:
+            self._join(row)
+        elif row.status in "AR":
+            self._contest(commit, row, order)
+        if row.status == "D":
+            self._remove(commit, row)
+        elif row.status == "A" and row.path not in self.births:
+            self._bring(commit, row, order)
+        elif row.status == "R" and (not merge or self._unknown(commit, row.path)):
+            self._move(commit, row, order)
+        self._last[row.path] = row.new
+        if not alone:
+            return
+        if row.status in "AR" and row.path in self.births:
+            born = self.births[row.path]
+            taking = Taking(commit.id, self._same.stated(row.path, row.new), born.first_path, born.commit.id)
+            self._taken.setdefault(row.path, []).append(taking)
+        if row.status == "A" and row.path not in self._kept and (stated := self._same.stated(row.path, row.new)):
+            self._claims.setdefault(stated, []).append(Birth(row.path, row.path, commit, order))
+        if row.status in "MR" and row.old != row.new:
+            self.edits.setdefault(row.path, []).append(Edit(commit, row.old, row.new))
+
+    def _unknown(self, commit: Commit, path: str) -> bool:
+        """Whether no commit before this one has a file at a path; against another parent it may have seemed new."""
+        return path not in self.births or self.births[path].commit.id == commit.id
+
+    def _contest(self, commit: Commit, row: Row, order: int) -> None:
+        """Note a file that a branch beside others brings under a name that is taken there."""
+        if row.before in self.contested:
+            self.contested.add(row.path)
+        if row.path in self.births and self._last[row.path] != row.new:
+            moved = self.births.get(row.before) if row.status == "R" else None
+            self.contested.add(row.path)
+            self._rivals[row.path] = self.births[row.path] if moved else Birth(row.path, row.path, commit, order), moved
+            self._begin_at(commit, row)
+
+    def _join(self, row: Row) -> None:
+        """Where a merge makes one of two such files, the first commit that landed earlier counts."""
+        if row.status == "M" and (rivals := self._rivals.pop(row.path, None)) and row.path in self.births:
+            known = {birth.commit.id: birth for birth in (*filter(None, rivals), self.births[row.path])}
+            first = next(iter(self._landing(known.keys())), self.births[row.path].commit.id)
+            self.births[row.path] = known[first]._replace(path=row.path)
+            self.contested.discard(row.path)
+
+    def _remove(self, commit: Commit, row: Row) -> None:
+        stated = self._same.stated(row.path, row.old)
+        past = self._past.setdefault(stated, [])
+        if row.path in self.births:
+            self._away[row.path] = self.births.pop(row.path), self.edits.pop(row.path, [])
+            past += self._away[row.path][1]
+        born = self._away[row.path][0] if row.path in self._away else None
+        first = (born.first_path, born.commit.id) if born else (row.path, "")
+        self.removed[row.path] = Removed(commit, row.path, row.old, *first)
+        self._rivals.pop(row.path, None)
+        self.ended.add(row.path)
+
+    def _bring(self, commit: Commit, row: Row, order: int) -> None:
+        gone, merge = self.removed.pop(row.path, None), len(commit.parents) > 1
+        same = self._same if merge else self._same.returns  # what a merge brings was on a branch all the while
+        if gone and row.path in self._away and same(gone.first_path, gone.blob, row.new):
+            self.births[row.path], edits = self._away.pop(row.path)
+            self.edits[row.path] = edits if merge else [*edits, Edit(commit, row.old, row.new)]
+        else:
+            self.replaced += [gone] if gone else []
+            self.births[row.path] = Birth(row.path, row.path, commit, order)
+            self._begin_at(commit, row)
+
+    def _begin_at(self, commit: Commit, row: Row) -> None:
+        """Note a commit that brings a file without an id where none was, or where other branches have another."""
+        if row.status == "A" and len(commit.parents) < 2 and not self._same.stated(row.path, row.new):
+            self._began.setdefault(row.path, []).append(commit.id)
+
+    def _move(self, commit: Commit, row: Row, order: int) -> None:
+        first = self._gone_on.get(row.before, Birth(row.path, row.before, commit, order))  # of another branch's rename
+        unknown = first, self.edits.pop(row.before, [])
+        known = (self.births.pop(row.before), unknown[1]) if row.before in self.births else None
+        born, edits = known or self._away.get(row.before) or unknown
+        self._gone_on[row.before] = born
+        if gone := self.removed.pop(row.path, None):
+            self.replaced.append(gone)
+        self._rivals.pop(row.before, None)
+        self.ended.add(row.before)  # whatever comes there later is another file
+        self.births[row.path] = born._replace(path=row.path)
+        self.edits[row.path] = edits
+
+    def _settle(self, ids: Mapping[str, str]) -> None:
+        """Let each id have the first commit that brought it; of files that state the same, the one that came first."""
+        holders: dict[str, list[str]] = {}
+        for path, stated in ids.items():
+            holders.setdefault(stated, []).append(path)
+        several = {one for one, paths in holders.items() if len(paths) > 1 or len(self._claims.get(one, ())) > 1}
+        landed = self._landing({claim.commit.id for one in several for claim in self._claims.get(one, ())})
+        places = {commit: place for place, commit in enumerate(landed)}
+
+        def place(claim: Birth) -> tuple[int, str]:
+            return places.get(claim.commit.id, len(places)), claim.path
+
+        for stated, paths in holders.items():
+            claims = sorted(self._claims.get(stated, ()), key=place)
+            own = {path: self._own(path, claims) for path in paths}
+            first = min(own.values(), key=place).path
+            for path, birth in own.items():
+                self._begin(path, stated, claims[0] if claims and path == first else birth, claims)
+
+    def _own(self, path: str, claims: Sequence[Birth]) -> Birth:
+        """The first commit of a file by itself, among all that brought its id."""
+        found = self.births[path]
+        if any(claim.commit.id == found.commit.id for claim in claims):
+            return found
+        return next((claim for claim in claims if claim.path == path), found)
+
+    def _begin(self, path: str, stated: str, birth: Birth, claims: Sequence[Birth]) -> None:
+        """Let a file have another first commit than its own: what brought it here counts as an edit."""
+        own = self.births[path].commit
+        if own.id == birth.commit.id:
+            return
+        brought = [Edit(own, "", self._last[path])] if any(claim.commit.id == own.id for claim in claims) else []
+        self.edits[path] = [*self._past.get(stated, ()), *brought, *self.edits.get(path, ())]
+        self.births[path] = birth._replace(path=path)
