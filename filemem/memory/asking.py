@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from filemem.errors import BadInput, NotFound
-from filemem.memory import arguments, searching
+from filemem.memory import arguments, elsewhere, searching
 from filemem.memory.keeping import Kept, Progress
 from filemem.memory.restrictions import restrictions_of
 from filemem.memory.store import Store
@@ -48,14 +48,8 @@ class Asked(Kept):
 
     @property
     def unbegun(self) -> str:
-        """What to do where nothing was ever saved, or ""."""
-        if not self._store.absent:
-            return ""
-        from filemem.memory import elsewhere
-
-        code = self._store.code
-        begin = elsewhere.told(code, self._store.name) or "no memory here yet: filemem init, or just save"
-        return "; ".join(filter(None, (begin, elsewhere.beside(code))))
+        """What to do where nothing was ever saved, or nothing is here and records stand in another folder; or ""."""
+        return self._ask(lambda: elsewhere.unbegun(self._store))
 
     def numbered(self, wanted: int) -> str:
         """Return the id of the record that a number stands for, as `filemem.record.number` makes it.
@@ -67,7 +61,7 @@ class Asked(Kept):
         if wanted not in self._numbers:
             self._numbers = self._ask(lambda: {number(node.id): node.id for node in self._store.nodes()})
         if wanted not in self._numbers:
-            raise NotFound(f"no record has the number {wanted}", "search lists what there is")
+            raise NotFound(f"no record has the number {wanted}", self.unbegun or "search lists what there is")
         return self._numbers[wanted]
 
     def search(

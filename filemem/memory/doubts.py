@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from filemem.memory.elsewhere import NOTHING_YET
 from filemem.query import FIELDS, NOTHING, Filter, Terms
 from filemem.record import format_time
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
 
-NOTHING_YET = "nothing is saved yet"
 LIKENESS = {
     "hybrid": "shares a word with the query, or comes near to what it means",
     "keyword": "shares a word with the query",

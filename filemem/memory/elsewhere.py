@@ -5,12 +5,35 @@ Or in another folder: where other tools keep decision records.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from filemem import config
+from filemem.files import is_record
 from filemem.memory import home
 from filemem.repo import Repo
 
+if TYPE_CHECKING:
+    from filemem.memory.store import Store
+
+NOTHING_YET = "nothing is saved yet"
 # Where MADR, adr-tools, log4brains and people who follow them keep theirs.
 FOLDERS = ("docs/decisions", "docs/adr", "docs/adrs", "doc/adr", "doc/decisions", "decisions", "adr")
+
+
+def unbegun(store: Store) -> str:
+    """What to do where nothing was ever saved, or nothing is here and records stand in another folder; or "".
+
+    Args:
+        store: the parts.
+    """
+    if store.index.exists and store.index.count():
+        return ""
+    code, name = store.code, store.name
+    if store.absent:
+        begin = told(code, name) or "no memory here yet: filemem init, or just save"
+        return "; ".join(filter(None, (begin, beside(code, name))))
+    other = beside(code, name) if store.index.exists and not store.obstacle() else ""
+    return f"{NOTHING_YET}; {other}" if other else ""
 
 
 def told(code: Repo, store: str) -> str:
@@ -33,13 +56,15 @@ def told(code: Repo, store: str) -> str:
     return f"no commit here yet, but {found.label} has records: git switch {found.branch}" if found else ""
 
 
-def beside(code: Repo) -> str:
+def beside(code: Repo, store: str) -> str:
     """How to read the decision records of other tools that the work tree has, or "".
 
     Args:
         code: the repository of the project.
+        store: the folder of records.
     """
-    found = next((one for one in FOLDERS if any((code.work_tree / one).glob("*.md"))), "")
+    others = (one for one in FOLDERS if one != store)
+    found = next((one for one in others if any(is_record(p.name) for p in (code.work_tree / one).glob("*.md"))), "")
     return f"{found} has Markdown files: filemem --store {found} reads them as decisions" if found else ""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from filemem.documents import Node
 from filemem.errors import NotFound
-from filemem.memory import arguments, meant, names
+from filemem.memory import arguments, elsewhere, meant, names
 from filemem.memory.store import Store
 from filemem.record import Record, answering, topic_key
 
@@ -55,7 +55,8 @@ def find(
         raise NotFound(f"{len(found)} records answer to {wanted!r}: {named}{more}", "name one by its short id or path")
     if told := fate(store, wanted):
         raise NotFound(f"no {what} {wanted!r}: {told[0]}", told[1])
-    raise NotFound(f"no {what} {wanted!r}", near(store.nodes(), wanted) or "search lists what there is")
+    hint = near(store.nodes(), wanted) or elsewhere.unbegun(store) or "search lists what there is"
+    raise NotFound(f"no {what} {wanted!r}", hint)
 
 
 def _beginning(store: Store, wanted: str) -> list[Node]:

@@ -252,10 +252,17 @@ def test_a_store_that_is_misspelt_is_not_an_empty_memory(foreign: Path) -> None:
         assert "did you mean docs/adr?" in done.err, command
     assert "did you mean docs/adr?" in cli(foreign / "docs", "--store", "adr", "search").err
     assert "did you mean" not in cli(foreign, "--store", "elsewhere", "search").err
-    for command in (reads[0], reads[3], reads[4]):
-        out = cli(foreign, *command).out
-        assert "no memory here yet: filemem init, or just save; " in out, command
-        assert "; docs/adr has Markdown files: filemem --store docs/adr reads them as decisions\n" in out, command
+    other = "; docs/adr has Markdown files: filemem --store docs/adr reads them as decisions\n"
+    named: tuple[tuple[str, ...], ...] = (*reads[1:3], ("update", "4", "--tag", "x"), ("delete", "4"))
+    for begun in ("no memory here yet: filemem init, or just save", "nothing is saved yet"):
+        for command in (reads[0], reads[3], reads[4]):
+            assert f"note: {begun}{other}" in cli(foreign, *command).out, command
+        for one in named:
+            done = cli(foreign, *one)
+            assert (done.code, f"hint: {begun}{other}" in done.err) == (4, True), done
+        assert cli(foreign, "init").code == 0
+    ok(foreign, "save", "observation", "--text", "Now there is something")
+    assert "docs/adr" not in cli(foreign, "get", "4").err + cli(foreign, "search", "zzz").out
     write(foreign / ".filemem.toml", 'store = "notes"\n')
     assert cli(foreign, "search", "x").code == 4
     with talking(foreign) as client:
