@@ -18,7 +18,7 @@ from filemem.memory.states import State, States
 from filemem.memory.store import Store
 from filemem.memory.values import KINDS, Comparison, Effect, Named
 from filemem.record import DECISION, Record
-from filemem.record.revising import revised, unreadable
+from filemem.record.revising import damage, revised
 from filemem.repo.branches import REMOTE, tip_of
 from filemem.repo.log import Row
 from filemem.repo.revisions import Moment
@@ -109,7 +109,7 @@ def _touched(before: State, after: State, rows: Iterable[Row]) -> Iterator[Effec
             if replaced and one.status not in DEMOTING:
                 details += [f"would supersede {'; '.join(old.title for old in replaced)}"]
                 replaced = ()
-            lost = unreadable((), after.problems.get(one.path, ()))
+            lost = damage((), after.problems.get(one.path, ()))
             yield _effect("new", one, (*details, *_keeper(one, after), *lost), replaced)
     for one in was.values():
         if one.id not in now:
@@ -118,7 +118,7 @@ def _touched(before: State, after: State, rows: Iterable[Row]) -> Iterator[Effec
 
 def _revisions(was: Record, now: Record, before: State, after: State) -> Iterator[Effect]:
     problems = before.problems.get(was.path, ()), after.problems.get(now.path, ())
-    phrases = revised(was, now, unreadable(*problems))
+    phrases = revised(was, now, damage(*problems))
     outcomes = tuple(one for one in phrases if one.startswith(OUTCOME))
     others = tuple(one for one in phrases if one not in outcomes)
     if outcomes:

@@ -20,7 +20,7 @@ from filemem.memory.values import History, Revision, Step
 from filemem.memory.versions import Versions
 from filemem.query.evidence import Claim
 from filemem.record import DECISION, Parsed, topic_key
-from filemem.record.revising import revised, unreadable
+from filemem.record.revising import damage, revised
 from filemem.repo.lives import Revision as Version
 
 _GAPS = 8  # times that a record was away, followed back
@@ -138,7 +138,7 @@ def _read(store: Store, blob: str, path: str, first_path: str) -> Parsed:
 def _changes(before: Parsed, after: Parsed) -> tuple[str, ...]:
     if before.record is None or after.record is None:
         return ()
-    return revised(before.record, after.record, unreadable(before.problems, after.problems))
+    return revised(before.record, after.record, damage(before.problems, after.problems))
 
 
 def _decision(store: Store, reference: str) -> Node:

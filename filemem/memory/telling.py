@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
+from filemem.files import is_listed
 from filemem.memory import graph, home, obstacles, searching
 from filemem.memory.store import Store
 from filemem.memory.values import Name, Results, Topic
@@ -165,6 +167,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
             "folder": str(store.index.root),
         },
         "unshared": _unshared(store),
+        **({"unresolved": unresolved} if (unresolved := _unresolved(store)) else {}),
         **({"ignored": ignored} if (ignored := obstacles.ignored(store.repo, store.files.store)) else {}),
         "pending": [
             {
@@ -176,6 +179,13 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
             for op in store.saver.pending()
         ],
     }
+
+
+def _unresolved(store: Store) -> dict[str, Any]:
+    """The records that a merge or the like has left for the user to resolve, and what is in progress, if anything."""
+    paths = map(store.files.inside, store.repo.index.unmerged(store.files.store))
+    named = [store.shown(path) for path in paths if is_listed(path)]
+    return {"reason": store.repo.state(time.time()), "paths": named} if named else {}
 
 
 def _unshared(store: Store) -> int:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
+from filemem.record.decoding import CONFLICT
 from filemem.record.keys import KEYS, SECRETS_ALLOWED
 from filemem.record.lines import fenced, one_line
 from filemem.record.model import DECISION, Edge, Problem, Record
@@ -37,12 +38,12 @@ _PLAIN = [
 ]
 
 
-def revised(before: Record, after: Record, unreadable: Iterable[str] = ()) -> tuple[str, ...]:
+def revised(before: Record, after: Record, damaged: Iterable[str] = ()) -> tuple[str, ...]:
     """Say what changed from one version of a record to the next.
 
     Args:
         before, after: as they were read, each with its path at the time.
-        unreadable: what of the second cannot be read, as `unreadable` says it: no record tells of that.
+        damaged: what cannot be read any more, or again, as `damage` says it: no record tells of that.
 
     Returns:
         Phrases such as `status accepted -> deprecated`, the weightiest first; one that says so where nothing is said
@@ -59,20 +60,22 @@ def revised(before: Record, after: Record, unreadable: Iterable[str] = ()) -> tu
         *_text("decision", _said(before), _said(after)),
         *_text("reasoning" if after.type == DECISION else "text", before.text, after.text),
         *_text("next steps", before.next_steps, after.next_steps),
-        *unreadable,
+        *damaged,
     ]
     return tuple(found) or (FORM,)
 
 
-def unreadable(before: Iterable[Problem], after: Iterable[Problem]) -> tuple[str, ...]:
-    """Say what of a file cannot be read any more, such as both sides of an unresolved merge.
+def damage(before: Iterable[Problem], after: Iterable[Problem]) -> tuple[str, ...]:
+    """Say what of a file cannot be read any more, such as both sides of an unresolved merge, and what can be again.
 
     Args:
         before, after: the problems of its two versions.
     """
-    known = {problem.code for problem in before}
-    found = (problem for problem in after if problem.level == "error" and problem.code not in known)
-    return tuple(f"{problem.code}: {problem.message}" for problem in found)
+    errors = [[one for one in each if one.level == "error"] for each in (before, after)]
+    was, now = (dict.fromkeys(one.code for one in each) for each in errors)
+    came = (f"{one.code}: {one.message}" for one in errors[1] if one.code not in was)
+    went = (f"{code} {'resolved' if code == CONFLICT else 'mended'}" for code in was if code not in now)
+    return (*came, *went)
 
 
 def _moved(before: Record, after: Record) -> Iterator[str]:

@@ -198,6 +198,11 @@ class UserIndex(NamedTuple):
                 found[path] = fields[1]
         return found
 
+    def unmerged(self, folder: str) -> tuple[str, ...]:
+        """The files in a folder that a merge, rebase or the like has left for the user to resolve."""
+        answer = self.git.run("ls-files", "-u", "-z", "--", folder).decode("utf-8", "surrogateescape")
+        return tuple(dict.fromkeys(row.partition("\t")[2] for row in answer.split("\0") if row))
+
     def written(self) -> float:
         """When it was written last, in seconds since the epoch."""
         try:

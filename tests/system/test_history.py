@@ -346,3 +346,37 @@ def test_an_unresolved_merge_is_told_at_every_door(repo: Path, memory: Memory) -
         for words in (["get", "a.md"], ["search", "nats"]):
             assert "conflict markers at line 6: the first side is shown" in cli(repo, *words).out
     assert memory.diff("HEAD~1..HEAD").effects[0].details == edit.changes
+    path.write_text(path.read_text().replace(sides, "Written by hand.\n"))
+    for text in ("", "Resolve"):
+        if text:
+            commit(repo, text)
+        assert memory.history("caching").chain[0].revisions[-1].changes == ("conflict resolved",)
+    assert memory.diff("HEAD~1..HEAD").effects[0].details == ("conflict resolved",)
+    commit_of = memory.history("caching").chain[0].revisions
+    path.write_text(path.read_text().replace("---\n", "---\ntopic: [a\n", 1))
+    commit(repo, "Break")
+    git(repo, "revert", "--no-edit", "HEAD")
+    *earlier, _, mended = memory.history("caching").chain[0].revisions
+    assert (tuple(earlier), mended.changes[-1]) == (commit_of, "yaml-syntax mended")
+
+
+def test_a_merge_that_waits_for_the_user_is_told_by_status(repo: Path, memory: Memory) -> None:
+    texts = {"a": "Use NATS", "b": "Use Redis"}
+    paths = [by_hand(repo, name, title) for name, title in texts.items()]
+    commit(repo, "One")
+    for branch in ("side", "main"):
+        git(repo, "switch", "-q", *(["-c"] if branch == "side" else []), branch)
+        for path in paths:
+            path.write_text(path.read_text().replace("Written by hand.", f"Written on {branch}."))
+        write(repo / "code.py", branch)
+        commit(repo, branch)
+    assert "unresolved" not in ok(repo, "status")
+    git(repo, "merge", "-q", "side", ok=False)
+    named = [str(path.relative_to(repo)) for path in paths]
+    assert ok(repo, "status")["unresolved"] == {"reason": "a merge is in progress", "paths": named}
+    assert f"unresolved: {', '.join(named)} (a merge is in progress)" in cli(repo, "status").out
+    git(repo, "checkout", "-q", "--ours", named[0])
+    git(repo, "add", named[0])
+    assert memory.status()["unresolved"]["paths"] == named[1:]
+    git(repo, "merge", "--abort")
+    assert "unresolved" not in cli(repo, "status").out

@@ -72,6 +72,8 @@ def status(answer: Answer) -> str:
         f"index: {counted(index['records'], 'record')}, model {index['model'] or 'none yet'}: {index['state']}",
         f"  {index['folder']}",
     ]
+    if left := answer.get("unresolved"):
+        rows.append(f"unresolved: {', '.join(left['paths'])}" + (f" ({left['reason']})" if left["reason"] else ""))
     waiting = answer["pending"]
     rows += [f"not committed yet: {op['kind']} of {op['path']}, {op['age']} ago: {op['reason']}" for op in waiting]
     busy = any("hook refused" not in op["reason"] for op in waiting)
