@@ -1,8 +1,17 @@
-"""Where HEAD is, in any work tree: what the files of its Git directory tell, without a process."""
+"""Where HEAD is, in any work tree: what the files of its Git directory tell, without a process; and its commit."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filemem.errors import BrokenStore
+from filemem.repo.git import Git, GitError
+from filemem.repo.journal import KEEP, Journal
+
+if TYPE_CHECKING:
+    from filemem.repo.objects import Object, Objects
 
 BRANCHES = "refs/heads/"
 ELSEWHERE = "refs/heads/.invalid"  # what HEAD names where refs are not kept in files
@@ -20,3 +29,23 @@ def branch(git_dir: Path) -> str:
     except OSError:
         return ""
     return found.removeprefix(BRANCHES) if found.startswith(BRANCHES) else ""
+
+
+def commit(git: Git, objects: Objects, journal: Journal) -> Object | None:
+    """The commit that HEAD names; None before the first one. What a gc took of it is put back from the journal.
+
+    Raises:
+        BrokenStore: it is missing, and no save of ours made it.
+    """
+    if found := objects.read("HEAD"):
+        return found
+    try:
+        lost = git.run("rev-parse", "-q", "--verify", "HEAD").decode().strip()
+    except GitError:
+        return None
+    for _, entry in journal.recent(time.time(), within=KEEP):
+        if lost in entry.oids:
+            objects.heal(entry.objects())
+    if found := objects.read("HEAD"):  # also where it only appeared between the two questions
+        return found
+    raise BrokenStore(f"HEAD names the commit {lost}, which is missing", "run `git fsck`")

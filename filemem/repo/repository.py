@@ -9,9 +9,8 @@ import contextlib
 import os
 import re
 import threading
-import time
 from collections.abc import Iterator, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from filemem.repo import head
 from filemem.repo.branches import Branch, tip_of
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError, check_version, clean, locate, trusted
-from filemem.repo.journal import KEEP, Journal
+from filemem.repo.journal import Journal
 from filemem.repo.memo import Memo
 
 if TYPE_CHECKING:
@@ -37,11 +36,9 @@ if TYPE_CHECKING:
     from filemem.repo.races import Races
     from filemem.repo.refs import Refs, UserIndex
     from filemem.repo.revisions import Revisions
-    from filemem.repo.settings import Identity, Settings
+    from filemem.repo.settings import Current, Identity, Settings
     from filemem.repo.sharing import Sharing
     from filemem.repo.trees import Item
-
-_SETTINGS_FOR = 1.0  # seconds
 
 
 class Repo:
@@ -59,11 +56,9 @@ class Repo:
         self.run_hooks = False  # on our commits: the user's decision, never a repository's
         self._environment = environment
         self._git = Git(locate(environment, places.work_tree), places, clean(environment))
-        self._settings: tuple[object, Settings] | None = None
-        self._settings_due = 0.0
         self._left_out: dict[str, tuple[object, tuple[str, ...]]] = {}
         self._objects: Objects | None = None
-        self._mover: Refs | None = None
+        self._helper: Refs | None = None
         self._revisions: Revisions | None = None
         self._checked = False
         self._mutex = threading.RLock()
@@ -100,16 +95,7 @@ class Repo:
     @property
     def settings(self) -> Settings:
         """Git's configuration; whether one of its files has changed is looked at once a second."""
-        from filemem.repo.settings import read_settings, sources
-
-        with self._mutex:
-            now = time.monotonic()
-            if self._settings is None or now > self._settings_due:
-                seen = sources(self.places, self._git.environment)
-                if self._settings is None or self._settings[0] != seen:
-                    self._settings = seen, read_settings(self._git)
-                self._settings_due = now + _SETTINGS_FOR
-            return self._settings[1]
+        return self._configuration.settings()
 
     @property
     def hash_name(self) -> str:
@@ -181,12 +167,7 @@ class Repo:
         """
         from filemem.repo import state
 
-        comment, hooks = self.settings.text("core.commentchar") or "#", self.settings.text("core.hookspath") or ""
-        waiting = partial(state.waiting, self.places, self.branch(), comment, now)
-        slow = self.settings.signing is not None  # the user's commits wait for a passphrase, as ours do
-        if not (reason := waiting()) and (slow or state.may_be_moving(self.places, hooks, self.tip())):
-            reason = state.at_work(self.places, self.mover, patience) or waiting()
-        return reason
+        return state.reason(self.places, self.settings, self.branch(), self.tip(), self.mover, now, patience)
 
     def mover(self) -> Mover | None:
         """The Git command of the user's that is about to move HEAD of this work tree, as far as can be known."""
@@ -301,7 +282,7 @@ class Repo:
         """What this repository and others have of a branch, and how that is brought together."""
         from filemem.repo.sharing import Sharing
 
-        self._settings_due = 0.0  # addresses may have been changed just now
+        self._configuration.look_again()  # addresses may have been changed just now
         return Sharing(self._git, self.settings, self.objects, self._environment, self.identity)
 
     @property
@@ -389,38 +370,30 @@ class Repo:
     def close(self) -> None:
         """End the helper processes."""
         with self._mutex:
-            if self._mover is not None:
-                self._mover.close()
+            if self._helper is not None:
+                self._helper.close()
             if self._objects is not None:
                 self._objects.close()
                 self._objects = None
 
     # parts
 
+    @cached_property
+    def _configuration(self) -> Current:
+        from filemem.repo.settings import Current
+
+        return Current(self._git)
+
     @property
     def _refs(self) -> Refs:
         from filemem.repo.refs import Refs
 
-        if self._mover is None:
-            self._mover = Refs(self._git)
-        return self._mover
+        if self._helper is None:
+            self._helper = Refs(self._git)
+        return self._helper
 
     def _head(self) -> Object | None:
-        found = self.objects.read("HEAD")
-        if found is not None:
-            return found
-        try:
-            lost = self._git.run("rev-parse", "-q", "--verify", "HEAD").decode().strip()
-        except GitError:
-            return None  # no commit yet
-        # HEAD names a commit that is not there: a gc has taken it, or it appeared between two questions.
-        for _, entry in self.journal.recent(time.time(), within=KEEP):
-            if lost in entry.oids:
-                self.objects.heal(entry.objects())
-        found = self.objects.read("HEAD")
-        if found is None:
-            raise BrokenStore(f"HEAD names the commit {lost}, which is missing", "run `git fsck`")
-        return found
+        return head.commit(self._git, self.objects, self.journal)
 
     def _ask_trust(self) -> None:
         if not trusted(self._git.program, self._git.environment, self.work_tree):

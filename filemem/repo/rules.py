@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from filemem.repo.git import Git
-from filemem.repo.settings import Settings
+from filemem.repo.settings import Settings, user_folders
 
 
 def attributes(git: Git, settings: Settings, path: str) -> list[Path]:
@@ -23,8 +23,7 @@ _STATED = {"attributes": "core.attributesfile", "ignore": "core.excludesfile"}
 
 
 def _sources(git: Git, settings: Settings, path: str, kind: str) -> list[Path]:
-    home = Path(git.environment.get("HOME") or "/nonexistent")
-    xdg = Path(git.environment.get("XDG_CONFIG_HOME") or home / ".config")
+    home, xdg = user_folders(git.environment)
     stated = settings.text(_STATED[kind])
     own = Path(stated.replace("~", str(home), 1) if stated.startswith("~/") else stated) if stated else None
     top = git.places.work_tree

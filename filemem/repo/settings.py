@@ -8,6 +8,8 @@ has; and programs are only ever taken from the user's and the system's configura
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +28,7 @@ _PROGRAMS = {  # what signing may start, with Git's own default
     "gpg.ssh.defaultKeyCommand": "",
 }
 _KNOWN_EXTENSIONS = frozenset({"objectformat", "worktreeconfig", "noop", "preciousobjects"})
+_FRESH = 1.0  # seconds
 _CRUD = r"[\x00-\x1f\x7f<>]"
 
 
@@ -119,10 +122,44 @@ class Settings(NamedTuple):
         )
 
 
-def sources(places: Places, environment: Mapping[str, str]) -> tuple[tuple[int, int], ...]:
-    """Sizes and times of the configuration files: equal means that nothing was reconfigured."""
+class Current:
+    """The configuration as it is now; whether one of its files has changed is looked at once a second.
+
+    Args:
+        git: runs Git.
+    """
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._read: tuple[object, Settings] | None = None
+        self._due = 0.0
+        self._mutex = threading.Lock()
+
+    def settings(self) -> Settings:
+        """The configuration."""
+        with self._mutex:
+            now = time.monotonic()
+            if self._read is None or now > self._due:
+                seen = _sources(self._git.places, self._git.environment)
+                if self._read is None or self._read[0] != seen:
+                    self._read = seen, _asked(self._git)
+                self._due = now + _FRESH
+            return self._read[1]
+
+    def look_again(self) -> None:
+        """Go by the files at the next question: they may have been changed just now."""
+        self._due = 0.0
+
+
+def user_folders(environment: Mapping[str, str]) -> tuple[Path, Path]:
+    """The user's home, and the folder of their configuration files, as Git finds the two."""
     home = Path(environment.get("HOME") or "/nonexistent")
-    xdg = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+    return home, Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+
+
+def _sources(places: Places, environment: Mapping[str, str]) -> tuple[tuple[int, int], ...]:
+    """Sizes and times of the configuration files: equal means that nothing was reconfigured."""
+    home, xdg = user_folders(environment)
     files = (
         places.common_dir / "config",
         places.git_dir / "config.worktree",
@@ -132,7 +169,7 @@ def sources(places: Places, environment: Mapping[str, str]) -> tuple[tuple[int, 
     return tuple(_stamp(file) for file in files)
 
 
-def read_settings(git: Git) -> Settings:
+def _asked(git: Git) -> Settings:
     """Ask Git for its configuration."""
     fields = git.run("config", "--list", "-z", "--show-scope").decode("utf-8", "replace").split("\0")
     values: dict[str, tuple[tuple[str, str], ...]] = {}

@@ -9,11 +9,13 @@ from __future__ import annotations
 import stat
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from filemem.repo.discovery import Places
 from filemem.repo.head import BRANCHES
 from filemem.repo.processes import Mover
+from filemem.repo.settings import Settings
 
 EDITOR_LIMIT = 600.0  # seconds; an editor that was left without a commit looks the same as one that is open
 MERGING = "a merge is in progress"
@@ -32,18 +34,39 @@ _LOOK = 0.01  # seconds between two looks for a command at work
 _MAX_MESSAGE = 1 << 16  # bytes of a commit message looked at
 
 
-def waiting(places: Places, branch: str | None, comment: str, now: float) -> str:
+def reason(
+    places: Places,
+    settings: Settings,
+    branch: str | None,
+    tip: str,
+    mover: Callable[[], Mover | None],
+    now: float,
+    patience: float,
+) -> str:
     """Why commits must wait now, or "".
 
     Args:
         places: the repository.
+        settings: its configuration.
         branch: what HEAD points to, None where it is detached.
-        comment: the start of Git's comment lines ("#" unless configured; "auto" for any).
+        tip: the commit that HEAD is at; "" if that is not known.
+        mover: looks for the Git command of the user's that is about to move HEAD.
         now: seconds since the epoch.
+        patience: seconds to wait for that command.
     """
-    for name, reason in _MARKERS:
+    waiting = partial(_waiting, places, branch, settings.text("core.commentchar") or "#", now)
+    slow = settings.signing is not None  # the user's commits wait for a passphrase, as ours do
+    hooks = settings.text("core.hookspath") or ""
+    if not (found := waiting()) and (slow or _may_be_moving(places, hooks, tip)):
+        found = _at_work(places, mover, patience) or waiting()
+    return found
+
+
+def _waiting(places: Places, branch: str | None, comment: str, now: float) -> str:
+    """What the user is in the middle of, or ""; `comment` begins Git's comment lines ("auto" for any)."""
+    for name, operation in _MARKERS:
         if (places.git_dir / name).exists():
-            return reason
+            return operation
     if branch is None:
         return "HEAD is detached"
     if _editor_open(places.git_dir, comment, now):
@@ -51,15 +74,10 @@ def waiting(places: Places, branch: str | None, comment: str, now: float) -> str
     return ""
 
 
-def may_be_moving(places: Places, hooks_path: str, tip: str) -> bool:
+def _may_be_moving(places: Places, hooks_path: str, tip: str) -> bool:
     """Whether a command of the user's may have read HEAD and not moved it yet: a few stats, to spare a look for it.
 
     That takes it long where it runs hooks; and a merge of many files, which notes in ORIG_HEAD that it has begun.
-
-    Args:
-        places: the repository.
-        hooks_path: the setting `core.hooksPath`, empty for Git's own folder.
-        tip: the commit that HEAD is at; "" if that is not known.
     """
     if tip and _merged_from(places) == tip:
         return True
@@ -67,13 +85,10 @@ def may_be_moving(places: Places, hooks_path: str, tip: str) -> bool:
     return any((folder / name).exists() for name in _HOOKS)
 
 
-def at_work(places: Places, mover: Callable[[], Mover | None], patience: float) -> str:
+def _at_work(places: Places, mover: Callable[[], Mover | None], patience: float) -> str:
     """Say which command of the user's is at work, after some seconds of waiting for its end; "" for none.
 
-    Args:
-        places: the repository.
-        mover: looks for it.
-        patience: seconds to wait; none for one that waits for us.
+    One that waits for us is not waited for.
     """
     stop = time.monotonic() + patience
     while True:
