@@ -7,23 +7,17 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from filemem.dialects import cautions
 from filemem.record import DECISION, Edge, Outcome, Record, format_time
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.memory.values import Comparison, History, Name, Revision, Saved, Step, Topic, Why
+    from filemem.memory.values import Comparison, History, Name, Revision, Saved, Topic, Why
     from filemem.query import Hit, Provenance
     from filemem.repo.revisions import Moment
 
 Answer = dict[str, Any]
 
-_UNSURE = (
-    "this partial clone lacks older versions, one of which may have an earlier author; "
-    "git fetch --refetch --no-filter brings them"
-)
-_SHALLOW = "history is shallow: who wrote this, and when, is not known here; git fetch --unshallow brings it"
-_EDITED = "has uncommitted changes"
-_COPIED = "unknown: another commit brought it there, by a squash, a rebase or a copy"
 _PARTS = ("keyword", "vector", "wording", "title", "recency", "final")
 _ALWAYS = ("id", "type", "topic", "title", "path")
 _FOUND = ("score", "superseded_by")
@@ -103,7 +97,7 @@ def hit(
         names: title and path of other records that it leads to.
     """
     record = value.record
-    dated = record.created is not None or not _shallow(value.provenance)
+    dated = record.created is not None or not cautions.is_shallow(value.provenance)
     answer: Answer = {
         "id": record.id,
         "type": record.type,
@@ -126,7 +120,7 @@ def hit(
         "evidence": [str(one) for one in value.evidence],
         "chain": value.chain,
         "more": value.more,
-        "note": _note(value, edited),
+        "note": cautions.of_hit(value, edited),
         "successors": [{"id": one, **names[one]._asdict()} for one in value.successors if one in names],
         "related": [_related(edge, names) for edge in value.related],
         "by": provenance(value, whole=whole),
@@ -161,12 +155,12 @@ def _drift(value: Hit) -> str:
 def provenance(value: Hit, *, whole: bool = True) -> Answer:
     """Who wrote a record, when, in which commit; of who has changed it since, all or only the last."""
     by = value.provenance
-    if _shallow(by):
+    if cautions.is_shallow(by):
         return _filled({"shallow": True, "branch": by.branch})
     date = _time(by.date) if by.date is not None else ""
     told: Answer = {"author": by.author, "agent": by.agent, "commit": by.commit, "date": date, "branch": by.branch}
     if by.default:
-        landed = _time(by.landed) if by.landed is not None else _COPIED if by.copied else ""
+        landed = _time(by.landed) if by.landed is not None else cautions.COPIED if by.copied else ""
         other = by.default if by.default != by.branch else ""
         told |= {"default": other, "merged": by.merged, "differs": by.differs or None, "landed": landed}
     return _filled(
@@ -221,7 +215,7 @@ def history(value: History) -> Answer:
                 "path": step.path,
                 "co_authors": list(step.co_authors),
                 "reviewers": list(step.reviewers),
-                "note": _step_note(step),
+                "note": cautions.of_step(step),
                 "revisions": revisions(step.revisions),
             }
             for step in value.chain
@@ -308,44 +302,6 @@ def _record(record: Record) -> Answer:
 def _related(edge: Edge, names: Mapping[str, Name]) -> Answer:
     title = names[edge.target].title if edge.target in names else ""
     return _filled({"kind": edge.kind, "id": edge.target, "title": title, "reason": edge.reason}, keep=("reason",))
-
-
-def _shallow(by: Provenance) -> bool:
-    """Whether a record came before the commits that a shallow clone has: only then a commit lacks its author."""
-    return bool(by.commit) and not by.author
-
-
-def _step_note(step: Step) -> str:
-    anew = f"written {_time(step.written)[:10]}; its commit was made again later (a rebase, an amend or an import)"
-    return "; ".join(
-        [step.contest] * bool(step.contest)
-        + [_SHALLOW] * step.shallow
-        + [_UNSURE] * step.unsure
-        + [anew] * bool(step.written)
-        + [_EDITED] * step.edited
-    )
-
-
-def _note(value: Hit, edited: bool) -> str:
-    """What a reader must know before following this record."""
-    record = value.record
-    notes = {"proposed": "only proposed", "rejected": "rejected", "deprecated": "deprecated"}
-    words = [notes[record.status]] if record.type == DECISION and record.status in notes else []
-    words += [one for one in (value.contest, value.vacancy) if one]
-    words += [f"conflict markers at line {value.conflict}: the first side is shown"] * bool(value.conflict)
-    if value.brought_in:
-        words.append("holds today for a decision that was found")
-    if record.visibility == "private":
-        words.append("private: never committed")
-    elif not value.provenance.commit:
-        words.append("not committed yet")
-    elif _shallow(value.provenance):
-        words.append(_SHALLOW)
-    elif value.provenance.unsure:
-        words.append(_UNSURE)
-    if edited:
-        words.append(_EDITED)
-    return "; ".join(words)
 
 
 def _time(at: int) -> str:
