@@ -26,7 +26,11 @@ ADVISORY = frozenset(("drift", "evidence", "no-longer-holds", "unknown-decision"
 
 @click.command()
 @click.argument("paths", nargs=-1)
-@click.option("--base", metavar="REV", help="Only what merging this branch into REV would bring, as in --base main.")
+@click.option(
+    "--base",
+    metavar="REV|DATE",
+    help="Only what merging this branch into that would bring: a branch, tag or commit, or a date or age as in 2w.",
+)
 @click.option(
     "--lint", is_flag=True, help="Judge each of PATHS by itself, for a commit hook: no Git, no other records."
 )
@@ -64,6 +68,8 @@ def check(
     Examples:
       filemem check
       filemem check --base main --format github
+      filemem check --base v1.2
+      filemem check --base 1w
       filemem check --lint memory/decisions/caching/*.md
     """
     from filemem.cli import formats
