@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from filemem.errors import BadInput, NotFound
-from filemem.memory import arguments, elsewhere, searching
+from filemem.memory import arguments, elsewhere, finding, searching
 from filemem.memory.keeping import Kept, Progress
 from filemem.memory.restrictions import restrictions_of
 from filemem.memory.store import Store
@@ -123,7 +123,7 @@ class Asked(Kept):
 
         store = self._store
         return self._read(
-            lambda: governing.added(store, searching.present(store, [searching.find(store, one) for one in ids]))
+            lambda: governing.added(store, searching.present(store, [finding.find(store, one) for one in ids]))
         )
 
     def history(self, topic_or_id: str) -> History:

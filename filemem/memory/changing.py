@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from filemem import secrets
 from filemem.chain import DEMOTING
 from filemem.documents import Node
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.memory import (
     arguments,
+    finding,
     following,
     hints,
     identities,
+    linking,
     meant,
     removed,
     searching,
@@ -24,6 +25,7 @@ from filemem.memory import (
 from filemem.memory.origins import is_moved
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.saving import Saved as Done
+from filemem.memory.secrecy import refuse_secrets
 from filemem.memory.store import Store
 from filemem.memory.values import Saved
 from filemem.query.drift import within
@@ -31,10 +33,8 @@ from filemem.record import (
     CHECKPOINT,
     DECISION,
     EDGE_KINDS,
-    OBSERVATION,
     Outcome,
     Record,
-    edges_in,
     format_time,
     parse,
     record_path,
@@ -46,7 +46,7 @@ from filemem.record import (
 from filemem.record.keys import SECRETS_ALLOWED
 from filemem.repo import Message
 
-OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")  # not of what is decided
+_OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")  # not of what is decided
 
 
 def save(store: Store, fields: Mapping[str, object]) -> Saved:
@@ -58,8 +58,8 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         Conflict: the topic is forked and nothing says which decisions are replaced.
     """
     kind, given = writing.check(fields)
-    allowed = _refuse_secrets(given)
-    given |= {name: _resolve_all(store, name, given[name]) for name in EDGE_KINDS if given.get(name)}
+    allowed = refuse_secrets(given)
+    given |= {name: linking.ids_of(store, name, given[name]) for name in EDGE_KINDS if given.get(name)}
     given.setdefault("agent", store.config.agent)
     if kind == CHECKPOINT:
         given.setdefault("branch", store.code.branch() or "")
@@ -68,10 +68,10 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         if again:
             return again
         record = record._replace(path=record_path(record))
-        note = "; ".join(filter(None, (_dangling(store, record), _outside(record))))
+        note = "; ".join(filter(None, (linking.dangling(store, record), _outside(record))))
         data = render(record)
         refuse_unreadable(data, record.path)
-        message = _message(record, record.title, record.agent)
+        message = _message(record, record.title, record.agent, replaced=record.supersedes or ())
         done = store.saver.put(record.path, data, message, policy=_policy(store, kind))
         degraded = showing.saved(store, record.path, data, done.commit)
     told = hints.ungoverned(store, record), hints.unreplaced(store, record), hints.gone_on(store, record)
@@ -96,19 +96,10 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
 
 def _composed(store: Store, kind: str, given: Mapping[str, Any], allowed: bool) -> tuple[Record, Saved | None]:
     """The record of a save, and the answer where the same holds already."""
-    replaced = {"supersedes": _supersedes(store, given)} if kind == DECISION else {}
+    replaced = {"supersedes": linking.replaced(store, given)} if kind == DECISION else {}
     record = writing.compose(kind, {**given, **replaced}, store.clock(), store.entropy())
     record = record._replace(secrets_allowed=allowed)
     return record, _same_again(store, record)
-
-
-def _dangling(store: Store, record: Record) -> str:
-    """Say which records that the text names by an edge are not there, or ""; a field that does is refused."""
-    said = f"{record.decision}\n{record.text}" if record.type == DECISION else ""
-    targets = dict.fromkeys(edge.target for edge in edges_in(said))
-    known = {node.id for node in store.lookup("id", targets)} if targets else set()
-    missing = [target for target in targets if target not in known]
-    return f"no record {' and none '.join(missing)}: what the text says of it leads nowhere" if missing else ""
 
 
 def _outside(record: Record) -> str:
@@ -147,16 +138,16 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
     """
     given = writing.revised(fields)  # before the record is looked for, as a schema does: one order on every surface
     agent = _actor(store, given.pop("agent", ""))
-    node = searching.find(store, reference)
+    node = finding.find(store, reference)
     record = store.read(node.path, node.birth.name).record
     if record is None:
         raise NotFound(f"{reference}: the file {store.shown(node.path)} is gone", "git log shows what became of it")
     record = record._replace(id=node.id)
-    changes, told = _amendments(store, record, given)
-    if _refuse_secrets(given):
+    changes, told = writing.amendments(record.type, given, store.clock())
+    if refuse_secrets(given):
         changes["keys"] = {**changes.get("keys", {}), "secrets": SECRETS_ALLOWED}
     with store.saver.exclusive(), store.naming(node.path):
-        message = _message(record, told, agent, subject=f"{_scope(record)}: {told}")
+        message = _message(record, told, agent)
         done = store.saver.amend(node.path, message, policy=_policy(store, node.type), **changes)
         data = store.bytes_of(node.path)
         degraded = showing.saved(store, node.path, data, "", birth=node.birth)
@@ -183,7 +174,7 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
         Conflict: the file has edits that are not committed, or was moved, and that is not.
     """
     told, agent = arguments.line("reason", reason), _actor(store, agent)
-    node = searching.find(store, reference)
+    node = finding.find(store, reference)
     record = store.read(node.path, node.birth.name).record
     shown = record._replace(id=node.id) if record else Record(node.id, node.type, title=node.title, topic=node.topic)
     (revived, forked), aware = hints.revived(store, node), not following.deepened(store)
@@ -191,8 +182,7 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
         # Its removal would be of a file that no commit has, and HEAD would keep it under the old name.
         raise Conflict(f"{store.shown(node.path)} was moved, and the move is not committed", "commit the move first")
     with store.saver.exclusive(), store.naming(node.path):
-        subject = f"{_scope(shown)}: delete {short_id(shown.id)}" + (f" ({told})" if told else "")
-        message = _message(shown, "", agent, subject=subject)
+        message = _message(shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent)
         rivals = identities.rivals(store, node)
         mark = "" if rivals else tombstones.path_of(node.id)
         done = store.saver.remove(node.path, message, policy=_policy(store, node.type), tombstone=mark)
@@ -215,7 +205,7 @@ def restore(store: Store, reference: str, agent: str = "") -> Saved:
     named, agent = arguments.line("id", reference).strip(), _actor(store, agent)
     found = removed.find(store, named)
     record, aware = found.record, not following.deepened(store)
-    message = _message(record, "", agent, subject=f"{_scope(record)}: restore {record.title}")
+    message = _message(record, f"restore {record.title}", agent)
     with store.saver.exclusive():
         done = removed.bring_back(store, found, message)
         degraded = showing.restored(store, found, aware)
@@ -238,129 +228,22 @@ def _answer(store: Store, about: Node | Record, done: Done, message: str, degrad
     )
 
 
-def _resolve_all(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
-    """Turn the references of an edge into ids.
-
-    Raises:
-        NotFound: one that points to nothing, or to no decision; names the field.
-    """
-    ids = []
-    for reference in references:
-        try:
-            node = searching.find(store, reference)
-        except NotFound as error:
-            raise NotFound(f"{field}: {error.message}", error.hint) from None
-        if node.type != DECISION:
-            raise BadInput(f"{field}: {node.id} is a {node.type}; edges lead to decisions", field=field)
-        ids.append(node.id)
-    return tuple(dict.fromkeys(ids))
-
-
-def _refuse_secrets(fields: Mapping[str, Any]) -> bool:
-    """Refuse secret-shaped content before it reaches the disk.
-
-    Returns:
-        True where something secret-shaped was found and the caller allowed it.
-
-    Raises:
-        BadInput: names field, line and kind, never the secret.
-    """
-    for name, value in fields.items():
-        whole = (
-            value if isinstance(value, str) else "\n".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        )
-        found = secrets.find(whole)
-        if found and fields.get("allow_secret"):
-            return True
-        if found:
-            raise BadInput(
-                f"{name}, line {found[0].line}: this looks like a secret ({found[0].kind}); nothing was saved",
-                "leave it out and say where it is kept; if it is no secret, save again with allow_secret",
-                field=name,
-            )
-    return False
-
-
-def _supersedes(store: Store, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a new decision replaces: what it says, else the heads of its topic."""
-    if "supersedes" in given:
-        return tuple(given["supersedes"])
-    key = topic_key(given["topic"])
-    if not key:
-        raise BadInput("topic has no letters or digits", "name what the decision is about", field="topic")
-    resolved = searching.neighbourhood(store, store.lookup("topic", [key]))[0]
-    heads = resolved.next_supersedes(key)
-    merged = set(given.get("synthesizes", ()))
-    if len(heads) > 1 and not merged:
-        raise Conflict(
-            f"topic {given['topic']} is forked: {len(heads)} decisions hold at once",
-            "read them, then save again with supersedes or synthesizes naming those that this one replaces",
-            heads=heads,
-        )
-    chosen = [head for head in heads if not merged or len(heads) == 1 or head in merged]
-    return tuple(chosen)
-
-
-def _amendments(store: Store, record: Record, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """The arguments of `amend`, and what they do in a few words."""
-    outcome, reason = given.get("outcome"), given.get("reason", "")
-    decision = record.type == DECISION
-    changes: dict[str, Any] = {}
-    told: list[str] = []
-    keys: dict[str, object] = {}
-    if not decision and (wrong := next((name for name in ("outcome", "reason", "status") if name in given), None)):
-        raise BadInput(f"{writing.article(record.type)} has no {wrong}; only decisions do", field=wrong)
-    if outcome is not None:
-        changes["outcome"] = Outcome(store.clock(), outcome, reason)
-        told.append(f"{outcome}: {reason}" if reason else outcome)
-    elif reason:
-        raise BadInput("a reason needs the outcome it explains", "give outcome as well", field="outcome")
-    if "status" in given:
-        keys["status"] = given["status"]
-        told.append(given["status"])
-    if "tags" in given:
-        keys["tags"] = list(given["tags"])
-        told.append("tags")
-    if "metadata" in given and record.type == OBSERVATION:
-        keys["metadata"] = given["metadata"]
-        told.append("metadata")
-    if keys:
-        changes["keys"] = keys
-    for name in ("title", "text"):
-        if name in given:
-            changes[name] = given[name]
-            told.append(f"{name} revised")
-    if not changes:
-        raise BadInput("nothing to update", "give outcome and reason, status, title, text or tags", field="outcome")
-    return changes, ", ".join(told)
-
-
 def _same_again(store: Store, record: Record) -> Saved | None:
     """The answer for a decision that holds already, word for word: a call that is repeated must not replace itself."""
     if record.type != DECISION or len(record.supersedes or ()) != 1:
         return None
-    node = searching.find(store, (record.supersedes or ("",))[0])
+    node = finding.find(store, (record.supersedes or ("",))[0])
     before = store.read(node.path, node.birth.name).record
-    if before is None or before != record._replace(**{name: getattr(before, name) for name in OF_THE_SAVE}):
+    if before is None or before != record._replace(**{name: getattr(before, name) for name in _OF_THE_SAVE}):
         return None
-    commit, pending, done = node.birth.commit, "", "; nothing was written"
-    if not commit:
-        again = store.saver.again(node.path)
-        commit, pending, done = (
-            again.commit or "",
-            again.pending or "",
-            ", and is committed now" if again.commit else "",
-        )
-    degraded = showing.saved(store, node.path, store.bytes_of(node.path), commit) if commit != node.birth.commit else ""
-    return Saved(
-        id=node.id,
-        type=DECISION,
-        path=store.shown(node.path),
-        message=f"Decision on {record.topic} holds already in these words{done}",
-        commit=commit,
-        pending=pending,
-        degraded=degraded,
-    )
+    holds = f"Decision on {record.topic} holds already in these words"
+    if node.birth.commit:
+        return _answer(store, node, Done(node.path, "", node.birth.commit), f"{holds}; nothing was written")
+    again = store.saver.again(node.path)
+    if not again.commit:
+        return _answer(store, node, again, holds)
+    degraded = showing.saved(store, node.path, store.bytes_of(node.path), again.commit)
+    return _answer(store, node, again, f"{holds}, and is committed now", degraded)
 
 
 def _policy(store: Store, kind: str) -> str:
@@ -369,17 +252,13 @@ def _policy(store: Store, kind: str) -> str:
     return COMMIT if policy == BATCH and not store.serving else policy
 
 
-def _scope(record: Record) -> str:
-    return f"{record.type}({record.topic})" if record.type == DECISION and record.topic else record.type
-
-
 def _actor(store: Store, agent: object) -> str:
     """Who acts, where it is not the person whose commit it is: as the caller says, else as their settings do."""
     return arguments.line("agent", agent) or store.config.agent
 
 
-def _message(record: Record, body: str, agent: str, subject: str = "") -> Message:
-    trailers = [("Filemem-Id", record.id)]
-    trailers += [("Supersedes", old) for old in record.supersedes or ()] if not subject else []
-    trailers += [("Agent", agent)] if agent else []
-    return Message(subject or f"{_scope(record)}: {body}", tuple(trailers))
+def _message(record: Record, told: str, agent: str, replaced: Iterable[str] = ()) -> Message:
+    """The message of a commit that does something with a record: what, who, and which decisions it replaces."""
+    scope = f"{record.type}({record.topic})" if record.type == DECISION and record.topic else record.type
+    trailers = [("Filemem-Id", record.id), *(("Supersedes", old) for old in replaced)]
+    return Message(f"{scope}: {told}", (*trailers, *([("Agent", agent)] if agent else [])))

@@ -12,7 +12,7 @@ from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.files import is_listed
-from filemem.memory import graph, home, obstacles, searching
+from filemem.memory import finding, graph, home, obstacles, searching
 from filemem.memory.store import Store
 from filemem.memory.values import Name, Results, Topic
 from filemem.query import Filter, Hit
@@ -50,7 +50,7 @@ def timeline(
     if anchor and (at := parse_time(anchor)) is not None:
         moment, name = at, anchor
     else:
-        middle = searching.find(store, anchor) if anchor else _best(store, query)
+        middle = finding.find(store, anchor) if anchor else _best(store, query)
         if middle is None:
             return Results((), note="nothing found" if query else "nothing saved yet")
         moment, name = middle.created, middle.id
@@ -242,7 +242,7 @@ def _best(store: Store, query: str) -> Node | None:
     if not query:
         return next(iter(_newest(store, Filter(), 1)), None)
     found = searching.search(store, query, Filter(), limit=1).hits
-    return searching.find(store, found[0].record.id) if found else None
+    return finding.find(store, found[0].record.id) if found else None
 
 
 def _newest(store: Store, wanted: Filter, limit: int) -> list[Node]:

@@ -166,6 +166,48 @@ def revised(fields: Mapping[str, object]) -> dict[str, Any]:
     return given
 
 
+def amendments(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, Any], str]:
+    """The arguments of `amend`, and what they do in a few words.
+
+    Args:
+        kind: record type.
+        given: what `revised` returned.
+        now: epoch milliseconds.
+
+    Raises:
+        BadInput: nothing to change, or a field that this type does not take.
+    """
+    outcome, reason = given.get("outcome"), given.get("reason", "")
+    changes: dict[str, Any] = {}
+    told: list[str] = []
+    keys: dict[str, object] = {}
+    if kind != DECISION and (wrong := next((name for name in ("outcome", "reason", "status") if name in given), None)):
+        raise BadInput(f"{article(kind)} has no {wrong}; only decisions do", field=wrong)
+    if outcome is not None:
+        changes["outcome"] = Outcome(now, outcome, reason)
+        told.append(f"{outcome}: {reason}" if reason else outcome)
+    elif reason:
+        raise BadInput("a reason needs the outcome it explains", "give outcome as well", field="outcome")
+    if "status" in given:
+        keys["status"] = given["status"]
+        told.append(given["status"])
+    if "tags" in given:
+        keys["tags"] = list(given["tags"])
+        told.append("tags")
+    if "metadata" in given and kind == OBSERVATION:
+        keys["metadata"] = given["metadata"]
+        told.append("metadata")
+    if keys:
+        changes["keys"] = keys
+    for name in ("title", "text"):
+        if name in given:
+            changes[name] = given[name]
+            told.append(f"{name} revised")
+    if not changes:
+        raise BadInput("nothing to update", "give outcome and reason, status, title, text or tags", field="outcome")
+    return changes, ", ".join(told)
+
+
 def missing(kind: str, fields: Mapping[str, object]) -> list[str]:
     """The fields that a record of a type must have and that are not given, or blank."""
     return [name for name in _REQUIRED[kind] if not str(fields.get(name) or "").strip()]
