@@ -31,12 +31,11 @@ _MADE = re.compile(rb"^committer .* (-?\d+) [+-]\d{4}$", re.MULTILINE)
 _LEVEL = 1  # of zlib: what Git uses for loose objects too
 
 
-def object_id(kind: str, data: bytes, hash_name: str = "sha1") -> str:
-    """Git's name for an object."""
-    header = f"{kind} {len(data)}\0".encode()
+def object_id(kind: str, data: bytes, hash_name: str) -> str:
+    """Git's name for an object; `hash_name` is the repository's object format."""
     import hashlib  # 4 ms, for OpenSSL
 
-    return hashlib.new(hash_name, header + data, usedforsecurity=False).hexdigest()
+    return hashlib.new(hash_name, b"%b %d\0%b" % (kind.encode(), len(data), data), usedforsecurity=False).hexdigest()
 
 
 class Object(NamedTuple):

@@ -54,7 +54,7 @@ def temporary(prefix: str, *, head: str) -> Iterator[Path]:
 
 
 def make_scratch(
-    folder: Path, places: Places, settings: Settings, refs: Mapping[str, str], *, head: str, rows: Sequence[str] = ()
+    folder: Path, places: Places, settings: Settings, refs: Mapping[str, str], *, head: str, rows: Sequence[str]
 ) -> None:
     """Make one in a folder that is empty, or not there.
 

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from filemem import record
 from filemem.ending import held
 from filemem.errors import FilememError, Locked
 from filemem.files import Files, check_path, is_private
@@ -22,7 +21,6 @@ from filemem.memory.saving.values import (
     IN_BATCH,
     LEAVE,
     Amendment,
-    EditFunction,
     PendingOp,
     Replayed,
     Saved,
@@ -49,7 +47,6 @@ class Saver:
         repo: the repository it stands in.
         clock: tells the time in epoch milliseconds.
         policy: what a save does unless it says otherwise: `commit`, `batch` or `leave`.
-        edit: changes lines of a record.
         steps: told the name of each step as it is reached; for tests that stop there.
         patience: seconds to wait for another process that saves.
     """
@@ -61,11 +58,10 @@ class Saver:
         *,
         clock: Callable[[], int],
         policy: str = COMMIT,
-        edit: EditFunction | None = None,
         steps: Callable[[str], None] = _nothing,
         patience: float = 10.0,
     ) -> None:
-        self._work = Work(files, repo, clock, edit or record.amend, steps)
+        self._work = Work(files, repo, clock, steps)
         self._operations = Operations(self._work)
         self._files, self._repo, self._clock = files, repo, clock
         self._policy, self._patience = policy, patience
@@ -143,16 +139,13 @@ class Saver:
         with self._saving():
             return self._operations.amend(path, amendment, message)
 
-    def remove(
-        self, path: str, message: Message, *, policy: str | None = None, force: bool = False, tombstone: str = ""
-    ) -> Saved:
+    def remove(self, path: str, message: Message, *, policy: str | None = None, tombstone: str = "") -> Saved:
         """Remove a file of the store and commit that.
 
         Args:
             path: relative to the store.
             message: of the commit.
             policy: `leave` removes the file only.
-            force: also where it holds edits that are not committed.
             tombstone: an empty file of the store that the same commit adds.
 
         Raises:
@@ -162,14 +155,14 @@ class Saver:
         """
         check_path(path)
         if is_private(path) or (policy or self._policy) == LEAVE:
-            self._operations.existing(path)
+            self._files.read(path)  # refuses one that is not there
             self._files.remove(path)
             if tombstone and not is_private(path):
                 self._files.write(tombstone, b"")
             return Saved(path, "")
         self._repo.identity()
         with self._saving():
-            return self._operations.remove(path, message, force, tombstone)
+            return self._operations.remove(path, message, tombstone)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:

@@ -20,18 +20,17 @@ WINDOW = 10.0  # seconds between our commit and what a merge did that noted to h
 COARSE = 0.01  # seconds that a file's time may lag behind the clock
 PATIENCE, PAUSE = 1.0, 0.02  # seconds that a save waits at its end for a command at work; between two looks for it
 STILL = 0.1  # seconds between seeing an index without our path and believing it
-MINUTE, HOUR = SETTLES, KEEP  # seconds: in which a start looks after objects; in which a server does
 
 
 def heal(work: Work, thorough: bool) -> list[str]:
     """Put back objects that a gc took which had begun before our commit was made."""
-    recent = work.repo.journal.recent(time.time(), HOUR if thorough else MINUTE)
+    recent = work.repo.journal.recent(time.time(), KEEP if thorough else SETTLES)
     bereft = [entry for _, entry in recent if not all(map(work.repo.objects.has, entry.oids))]
     count = sum(work.repo.objects.heal(entry.objects()) for entry in bereft)
     return [f"wrote {count} missing Git objects again"] if count else []
 
 
-def recheck(work: Work, *, index_only: bool = False) -> list[str]:
+def recheck(work: Work, *, index_only: bool) -> list[str]:
     """Look whether a command that raced with a save dropped or reverted its path, in HEAD, in the index or on disk.
 
     Args:
@@ -126,7 +125,7 @@ def _taken_by(work: Work, entry: Entry) -> str:
     """What took a change out of HEAD without knowing of it; "" where that was the user, for all that can be told."""
     repo = work.repo
     if _stands(work, entry):
-        raced = _raced(work, entry) or _undone(repo, entry) or _merged_away(repo, entry)
+        raced = _raced(work, entry) or _undone(repo, entry)
         return "what raced with it had dropped it" if raced else ""
     swept = _as_before(work, entry) and _undone(repo, entry)
     return "a reset that raced with it had swept it away" if swept else ""
@@ -178,7 +177,7 @@ def _overtaken(repo: Repo, entry: Entry) -> float:
 
 def _before(repo: Repo, entry: Entry) -> set[str]:
     """The commits that HEAD was at before ours: its parent, and those that lead there through our own alone."""
-    recent = (each.marks for _, each in repo.journal.recent(time.time(), HOUR))
+    recent = (each.marks for _, each in repo.journal.recent(time.time(), KEEP))
     parents = {marks["commit"]: marks["parent"] for marks in recent if "commit" in marks and "parent" in marks}
     found, commit = set(), entry.marks.get("parent", "")
     while commit and commit not in found:
@@ -196,23 +195,16 @@ def _holds(repo: Repo, entry: Entry) -> bool:
 def _raced(work: Work, entry: Entry) -> bool:
     """Whether the commit that dropped a path was made of an index that was read too early to know ours.
 
-    A commit begun later than such an index may have been written dropped it on purpose. Git tells a commit's time in
-    seconds, as of its beginning.
+    A commit begun later than such an index may have been written dropped it on purpose, unless it is a merge that had
+    begun before: the user may have concluded that much later. Git tells a commit's time in seconds, as it began.
     """
     ours = entry.marks.get("commit", "")
     if not ours or not work.repo.history.is_ancestor(ours):
         return False
     drop = work.repo.races.dropped(entry.operation.path, since=ours)
-    return drop is not None and drop.began <= int(_moved_at(entry) + RACE)
-
-
-def _merged_away(repo: Repo, entry: Entry) -> bool:
-    """Whether a merge dropped it that had begun before ours was made; the user may have concluded it much later."""
-    ours = entry.marks.get("commit", "")
-    if not ours or not repo.history.is_ancestor(ours):
+    if drop is None:
         return False
-    drop = repo.races.dropped(entry.operation.path, since=ours)
-    return drop is not None and drop.merge and bool(_overtaken(repo, entry))
+    return drop.began <= int(_moved_at(entry) + RACE) or (drop.merge and bool(_overtaken(work.repo, entry)))
 
 
 def _undone(repo: Repo, entry: Entry) -> bool:

@@ -32,7 +32,7 @@ class Operations:
         self._files.write(path, data)
         return Saved(path, self._repo.blob_id(data))
 
-    def put(self, path: str, data: bytes, message: Message, policy: str, replace: bool, tombstone: str = "") -> Saved:
+    def put(self, path: str, data: bytes, message: Message, policy: str, replace: bool, tombstone: str) -> Saved:
         work = self._work
         reason = work.gate(_PATIENCE)
         seen = self._check_free(path, data, replace)
@@ -107,8 +107,8 @@ class Operations:
     # amend
 
     def amend_file(self, path: str, amendment: Amendment, reason: str | None) -> Saved:
-        working = self.existing(path)
-        file = amendment.apply(self._work.edit, working, path)
+        working = self._files.read(path)
+        file = amendment.apply(working, path)
         if file != working:
             self._files.write(path, file)
         return Saved(path, self._repo.blob_id(file), None, reason)
@@ -147,7 +147,7 @@ class Operations:
         item = self._repo.item(self._work.in_repo(path))
         if item is None:
             return self.amend_file(path, amendment, UNCOMMITTED)
-        file = amendment.apply(self._work.edit, working, path)
+        file = amendment.apply(working, path)
         operation = self._work.operation(
             AMEND, path, message, old=item.oid, seen=self._work.on_disk(path), amendment=amendment
         )
@@ -158,8 +158,8 @@ class Operations:
 
     def _amend_waiting(self, path: str, amendment: Amendment, before: Entry, reason: str) -> Saved:
         """Amend a new record that is itself still waiting: the two become one."""
-        working = self.existing(path)
-        file = amendment.apply(self._work.edit, working, path)
+        working = self._files.read(path)
+        file = amendment.apply(working, path)
         message = Message(before.operation.subject, before.operation.trailers)
         entry = self._repo.journal.open(self._work.operation(PUT, path, message, seen=working), file)
         with self._all_or_nothing(entry, file, working), self._work.landed(entry, file) as landed:
@@ -169,12 +169,12 @@ class Operations:
 
     # remove
 
-    def remove(self, path: str, message: Message, force: bool, tombstone: str = "") -> Saved:
+    def remove(self, path: str, message: Message, tombstone: str) -> Saved:
         work, in_repo = self._work, self._work.in_repo(path)
         reason = work.gate(_PATIENCE)
         item = self._repo.item(in_repo)
         if item is None:
-            self.existing(path)
+            self._files.read(path)
             for entry in self.unfinished(path):
                 self._repo.journal.drop(entry)
             self._files.remove(path)
@@ -183,8 +183,7 @@ class Operations:
             replay.replay(work, thorough=False, again=in_repo)
             item = self._repo.item(in_repo) or item
         on_disk = work.on_disk(path)
-        if not force:
-            self._check_clean(path, item.oid, self._current(path))
+        self._check_clean(path, item.oid, self._current(path))
         operation = work.operation(REMOVE, path, message, old=item.oid, seen=on_disk, tombstone=tombstone)
         entry = self._repo.journal.open(operation, None)
         blobs = (b"",) if tombstone else ()
@@ -233,14 +232,11 @@ class Operations:
             raise Conflict(f"{path} exists already with other content", "choose another name, or update it")
         return seen
 
-    def existing(self, path: str) -> bytes:
-        return self._files.read(path)
-
     def _current(self, path: str) -> bytes:
         """A file as reads show it: with what waits for it."""
         waiting = replay.overlay(self._work)
         if path not in waiting:
-            return self.existing(path)
+            return self._files.read(path)
         found = waiting[path]
         if found is None:
             raise NotFound(f"there is no file {path}: its removal is waiting to be committed")

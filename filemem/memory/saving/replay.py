@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from filemem.errors import BadInput, BrokenStore, Conflict, Locked
-from filemem.memory.saving.aftercare import HOUR, heal, recheck, restage
+from filemem.memory.saving.aftercare import heal, recheck, restage
 from filemem.memory.saving.values import IN_BATCH, Amendment, PendingOp, Replayed
 from filemem.memory.saving.work import Landed, Work
 from filemem.repo import AMEND, MERGING, PUT, REMOVE, Change, Entry, Message, NotNow
+from filemem.repo.journal import KEEP
 
 _BATCH_BODY = 50  # subjects listed in the message of a shared commit
 _GONE = "its work tree was removed"
@@ -26,7 +27,7 @@ def needed(work: Work, thorough: bool) -> bool:
     now = time.time()
     if work.repo.interrupted or work.entries() or journal.unsettled(now) >= 0:
         return True
-    if thorough and journal.has_recent(now, HOUR):
+    if thorough and journal.has_recent(now, KEEP):
         return True
     return thorough and any(work.repo.leftovers.temporary())
 
@@ -60,8 +61,9 @@ def overlay(work: Work) -> dict[str, bytes | None]:
 
 def flush(work: Work, entries: Sequence[Entry]) -> Replayed:
     """Commit the entries of a batch together."""
-    if reason := work.gate():
-        return Replayed(waiting=tuple(work.in_store(e.operation.path) for e in entries) if reason else ())
+    paths = tuple(work.in_store(e.operation.path) for e in entries)
+    if work.gate():
+        return Replayed(waiting=paths)
     changes, ready, contents = [], [], []
     for entry in entries:
         path = work.in_store(entry.operation.path)
@@ -77,8 +79,7 @@ def flush(work: Work, entries: Sequence[Entry]) -> Replayed:
         ready.append(entry)
         contents.append(committed)
     if not ready:
-        return Replayed(tuple(work.in_store(e.operation.path) for e in entries))
-    paths = tuple(work.in_store(e.operation.path) for e in entries)
+        return Replayed(finished=paths)
     try:
         work.commit(ready, changes, _shared_message(ready), Landed(work.write_blobs(contents)))
     except NotNow as wait:
@@ -252,7 +253,7 @@ def _same(work: Work, path: str, disk: bytes, head: bytes | None) -> bool:
 
 def _is_ours(work: Work, path: str, blob: str) -> bool:
     """Whether this version of a path is one that an earlier operation of ours has committed."""
-    recent = work.repo.journal.recent(time.time(), HOUR)
+    recent = work.repo.journal.recent(time.time(), KEEP)
     return any(e.operation.path == path and e.marks.get("blob") == blob for _, e in recent)
 
 
@@ -284,6 +285,6 @@ def _on_top(work: Work, entry: Entry, path: str, disk: bytes | None) -> bytes | 
     if disk is None or _applied(work, entry, disk):
         return disk
     try:
-        return Amendment.read(operation.edit or {}).apply(work.edit, disk, path)
+        return Amendment.read(operation.edit or {}).apply(disk, path)
     except (BadInput, Conflict):
         return disk

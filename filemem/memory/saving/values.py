@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from filemem import record
 from filemem.record.model import Outcome
 
 COMMIT, BATCH, LEAVE = "commit", "batch", "leave"
@@ -46,21 +47,6 @@ class Replayed(NamedTuple):
     repaired: tuple[str, ...] = ()
 
 
-class EditFunction(Protocol):
-    """Changes some lines of a record's bytes: the signature of `record.amend`."""
-
-    def __call__(
-        self,
-        data: bytes,
-        path: str,
-        *,
-        keys: Mapping[str, object] = ...,
-        outcome: Outcome | None = ...,
-        title: str | None = ...,
-        text: str | None = ...,
-    ) -> bytes: ...
-
-
 class Amendment(NamedTuple):
     """What an amend changes; the parameters of `record.amend`."""
 
@@ -69,9 +55,9 @@ class Amendment(NamedTuple):
     title: str | None = None
     text: str | None = None
 
-    def apply(self, edit: EditFunction, data: bytes, path: str) -> bytes:
-        """The bytes with the change made."""
-        return edit(data, path, keys=self.keys, outcome=self.outcome, title=self.title, text=self.text)
+    def apply(self, data: bytes, path: str) -> bytes:
+        """The bytes with the change made. Raises as `record.amend` does."""
+        return record.amend(data, path, keys=self.keys, outcome=self.outcome, title=self.title, text=self.text)
 
     def plain(self) -> dict[str, object]:
         """In plain JSON values, for the journal."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from filemem.ending import held
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound, told
 from filemem.files import Files
-from filemem.memory.saving.values import Amendment, EditFunction
+from filemem.memory.saving.values import Amendment
 from filemem.repo import REMOVE, Change, Entry, Loose, Made, Message, Operation, Plan, Repo, publish, together
 
 UNCOMMITTED = "the file is not committed yet: `git add` it, and your next commit takes it along"
@@ -48,7 +48,6 @@ class Work:
     files: Files
     repo: Repo
     clock: Callable[[], int]
-    edit: EditFunction
     step: Callable[[str], None]
 
     # looking
@@ -95,7 +94,7 @@ class Work:
         message: Message,
         *,
         old: str = "",
-        seen: bytes | None = None,
+        seen: bytes | None,
         amendment: Amendment | None = None,
         tombstone: str = "",
     ) -> Operation:
@@ -272,7 +271,7 @@ class Work:
             return reason
         assert item is not None  # noqa: S101 - the reason above
         head = self.repo.blob(item.oid) or b""
-        file = working if applied else amendment.apply(self.edit, working, path)
+        file = working if applied else amendment.apply(working, path)
         if not applied and how.committed(working, head) == head:
             committed = how.committed(file, head)
         else:
@@ -291,7 +290,7 @@ class Work:
 
     def _apply_to(self, version: str, amendment: Amendment, data: bytes, path: str) -> bytes:
         try:
-            return amendment.apply(self.edit, data, path)
+            return amendment.apply(data, path)
         except (BadInput, Conflict) as error:
             raise Conflict(
                 f"{path} has uncommitted edits, and the change does not fit its {version} version: {error.message}",
