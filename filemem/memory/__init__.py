@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from filemem.errors import BrokenStore, FilememError, Locked
 from filemem.memory import arguments, following, obstacles, writing
 from filemem.memory.asking import Asked
-from filemem.memory.keeping import Progress
-from filemem.memory.store import Store
+from filemem.memory.store import Progress, Store
 from filemem.memory.values import History, Results, Revision, Saved, Similar, Step, Topic
 from filemem.query import Hit
 from filemem.record import DECISION, number

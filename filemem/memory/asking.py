@@ -13,9 +13,9 @@ from typing import Any
 
 from filemem.errors import BadInput, NotFound
 from filemem.memory import arguments, elsewhere, finding, searching
-from filemem.memory.keeping import Kept, Progress
+from filemem.memory.keeping import Kept
 from filemem.memory.restrictions import restrictions_of
-from filemem.memory.store import Store
+from filemem.memory.store import Progress, Store
 from filemem.memory.values import Comparison, History, Name, Results, Revision, Topic, Why
 from filemem.query import Hit
 from filemem.record import Problem, number

@@ -198,8 +198,7 @@ def open_at(store: Store, text: object) -> PastMemory:
 
 
 def _open(store: Store, moment: Moment, tree: str) -> AsOf:
-    listing = store.repo.history.listing(store.files.store, moment.commit) if tree else {}
-    files = {store.files.inside(path): blob for path, blob in listing.items()}
+    files = store.listing(store.repo.history_at(moment.commit)) if tree else {}
     blobs = {path: blob for path, blob in files.items() if is_listed(path)}
     marks = tombstones.at(store, moment.commit)
     shared = {each.name: getattr(store, each.name) for each in fields(Store) if each.init}

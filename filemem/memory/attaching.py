@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore, NotFound
 from filemem.memory import home
 from filemem.repo import Change, Message, NotNow, Plan, Remote, Repo, publish
 
-Tell = Callable[[str], object]  # told what Git says of its progress
+if TYPE_CHECKING:
+    from filemem.repo.remote import Tell
+
 _PATIENCE = 10.0  # seconds to wait for another process that saves
 
 

@@ -50,9 +50,7 @@ def _less_forgotten(
 def _untouched(
     store: Store, commit: str, touched: Collection[str], hidden: frozenset[str], shown: frozenset[str]
 ) -> Iterator[Row]:
-    listing = {
-        store.files.inside(path): blob for path, blob in store.repo.history.listing(store.files.store, commit).items()
-    }
+    listing = store.listing(store.repo.history_at(commit))
     blobs = store.repo.revisions.blobs(listing.values())
     births = origins(store).births
     for path, blob in listing.items():

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, TypeVar
 from filemem.errors import BrokenStore, Locked, NotFound
 from filemem.index import NOT_BUILT, IndexDamaged
 from filemem.memory import arguments, following
-from filemem.memory.store import Store
+from filemem.memory.store import Progress, Store
 
 if TYPE_CHECKING:
     from filemem.memory.syncing import Look
 
-Progress = Callable[[int, int], object]  # records done, records in all
 _Answer = TypeVar("_Answer")
 SHORT = 1.0  # seconds that a question waits until the index has heard of a checkout
 IDLE = 30.0  # seconds in which nobody waits again for a look that did not come in time

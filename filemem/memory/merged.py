@@ -13,6 +13,7 @@ from filemem.documents import Node
 from filemem.memory import graph
 from filemem.memory.reviewing import rewritten, said
 from filemem.memory.surveying import Finding, Survey
+from filemem.memory.writing import article
 from filemem.record import DECISION, Problem, Record, topic_key
 from filemem.record.revising import status
 
@@ -67,7 +68,7 @@ def _where(path: str, merged: Survey) -> str:
 
 def _why(was: Record, now: Record) -> str:
     if now.type != DECISION:
-        return f"it is {'an' if now.type[0] in 'aeiou' else 'a'} {now.type} now"
+        return f"it is {article(now.type)} now"
     if was.topic_stated and (not now.topic_stated or topic_key(now.topic) != topic_key(was.topic)):
         return f"it is on topic {now.topic} now" if now.topic_stated else "it states no topic now"
     return status(was, now)

@@ -101,7 +101,7 @@ def states(merge: Merge, now: State) -> tuple[State, State]:
 def _state(store: Store, commit: str) -> State:
     """The memory as a commit has it, one given by its id: of HEAD it is remembered what came of which name."""
     history = store.repo.history_at(commit)
-    tracked = {store.files.inside(path): blob for path, blob in history.listing(store.files.store).items()}
+    tracked = store.listing(history)
     records = {path: blob for path, blob in tracked.items() if is_listed(path)}
     store.repo.revisions.refuse_absent(tracked.values())
     blobs, past = store.repo.revisions.blobs(records.values()), origins(store, tip=commit)
@@ -144,7 +144,7 @@ def _uncommitted(store: Store, now: State) -> dict[str, bytes | None]:
     Returns:
         Bytes as Git would commit them, by path from the top; None for what is gone.
     """
-    head = {store.files.inside(path): blob for path, blob in store.repo.history.listing(store.files.store).items()}
+    head = store.listing(store.repo.history)
     return {store.files.named(path): data for path, data in (*_written(store, now, head), *_staged(store, now, head))}
 
 

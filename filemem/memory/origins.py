@@ -128,7 +128,7 @@ def carried(
     Returns:
         A birth without a commit for a record that is new; nothing for one that HEAD has there.
     """
-    held = _held(store) if new and store.repo.head() else {}
+    held = store.listing(store.history) if new and store.repo.head() else {}
     sources = _sources(store, new, there, held) | dict.fromkeys(_overwritten(store, new, held), "")
     ended = _remembered(store).ended if sources else None
     used = {path for path, source in sources.items() if not source and (ended is None or path in ended)}
@@ -150,11 +150,6 @@ def _beginning(store: Store, path: str, known: Origins) -> Birth:
         if before is None or alike(path, before, store.bytes_of(path)):
             return Birth(path=store.files.inside(gone.first_path), nth=gone.nth)
     return Birth(path=path, nth=count + 1) if count else Birth()
-
-
-def _held(store: Store) -> dict[str, str]:
-    """What HEAD has, path -> blob."""
-    return {store.files.inside(name): blob for name, blob in store.history.listing(store.files.store).items()}
 
 
 def _overwritten(store: Store, new: Mapping[str, str], held: Mapping[str, str]) -> Iterator[str]:
@@ -308,7 +303,8 @@ def is_moved(store: Store, path: str) -> bool:
     """Whether a file was moved to this path, and that is not committed yet."""
     if store.repo.head() is None or store.repo.item(store.files.named(path)) is not None:
         return False
-    return any(_sources(store, {path: store.blob(path) or ""}, store.index.manifest(), _held(store)).values())
+    new, there = {path: store.blob(path) or ""}, store.index.manifest()
+    return any(_sources(store, new, there, store.listing(store.history)).values())
 
 
 def born(first: lives.Birth, path: str) -> Birth:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,11 +21,10 @@ from filemem.record import DECISION
 from filemem.repo import InTheWay, Raced, Remote, state
 
 if TYPE_CHECKING:
-    from filemem.repo.remote import Exchange
+    from filemem.repo.remote import Exchange, Tell
     from filemem.repo.replaying import Local
     from filemem.repo.sharing import Sharing
 
-Tell = Callable[[str], object]  # told what Git says of its progress
 TRIES = 50  # of pushing; each loss means that somebody else has pushed
 _OVER = "sync again when that is over"
 _PAUSE = 0.3  # seconds between two tries, at most

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from filemem.memory.standing import Standing, Standings
     from filemem.repo.history import History
 
+Progress = Callable[[int, int], object]  # records done, records in all
 _Answer = TypeVar("_Answer")
 
 
@@ -127,6 +128,10 @@ class Store:
     def history(self) -> History:
         """What Git remembers of this memory."""
         return self.repo.history
+
+    def listing(self, seen: History) -> dict[str, str]:
+        """What a commit has in the store: blob id by store path of every regular file, records and others."""
+        return {self.files.inside(path): blob for path, blob in seen.listing(self.files.store).items()}
 
     @property
     def tombstones(self) -> frozenset[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from filemem import changes
@@ -17,9 +17,7 @@ from filemem.documents import Birth, Node
 from filemem.memory import following, governing, names, tombstones
 from filemem.memory.batch import Batch
 from filemem.memory.origins import Origins, carried, origins, passed_on, were_there
-from filemem.memory.store import Store
-
-Progress = Callable[[int, int], object]  # records done, records in all
+from filemem.memory.store import Progress, Store
 
 FEW = 50  # new files for which HEAD is asked one by one
 
@@ -138,7 +136,7 @@ def rebuild(store: Store, *, progress: Progress | None = None) -> Look:
     return catch_up(store, full=True, progress=progress)
 
 
-def renew(store: Store, *, progress: Progress | None = None) -> Look:
+def renew(store: Store, *, progress: Progress | None) -> Look:
     """Build the index anew beside the old one, which answers until the switch.
 
     Raises:

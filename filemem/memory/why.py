@@ -22,7 +22,8 @@ from filemem.memory.store import Store
 from filemem.memory.values import Reason, Why
 from filemem.query import Filter, Hit, split_identifiers, touches
 from filemem.query.drift import fixed
-from filemem.record import DECISION, reference_index, resolve_reference
+from filemem.record import DECISION, Record, reference_index, resolve_reference
+from filemem.repo import arrivals
 from filemem.repo.git import GitError
 from filemem.repo.log import Commit
 
@@ -45,7 +46,7 @@ class Place(NamedTuple):
     text: str | None
 
 
-def why(store: Store, asked: str, limit: int = 10) -> Why:
+def why(store: Store, asked: str, limit: int) -> Why:
     """Tell which decisions a file, or a line of it, rests on.
 
     Args:
@@ -104,8 +105,6 @@ def _place(store: Store, asked: str) -> Place:
 
 def _past(store: Store, place: Place) -> tuple[Sequence[Commit], Collection[str], str]:
     """The commits that made a place what it is, the names its file had, and what is to be said of that."""
-    from filemem.repo import arrivals  # noqa: PLC0415 - a search needs none of it
-
     if _is_folder(store, place.path):  # every commit touches some folder
         return (), (), ""
     committed = store.code.show(place.path) if store.code.head() else None
@@ -200,8 +199,6 @@ def _named_by(commit: Commit, nodes: Sequence[Node]) -> Iterable[str]:
     numbers = [found[0] for found in _NUMBERED.finditer(commit.subject)]
     if not (commit.decisions or numbers):
         return []
-    from filemem.record import Record  # noqa: PLC0415
-
     index = reference_index([Record(id=n.id, type=n.type, path=n.path, title=n.title) for n in nodes])
     found = [resolve_reference(name, index) for name in (*commit.decisions, *numbers)]
     short = [node.id for node in nodes for name in commit.decisions if governing.names(node) & {name}]
@@ -240,8 +237,6 @@ def _is_folder(store: Store, path: str) -> bool:
 
 def _meant(store: Store, path: str) -> str:
     """The hint that names a file like the one that is not there."""
-    from filemem.repo import arrivals  # noqa: PLC0415
-
     known = arrivals.present(store.code.history, ("",)) if store.code.head() else frozenset[str]()
     name = path.rpartition("/")[2]
     near = get_close_matches(path, known, n=2, cutoff=0.7) or [one for one in known if one.endswith(f"/{name}")][:2]
