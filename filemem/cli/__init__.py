@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, str] = {
 
 EXIT_CODES: Mapping[type[FilememError], int] = {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7}
 CRASH = 3
+_MANY = 200  # records whose indexing shows a bar
 _LIVE = 10_000  # objects made before the collector runs; after Python's 700 it runs over imports that stay for good
 
 
@@ -104,22 +105,27 @@ def words(*names: str, help: str) -> Callable[[Any], Any]:  # noqa: A002  click'
     return click.option(*names, multiple=True, callback=joined, help=f"{help} Commas separate. May be repeated.")
 
 
+def stated(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given, as tools take them: without those that were left out, and switches that are off."""
+    given = {name: value for name, value in options.items() if value is not None and value is not False and value != ()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+
+
 class Bar:
-    """A progress bar on stderr, drawn only on a terminal and only for work that is long.
+    """A progress bar of indexing on stderr, drawn only on a terminal and only for many records.
 
     Call it with what is done and what there is in all.
     """
 
-    def __init__(self, label: str = "indexing", long: int = 200) -> None:
-        self._label, self._long = label, long
+    def __init__(self) -> None:
         self._bar: Any = None
         self._done = 0
 
     def __call__(self, done: int, total: int) -> None:
-        if total < self._long or not sys.stderr.isatty():
+        if total < _MANY or not sys.stderr.isatty():
             return
         if self._bar is None:
-            self._bar = click.progressbar(length=total, label=self._label, file=sys.stderr)
+            self._bar = click.progressbar(length=total, label="indexing", file=sys.stderr)
         self._bar.update(done - self._done)
         self._done = done
         if done >= total:

@@ -190,7 +190,7 @@ class Serving:
         user: whose memories are meant where a call does not say; empty for who is configured.
     """
 
-    def __init__(self, project: Project, user: str = "") -> None:
+    def __init__(self, project: Project, user: str) -> None:
         self.project = project
         self.user = user
 

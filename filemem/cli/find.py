@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from filemem.cli import Project, as_json, as_of, emit, many, pass_project, words
+from filemem.cli import Project, as_json, as_of, emit, many, pass_project, stated, words
 
 
 @click.command()
@@ -44,7 +44,7 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
     from filemem.dialects import native_calls
 
     path = options.pop("path")
-    given = {name: list(v) if isinstance(v, tuple) else v for name, v in options.items() if v not in (None, (), False)}
+    given = stated(options)
     with project.memory() as memory:
         if path:
             given["path"] = project.from_top(path, memory.work_tree)

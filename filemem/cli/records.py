@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from filemem.cli import InOrder, Project, as_json, as_of, emit, many, pass_project, words
+from filemem.cli import InOrder, Project, as_json, as_of, emit, many, pass_project, stated, words
 from filemem.errors import BadInput
 
 Command = Callable[..., Any]
@@ -34,7 +34,7 @@ def _save(project: Project, kind: str, json_wanted: bool, fields: dict[str, Any]
     from filemem.dialects import native_calls
     from filemem.memory import writing
 
-    given = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, (), False)}
+    given = stated(fields)
     if lacking := writing.missing(kind, given):
         told = ", ".join(f"--{name.replace('_', '-')}" for name in lacking)
         raise BadInput(f"missing: {told}", f"filemem save {kind} --help tells what it takes", field=lacking[0])
@@ -186,14 +186,9 @@ def update(project: Project, /, as_json: bool, id: str, **fields: Any) -> None: 
     from filemem.cli.show import actions
     from filemem.dialects import native_calls
 
-    given = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, ())}
     with project.memory() as memory:
-        named = project.reference(id, memory.work_tree)
-        emit(native_calls.update(memory, {"id": named, **given}), as_json, actions.message)
-
-
-def _stated(fields: Mapping[str, str | None]) -> dict[str, str]:
-    return {name: value for name, value in fields.items() if value}
+        given = {"id": project.reference(id, memory.work_tree), **stated(fields)}
+        emit(native_calls.update(memory, given), as_json, actions.message)
 
 
 def _forget(project: Project, /, as_json: bool, id: str, **fields: str | None) -> None:  # noqa: A002
@@ -211,7 +206,7 @@ def _forget(project: Project, /, as_json: bool, id: str, **fields: str | None) -
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        given = {"id": project.reference(id, memory.work_tree), **_stated(fields)}
+        given = {"id": project.reference(id, memory.work_tree), **stated(fields)}
         emit(native_calls.forget(memory, given), as_json, actions.forgotten)
 
 
@@ -243,5 +238,5 @@ def restore(project: Project, /, as_json: bool, id: str, **fields: str | None) -
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        given = {"id": project.reference(id, memory.work_tree), **_stated(fields)}
+        given = {"id": project.reference(id, memory.work_tree), **stated(fields)}
         emit(native_calls.restore(memory, given), as_json, actions.message)

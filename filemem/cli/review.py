@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from filemem.cli import Project, as_json, emit, many, pass_project, words
+from filemem.cli import Project, as_json, emit, many, pass_project, stated, words
 
 
 @click.command()
@@ -60,7 +60,7 @@ def resolve(project: Project, /, as_json: bool, topic: str, **fields: Any) -> No
     from filemem.cli.show import actions
     from filemem.dialects import native_calls
 
-    given = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, ())}
+    given = stated(fields)
     with project.memory() as memory:
         if "affects" in given:
             given["affects"] = [project.governed(path, memory.work_tree) for path in given["affects"]]

@@ -26,7 +26,7 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.message import SessionMessage
 
 from filemem import ending
-from filemem.dialects import Advertised, Dialect
+from filemem.dialects import Advertised
 from filemem.server import entries
 from filemem.server.calls import Answer, Calls
 from filemem.server.jsonrpc import Message, Refusal
@@ -50,10 +50,11 @@ class FilememServer(Server[Any]):
     """The SDK's server, told what it cannot derive from its handlers."""
 
     def __init__(self, offer: Advertised, calls: Calls, version: str) -> None:
-        self._able = entries.capabilities(offer.dialect)
+        dialect, lists = offer.dialect, entries.lists(offer.tools, offer.dialect)
+        self._able = entries.capabilities(dialect)
         self.calls = calls
-        self._tools = types.ListToolsResult.model_validate(entries.lists(offer.tools, offer.dialect)["tools/list"])
-        reading, dialect = Reading(offer.dialect, calls), offer.dialect
+        self._tools = types.ListToolsResult.model_validate(lists["tools/list"])
+        reading = Reading(dialect, calls)
         grows = any(one.listed for one in dialect.resources)
         self.notices = Notices(lambda uri: reading.text(uri) if uri else reading.listing(), grows=grows)
         calls.changed = self.notices.stir
@@ -65,8 +66,8 @@ class FilememServer(Server[Any]):
             lifespan=self._lifespan,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
-            **(self._of_resources(dialect, reading) if dialect.resources else {}),
-            **(self._of_prompts(dialect, reading) if dialect.prompts else {}),
+            **(self._of_resources(lists["resources/templates/list"], reading) if dialect.resources else {}),
+            **(self._of_prompts(lists["prompts/list"], reading) if dialect.prompts else {}),
             on_completion=reading.complete if entries.completes(dialect) else None,
         )
         self.middleware.append(explain)
@@ -92,8 +93,7 @@ class FilememServer(Server[Any]):
         async with _progress(context, self.calls):
             return _result(await self.calls.run(params.name, params.arguments or {}))
 
-    def _of_resources(self, dialect: Dialect, reading: Reading) -> dict[str, Any]:
-        listed = entries.lists((), dialect)["resources/templates/list"]
+    def _of_resources(self, listed: entries.Entry, reading: Reading) -> dict[str, Any]:
         templates = types.ListResourceTemplatesResult.model_validate(listed)
 
         async def list_templates(
@@ -119,8 +119,8 @@ class FilememServer(Server[Any]):
             "on_subscriptions_listen": self.notices.on_listen,
         }
 
-    def _of_prompts(self, dialect: Dialect, reading: Reading) -> dict[str, Any]:
-        prompts = types.ListPromptsResult.model_validate(entries.lists((), dialect)["prompts/list"])
+    def _of_prompts(self, listed: entries.Entry, reading: Reading) -> dict[str, Any]:
+        prompts = types.ListPromptsResult.model_validate(listed)
 
         async def list_prompts(_: _Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
             refuse_cursor(params)

@@ -293,3 +293,8 @@ def test_what_a_save_would_replace_is_not_said_to_be_replaced(repo: Path) -> Non
     ok(repo, "restore", first["id"])
     done = cli(repo, "restore", "Use Redis")
     assert (done.code, f"is not removed: it stands at {first['path']}" in done.err) == (4, True), done
+
+
+def test_a_confidence_of_nought_is_kept(repo: Path) -> None:
+    saved = ok(repo, *DECISION, "--confidence", "0")
+    assert re.search(r"^confidence: 0(\.0)?$", (repo / saved["path"]).read_text(), re.MULTILINE)

@@ -23,6 +23,35 @@ from filemem.cli.show.words import (
     wrapped,
 )
 
+_APART = frozenset(
+    (
+        "id",
+        "path",
+        "title",
+        "text",
+        "decision",
+        "score",
+        "scores",
+        "by",
+        "snippet",
+        "related",
+        "reasons",
+        "success",
+        "superseded_by",
+        "proposed",
+        "successors",
+        "highlight",
+        "holds",
+        "note",
+        "metadata",
+        "revisions",
+        "other_keys",
+        "drift",
+        "drifted",
+        "evidence",
+    )
+)  # keys of a record that are worded by themselves, or matter only to programs
+
 
 def hits(answer: Answer) -> str:
     """Search results, best first; what is dead is dimmed and says what replaced it."""
@@ -125,39 +154,12 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
 
 def _record(hit: Answer, shown: Mapping[str, Answer]) -> str:
     rows = [click.style(hit["title"], bold=True), f"{hit['id']}  {hit['path']}", provenance(hit)]
-    skip = {
-        "id",
-        "path",
-        "title",
-        "text",
-        "decision",
-        "score",
-        "scores",
-        "by",
-        "snippet",
-        "related",
-        "reasons",
-        "success",
-        "superseded_by",
-        "proposed",
-        "successors",
-        "highlight",
-        "holds",
-        "note",
-        "metadata",
-        "revisions",
-        "other_keys",
-        "drift",
-        "drifted",
-        "evidence",
-    }
     if hit.get("superseded_by"):
         rows.append(click.style(f"superseded by {_successors(hit, 'superseded_by', shown)}", fg="yellow"))
     rows += [click.style(hit["note"], fg="yellow")] if hit.get("note") else []
     rows += [f"proposed in its place: {_successors(hit, 'proposed', shown)}"] if hit.get("proposed") else []
     rows += [click.style(one, fg="yellow") for one in _doubts(hit)]
-    if hit.get("heads") == hit.get("superseded_by"):
-        skip.add("heads")
+    skip = _APART | {"heads"} if hit.get("heads") == hit.get("superseded_by") else _APART
     rows += [f"{key}: {_value(value)}" for key, value in hit.items() if key not in skip and value not in ("", [], None)]
     told = {"metadata": hit.get("metadata"), "other keys": hit.get("other_keys")}
     rows += [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in told.items() if value]
