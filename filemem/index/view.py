@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from filemem.documents import Doc
 from filemem.index import keyword
@@ -16,7 +16,7 @@ from filemem.index.counted import Counted
 from filemem.index.embed import ModelUnavailable
 from filemem.index.fresh import Item, latest
 from filemem.index.generation import Generation
-from filemem.index.keyword import Address, Match, Restriction, Words, term_field
+from filemem.index.keyword import Match, Query, Restriction, Words, term_field
 from filemem.index.meaning import REBUILD, Meaning, Nearness
 from filemem.index.pending import Scorer, admits
 from filemem.index.plan import Plan, plan
@@ -31,13 +31,6 @@ FEW = 5_000  # documents a restriction lets through below which all their vector
 
 
 _UNLIKE = (None, None)  # the likeness of what has no vectors
-
-
-class _Hit(NamedTuple):
-    """A match of the disk index on its way to a candidate."""
-
-    match: Match
-    score: float
 
 
 class View:
@@ -122,23 +115,15 @@ class View:
     ) -> list[Candidate]:
         limits = [*self._restriction(words, scope), *words.restriction(asked)]
         query = words.word_query(asked, {clause: scorer.boost(clause) for clause in asked.scored})
-        hits: dict[Address, _Hit] = {}
-        if query is not None and by_words:
-            limited = keyword.both(query, limits)
-            hits = {match.address: _Hit(match, match.score) for match in words.search(limited, depth)}
+        matches = words.search(keyword.both(query, limits), depth) if query is not None and by_words else []
         if near and near.disk:
-            nearest = [m for m in _nearest(words, near.disk, limits, depth) if m.address not in hits]
-            scores: dict[Address, float] = {}
-            if query is not None and nearest:
-                among = keyword.both(query, [keyword.must(words.one_of(keyword.KEY, words.keys(nearest))), *limits])
-                scores = {match.address: match.score for match in words.search(among, 2 * len(nearest))}
-            hits.update((match.address, _Hit(match, scores.get(match.address, 0.0))) for match in nearest)
-        found = list(hits.values())
-        keys = words.keys([hit.match for hit in found])
+            matches += _nearest(words, near.disk, limits, depth, query)
+        found = list({match.address: match for match in matches}.values())
+        keys = words.keys(found)
         like = near.disk.likeness(keys) if near and near.disk else {}
-        parts = [(hit.score, *like.get(key, _UNLIKE)) for hit, key in zip(found, keys, strict=True)]
+        parts = [(match.score, *like.get(key, _UNLIKE)) for match, key in zip(found, keys, strict=True)]
         best = promising(parts, most) if most is not None and most < len(parts) else range(len(parts))
-        stored = words.stored([found[at].match for at in best])  # the most work, so only for what may be shown
+        stored = words.stored([found[at] for at in best])  # the most work, so only for what may be shown
         return [
             Candidate(
                 path=one.path,
@@ -299,18 +284,18 @@ class View:
         return limits
 
 
-def _nearest(words: Words, ranking: Ranking, limits: Restriction, depth: int) -> list[Match]:
-    """Return the documents nearest by meaning under a restriction: `depth` of them, or all there are."""
+def _nearest(words: Words, ranking: Ranking, limits: Restriction, depth: int, scoring: Query | None) -> list[Match]:
+    """Return the documents nearest by meaning under a restriction, with what they score: `depth` of them, or all."""
     base = keyword.both(keyword.everything(), limits)
     allowed = words.count(base) if limits else words.total
     if limits and allowed <= FEW:
-        found = words.search(base, allowed)
+        found = words.search(keyword.scored(base, scoring), allowed)
     else:
         found, ask = [], depth + depth // 4
         while True:
             keys, complete = ranking.first(ask)
             query = keyword.both(words.one_of(keyword.KEY, keys), limits)
-            found = words.search(query, ask + depth)
+            found = words.search(keyword.scored(query, scoring), ask + depth)
             if len(found) >= depth or complete:
                 break
             ask *= 4

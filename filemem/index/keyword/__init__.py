@@ -4,15 +4,27 @@ Rule: user text is analysed and looked up, never parsed; and what Tantivy throws
 `IndexDamaged`.
 """
 
+from tantivy import Query
+
 from filemem.index.keyword.layout import KEY, PATH, READING, Stored, analyze, key, term_field
-from filemem.index.keyword.words import Address, Match, Restriction, Words, both, either, everything, must, must_not
+from filemem.index.keyword.words import (
+    Match,
+    Restriction,
+    Words,
+    both,
+    either,
+    everything,
+    must,
+    must_not,
+    scored,
+)
 
 __all__ = [
     "KEY",
     "PATH",
     "READING",
-    "Address",
     "Match",
+    "Query",
     "Restriction",
     "Stored",
     "Words",
@@ -23,5 +35,6 @@ __all__ = [
     "key",
     "must",
     "must_not",
+    "scored",
     "term_field",
 ]

@@ -174,6 +174,11 @@ def both(query: Query, restriction: Restriction) -> Query:
     return Query.boolean_query([(Occur.Must, query), *restriction]) if restriction else query
 
 
+def scored(query: Query, by: Query | None) -> Query:
+    """Return `query`, whose own score is 0, with the score by another for those of its documents that this matches."""
+    return Query.boolean_query([(Occur.Must, _silent(query)), (Occur.Should, by)]) if by else query
+
+
 def must(query: Query) -> tuple[Occur, Query]:
     """Return the part of a restriction that demands `query`."""
     return Occur.Must, query
