@@ -16,7 +16,7 @@ from filemem.index.counted import Counted
 from filemem.index.embed import ModelUnavailable
 from filemem.index.fresh import Item, latest
 from filemem.index.generation import Generation
-from filemem.index.keyword import Match, Query, Restriction, Words, term_field
+from filemem.index.keyword import Match, Restriction, Words, term_field
 from filemem.index.meaning import REBUILD, Meaning, Nearness
 from filemem.index.pending import Scorer, admits
 from filemem.index.plan import Plan, plan
@@ -117,7 +117,8 @@ class View:
         query = words.word_query(asked, {clause: scorer.boost(clause) for clause in asked.scored})
         matches = words.search(keyword.both(query, limits), depth) if query is not None and by_words else []
         if near and near.disk:
-            matches += _nearest(words, near.disk, limits, depth, query)
+            scoring = [keyword.should(query)] if query is not None else []
+            matches += _nearest(words, near.disk, limits, depth, scoring)
         found = list({match.address: match for match in matches}.values())
         keys = words.keys(found)
         like = near.disk.likeness(keys) if near and near.disk else {}
@@ -284,18 +285,18 @@ class View:
         return limits
 
 
-def _nearest(words: Words, ranking: Ranking, limits: Restriction, depth: int, scoring: Query | None) -> list[Match]:
+def _nearest(words: Words, ranking: Ranking, limits: Restriction, depth: int, scoring: Restriction) -> list[Match]:
     """Return the documents nearest by meaning under a restriction, with what they score: `depth` of them, or all."""
     base = keyword.both(keyword.everything(), limits)
     allowed = words.count(base) if limits else words.total
     if limits and allowed <= FEW:
-        found = words.search(keyword.scored(base, scoring), allowed)
+        found = words.search(keyword.both(base, scoring), allowed)
     else:
         found, ask = [], depth + depth // 4
         while True:
             keys, complete = ranking.first(ask)
-            query = keyword.both(words.one_of(keyword.KEY, keys), limits)
-            found = words.search(keyword.scored(query, scoring), ask + depth)
+            query = keyword.both(words.one_of(keyword.KEY, keys), [*limits, *scoring])
+            found = words.search(query, ask + depth)
             if len(found) >= depth or complete:
                 break
             ask *= 4

@@ -4,8 +4,6 @@ Rule: user text is analysed and looked up, never parsed; and what Tantivy throws
 `IndexDamaged`.
 """
 
-from tantivy import Query
-
 from filemem.index.keyword.layout import KEY, PATH, READING, Stored, analyze, key, term_field
 from filemem.index.keyword.words import (
     Match,
@@ -16,7 +14,7 @@ from filemem.index.keyword.words import (
     everything,
     must,
     must_not,
-    scored,
+    should,
 )
 
 __all__ = [
@@ -24,7 +22,6 @@ __all__ = [
     "PATH",
     "READING",
     "Match",
-    "Query",
     "Restriction",
     "Stored",
     "Words",
@@ -35,6 +32,6 @@ __all__ = [
     "key",
     "must",
     "must_not",
-    "scored",
+    "should",
     "term_field",
 ]

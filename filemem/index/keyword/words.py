@@ -165,18 +165,13 @@ class Words:
 
 
 def everything() -> Query:
-    """Return the query that all documents match."""
-    return Query.all_query()
+    """Return the query that all documents match, without any score."""
+    return _silent(Query.all_query())
 
 
 def both(query: Query, restriction: Restriction) -> Query:
     """Return `query` under a restriction."""
     return Query.boolean_query([(Occur.Must, query), *restriction]) if restriction else query
-
-
-def scored(query: Query, by: Query | None) -> Query:
-    """Return `query`, whose own score is 0, with the score by another for those of its documents that this matches."""
-    return Query.boolean_query([(Occur.Must, _silent(query)), (Occur.Should, by)]) if by else query
 
 
 def must(query: Query) -> tuple[Occur, Query]:
@@ -187,6 +182,11 @@ def must(query: Query) -> tuple[Occur, Query]:
 def must_not(query: Query) -> tuple[Occur, Query]:
     """Return the part of a restriction that forbids `query`."""
     return Occur.MustNot, query
+
+
+def should(query: Query) -> tuple[Occur, Query]:
+    """Return the part of a restriction that demands nothing and adds what `query` scores."""
+    return Occur.Should, query
 
 
 def either(*queries: Query) -> Query:
