@@ -134,6 +134,7 @@ class Node(NamedTuple):
     birth: Birth = Birth()
     live: bool = True
     open: tuple[str, ...] = ()
+    number: str = ""
 
     @property
     def key(self) -> str:
@@ -217,6 +218,7 @@ def node_of(record: Record, birth: Birth, resolve: Resolve) -> Node:
         superseded_by=superseded_by,
         edges=edges,
         birth=birth,
+        number=record.number,
     )
 
 

@@ -8,7 +8,7 @@ from filemem.documents import Node
 from filemem.errors import NotFound
 from filemem.memory import arguments, elsewhere, meant, names
 from filemem.memory.store import Store
-from filemem.record import Record, answering, topic_key
+from filemem.record import answering, topic_key
 
 _SHOWN = 5  # candidates in a message
 
@@ -76,8 +76,7 @@ def _once(store: Store, wanted: str) -> list[Node]:
 def _named(store: Store, wanted: str, kind: str) -> list[Node]:
     """The records that go by this file name, number or title, as records of other makers are named."""
     nodes = {node.id: node for node in store.nodes() if kind in ("", node.type)}
-    known = (Record(id=n.id, type=n.type, path=n.path, title=n.title) for n in nodes.values())
-    if found := [nodes[one] for one in answering(wanted, known)]:
+    if found := [nodes[one] for one in answering(wanted, map(names.bare, nodes.values()))]:
         return found
     key = topic_key(wanted)
     return [node for node in nodes.values() if key and not node.stated and topic_key(node.topic) == key]

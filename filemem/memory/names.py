@@ -45,7 +45,7 @@ def at(paths: Iterable[str]) -> set[str]:
 
 def bare(node: Node) -> Record:
     """A record as far as it has names."""
-    return Record(id=node.id, type=node.type, path=node.path, title=node.title)
+    return Record(id=node.id, type=node.type, path=node.path, title=node.title, number=node.number)
 
 
 def _owned(records: Collection[Record], births: Mapping[str, Birth]) -> set[tuple[str, int, str, bool]]:

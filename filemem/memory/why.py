@@ -17,12 +17,13 @@ from filemem.documents import Node
 from filemem.errors import BadInput, NotFound
 from filemem.files import fits
 from filemem.memory import governing, meant, searching
+from filemem.memory.names import bare
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
 from filemem.memory.values import Reason, Why
 from filemem.query import Filter, Hit, split_identifiers, touches
 from filemem.query.drift import fixed
-from filemem.record import DECISION, Record, reference_index, resolve_reference
+from filemem.record import DECISION, reference_index, resolve_reference
 from filemem.repo import arrivals
 from filemem.repo.git import GitError
 from filemem.repo.log import Commit
@@ -199,7 +200,7 @@ def _named_by(commit: Commit, nodes: Sequence[Node]) -> Iterable[str]:
     numbers = [found[0] for found in _NUMBERED.finditer(commit.subject)]
     if not (commit.decisions or numbers):
         return []
-    index = reference_index([Record(id=n.id, type=n.type, path=n.path, title=n.title) for n in nodes])
+    index = reference_index(map(bare, nodes))
     found = [resolve_reference(name, index) for name in (*commit.decisions, *numbers)]
     short = [node.id for node in nodes for name in commit.decisions if governing.names(node) & {name}]
     return dict.fromkeys([*(one for one in found if one), *short])

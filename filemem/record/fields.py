@@ -10,9 +10,12 @@ from filemem.record.foreign import read_status
 from filemem.record.header import Header, Note
 from filemem.record.keys import ALIASES, EDGES, KEY_BY_NAME, SUPERSEDED_BY, TITLE_KEY, Key
 from filemem.record.model import STATUSES
+from filemem.record.references import NUMBER_WORDS
 from filemem.record.values import NULL, READERS, ForeignValue, WrongValue, shown
 from filemem.record.yamltext import Plain, Value
 
+_OURS = frozenset((*KEY_BY_NAME, *ALIASES))
+_SERIES, _DIGITS = re.compile(r"[a-z]{2,8}"), re.compile(r"[0-9]{1,5}")
 _ID = re.compile(r"[^\s/\\\x00-\x1f\x7f]{1,200}")
 
 
@@ -44,8 +47,24 @@ def read_fields(header: Header, notes: list[Note]) -> tuple[dict[str, object], d
             fields[key.field] = read
     if fields.get("topic"):
         fields["topic_stated"] = True
+    if number := _number(header.values):
+        fields["number"] = number
     fields["id_stated"] = _is_id_stated(fields, extra, header, notes)
     return fields, extra
+
+
+def _number(values: Mapping[str, Value]) -> str:
+    """The number that a header gives its record, with the name of its series, as `fip-0004`; or "".
+
+    Makers who number records in headers begin with that (`fip: "0004"`, `pep: 8`), or name it by a word for numbers. A
+    number under any other key (a weight, a year) orders or describes, and is nobody's name.
+    """
+    others = [(name.lower(), value) for name, value in values.items() if name.lower() not in _OURS]
+    series = [one for one in others[:1] if one[0] != TITLE_KEY and _SERIES.fullmatch(one[0])]
+    for name, value in (*series, *(one for one in others if one[0] in NUMBER_WORDS)):
+        if isinstance(value, str) and _DIGITS.fullmatch(value):
+            return f"{name}-{value}"
+    return ""
 
 
 def _is_id_stated(fields: dict[str, object], extra: dict[str, object], header: Header, notes: list[Note]) -> bool:

@@ -97,6 +97,7 @@ class Record(NamedTuple):
     memory_type: str = ""
     metadata: Mapping[str, object] = {}
     extra: Mapping[str, object] = {}  # unknown keys, as found
+    number: str = ""  # that the header gives it, with the key: `fip-0004`; names of files are another matter
     id_stated: bool = True  # False: derived from the path
 
     @property

@@ -16,7 +16,7 @@ ReferenceIndex = Mapping[str, str | None]  # how a record may be named -> its id
 
 # `FIP-OO35` is a real one.
 _NUMBERED = re.compile(r"(?:([a-z]{2,8})[-_ .]{1,2})?#?(?=o{0,4}[0-9])([0-9o]{1,5})(?![0-9o])")
-_GENERAL_PREFIXES = frozenset(("adr", "madr", "no", "nr", "number", "decision"))
+NUMBER_WORDS = frozenset(("adr", "madr", "no", "nr", "number", "decision"))  # in front of a number of any series
 _UPWARDS = re.compile(r"\A(?:\.{1,2}/)+")
 _ESCAPED_BYTE = re.compile(r"((?:%[0-9A-Fa-f]{2})+)")
 
@@ -57,6 +57,10 @@ def names_of(record: Record) -> Iterator[tuple[int, str]]:
         yield (1 if prefix else 2), number
         if prefix:
             yield 2, f"{prefix}{number}"
+    elif match := _NUMBERED.fullmatch(record.number):
+        prefix, number = _number(match)
+        yield 0, number
+        yield 1, f"{prefix}{number}"
     if path:
         yield 3, stem
         yield 4, name
@@ -137,5 +141,5 @@ def readings(reference: str) -> Iterator[str]:
     if match := _NUMBERED.fullmatch(folded.removesuffix(".md")):
         prefix, number = _number(match)
         yield f"{prefix}{number}"
-        if prefix in _GENERAL_PREFIXES:
+        if prefix in NUMBER_WORDS:
             yield number

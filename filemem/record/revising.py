@@ -27,7 +27,7 @@ _HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*$")
 # default, so that a new field of a record is never passed over.
 _OWN_WORDS = frozenset(
     {"path", "title", "text", "decision", "next_steps", "status", "superseded_by", "outcome", "outcomes"}
-    | {"created", "topic_stated", "id_stated", "extra"}
+    | {"created", "topic_stated", "id_stated", "extra", "number"}
 )
 _WEIGHTY = ("type", "id", "secrets_allowed")
 _NAMES = {key.field: key.name for key in KEYS} | {"mentions": "links in the text"}  # field -> what it is called

@@ -494,6 +494,37 @@ def test_references(reference: str, id_: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        ('fip: "0004"\ntitle: X', ["FIP-0004", "fip 4", "4", "#4", "ADR-4"]),
+        ("PEP: 8\nTitle: X", ["PEP-8", "8"]),
+        ("status: accepted\nrfc: 7", ["RFC-7", "7"]),
+        ("title: X\nauthor: Ada\nnumber: 12", ["12", "ADR-12", "no. 12"]),
+        ("title: X\nadr: 0012", ["12", "ADR-0012"]),
+        ("title: X\nweight: 10", []),
+        ("title: 1984\nyear: 2024", []),
+        ("date: 2024", []),
+        ("confidence: 1", []),
+        ("sidebar_position: 3", []),
+        ("fip: [4]", []),
+        ("fip: 4.2", []),
+    ],
+)
+def test_a_number_in_the_header_is_a_name(header: str, names: list[str]) -> None:
+    record = parse(f"---\n{header}\n---\n# Use X\n".encode(), "decisions/use-x.md").record
+    assert record is not None
+    index = reference_index([record])
+    assert {resolve_reference(name, index) for name in names} <= {record.id}
+    assert bool(record.number) == bool(names)
+    if names:
+        other = make("decisions/0012-use-y.md", "file_b000000000000000")
+        index = reference_index([record._replace(path="decisions/0099-use-x.md"), other])
+        assert {resolve_reference(name, index) for name in names} <= {None, other.id}, "the file's own number counts"
+        index = reference_index([record, record._replace(id="file_c000000000000000", path="decisions/use-z.md")])
+        assert resolve_reference(names[0], index) is None, "it names two"
+
+
+@pytest.mark.parametrize(
     ("text", "edges"),
     [
         ("builds_on: decision_a_1_x", [("builds_on", "decision_a_1_x")]),

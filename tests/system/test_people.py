@@ -311,6 +311,21 @@ def test_a_record_answers_to_every_name_it_has(foreign: Path) -> None:
     assert "did you mean 3. Ansible instead" in cli(foreign, *adr, "get", "Ansible insted").err
 
 
+def test_a_record_answers_to_the_number_in_its_header(foreign: Path) -> None:
+    adr = ("--store", "docs/adr")
+    header = "---\nfip: '0007'\ntitle: {}\nauthor: Ada\nstatus: {}\n---\n\n## Summary\n\nWhy.\n"
+    path = write(foreign / "docs/adr/liquidity.md", header.format("Burn the rest", "Final"))
+    write(foreign / "docs/adr/sequel.md", header.format("Keep it", "Supersedes FIP-0007").replace("'0007'", "8"))
+    git(foreign, "add", ".")
+    git(foreign, "commit", "-q", "-m", "FIPs")
+    old, new = (ok(foreign, *adr, "get", name)["results"][0] for name in ("FIP-7", "8"))
+    assert (old["title"], new["title"], old["superseded_by"]) == ("Burn the rest", "Keep it", [new["id"]])
+    assert ok(foreign, *adr, "update", "7", "--outcome", "failed", "--reason", "x")["id"] == old["id"]
+    path.write_text(path.read_text().replace("'0007'", "9"))
+    assert "superseded_by" not in ok(foreign, *adr, "get", "FIP-9")["results"][0], "what named it is read again"
+    assert cli(foreign, *adr, "get", "FIP-7").code == 4
+
+
 def test_what_was_deleted_says_when_and_how_to_read_it(repo: Path) -> None:
     saved = ok(repo, *DECISION)
     done = cli(repo, "delete", saved["id"], "--reason", "saved twice")
