@@ -8,7 +8,7 @@ import posixpath
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -81,31 +81,22 @@ def run(
         Conflict: records stand where the own branch should.
         BrokenStore: the store is a submodule that is not here.
     """
-    steps: list[Step] = []
-    try:
-        work_tree = Path(home.project(folder).work_tree)
-    except NotFound:
-        work_tree = folder.resolve()
-        steps.append(Step(".git", "create", None, "a Git repository: memories are commits"))
-        if not dry_run:
-            create(work_tree)
-    name = config.store_path(store) if store else config.load(work_tree).store
+    work_tree, name, steps = _begun(folder, store, dry_run=dry_run)
     branch = config.branch_name(own_branch) if own_branch else _asked(work_tree, _own_branch)
-    if not branch and (work_tree / ".git").exists():
-        _refuse_other(work_tree, name)
+    shown = name if branch else _asked(work_tree, partial(_place, name)) or name
     warnings = [] if branch else list(_warnings(work_tree, name))  # before anything is written
     settings = _settings(work_tree, name, branch)
-    steps += [settings, _mcp(work_tree), _agents(work_tree, name, branch)]
+    steps += [settings, _mcp(work_tree), _agents(work_tree, shown, branch)]
     if branch:
         begin = _beginning(diff_driver) if own_branch else None
         announce = partial(_carry_out, work_tree, [settings])
         steps.insert(0, owning.step(work_tree, name, branch, begin, dry_run=dry_run, tell=tell, announce=announce))
     else:
-        steps.insert(0, _readme(work_tree, name))
-    steps.append(_private(work_tree, name))
+        steps.insert(0, _readme(work_tree, shown))
+    steps.append(_private(work_tree, shown))
     if diff_driver:
         came = bool(branch) and steps[0].action == "create"  # with the branch, attached just now
-        steps += driving.steps(work_tree, name, dry_run=dry_run, came=came)
+        steps += driving.steps(work_tree, shown, dry_run=dry_run, came=came)
     if not dry_run:
         _carry_out(work_tree, steps)
         if branch and diff_driver:
@@ -121,6 +112,20 @@ def run(
     }
 
 
+def _begun(folder: Path, store: str | None, *, dry_run: bool) -> tuple[Path, str, list[Step]]:
+    """The work tree, the store folder, and the making of a repository where there is none."""
+    with suppress(NotFound):
+        work_tree = Path(home.project(folder).work_tree)
+        return work_tree, config.store_path(store) if store else config.load(work_tree).store, []
+    work_tree = folder.resolve()
+    name = config.store_path(store) if store else config.load(work_tree).store
+    if os.path.lexists(work_tree / name / ".git"):
+        home.store_in(work_tree / name, name)
+    if not dry_run:
+        create(work_tree)
+    return work_tree, name, [Step(".git", "create", None, "a Git repository: memories are commits")]
+
+
 def _asked(work_tree: Path, question: Callable[[Repo], str]) -> str:
     """What the repository of a work tree answers; "" where there is none yet."""
     if not (work_tree / ".git").exists():
@@ -133,11 +138,12 @@ def _own_branch(code: Repo) -> str:
     return home.branch_of(code, config.load(Path(code.work_tree)))
 
 
-def _refuse_other(work_tree: Path, store: str) -> None:
-    """Refuse a folder that is not this repository's to write into, in the words of every other command."""
-    found = home.find(work_tree, store)
+def _place(store: str, code: Repo) -> str:
+    """Where records stand, as people see it; refuses, as every command does, what is not this repository's to use."""
+    found = home.find(code.work_tree, store)
     with closing(found.code), closing(found.repo):
         obstacles.refuse_unfilled(obstacles.unfilled_in(found.repo, found.store, found.name))
+        return found.name
 
 
 def _beginning(diff_driver: bool) -> dict[str, bytes]:

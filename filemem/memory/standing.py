@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem.documents import Node
+from filemem.memory import home
 from filemem.memory.store import Store
 from filemem.memory.versions import Versions
 from filemem.repo import GitError
@@ -78,7 +79,7 @@ class Standings:
         if repo is not store.code and here.name:  # records that have a branch of their own are all on it
             return here
         if repo is not store.code and repo.common_dir == store.code.common_dir:  # somebody rebases it
-            name = store.config.branch
+            name = home.branch_of(store.code, store.config)
             return Branch(name, tip) if (tip := tip_of(repo.common_dir, f"refs/heads/{name}")) else None
         found = defaults(repo.common_dir, here)
         if not found or found[0] == here:
