@@ -1,32 +1,28 @@
-"""Decisions and code: has what a decision governs changed since, and what does history say came of it?
+"""Decisions and code: has what a decision governs changed since?
 
-Rule: all of it is worked out from Git's objects when it is asked for; looking changes nothing. What commit messages
-claim is kept beside the index, so that a search can show it without asking Git.
+Rule: all of it is worked out from Git's objects when it is asked for; looking changes nothing.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
-from typing import NamedTuple
+from functools import cached_property
 
 from filemem.documents import Node
+from filemem.memory import claims
 from filemem.memory.store import Store
 from filemem.query import Hit
 from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, rewritten, within
-from filemem.query.evidence import Claim, Evidence, evidence
-from filemem.record import DECISION, Outcome, Record, parse, short_id
+from filemem.query.evidence import Claim
+from filemem.record import DECISION, Outcome, Record, parse
 from filemem.repo import arrivals
 
 MANY = 200  # paths that Git is asked for by name; for more, all of its line is read once
-DAY = 86_400_000  # milliseconds
 RENAMES = 3  # names of one file that are followed
 FEW = 20  # decisions whose files are compared one by one, before history is walked
 SOON, LONG = 5.0, 120.0  # seconds that a walk may take: to answer a question, and to check everything
 MOST = 1 << 20  # bytes of a file that is read to see what is left of it; data is larger, code is not
 _UNSEEN = "history does not show when the decision came to this branch"
-_CLAIMS, _LAYOUT = "claims", 2  # the memo that keeps claims, and its layout
 
 
 def added(store: Store, hits: Iterable[Hit], drifting: Collection[str] | None = None) -> tuple[Hit, ...]:
@@ -41,12 +37,14 @@ def added(store: Store, hits: Iterable[Hit], drifting: Collection[str] | None = 
     nodes = _nodes(store, listed)
     looked = [hit for hit in listed if hit.id in nodes and (drifting is None or hit.id in drifting)]
     drifts = drifted(store, [(nodes[hit.id], hit.record.affects) for hit in looked])
-    return tuple(hit._replace(drift=drifts.get(hit.id)) for hit in _spoken_of(store, listed, nodes, claims(store)))
+    return tuple(
+        hit._replace(drift=drifts.get(hit.id)) for hit in _spoken_of(store, listed, nodes, claims.every(store))
+    )
 
 
 def hinted(store: Store, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Hits with what history says came of them, as far as that is known without asking Git."""
-    every = _kept(store).claims if store.history.tip == "HEAD" else ()
+    every = claims.kept(store)
     return tuple(_spoken_of(store, hits, _nodes(store, hits), every)) if every else tuple(hits)
 
 
@@ -56,7 +54,7 @@ def _nodes(store: Store, hits: Iterable[Hit]) -> dict[str, Node]:
 
 def _spoken_of(store: Store, hits: Iterable[Hit], nodes: Mapping[str, Node], every: Sequence[Claim]) -> Iterable[Hit]:
     for hit in hits:
-        found = evidence_of(store, nodes[hit.id], hit.record, every) if hit.id in nodes else ()
+        found = claims.evidence_of(store, nodes[hit.id], hit.record, every) if hit.id in nodes else ()
         yield hit._replace(evidence=found)
 
 
@@ -166,7 +164,7 @@ class Code:
         for _ in range(RENAMES):
             later = self._line.later(at, affects, moved.values())
             now = self._now.matching(affects) | set(moved.values())
-            found = drift(affects, later, now, names=names(node), since=since, renamed=moved)
+            found = drift(affects, later, now, names=claims.names(node), since=since, renamed=moved)
             news = {old: new for old in found.missing if (new := self._renamed(old, later))}
             if not news:
                 break
@@ -238,77 +236,3 @@ def _states(data: bytes, path: str, outcome: Outcome) -> bool:
     """Whether a version of a record has this outcome."""
     record = parse(data, path).record
     return record is not None and outcome in record.outcomes
-
-
-def names(node: Node) -> frozenset[str]:
-    """What a trailer may call a decision."""
-    name = node.path.rpartition("/")[2]
-    return frozenset((node.id, short_id(node.id), node.path, name, name.removesuffix(".md"))) - {""}
-
-
-def evidence_of(store: Store, node: Node, record: Record, every: Sequence[Claim]) -> tuple[Evidence, ...]:
-    """What is claimed of one decision and not yet answered by an outcome that was committed after it.
-
-    Args:
-        store: the parts.
-        node, record: the decision.
-        every: the claims on this branch.
-    """
-    if not every or record.type != DECISION:
-        return ()
-    birth = node.birth
-    untold = any(claim.title and not claim.reverts for claim in every)
-    carriers = {birth.commit: store.code.revisions.subject(birth.commit) if untold else ""} if birth.commit else {}
-    found = evidence(names(node), carriers, every)
-    return tuple(one for one in found if one.outcome != record.outcome and not _answered(store, node, record, one))
-
-
-def _answered(store: Store, node: Node, record: Record, found: Evidence) -> bool:
-    """Whether an outcome was written down after what speaks against a decision: by its date, and by Git."""
-    if not record.outcomes or record.outcomes[-1].at + DAY < found.at:  # a bare date is the beginning of its day
-        return False
-    edits = [edit.commit for edit in node.birth.edits]
-    if store.repo is not store.code:
-        return any(edit.at >= found.at for edit in node.birth.edits)
-    return any(store.history.is_ancestor(found.commit, edit) for edit in edits)
-
-
-class Kept(NamedTuple):
-    """Claims as they are kept: of all commits up to `head`."""
-
-    head: str = ""
-    claims: tuple[Claim, ...] = ()
-
-
-def claims(store: Store) -> tuple[Claim, ...]:
-    """Every claim on the branch that is checked out; only commits that came since the last time are read."""
-    if store.history.tip != "HEAD":  # asked of the past, which is not kept
-        return arrivals.claims(store.history if store.repo is store.code else store.code.history)
-    head = store.code.head() or ""
-    kept = _kept(store)
-    if not head or kept.head == head:
-        return kept.claims if head else ()
-    onward = kept.head and store.code.history.is_ancestor(kept.head)
-    found = arrivals.claims(store.code.history, kept.head if onward else "")
-    kept = Kept(head, (*kept.claims, *found) if onward else found)
-    store.memo(_CLAIMS).write(json.dumps([_LAYOUT, kept], ensure_ascii=False).encode())
-    return kept.claims
-
-
-def _kept(store: Store) -> Kept:
-    """What was kept last; nothing where that cannot be read. It is derived: whatever is odd is worked out anew."""
-    return _loaded(store.memo(_CLAIMS).read())
-
-
-@lru_cache(maxsize=4)
-def _loaded(text: bytes) -> Kept:
-    try:
-        layout, (head, rows) = json.loads(text or b"[0,[0,0]]")
-        if layout != _LAYOUT:
-            return Kept()
-        found = map(Claim._make, rows)
-        return Kept(
-            head, tuple(one._replace(reverts=tuple(one.reverts), decisions=tuple(one.decisions)) for one in found)
-        )
-    except (ValueError, TypeError, IndexError, KeyError):
-        return Kept()

@@ -13,7 +13,7 @@ from filemem import record
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
-from filemem.memory import finding, governing, graph, meant, searching, writing
+from filemem.memory import claims, finding, graph, meant, searching, writing
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
@@ -49,7 +49,7 @@ def history(store: Store, topic_or_id: str) -> History:
     beyond = graph.linked(resolved, members)
     told = [around[one] for one in sorted({*members, *beyond}, key=lambda one: resolved.nodes[one].age)]
     pasts = past_of(store, told)
-    every = governing.claims(store)
+    every = claims.every(store)
     steps = (_step(store, node, resolved, key, pasts[node.path], every) for node in told)
     topic = next((around[m].topic for m in reversed(members) if key and around[m].stated), start[0].topic)
     chain = tuple(step._replace(contest=_contest(resolved, around, step.record.id, key)) for step in steps if step)
@@ -185,7 +185,7 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every
         shallow=shallow,
         unsure=birth.unsure,
         written=past.written if anew and not shallow else 0,
-        evidence=governing.evidence_of(store, node, found, every),
+        evidence=claims.evidence_of(store, node, found, every),
     )
 
 

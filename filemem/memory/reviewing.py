@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from filemem.documents import Node
-from filemem.memory import governing
+from filemem.memory import claims, governing
 from filemem.memory.merging import Merge
 from filemem.memory.store import Store
 from filemem.memory.surveying import Survey
@@ -35,9 +35,9 @@ def problems(store: Store, read: Survey, merge: Merge | None, drift: bool) -> It
         yield from _unknown(store, read, merge)
     live = [node for node in read.nodes.values() if read.resolved.is_head(node.id)]
     yield from _drifted(store, read, live, merge, drift)
-    claims = governing.claims(store)
+    every = claims.every(store)
     for node in live:
-        for found in governing.evidence_of(store, node, read.records[node.path], claims):
+        for found in claims.evidence_of(store, node, read.records[node.path], every):
             if merge is None or not store.code.history.is_ancestor(found.commit, merge.code):
                 text = f"{found}; if so: filemem update {node.id} --outcome {found.outcome} --reason ..."
                 yield Problem(node.path, 1, "evidence", "warning", text)
@@ -45,7 +45,7 @@ def problems(store: Store, read: Survey, merge: Merge | None, drift: bool) -> It
 
 def _unknown(store: Store, read: Survey, merge: Merge) -> Iterable[Problem]:
     """Commits of this branch whose trailers name a decision that is none: what they say of it is lost."""
-    known = {name for node in read.nodes.values() for name in governing.names(node)}
+    known = {name for node in read.nodes.values() for name in claims.names(node)}
     known |= {part for path in read.past.removed for part in (path, *_names(path))}
     for claim in arrivals.claims(store.code.history, merge.code):
         if lost := [name for name in claim.decisions if name not in known]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from filemem import changes
 from filemem.documents import Birth, Node
-from filemem.memory import following, governing, names, tombstones
+from filemem.memory import claims, following, names, tombstones
 from filemem.memory.batch import Batch
 from filemem.memory.origins import Origins, carried, origins, passed_on, were_there
 from filemem.memory.store import Progress, Store
@@ -92,7 +92,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         store.index.fold(saves)
     if moved != STILL or full:
         store.standings.look()
-    governing.claims(store)  # so that a search can show them without asking Git
+    claims.every(store)  # so that a search can show them without asking Git
     # A commit on top during the look is news for the next one; after a checkout births may be another branch's.
     right = head == (store.repo.head() or "") or (head and store.history.is_ancestor(head))
     seen = None if found else after

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from filemem.documents import Node
 from filemem.errors import BadInput, NotFound
 from filemem.files import fits
-from filemem.memory import governing, meant, searching
+from filemem.memory import claims, governing, meant, searching
 from filemem.memory.names import bare
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
@@ -202,7 +202,7 @@ def _named_by(commit: Commit, nodes: Sequence[Node]) -> Iterable[str]:
         return []
     index = reference_index(map(bare, nodes))
     found = [resolve_reference(name, index) for name in (*commit.decisions, *numbers)]
-    short = [node.id for node in nodes for name in commit.decisions if governing.names(node) & {name}]
+    short = [node.id for node in nodes for name in commit.decisions if claims.names(node) & {name}]
     return dict.fromkeys([*(one for one in found if one), *short])
 
 
