@@ -57,12 +57,12 @@ def serve_stdio(
         return
     if handed_over is None:
         return
-    from filemem.server import sdk
+    from filemem.server import sdk, stdio
     from filemem.server.calls import Calls, log_crash
 
     server = sdk.build(offer, Calls(offer.dialect, open_memory, on_crash or log_crash), version)
     answered = [message["id"] for message in front.kept if "id" in message]
-    status = sdk.serve(server, wire, chain(front.kept, [handed_over], messages), answered)
+    status = stdio.serve(server, wire, chain(front.kept, [handed_over], messages), answered)
     if status:
         sys.exit(status)
 

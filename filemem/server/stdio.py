@@ -1,0 +1,162 @@
+"""One connection over stdio, between the wire and the SDK: what comes is fed to it, what it answers is written.
+
+Rule: the end of the input, or a signal, lets what was asked be answered, and ends the process soon whatever happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+import anyio.to_thread
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+
+from filemem import ending
+from filemem.server.jsonrpc import Message, Refusal
+from filemem.server.sdk import FilememServer
+from filemem.server.wire import Wire, encode
+
+GRACE = 1.0  # seconds that calls still running get to answer after the input ended, or the process was told to end
+LAST = 1.8  # seconds after the end of input or a signal
+
+_Item = SessionMessage | Exception
+_Into = MemoryObjectSendStream[_Item]
+_Back = MemoryObjectSendStream[SessionMessage]
+
+
+@dataclass
+class Connection:
+    """One stdio connection: what goes in and out between the wire and the SDK; see `serve`."""
+
+    wire: Wire
+    answered: list[object]
+    status: int = 0
+    """Exit status of the process once `serve` has returned."""
+    _waiting: int = 0  # requests without an answer so far
+    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _ending: Callable[[], None] = field(default=lambda: None)
+
+    async def serve(self, server: FilememServer, messages: Iterator[Message | Refusal]) -> None:
+        """Serve until the messages or the process are ended, or nobody reads the answers."""
+        into, incoming = anyio.create_memory_object_stream[_Item](64)
+        outgoing, out = anyio.create_memory_object_stream[SessionMessage](64)
+        loop = asyncio.get_running_loop()
+        for number in ending.signals():
+            signal.signal(number, partial(self._stop, server, loop))
+        feeding = (messages, into, outgoing.clone(), loop)
+        threading.Thread(target=self._read, args=feeding, daemon=True).start()
+        self._ending = server.notices.listen.close
+        with self._scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._write, out)
+                await server.run(incoming, outgoing, server.create_initialization_options())
+
+    def _stop(self, server: FilememServer, loop: asyncio.AbstractEventLoop, number: int, _frame: object) -> None:
+        self.status = 128 + number
+        _end_soon(self.status)
+        asyncio.run_coroutine_threadsafe(self._leave(server), loop)
+
+    async def _leave(self, server: FilememServer) -> None:
+        """Let the call under way be answered, and those that wait be told that nothing was done; then stop."""
+        server.calls.end()
+        await self._answers()
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)  # of what is cancelled now it tells in words of its own
+        self._scope.cancel()
+
+    def _read(
+        self, messages: Iterator[Message | Refusal], into: _Into, back: _Back, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Feed the SDK from a thread, since reading blocks; wait where the SDK cannot keep up."""
+        # What is suppressed says that the loop has ended: nobody is left to feed.
+        with suppress(OSError, RuntimeError, CancelledError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            for message in messages:
+                if self.status:  # told to end: nothing more is begun
+                    return
+                asyncio.run_coroutine_threadsafe(self._pass(message, into, back), loop).result()
+            _end_soon(0)
+            asyncio.run_coroutine_threadsafe(self._finish(into, back), loop).result()
+
+    async def _pass(self, message: Message | Refusal, into: _Into, back: _Back) -> None:
+        if isinstance(message, Refusal):
+            self._waiting += 1
+            await back.send(SessionMessage(types.JSONRPCError.model_validate(message.reply())))
+            return
+        kind = types.JSONRPCRequest if "id" in message else types.JSONRPCNotification
+        self._waiting += "id" in message
+        await into.send(SessionMessage(kind.model_validate(message)))
+
+    async def _finish(self, into: _Into, back: _Back) -> None:
+        """End the input, after what was asked before had its chance: the SDK drops running calls at once."""
+        await self._answers()
+        into.close()
+        back.close()
+
+    async def _answers(self) -> None:
+        """Wait, not for long, until all that was asked is answered."""
+        self._ending()  # what listens waits for ever
+        with anyio.move_on_after(GRACE):
+            while self._waiting > 0:
+                await anyio.sleep(0.01)
+
+    async def _write(self, out: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        async for item in out:
+            message = item.message
+            if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+                await self._send(encode(_plain(message)))
+                continue
+            if message.id in self.answered:
+                self.answered.remove(message.id)
+            else:
+                await self._send(encode(_plain(message)))
+            self._waiting -= 1
+
+    async def _send(self, data: memoryview) -> None:
+        try:
+            # The rest in a thread: a client may write all its requests before it reads the first answer.
+            if rest := self.wire.write_now(data):
+                await anyio.to_thread.run_sync(self.wire.write, rest, abandon_on_cancel=True)
+        except OSError:  # the client reads no more
+            self._scope.cancel()
+
+
+def _plain(message: types.JSONRPCMessage) -> Message:
+    """A message as what JSON can hold. The SDK gives results as such already, and walking a large one takes long."""
+    if isinstance(message, types.JSONRPCResponse):
+        return {"jsonrpc": message.jsonrpc, "id": message.id, "result": message.result}
+    return message.model_dump(by_alias=True, exclude_unset=True)
+
+
+def serve(server: FilememServer, wire: Wire, messages: Iterator[Message | Refusal], answered: list[object]) -> int:
+    """Serve one connection over stdio; return the exit status for the process, which should end right after.
+
+    Args:
+        server: to be served.
+        wire: of the process.
+        messages: all that came and all that comes.
+        answered: ids of the first requests that need no second answer.
+    """
+
+    async def connected() -> int:
+        connection = Connection(wire, answered)
+        await connection.serve(server, messages)
+        return connection.status
+
+    return asyncio.run(connected())
+
+
+def _end_soon(status: int) -> None:
+    """End the process even if a tool call does not: a save survives that, a client that waits may not."""
+    timer = threading.Timer(LAST, os._exit, [status])
+    timer.daemon = True
+    timer.start()
