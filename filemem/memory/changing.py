@@ -22,7 +22,7 @@ from filemem.memory import (
     tombstones,
     writing,
 )
-from filemem.memory.origins import is_moved
+from filemem.memory.moves import is_moved
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.saving import Saved as Done
 from filemem.memory.secrecy import refuse_secrets

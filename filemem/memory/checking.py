@@ -12,7 +12,8 @@ from filemem.errors import BadInput, NotFound
 from filemem.memory import merged, moments, obstacles, overlooking, reviewing
 from filemem.memory.identities import landing
 from filemem.memory.merging import merging, states
-from filemem.memory.origins import carried, origins
+from filemem.memory.moves import carried
+from filemem.memory.origins import origins
 from filemem.memory.store import Store
 from filemem.memory.surveying import State, Surveyor
 from filemem.record import Problem

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.documents import Birth, Edited
-from filemem.files import is_listed, is_record
+from filemem.files import is_record
 from filemem.memory.store import Store
-from filemem.memory.versions import Versions, alike
-from filemem.record import Record, derived_id, namesake, parse, short_id
+from filemem.memory.versions import Versions
+from filemem.record import derived_id, namesake, short_id
 from filemem.repo import lives
 
 if TYPE_CHECKING:
     from filemem.repo.history import History
 
 Takings = Mapping[str, Sequence[Sequence[str]]]
-_MOVED = 200  # files that are away, whose ids are looked at
-_ENDED = "ended-4"  # the memo: see `_Remembered`
+_ENDED = "ended-4"  # the memo: see `Remembered`
 
 
 class Origins(NamedTuple):
@@ -82,7 +81,7 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
     if not since:
         store.takings = commit, takings
     if seen.tip == "HEAD":
-        _keep(store, _Remembered(ended, walk.left, takings, "" if since else commit))
+        _keep(store, Remembered(ended, walk.left, takings, "" if since else commit))
     lost = (*walk.replaced, *walk.removed.values())
     began = {inside(path): len(commits) for path, commits in walk.began.items()}
     return Origins(births, removed, touched, edits, ended, walk.left, ids, lost, began)
@@ -111,80 +110,6 @@ def _doubtful(unknown: Collection[str], paths: Collection[str], stated: str) -> 
     )
 
 
-def carried(
-    store: Store, new: Mapping[str, str], there: Collection[str], known: Origins | None = None
-) -> dict[str, Birth]:
-    """First commits of what no commit has: of files that were moved here from where HEAD has them.
-
-    Such a file has the bytes, or states the id, of one that HEAD has and that stands nowhere now. Of a file without an
-    id under a name that another had, what it will be known by.
-
-    Args:
-        store: the parts.
-        new: files that may have been moved, or hold another record than in HEAD, path -> blob.
-        there: all files that stand in the work tree.
-        known: what Git says of all that HEAD has, where it was asked already.
-
-    Returns:
-        A birth without a commit for a record that is new; nothing for one that HEAD has there.
-    """
-    held = store.listing(store.history) if new and store.repo.head() else {}
-    sources = _sources(store, new, there, held) | dict.fromkeys(_overwritten(store, new, held), "")
-    ended = _remembered(store).ended if sources else None
-    used = {path for path, source in sources.items() if not source and (ended is None or path in ended)}
-    if known is None:
-        known = origins(store) if used or any(sources.values()) else Origins({}, frozenset())
-    births = {path: known.births.get(source, Birth()) for path, source in sources.items()}
-    return births | {path: _beginning(store, path, known) for path in used}
-
-
-def _beginning(store: Store, path: str, known: Origins) -> Birth:
-    """What a file will be known by that is not committed yet, at a path where another may have begun."""
-    record = store.read(path).record
-    if record is None or record.id_stated:
-        return Birth()
-    named, count = store.files.named(path), known.began.get(path, 0)
-    gone = next((one for one in reversed(known.lost) if one.path == named), None)
-    if gone and path not in known.births:
-        before = store.repo.blob(gone.blob)
-        if before is None or alike(path, before, store.bytes_of(path)):
-            return Birth(path=store.files.inside(gone.first_path), nth=gone.nth)
-    return Birth(path=path, nth=count + 1) if count else Birth()
-
-
-def _overwritten(store: Store, new: Mapping[str, str], held: Mapping[str, str]) -> Iterator[str]:
-    """The files in which HEAD has another record."""
-    for path in new.keys() & held.keys():
-        if new[path] != held[path] and is_listed(path) and (data := store.repo.blob(held[path])) is not None:
-            was, now = parse(data, path).record, store.read(path).record
-            if was and now and was.id != now.id:
-                yield path
-
-
-def _sources(store: Store, new: Mapping[str, str], there: Collection[str], held: Mapping[str, str]) -> dict[str, str]:
-    """Where HEAD has each of the files that it does not have here, "" for nowhere; no file is the source of two."""
-    left = {path: blob for path, blob in held.items() if path not in there}
-    gone: dict[str, list[str]] = {}
-    for path in sorted(left):
-        gone.setdefault(left[path], []).append(path)
-    found = {}
-    for path in sorted(new.keys() - held.keys()):
-        alike = gone.get(new[path], [])
-        # Of several with the same bytes, the one that keeps its name.
-        found[path] = max(alike, key=lambda one: posixpath.basename(one) == posixpath.basename(path), default="")
-        if alike:
-            alike.remove(found[path])
-    lost = [path for several in gone.values() for path in several][:_MOVED]
-    edited = [path for path, source in found.items() if not source] if lost else []
-    ids = {_id(parse(store.repo.blob(left[path]) or b"", path).record, path): path for path in lost} if edited else {}
-    return found | {path: ids.pop(_id(store.read(path).record, path), "") for path in edited}
-
-
-def _id(record: Record | None, path: str) -> str:
-    """The id of a record: the path's own where it states none, or cannot be read."""
-    return record.id if record else path
-
-
 def were_there(store: Store, news: Origins, paths: Collection[str]) -> bool:
     """Whether one of these files may have been there before, so that only all of history tells its first commit.
 
@@ -195,7 +120,7 @@ def were_there(store: Store, news: Origins, paths: Collection[str]) -> bool:
     """
     if not paths:
         return False
-    known, ids = _remembered(store), {news.ids[path] for path in paths if path in news.ids}
+    known, ids = remembered(store), {news.ids[path] for path in paths if path in news.ids}
     if known.ended is None or not (known.ended | news.ended).isdisjoint(paths):
         return True
     if not (known.left | news.left).isdisjoint(ids):
@@ -205,7 +130,7 @@ def were_there(store: Store, news: Origins, paths: Collection[str]) -> bool:
 
 def any_ended(store: Store) -> bool:
     """Whether any file or id was ever removed from where it stood, as far as that is known."""
-    known = _remembered(store)
+    known = remembered(store)
     return known.ended is None or bool(known.ended or known.left)
 
 
@@ -216,7 +141,7 @@ def taken(store: Store) -> Takings:
     """
     commit = _commit(store, store.history)
     if commit and store.takings[0] != commit:
-        known = _remembered(store)
+        known = remembered(store)
         if known.commit == commit or _same_still(store, known):
             store.takings = commit, known.takings
         else:
@@ -224,7 +149,7 @@ def taken(store: Store) -> Takings:
     return store.takings[1] if commit else {}
 
 
-def _same_still(store: Store, known: _Remembered) -> bool:
+def _same_still(store: Store, known: Remembered) -> bool:
     """Whether no name was given on since, up to the commit from which the store is seen."""
     if not known.commit or not store.history.is_ancestor(known.commit):
         return False
@@ -239,7 +164,7 @@ def passed_on(store: Store, news: Origins | None = None) -> Collection[str]:
         store: the parts.
         news: the stretch of history by which the tip went onward; None where it went elsewhere.
     """
-    ended = _remembered(store).ended or frozenset()
+    ended = remembered(store).ended or frozenset()
     return ended | taken(store).keys() if news is None else news.ended | (news.touched & ended)
 
 
@@ -248,7 +173,7 @@ def shared(store: Store) -> frozenset[str]:
     return frozenset(path for path, takings in taken(store).items() if len({owner for _, owner in takings}) > 1)
 
 
-class _Remembered(NamedTuple):
+class Remembered(NamedTuple):
     """What the memo tells.
 
     Args:
@@ -264,12 +189,13 @@ class _Remembered(NamedTuple):
     commit: str = ""
 
 
-def _remembered(store: Store) -> _Remembered:
+def remembered(store: Store) -> Remembered:
+    """What earlier walks found to have ended; nothing where that cannot be read."""
     try:
         ended, left, takings, commit = json.loads(store.memo(_ENDED).read() or b"null")
-        return _Remembered(frozenset(ended), frozenset(left), takings, commit)
+        return Remembered(frozenset(ended), frozenset(left), takings, commit)
     except (ValueError, TypeError):
-        return _Remembered()
+        return Remembered()
 
 
 def _known(store: Store, takings: Iterable[lives.Taking]) -> list[list[str]]:
@@ -277,11 +203,11 @@ def _known(store: Store, takings: Iterable[lives.Taking]) -> list[list[str]]:
     return [[t.commit, t.stated or derived_id(namesake(inside(t.first_path), t.nth))] for t in takings]
 
 
-def _keep(store: Store, found: _Remembered) -> None:
+def _keep(store: Store, found: Remembered) -> None:
     """Add what a walk found to what is remembered; without a commit it was not one through all of history."""
     if not (found.commit or found.ended or found.left):
         return
-    known = _remembered(store)
+    known = remembered(store)
     if known.ended is None and not found.commit:
         return
     ended, left = (found.ended or frozenset()) | (known.ended or frozenset()), found.left | known.left
@@ -297,14 +223,6 @@ def brought(store: Store, commits: Collection[str]) -> dict[str, int]:
     how = ("--no-walk=unsorted", "-m", "-M", "--diff-filter=A")
     told = store.history.rows(*how, *sorted(commits), "--", store.files.store)
     return {commit.id: sum(is_record(posixpath.basename(row.path)) for row in rows) for commit, rows in told}
-
-
-def is_moved(store: Store, path: str) -> bool:
-    """Whether a file was moved to this path, and that is not committed yet."""
-    if store.repo.head() is None or store.repo.item(store.files.named(path)) is not None:
-        return False
-    new, there = {path: store.blob(path) or ""}, store.index.manifest()
-    return any(_sources(store, new, there, store.listing(store.history)).values())
 
 
 def born(first: lives.Birth, path: str) -> Birth:

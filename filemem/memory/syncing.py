@@ -16,7 +16,8 @@ from filemem import changes
 from filemem.documents import Birth, Node
 from filemem.memory import claims, following, names, tombstones
 from filemem.memory.batch import Batch
-from filemem.memory.origins import Origins, carried, origins, passed_on, were_there
+from filemem.memory.moves import carried
+from filemem.memory.origins import Origins, origins, passed_on, were_there
 from filemem.memory.store import Progress, Store
 
 FEW = 50  # new files for which HEAD is asked one by one

@@ -13,7 +13,7 @@ import pytest
 from filemem.errors import Conflict
 from filemem.files import Files
 from filemem.memory import Memory
-from filemem.memory.origins import carried
+from filemem.memory.moves import carried
 from filemem.memory.values import Saved
 from filemem.repo import Entry
 from filemem.repo.journal import Journal, Operation
