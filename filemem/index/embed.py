@@ -8,7 +8,6 @@ pays for none of them.
 from __future__ import annotations
 
 import json
-import logging
 import mmap
 import os
 import zlib
@@ -211,6 +210,8 @@ class ConfiguredModel:
         return rows
 
     def _load(self) -> Any:
+        import logging
+
         limit_threads()
         where, why = self._found()
         logging.getLogger("huggingface_hub.repocard").setLevel(logging.ERROR)  # it misses a model card on every load

@@ -4,13 +4,14 @@ It starts as hard links to the files of the last one, is sealed with the size an
 is switched to it. So a commit under way can not look like damage, and a killed writer leaves the old state in service.
 """
 
+import contextlib
 import os
 import shutil
+import time
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from filemem.index import versions
 from filemem.index.folder import checked, prepare, sync_folder, unwritable, write_durably
 from filemem.index.generation import (
     CURRENT,
@@ -25,8 +26,10 @@ from filemem.index.generation import (
     current,
     listed,
 )
+from filemem.index.versions import FORMAT
 
 _NEXT = "next"
+_DEAD = 7 * 86_400.0  # seconds after which an index of another version is nobody's any more
 
 
 def stage(root: Path, base: Generation | None, parts: Iterable[str]) -> Path:
@@ -81,7 +84,7 @@ def publish(root: Path, staged: Path, base: Generation | None, about: Seal) -> G
     for entry in listed(root):
         if NAME.fullmatch(entry) and entry not in (name, old):
             shutil.rmtree(root / entry, ignore_errors=True)
-    versions.clear(root)
+    _clear_versions(root)
     return Generation(root / name, sealed)
 
 
@@ -91,6 +94,21 @@ def link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
+
+
+def _clear_versions(root: Path) -> None:
+    """Remove the indexes of other versions beside this one that were not written to for a week."""
+    if root.name != FORMAT:
+        return
+    with contextlib.suppress(OSError):
+        for other in root.parent.iterdir():
+            if FORMAT not in other.name and max(_times(other)) < time.time() - _DEAD:
+                shutil.rmtree(other) if other.is_dir() else other.unlink()
+
+
+def _times(entry: Path) -> list[float]:
+    """When an entry was written to, and what is in it: whoever is the writer touches the lock."""
+    return [entry.stat().st_mtime, *(each.stat().st_mtime for each in entry.glob("*"))]
 
 
 def _checksums(staged: Path, base: Generation | None) -> dict[str, tuple[int, int]]:

@@ -49,7 +49,7 @@ class Standings:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._landed = Landed(store.repo.history.git, store.repo.objects, store.memo("landed"))
+        self._landed = Landed(store.repo.history.git, lambda: store.repo.objects, store.memo("landed"))
         self._chosen: tuple[tuple[Branch, ...], Branch] | None = None
         self._apart: tuple[tuple[str, str], Mapping[str, str]] = (("", ""), {})
 

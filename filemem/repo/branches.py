@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -135,11 +135,11 @@ class Landed:
 
     Args:
         git: runs Git.
-        objects: reads commits.
+        objects: opens what reads commits, at the first need for it: most questions are answered by the memo.
         memo: where it is remembered.
     """
 
-    def __init__(self, git: Git, objects: Objects, memo: Memo) -> None:
+    def __init__(self, git: Git, objects: Callable[[], Objects], memo: Memo) -> None:
         self._git, self._objects, self._memo = git, objects, memo
         self._data = b""
         self._kept = False  # whether the file holds what we know
@@ -194,7 +194,7 @@ class Landed:
         """The commits of a short line between two tips, or nothing: a save adds one, and a process takes 2 ms."""
         rows: list[Row] = []
         while before and tip != before and len(rows) < FEW:
-            found = self._objects.read(tip)
+            found = self._objects().read(tip)
             if found is None or len(found.parents) != 1:
                 return []
             rows.append(Row(tip, found.made // 1000, found.parents))

@@ -56,7 +56,7 @@ def test_what_is_known_grows_with_the_branch_and_is_found_out_anew_when_it_is_re
             return told.run(*arguments, **options)
 
     def opened() -> Landed:
-        return Landed(Counted(), known.objects, Memo(tmp_path / "landed"))  # type: ignore[arg-type]
+        return Landed(Counted(), lambda: known.objects, Memo(tmp_path / "landed"))  # type: ignore[arg-type]
 
     tip = git(repo, "rev-parse", "HEAD")
     assert opened().at(first, tip) is None, "nobody looked yet"

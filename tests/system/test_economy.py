@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,8 @@ import filemem
 from filemem.index import MANY_WAITING
 from filemem.memory import Memory
 from filemem.memory.syncing import catch_up, nothing_new
-from tests.support import git, index_folder, make_repo
+from tests.support import git, index_folder, make_repo, write
+from tests.system.tools import until
 
 
 @pytest.fixture
@@ -159,3 +162,34 @@ def test_a_model_that_is_not_there_is_not_asked_for_again_and_again(
         memory.refresh(full=True)
         assert memory.refresh(full=True).changed == 0
         assert "nobody/nothing" in memory.search("redis").degraded
+
+
+WATCHED = """
+import sys
+from contextlib import suppress
+started = []
+sys.addaudithook(lambda event, given: started.append(given[1]) if event == "subprocess.Popen" else None)
+from filemem.cli import main
+from filemem.memory import following
+following.TICK = 10**13
+sys.argv[:1] = ["filemem", "search"]
+with suppress(SystemExit):
+    main()
+print(started, *sorted({"subprocess", "logging", "shutil", "numpy"} & sys.modules.keys()), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(("more", "loaded"), [(("--mode", "keyword"), ""), ((), "numpy")], ids=["words", "both"])
+def test_a_search_of_an_index_in_step_starts_no_process(tmp_path: Path, more: tuple[str, ...], loaded: str) -> None:
+    repo = make_repo(tmp_path / "repo")  # what filemem saves itself is looked after for a while
+    write(repo / "memory/decisions/redis.md", "# Use Redis\n\nIt is there.\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Record")
+    command = [sys.executable, "-c", WATCHED, "redis", *more]
+
+    def told() -> str:
+        done = subprocess.run(command, cwd=repo, capture_output=True, text=True, check=True)
+        assert "Use Redis" in done.stdout
+        return done.stderr.splitlines()[-1].strip()
+
+    until(lambda: told() == f"[] {loaded}".strip())  # while folders are young they are looked at again
