@@ -121,7 +121,7 @@ def _past(store: Store, place: Place) -> tuple[Sequence[Commit], Collection[str]
     try:
         return arrivals.touching(store.code.history, place.path, line)[0], names, ""
     except GitError as error:
-        if error.code != -1:
+        if not error.unanswered:
             raise
         return (), names, "its history is too long to follow this line in time"
 

@@ -14,13 +14,12 @@ from filemem.query.evidence import Claim, reverted
 from filemem.record import parse_outcome
 from filemem.repo.git import LONG, GitError
 from filemem.repo.history import History
-from filemem.repo.log import Commit
+from filemem.repo.log import Commit, trailers
 from filemem.repo.stamps import millis
 
 _LINES = 10.0  # seconds for the past of a few lines, which Git works out patch by patch
 _KEYS = ("Decision", "Outcome")
-_TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _KEYS)
-_CLAIM = f"format:%x01%H%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
+_CLAIM = f"format:%x01%H%x00%ct%x00%an%x00%s%x00{trailers(*_KEYS)}%x00%b%x00"
 _TELLING = ("^This reverts commit [0-9a-f]{7,}", '^(Revert|Reapply) "', "^(Decision|Outcome): ")
 BROUGHT = 1_000  # commits that a merge brought, of those that count as reverted with it
 RENAMES = 4  # names of one file that are followed
@@ -54,7 +53,7 @@ def arrivals(
             for made, files in rows
         ]
     except GitError as error:
-        if error.code != -1:
+        if not error.unanswered:
             raise
         return None
     return tuple(reversed(found))
@@ -139,8 +138,8 @@ def claims(history: History, since: str = "") -> tuple[Claim, ...]:
     try:
         answer = history.git.run(*command, limit=LONG).decode("utf-8", "replace")
     except GitError as error:
-        if "unknown revision" in error.stderr or "bad revision" in error.stderr:
-            return ()  # no commit yet
+        if error.unborn:
+            return ()
         raise
     found = list(_claims(iter(answer.split("\0"))))
     taken = _on_branch(history, {one for _, reverts in found for one, _ in reverts})

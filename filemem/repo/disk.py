@@ -5,7 +5,30 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+
+@dataclass(slots=True, kw_only=True)
+class Aside:
+    """A file on its way to disk: written aside, under `source` until it stands in its place, and open as `fd`."""
+
+    source: Path | None = None
+    fd: int = -1
+
+    def sync(self) -> None:
+        """Wait until the bytes are on disk."""
+        if self.fd >= 0:
+            os.fsync(self.fd)
+
+    def discard(self) -> None:
+        """Let go of the file; one that never came into its place is removed."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+        if self.source is not None:
+            self.source.unlink(missing_ok=True)
+            self.source = None
 
 
 def write_all(fd: int, data: bytes) -> None:

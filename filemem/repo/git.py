@@ -92,6 +92,16 @@ class GitError(BrokenStore):
             hint = "`git fetch --refetch --no-filter` brings them"
         super().__init__(message, hint)
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether Git came to no answer, as where it took too long."""
+        return self.code == -1
+
+    @property
+    def unborn(self) -> bool:
+        """Whether it was asked about HEAD, and there is no commit yet."""
+        return "unknown revision" in self.stderr or "bad revision" in self.stderr
+
 
 class Git(NamedTuple):
     """Git for one repository.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import BrokenStore
-from filemem.repo.disk import sync_folder, write_all
+from filemem.repo.disk import Aside, sync_folder, write_all
 
 PUT, AMEND, REMOVE = "put", "amend", "remove"
 _NAME = re.compile(r"\d{15,}-")
@@ -60,7 +60,7 @@ class Operation(NamedTuple):
 
 
 @dataclass(slots=True)
-class Entry:
+class Entry(Aside):
     """An operation in the journal. `data` is the full new content of the file, None for a removal.
 
     `marks` holds what was noted last: `pending` (the reason), `commit` and `parent` (the one being made, and the one
@@ -74,8 +74,6 @@ class Entry:
     marks: dict[str, str] = field(default_factory=dict)
     noted: dict[str, list[str]] = field(default_factory=dict)
     oids: list[str] = field(default_factory=list)  # of the commit's objects, once that is made
-    fd: int = -1
-    source: Path | None = None
 
     def objects(self) -> dict[str, bytes]:
         """The objects of a finished entry in their packed form, by id: read from its file when they are needed."""
@@ -83,11 +81,6 @@ class Entry:
         rows = behind_the_header[len(self.data or b"") + 1 :].splitlines()
         found = (json.loads(row) for row in rows if row.startswith(_OBJECT))
         return {oid: base64.b64decode(packed) for _, oid, packed in found}
-
-    def sync(self) -> None:
-        """Wait until the entry is on disk, marks included."""
-        if self.fd >= 0:
-            os.fsync(self.fd)
 
     def publish(self) -> None:
         """Make the entry visible."""
@@ -106,15 +99,6 @@ class Entry:
         """Take a mark in, without writing it."""
         self.marks[name] = value
         self.noted.setdefault(name, []).append(value)
-
-    def close(self) -> None:
-        """Let go of the file; an entry that never became visible is dropped."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
-        if self.source is not None:
-            self.source.unlink(missing_ok=True)
-            self.source = None
 
 
 class Journal:
@@ -154,7 +138,7 @@ class Journal:
             entry.fd = os.open(entry.source, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
             write_all(entry.fd, header + (data or b"") + b"\n")
         except OSError as error:
-            entry.close()
+            entry.discard()
             raise BrokenStore(f"{self.folder}: {error.strerror}", "check space and permissions there") from None
         return entry
 
@@ -223,11 +207,11 @@ class Journal:
             self.recent_folder.mkdir(exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             entry.file.rename(self.recent_folder / entry.file.name)
-        entry.close()
+        entry.discard()
 
     def drop(self, entry: Entry) -> None:
         """Forget an entry."""
-        entry.close()
+        entry.discard()
         entry.file.unlink(missing_ok=True)
 
 

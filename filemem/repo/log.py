@@ -11,10 +11,16 @@ from filemem.repo.git import LONG, PROMISED, Git, GitError
 from filemem.repo.stamps import millis
 
 _NAMED = ("Agent", "Reviewed-by", "Co-authored-by", "Decision", "Outcome")
-_TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _NAMED)
 NAME, NAMES = 200, 20  # characters of a name, and names of one kind, that are read: a commit can state any number
-_FORMAT = f"--pretty=format:%x01%H%x00%P%x00%ct%x00%at%x00%an%x00%ae%x00%s%x00{_TRAILERS}%x00"
 _RAW = ("--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+def trailers(*keys: str) -> str:
+    """What asks `git log` for the values of some trailers: a field for each key, \\x1f between its values."""
+    return "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in keys)
+
+
+_FORMAT = f"--pretty=format:%x01%H%x00%P%x00%ct%x00%at%x00%an%x00%ae%x00%s%x00{trailers(*_NAMED)}%x00"
 
 
 class Commit(NamedTuple):
@@ -75,7 +81,7 @@ def commits(git: Git, *arguments: str, limit: float = LONG) -> Iterator[tuple[Co
     try:
         answer = _asked(git, "log", *_RAW, "--no-show-signature", _FORMAT, *arguments, limit=limit)
     except GitError as error:
-        if "unknown revision" in error.stderr or "bad revision" in error.stderr:
+        if error.unborn:
             return
         raise
     fields = iter(answer.decode("utf-8", "replace").split("\0"))

@@ -9,25 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from filemem.errors import BrokenStore
-from filemem.repo.disk import together
+from filemem.repo.disk import Aside, together
 
 _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
 
 
 @dataclass(slots=True)
-class Loose:
+class Loose(Aside):
     """An object on its way to disk: written aside; `sync`, then `publish`. `packed` is its file's content."""
 
     oid: str
     packed: bytes
     target: Path
-    source: Path | None = None
-    fd: int = -1
-
-    def sync(self) -> None:
-        """Wait until the bytes are on disk."""
-        if self.fd >= 0:
-            os.fsync(self.fd)
 
     def publish(self) -> None:
         """Put the object where Git looks for it."""
@@ -44,15 +37,6 @@ class Loose:
                 self.source = None
                 return
         raise FileNotFoundError(errno.ENOENT, "a gc removes the folders of new objects at once")
-
-    def discard(self) -> None:
-        """Let go of what was not published."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
-        if self.source is not None:
-            self.source.unlink(missing_ok=True)
-            self.source = None
 
 
 def publish(made: Sequence[Loose]) -> None:

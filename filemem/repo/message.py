@@ -72,14 +72,6 @@ def commit_bytes(tree: str, parents: Sequence[str], stamp: Stamp, message: str) 
     return "\n".join(lines).encode("utf-8", "replace")
 
 
-def trailers(text: str) -> dict[str, str]:
-    """The trailers of a message: keys in lower case, the last of a key wins."""
-    _, *rest = text.strip().split("\n\n")
-    block = rest[-1] if rest else ""
-    rows = (line.partition(": ") for line in block.splitlines())
-    return {key.lower(): value.strip() for key, colon, value in rows if colon and _KEY.fullmatch(key)}
-
-
 def _line(text: str, limit: int) -> str:
     kept = " ".join("".join(c if c.isprintable() else " " for c in text[: limit * 8]).split())
     return kept if len(kept) <= limit else kept[: limit - 3].rstrip() + "..."

@@ -74,7 +74,7 @@ class Revisions:
         try:
             found = self.objects.read(f"{name}^{{commit}}")
         except GitError as error:
-            if "@{" not in name or error.code == -1:
+            if "@{" not in name or error.unanswered:
                 raise
             return None  # Git dies of `@{u}` where there is no upstream
         if found is None or found.kind != "commit":
@@ -91,7 +91,7 @@ class Revisions:
         try:
             kind = self.git.run("cat-file", "-t", name).decode().strip()
         except GitError as error:
-            if error.code == -1:
+            if error.unanswered:
                 raise
             kind = ""
         if kind in ("tree", "blob"):
@@ -109,7 +109,7 @@ class Revisions:
         try:
             told = self.git.run("rev-parse", "--verify", "--quiet", "--end-of-options", words)
         except GitError as error:
-            if error.code == -1:
+            if error.unanswered:
                 raise
             return None
         found = self.named(told.decode().strip())

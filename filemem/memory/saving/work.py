@@ -126,7 +126,7 @@ class Work:
             try:
                 yield self._land(entry, data, blobs, cleanup)
             finally:
-                entry.close()
+                entry.discard()
 
     def _land(self, entry: Entry, data: bytes | None, blobs: Sequence[bytes], cleanup: ExitStack) -> Landed:
         staged = None
@@ -199,7 +199,7 @@ class Work:
             raise BrokenStore(f"{changes[0].path}: {error.strerror}", "check the disk") from None
         finally:
             for entry in entries:
-                entry.close()
+                entry.discard()
 
     def _hand_on(self, entries: Sequence[Entry], changes: Sequence[Change], made: Made) -> str:
         """Let the journal know that a commit is made; says what went wrong, which the next replay ends, or ""."""
@@ -220,7 +220,7 @@ class Work:
         if refused != self.refused(entry):
             entry.mark("refused", "by a hook" if refused else "")
         together([entry.sync, self.repo.journal.sync_folder, *landed.barriers])
-        entry.close()
+        entry.discard()
         self.step("pending")
 
     def refused(self, entry: Entry) -> bool:
