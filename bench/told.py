@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from unittest.mock import patch
 
-from filemem.memory import Memory, governing, searching
+from filemem.memory import Memory, governing, hits
 from filemem.query import Provenance
 
 ROUNDS = 60
@@ -26,11 +26,11 @@ def main(questions: list[str]) -> None:
         for number, question in enumerate(questions):
             for told in (True, False) if number % 2 else (False, True):
                 provenance, hinted = _known[told]
-                with patch.object(searching, "_provenance", provenance), patch.object(governing, "hinted", hinted):
+                with patch.object(hits, "_provenance", provenance), patch.object(governing, "hinted", hinted):
                     began = time.perf_counter()
-                    hits = memory.search(question, limit=10).hits
+                    found = memory.search(question, limit=10).hits
                     taken[told].append(time.perf_counter() - began)
-                assert all(bool(hit.provenance.commit) == told for hit in hits)
+                assert all(bool(hit.provenance.commit) == told for hit in found)
     print(json.dumps([statistics.median(taken[told][WARM:]) for told in (True, False)]))
 
 
@@ -39,8 +39,8 @@ def _nothing(*_: object) -> Provenance:
 
 
 _known = {
-    True: (searching._provenance, governing.hinted),
-    False: (_nothing, lambda _, hits: tuple(hits)),
+    True: (hits._provenance, governing.hinted),
+    False: (_nothing, lambda _, found: tuple(found)),
 }
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 
 from filemem.errors import BadInput, NotFound
 from filemem.memory import arguments, elsewhere, finding, searching
+from filemem.memory.hits import present
 from filemem.memory.keeping import Kept
 from filemem.memory.restrictions import restrictions_of
 from filemem.memory.store import Progress, Store
@@ -122,9 +123,7 @@ class Asked(Kept):
         from filemem.memory import governing
 
         store = self._store
-        return self._read(
-            lambda: governing.added(store, searching.present(store, [finding.find(store, one) for one in ids]))
-        )
+        return self._read(lambda: governing.added(store, present(store, [finding.find(store, one) for one in ids])))
 
     def history(self, topic_or_id: str) -> History:
         """Tell how a topic was decided, oldest first.

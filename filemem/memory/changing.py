@@ -12,12 +12,12 @@ from filemem.memory import (
     arguments,
     finding,
     following,
+    graph,
     hints,
     identities,
     linking,
     meant,
     removed,
-    searching,
     showing,
     tombstones,
     writing,
@@ -119,7 +119,7 @@ def resolve(store: Store, topic: str, fields: Mapping[str, object]) -> Saved:
     found = [node for node in store.lookup("topic", [key]) if node.key] if key else []
     if not found:
         raise NotFound(f"no topic {topic!r}", meant.topics(store.nodes(), topic) or "filemem topics lists them")
-    resolved, around, _ = searching.neighbourhood(store, found)
+    resolved, around, _ = graph.neighbourhood(store, found)
     heads = [around[head] for head in resolved.holding(key)]
     if not resolved.chain(key).is_forked:
         told = f"topic {topic} is not forked: {hints.holding(heads, key)}"

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import chain
 from filemem.documents import Node, chain_node
 from filemem.memory import meant
 from filemem.record import DECISION
+
+if TYPE_CHECKING:
+    from filemem.memory.store import Store
 
 Lookup = Callable[[Mapping[str, Collection[str]]], list[Node]]  # fields of the index and values -> who has any of them
 Unrelated = Callable[[str, str], bool]  # two commits: does neither contain the other?
@@ -78,6 +81,12 @@ def resolve(
     if unrelated is None:
         return chain.resolve(chain_nodes, known_removed=removed)
     return chain.resolve(chain_nodes, known_removed=removed, unrelated=unrelated)
+
+
+def neighbourhood(store: Store, nodes: Iterable[Node]) -> tuple[chain.Graph, dict[str, Node], tuple[Node, ...]]:
+    """The supersession graph around nodes, the decisions in it by id, and the records that point to one of them."""
+    around, pointing = gather(store.lookup_any, nodes)
+    return resolve(around.values(), unrelated=store.unrelated), around, pointing
 
 
 def contest(heads: Sequence[Node], key: str) -> str:

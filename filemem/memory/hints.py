@@ -34,7 +34,7 @@ def revived(store: Store, node: Node) -> tuple[str, str]:
     """What holds again once a decision is gone, and which topic is forked by that, in words; each empty for none."""
     if node.type != DECISION:
         return "", ""
-    before, around, _ = searching.neighbourhood(store, [node])
+    before, around, _ = graph.neighbourhood(store, [node])
     others = [one for one in around.values() if one.id != node.id]
     after = graph.resolve(others, unrelated=store.unrelated)
     held = {head for one in others for head in before.heads_of(one.id)}
@@ -55,7 +55,7 @@ def ungoverned(store: Store, record: Record) -> str:
     try:
         nodes = {node.id: node for field in ("id", "path") for node in store.lookup(field, record.supersedes)}
         stated = {one: paths for one, node in nodes.items() if (paths := _left_out(store, node, record))}
-        resolved = searching.neighbourhood(store, map(nodes.__getitem__, stated))[0] if stated else None
+        resolved = graph.neighbourhood(store, map(nodes.__getitem__, stated))[0] if stated else None
         held = [one for one in stated if resolved and {record.id}.issuperset(resolved.superseded_by(one))]
         others = {path: store.lookup("affects", [path]) for one in held for path in stated[one]}
     except BrokenStore:
@@ -115,7 +115,7 @@ def gone_on(store: Store, record: Record) -> str:
     if not key or record.supersedes:
         return ""
     try:
-        resolved, around, _ = searching.neighbourhood(store, store.lookup("topic", [key]))
+        resolved, around, _ = graph.neighbourhood(store, store.lookup("topic", [key]))
     except BrokenStore:
         return ""
     before = [one for one in resolved.chain(key).order if one != record.id]

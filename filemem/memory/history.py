@@ -13,7 +13,7 @@ from filemem import record
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
-from filemem.memory import claims, finding, graph, meant, searching, writing
+from filemem.memory import claims, finding, graph, meant, writing
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
@@ -43,7 +43,7 @@ def history(store: Store, topic_or_id: str) -> History:
     if not start:
         start = [_decision(store, topic_or_id)]
         key = start[0].key
-    resolved, around, _ = searching.neighbourhood(store, start)
+    resolved, around, _ = graph.neighbourhood(store, start)
     members = graph.family(resolved, start[0])
     heads = resolved.holding(key) if key else graph.ends(resolved, members)
     beyond = graph.linked(resolved, members)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from filemem.errors import BadInput, Conflict, NotFound
-from filemem.memory import finding, searching
+from filemem.memory import finding, graph
 from filemem.memory.store import Store
 from filemem.memory.writing import article
 from filemem.record import DECISION, Record, edges_in, topic_key
@@ -46,7 +46,7 @@ def replaced(store: Store, given: Mapping[str, Any]) -> tuple[str, ...]:
     key = topic_key(given["topic"])
     if not key:
         raise BadInput("topic has no letters or digits", "name what the decision is about", field="topic")
-    resolved = searching.neighbourhood(store, store.lookup("topic", [key]))[0]
+    resolved = graph.neighbourhood(store, store.lookup("topic", [key]))[0]
     heads = resolved.next_supersedes(key)
     merged = set(given.get("synthesizes", ()))
     if len(heads) > 1 and not merged:

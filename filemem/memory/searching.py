@@ -1,7 +1,4 @@
-"""From a question to hits: ask the index, score, put in known order, then read the files of what is shown.
-
-What a hit shows comes from the file as it is now; the index only says where to look. Provenance comes from Git.
-"""
+"""From a question to hits: ask the index, score, put in known order; `hits` then reads the files of what is shown."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from filemem.chain import DEMOTING, Graph
 from filemem.documents import Node
 from filemem.files import fits
 from filemem.index import Found
-from filemem.memory import finding, graph
-from filemem.memory.standing import Standing
+from filemem.memory import graph
+from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
 from filemem.memory.values import Results
-from filemem.query import Filter, Hit, Placed, Provenance, Scored, Snippet, Terms
-from filemem.record import CHECKPOINT, CONFLICT, DECISION, Edge, Record, prose
+from filemem.query import Filter, Hit, Placed, Scored, Terms
+from filemem.record import CHECKPOINT
 
 RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely
 NEAR = 5  # records looked at for likeness
@@ -27,10 +24,8 @@ SPARE = 10  # candidates beyond what is shown whose chains are gathered at once
 CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
 TOO_LONG = f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it were searched"
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
-find = finding.find
 
 NAMING = 5.0  # seconds that looking for the earlier names of a file may take
-INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
 
 
 def search(
@@ -53,11 +48,8 @@ def search(
     demoted, revived = _demoted_by_pending(store), _revived_by_pending(store)
     if not (terms.words or terms.phrases):
         nodes = [Node.loads(one) for one in store.index.newest(wanted, limit, offset, dead=demoted, alive=revived)]
-        hits = present(store, nodes, terms)
-        matched = store.index.count(wanted) if offset and not hits else 0
-        wordless = hits and text.strip() and wanted == given and not terms.excluded
-        told = [*map(_oddity, terms.odd)] + ["the query has no word in it: these are the newest"] * bool(wordless)
-        return Results(hits, note="; ".join(told + _doubts(store, hits, terms, wanted, matched, offset, mode)))
+        wordless = bool(text.strip()) and wanted == given and not terms.excluded
+        return _newest(store, nodes, terms, wanted, offset, wordless=wordless)
     looked_at = max(RANKED, 3 * (limit + offset))
     ask = partial(_found, store, wanted=wanted, depth=looked_at, mode=mode, dead=demoted, alive=revived)
     found, note = ask(terms), ""
@@ -77,15 +69,24 @@ def search(
     placed, resolved, nodes_by_id, pointing = _placed(
         store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit
     )
-    shown = placed[offset : offset + limit]
-    hits = _hits(store, resolved, nodes_by_id, shown, pointing, terms)
+    shown = of_places(store, resolved, nodes_by_id, placed[offset : offset + limit], pointing, terms)
     told += (
         ["nothing is close to this: these are the nearest"]
-        if hits and mode == "hybrid" and scored[0].scores.final < CLOSE
+        if shown and mode == "hybrid" and scored[0].scores.final < CLOSE
         else []
     )
-    told += _doubts(store, hits, terms, wanted, len(placed), offset, "keyword" if found.degraded else mode)
-    return Results(hits, degraded=found.degraded or "", note="; ".join(([note] if note and hits else []) + told))
+    told += _doubts(store, shown, terms, wanted, len(placed), offset, "keyword" if found.degraded else mode)
+    return Results(shown, degraded=found.degraded or "", note="; ".join(([note] if note and shown else []) + told))
+
+
+def _newest(
+    store: Store, nodes: Sequence[Node], terms: Terms, wanted: Filter, offset: int, *, wordless: bool
+) -> Results:
+    """Answer a query without words with the newest; `wordless`, where something was typed that is no word."""
+    shown = present(store, nodes, terms)
+    matched = store.index.count(wanted) if offset and not shown else 0
+    told = [*map(_oddity, terms.odd)] + ["the query has no word in it: these are the newest"] * bool(shown and wordless)
+    return Results(shown, note="; ".join(told + _doubts(store, shown, terms, wanted, matched, offset, "")))
 
 
 def _found(
@@ -124,10 +125,10 @@ def _earlier(store: Store, path: str) -> tuple[str, ...]:
 
 
 def _doubts(
-    store: Store, hits: Sequence[Hit], terms: Terms, wanted: Filter, matched: int, offset: int, mode: str
+    store: Store, shown: Sequence[Hit], terms: Terms, wanted: Filter, matched: int, offset: int, mode: str
 ) -> list[str]:
     """Why an answer is empty; arguments as for `doubts.why_empty`."""
-    if hits:
+    if shown:
         return []
     from filemem.memory import doubts  # noqa: PLC0415 - for an empty answer only
 
@@ -145,7 +146,7 @@ def _placed(
     """
     for count in (limit + SPARE, len(scored)):
         nodes = {one.id: Node.loads(texts[one.id]) for one in scored[:count]}
-        resolved, around, pointing = neighbourhood(store, nodes.values())
+        resolved, around, pointing = graph.neighbourhood(store, nodes.values())
         nodes = around | nodes
         among = [one for at, one in enumerate(scored) if at < count or one.id in around]
         passing = {node.id for node in around.values() if _passes(node, wanted)}
@@ -195,134 +196,6 @@ def _quoted(phrases: Iterable[str]) -> str:
     return " and ".join(f'"{phrase}"' for phrase in phrases)
 
 
-def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> tuple[Hit, ...]:
-    """Make hits of nodes in the order given, with their place in their chains."""
-    listed = list(nodes)
-    resolved, around, pointing = neighbourhood(store, listed)
-    places = [
-        Placed(
-            id=node.id,
-            scored=None,
-            superseded_by=resolved.superseded_by(node.id),
-            proposed=resolved.proposed_for(node.id),
-            heads=query.contested(resolved, node.id) or resolved.heads_of(node.id),
-            chain=query.summary(resolved, node.key) if node.key else "",
-        )
-        for node in listed
-    ]
-    return _hits(store, resolved, around | {node.id: node for node in listed}, places, pointing, terms, listing=True)
-
-
-def neighbourhood(store: Store, nodes: Iterable[Node]) -> tuple[Graph, dict[str, Node], tuple[Node, ...]]:
-    """The supersession graph around nodes, the decisions in it by id, and the records that point to one of them."""
-    around, pointing = graph.gather(store.lookup_any, nodes)
-    return graph.resolve(around.values(), unrelated=store.unrelated), around, pointing
-
-
-def _hits(
-    store: Store,
-    resolved: Graph,
-    nodes: Mapping[str, Node],
-    places: Sequence[Placed],
-    pointing: Iterable[Node],
-    terms: Terms | None,
-    *,
-    listing: bool = False,
-) -> tuple[Hit, ...]:
-    listed = [nodes[place.id] for place in places]
-    branch = store.branch if any(node.birth.commit for node in listed) else ""
-    standing = store.standing(listed)
-    store.read_ahead([node.path for node in listed])
-    incoming = _incoming(pointing, {node.id for node in listed})
-    hits = []
-    for node, place in zip(listed, places, strict=True):
-        found = store.read(node.path, node.birth.name)
-        if found.record is None:  # gone since it was indexed; the next look takes it out
-            continue
-        record = found.record._replace(id=node.id)
-        scored: Scored | None = place.scored
-        fragment, ranges = query.snippet(_body(record), terms) if terms else ("", ())
-        hits.append(
-            Hit(
-                record=record,
-                path=store.shown(node.path),
-                created=node.created,
-                score=place.worth,
-                scores=scored.scores if scored else None,
-                superseded_by=place.superseded_by,
-                heads=place.heads,
-                contest=graph.contest([nodes[head] for head in place.heads], node.key),
-                vacancy=_vacancy(resolved, nodes, node, place),
-                proposed=place.proposed,
-                chain=place.chain,
-                more=place.more,
-                brought_in=scored is None and not listing,
-                related=(*_outgoing(node), *incoming.get(node.id, ())),
-                already_rejected=query.rejected_before(terms, record.rejected, f"{record.topic} {record.title}")
-                if terms and record.rejected
-                else (),
-                provenance=_provenance(node, branch, standing.get(node.path)),
-                snippet=Snippet(fragment, ranges),
-                conflict=next((one.line for one in found.problems if one.code == CONFLICT), 0),
-            )
-        )
-    return tuple(hits)
-
-
-def _vacancy(resolved: Graph, nodes: Mapping[str, Node], node: Node, place: Placed) -> str:
-    """That nothing holds for a decision or what it belongs to, and why; what the hit says of it itself is left out."""
-    if node.type != DECISION or place.heads or node.id not in resolved.nodes:
-        return ""
-    return graph.vacancy(resolved, nodes, graph.family(resolved, node), (node.id, *place.proposed))
-
-
-def _body(record: Record) -> str:
-    """What a record says beyond its heading, which is shown beside it."""
-    rejected = f"Rejected: {'; '.join(record.rejected)}" if record.rejected else ""
-    said = [part for part in (record.decision, record.text) if part and part != record.title]
-    first = query.beyond(record.title, said[0]) if said else ""
-    ended = "" if not said[1:] or first.rstrip().endswith((".", "!", "?", ":")) or not first else "."
-    return "\n".join(filter(None, (prose(first) + ended, *map(prose, said[1:]), rejected)))
-
-
-def provenance(store: Store, node: Node) -> Provenance:
-    """Who wrote a record first, from Git; empty while nothing is committed."""
-    branch = store.branch if node.birth.commit else ""
-    return _provenance(node, branch, store.standing([node]).get(node.path))
-
-
-def _provenance(node: Node, branch: str, standing: Standing | None) -> Provenance:
-    birth = node.birth
-    if not birth.commit:
-        return Provenance()
-    return Provenance(
-        birth.author,
-        birth.agent,
-        birth.commit,
-        birth.at,
-        branch,
-        **(standing._asdict() if standing else {}),
-        reviewers=birth.reviewers,
-        co_authors=birth.co_authors,
-        edits=birth.edits,
-        unsure=birth.unsure,
-    )
-
-
-def _outgoing(node: Node) -> tuple[Edge, ...]:
-    return tuple(Edge(kind, target, reason) for kind, target, reason in node.edges)
-
-
-def _incoming(pointing: Iterable[Node], ids: Collection[str]) -> Mapping[str, list[Edge]]:
-    """Edges of other records to these, in the words of the one pointed at."""
-    edges: dict[str, list[Edge]] = {}
-    for node in pointing:
-        for kind, target, reason in node.edges:
-            if target in ids:
-                edges.setdefault(target, []).append(Edge(INVERSE.get(kind, kind), node.id, reason))
-    return edges
-
-
 def _passes(node: Node | None, wanted: Filter) -> bool:
     """Whether a head that was not found satisfies the restrictions, as far as its node tells."""
     if node is None:
@@ -352,5 +225,5 @@ def _revived_by_pending(store: Store) -> frozenset[str]:
     targets = {target for node in removed for target in node.supersedes or ()}
     if not targets:
         return frozenset()
-    resolved, _, _ = neighbourhood(store, store.lookup("id", targets))
+    resolved, _, _ = graph.neighbourhood(store, store.lookup("id", targets))
     return frozenset(filter(resolved.is_head, targets))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_private
-from filemem.memory import elsewhere, home, meant, searching, settling, withdrawn
+from filemem.memory import elsewhere, graph, home, meant, settling, withdrawn
 from filemem.memory.store import Store
 from filemem.record import DECISION
 from filemem.repo import InTheWay, Raced, Remote, state
@@ -120,7 +120,7 @@ def forks(store: Store, done: Synced, before: str | None) -> Synced:
         return done
     came = store.repo.sharing.changes(before, head, *_below(store))
     nodes = store.lookup("path", [store.files.inside(path) for path in came])
-    resolved, _, _ = searching.neighbourhood(store, nodes)
+    resolved, _, _ = graph.neighbourhood(store, nodes)
     topics = {node.key: node.topic for node in nodes if node.type == DECISION and node.key}
     forked = tuple(sorted(topic for key, topic in topics.items() if resolved.chain(key).is_forked))
     hints = (done.hint, f"{forked[0]} is forked: {meant.ending(forked[0])}" if forked else "")

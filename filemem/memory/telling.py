@@ -13,6 +13,7 @@ from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.files import is_listed
 from filemem.memory import finding, graph, home, obstacles, searching
+from filemem.memory.hits import present
 from filemem.memory.store import Store
 from filemem.memory.values import Name, Results, Topic
 from filemem.query import Filter, Hit
@@ -58,7 +59,7 @@ def timeline(
     older = [n for n in _newest(store, Filter(until=moment), depth_before + 1) if n.id != skip][:depth_before]
     younger = [n for n in _oldest(store, moment, depth_after + 1) if n.id != skip][:depth_after]
     nodes = [*reversed(older), *([middle] if middle else []), *younger]
-    return Results(searching.present(store, nodes), anchor=name)
+    return Results(present(store, nodes), anchor=name)
 
 
 def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
@@ -73,7 +74,7 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
     recent = _newest(store, Filter(types=(CHECKPOINT,)), 200)
     if not recent:
         return None
-    hits = searching.present(store, recent)
+    hits = present(store, recent)
     ranked = max(
         enumerate(hits),
         key=lambda item: (
@@ -105,7 +106,7 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
             loose.append(node)
         elif node.type == DECISION:
             by_topic[node.key].append(node)
-    resolved, around, _ = searching.neighbourhood(store, (*(n for nodes in by_topic.values() for n in nodes), *loose))
+    resolved, around, _ = graph.neighbourhood(store, (*(n for nodes in by_topic.values() for n in nodes), *loose))
     found = [_topic(by_topic[name], resolved, around, name) for name in sorted(by_topic)]
     joined = [_topic(group, resolved, around) for group in _groups(resolved, loose)]
     joined = [one._replace(path=store.shown(one.path)) for one in joined]

@@ -17,6 +17,7 @@ from filemem.documents import Node
 from filemem.errors import BadInput, NotFound
 from filemem.files import fits
 from filemem.memory import claims, governing, meant, searching
+from filemem.memory.hits import present
 from filemem.memory.names import bare
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
@@ -147,7 +148,7 @@ def _governing(store: Store, paths: Collection[str]) -> tuple[list[_Stated], lis
         listed = store.index.newest(Filter(types=(DECISION,), path=path), 1_000)
         nodes.update((node.id, node) for node in map(Node.loads, listed))
     found = []
-    for hit in searching.present(store, nodes.values()):
+    for hit in present(store, nodes.values()):
         stated = [one for one in hit.record.affects if any(touches(one, path) for path in paths)]
         if stated:
             found.append((hit, stated))
@@ -191,7 +192,7 @@ def _touched(store: Store, place: Place, commits: Sequence[Commit], known: Colle
             if one not in reasons or reasons[one][0] > at:
                 reasons[one] = at, told
     by_id = {node.id: node for node in nodes if node.id in reasons and node.id not in known}
-    hits = searching.present(store, sorted(by_id.values(), key=lambda node: reasons[node.id][0]))
+    hits = present(store, sorted(by_id.values(), key=lambda node: reasons[node.id][0]))
     return [Reason(hit, TOUCHED, reasons[hit.id][1]) for hit in hits]
 
 
