@@ -1,4 +1,7 @@
-"""Guards for the whole session: no test sees or writes the home folder or Git configuration of whoever runs it."""
+"""Guards for the whole session: no test sees or writes the home folder or Git configuration of whoever runs it.
+
+And none fails for the time that it took.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("filemem", deadline=None)  # a busy machine fails no test
+settings.load_profile("filemem")
 
 
 def pytest_configure(config: pytest.Config) -> None:
