@@ -70,7 +70,7 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
         return Origins({}, frozenset())
     walk = seen.walk(store.files.store, since, versions := Versions(store))
     edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
-    births = {inside(path): born(b, inside(b.first_path))._replace(nth=b.nth) for path, b in walk.births.items()}
+    births = {inside(path): born(b, inside(b.first_path)) for path, b in walk.births.items()}
     births = {path: birth.edited(map(edit_of, edits.get(path, ()))) for path, birth in births.items()}
     ids = {inside(path): one for path, one in walk.ids.items()}
     if versions.unknown:
@@ -228,7 +228,7 @@ def brought(store: Store, commits: Collection[str]) -> dict[str, int]:
 def born(first: lives.Birth, path: str) -> Birth:
     """A first commit as documents tell it; `path` is where the file was then, in the store."""
     made = first.commit
-    return Birth(made.id, made.author, made.agent, made.at, path, made.reviewers, made.co_authors)
+    return Birth(made.id, made.author, made.agent, made.at, path, made.reviewers, made.co_authors, nth=first.nth)
 
 
 def edit_of(edit: lives.Edit) -> Edited:

@@ -46,7 +46,6 @@ class Saver:
         files: the store.
         repo: the repository it stands in.
         clock: tells the time in epoch milliseconds.
-        policy: what a save does unless it says otherwise: `commit`, `batch` or `leave`.
         steps: told the name of each step as it is reached; for tests that stop there.
         patience: seconds to wait for another process that saves.
     """
@@ -57,14 +56,13 @@ class Saver:
         repo: Repo,
         *,
         clock: Callable[[], int],
-        policy: str = COMMIT,
         steps: Callable[[str], None] = _nothing,
         patience: float = 10.0,
     ) -> None:
         self._work = Work(files, repo, clock, steps)
         self._operations = Operations(self._work)
         self._files, self._repo, self._clock = files, repo, clock
-        self._policy, self._patience = policy, patience
+        self._patience = patience
         self._mutex = threading.RLock()
 
     # saving
@@ -75,7 +73,7 @@ class Saver:
         data: bytes,
         message: Message,
         *,
-        policy: str | None = None,
+        policy: str = COMMIT,
         replace: bool = False,
         tombstone: str = "",
     ) -> Saved:
@@ -95,7 +93,6 @@ class Saver:
             Locked: another save does not end.
             BrokenStore: disk or repository refuse; nothing is left of the save then.
         """
-        policy = policy or self._policy
         check_path(path, writing=True)
         if is_private(path) or policy == LEAVE:
             return self._operations.put_file(path, data, replace)
@@ -112,7 +109,7 @@ class Saver:
         path: str,
         message: Message,
         *,
-        policy: str | None = None,
+        policy: str = COMMIT,
         keys: Mapping[str, object] | None = None,
         outcome: Outcome | None = None,
         title: str | None = None,
@@ -132,14 +129,14 @@ class Saver:
             BadInput, Locked, BrokenStore: as for `put`.
         """
         amendment = Amendment(keys or {}, outcome, title, text)
-        if is_private(path) or (policy or self._policy) == LEAVE:
+        if is_private(path) or policy == LEAVE:
             with self._locked():
                 return self._operations.amend_file(path, amendment, None)
         self._repo.identity()
         with self._saving():
             return self._operations.amend(path, amendment, message)
 
-    def remove(self, path: str, message: Message, *, policy: str | None = None, tombstone: str = "") -> Saved:
+    def remove(self, path: str, message: Message, *, policy: str = COMMIT, tombstone: str = "") -> Saved:
         """Remove a file of the store and commit that.
 
         Args:
@@ -154,7 +151,7 @@ class Saver:
             BadInput, Locked, BrokenStore: as for `put`.
         """
         check_path(path)
-        if is_private(path) or (policy or self._policy) == LEAVE:
+        if is_private(path) or policy == LEAVE:
             self._files.read(path)  # refuses one that is not there
             self._files.remove(path)
             if tombstone and not is_private(path):
