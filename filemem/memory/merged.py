@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from filemem.chain.comparing import eased
 from filemem.documents import Node
 from filemem.memory import graph
-from filemem.memory.reviewing import rewritten, said
+from filemem.memory.reviewing import rewritten
 from filemem.memory.surveying import Finding, Survey
 from filemem.memory.writing import article
 from filemem.record import DECISION, Problem, Record, topic_key
-from filemem.record.revising import status
+from filemem.record.revising import says_otherwise, status
 
 
 def worse(base: Survey, merged: Survey) -> Iterator[Problem]:
@@ -86,5 +86,5 @@ def reworded(base: Survey, merged: Survey, told: Iterable[Problem]) -> Iterator[
     for one, node in base.nodes.items():
         successors = base.resolved.superseded_by(one)
         now, was = there.get(one), base.records[node.path]
-        if successors and now and now.path not in paths and said(was) != said(now):
+        if successors and now and now.path not in paths and says_otherwise(was, now):
             yield rewritten(now.path, base.nodes[successors[0]], was, now, "")

@@ -14,8 +14,8 @@ from filemem.memory.merging import Merge
 from filemem.memory.store import Store
 from filemem.memory.surveying import Survey
 from filemem.query.drift import CHANGED, Drift
-from filemem.record import DECISION, Problem, Record, parse
-from filemem.record.revising import revised
+from filemem.record import Problem, Record, parse
+from filemem.record.revising import revised, says_otherwise
 from filemem.repo import arrivals
 
 _NAMED = 5  # files that a message names
@@ -97,24 +97,27 @@ def _told(drift: Drift, merge: Merge | None) -> str:
 
 
 def _edited(store: Store, read: Survey, merge: Merge | None) -> Iterable[Problem]:
-    """What a superseded decision says was changed: on this branch, or in the work tree."""
+    """What a superseded decision says was changed: on this branch, or in the work tree.
+
+    The commit that brings the successor may change both: no edit is after it but those of later commits.
+    """
     for node in read.nodes.values():
-        successors = read.resolved.superseded_by(node.id)
-        if not successors or not node.birth.commit:
+        successors = (read.nodes[one] for one in read.resolved.superseded_by(node.id))
+        by = next((one for one in successors if one.birth.commit), None)
+        if by is None or not node.birth.commit:
             continue
-        by = read.nodes[successors[0]]
         now = read.records[node.path]
         head = store.repo.show(store.files.named(node.path))
         before = _at(head, node.path)
-        if before is not None and said(before) != said(now):
+        if before is not None and says_otherwise(before, now):
             yield rewritten(node.path, by, before, now, "")
         for edit in read.past.edits.get(node.path, ()) if merge is not None else ():
             if merge is None or store.repo.history.is_ancestor(edit.commit.id, merge.base):
                 continue
-            if not by.birth.commit or not store.repo.history.is_ancestor(by.birth.commit, edit.commit.id):
+            if edit.commit.id == by.birth.commit or not store.repo.history.is_ancestor(by.birth.commit, edit.commit.id):
                 continue
             old, new = (_at(store.repo.blob(blob), node.path) for blob in (edit.before, edit.after))
-            if old is not None and new is not None and said(old) != said(new):
+            if old is not None and new is not None and says_otherwise(old, new):
                 yield rewritten(node.path, by, old, new, f" in {edit.commit.id[:10]} by {edit.commit.author}")
 
 
@@ -130,10 +133,3 @@ def rewritten(path: str, by: Node, before: Record, after: Record, where: str) ->
 
 def _at(data: bytes | None, path: str) -> Record | None:
     return parse(data, path).record if data is not None else None
-
-
-def said(record: Record) -> tuple[object, ...]:
-    """What was decided and why: outcomes, status and tags may still change."""
-    if record.type != DECISION:
-        return ()
-    return record.topic, record.title, record.decision, record.text, record.rejected

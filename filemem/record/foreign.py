@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from filemem.record.body import Outline
+from filemem.record.lines import fenced
 from filemem.record.model import STATUSES
 
 _STATUS_WORDS: Mapping[str, str] = {
@@ -48,6 +49,7 @@ _STATUS_LINES = 20
 
 
 _HEADING = r"#{1,6}[ \t]+(.*?)[ \t#:]*$"
+_SECTION = r"##?[ \t]+(.*?)[ \t]*$"
 _USUAL = frozenset(  # headings of every record of a kind: they say nothing about this one
     (
         *("context", "context and problem statement", "problem", "problem statement", "decision", "decision outcome"),
@@ -77,6 +79,29 @@ def prose(text: str) -> str:
         elif not in_status and not (":" in line and re.match(_FIELD, line)):
             kept.append(line)
     return "\n".join(kept).strip() or readable.strip() or text
+
+
+class Parted(NamedTuple):
+    """A text of another maker: what it argues, and the lines that say its status, dates and links."""
+
+    argument: str
+    standing: str
+
+
+def parted(text: str) -> Parted:
+    """Part the text of a record without an id; `read_preamble` reads the second part, which argues nothing."""
+    lines = text.split("\n")
+    code = fenced(lines)
+    parts: tuple[list[str], list[str]] = [], []
+    above, in_status = True, False
+    for number, line in enumerate(lines):
+        if number not in code and (heading := re.match(_SECTION, line)):
+            above, in_status = False, heading[1].casefold() == "status"
+            if in_status:
+                continue
+        stands = in_status or (above and bool(re.match(_FIELD, line)))
+        parts[stands].append(line)
+    return Parted(*("\n".join(part).strip() for part in parts))
 
 
 def _readable(text: str) -> str:

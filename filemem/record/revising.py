@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from filemem.record.decoding import CONFLICT
+from filemem.record.foreign import Parted, parted
 from filemem.record.keys import KEYS, SECRETS_ALLOWED
 from filemem.record.lines import fenced, one_line
 from filemem.record.model import DECISION, Edge, Problem, Record
@@ -49,6 +50,7 @@ def revised(before: Record, after: Record, damaged: Iterable[str] = ()) -> tuple
         Phrases such as `status accepted -> deprecated`, the weightiest first; one that says so where nothing is said
         differently.
     """
+    was, now = _parted(before), _parted(after)
     found = [
         *_moved(before, after),
         *_fields(before, after, _WEIGHTY),
@@ -58,11 +60,29 @@ def revised(before: Record, after: Record, damaged: Iterable[str] = ()) -> tuple
         *_fields(before, after, _PLAIN),
         *_others(before, after),
         *_text("decision", _said(before), _said(after)),
-        *_text("reasoning" if after.type == DECISION else "text", before.text, after.text),
+        *_text("reasoning" if after.type == DECISION else "text", was.argument, now.argument),
+        *(() if _restated(before, after) else _text("status", was.standing, now.standing)),
         *_text("next steps", before.next_steps, after.next_steps),
         *damaged,
     ]
     return tuple(found) or (FORM,)
+
+
+def says_otherwise(before: Record, after: Record) -> bool:
+    """Tell whether what was decided, or why, reads differently: outcomes, status, links and tags may still change."""
+    return _decided(before) != _decided(after)
+
+
+def _decided(record: Record) -> tuple[object, ...]:
+    if record.type != DECISION:
+        return ()
+    return record.topic, record.title, record.decision, _parted(record).argument, record.rejected
+
+
+def _parted(record: Record) -> Parted:
+    """A text and, beside it, the lines of it that are read as status, date and links, as of a record without an id."""
+    foreign = record.type == DECISION and not record.id_stated
+    return parted(record.text) if foreign else Parted(record.text, "")
 
 
 def damage(before: Iterable[Problem], after: Iterable[Problem]) -> tuple[str, ...]:
@@ -93,6 +113,11 @@ def status(before: Record, after: Record) -> str:
         return f"status {old} -> {now}"
     gone = [reference for reference in before.superseded_by if reference not in after.superseded_by]
     return f"status superseded by {_listed(gone)} -> {now}" if gone else ""
+
+
+def _restated(before: Record, after: Record) -> bool:
+    """Whether the status, the date or a link changed, which words of their own tell."""
+    return bool(status(before, after)) or (before.created, before.supersedes) != (after.created, after.supersedes)
 
 
 def _standing(record: Record) -> str:

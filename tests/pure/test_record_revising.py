@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from filemem.record import Edge, Outcome, Record, parse
-from filemem.record.revising import FORM, revised
+from filemem.record.revising import FORM, revised, says_otherwise
 
 PLAIN = """\
 ---
@@ -88,6 +88,40 @@ def test_statuses_of_other_makers_keep_their_words() -> None:
     assert words(("accepted", gone), text=MADR.format("accepted")) == (
         "status accepted -> superseded by 0002-use-nats.md",
     )
+
+
+NYGARD = "# 1. Use Postgres\n\nDate: 2025-11-20\n\n## Status\n\n{0}\n\n## Context\n\nWe need a db.\n"
+
+
+@pytest.mark.parametrize(
+    ("edits", "told", "otherwise"),
+    [
+        ([("Accepted", "Deprecated")], ("status accepted -> deprecated",), False),
+        ([("Accepted", "Superseded")], ("status accepted -> deprecated",), False),
+        ([("Accepted", "Superseded by ADR-2")], ("status accepted -> superseded by ADR-2",), False),
+        ([("Accepted", "Accepted\n\nSupersedes [0](0000-x.md)")], ("supersedes + 0000-x.md",), False),
+        ([("Accepted", "Accepted, by the board")], ("status reworded",), False),
+        ([("2025-11-20", "2025-11-21")], ("created 2025-11-20 -> 2025-11-21",), False),
+        (
+            [("We need", "We want"), ("Accepted", "Draft")],
+            ("status accepted -> proposed", "reasoning reworded (Context)"),
+            True,
+        ),
+        ([("a db.", "a db.\n\nDate: 2025-11-21")], ("reasoning extended (Context)",), True),
+    ],
+)
+def test_a_status_that_stands_in_the_text_is_told_once(
+    edits: list[tuple[str, str]], told: tuple[str, ...], otherwise: bool
+) -> None:
+    """A status, a date or a link that the body states is no reasoning: it is told as what it says."""
+    text = after = NYGARD.format("Accepted")
+    for old, new in edits:
+        assert old in after
+        after = after.replace(old, new)
+    was, now = (parse(one.encode(), "0001-p.md").record for one in (text, after))
+    assert was is not None
+    assert now is not None
+    assert (revised(was, now), says_otherwise(was, now)) == (told, otherwise)
 
 
 def test_a_move_and_several_edits_at_once() -> None:

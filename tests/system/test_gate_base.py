@@ -244,6 +244,36 @@ def test_a_superseded_decision_is_compared_by_its_id(feature: Path, way: str) ->
     assert "edited-superseded" in codes(feature)
 
 
+NYGARD = "# {0}. {1}\n\n## Status\n\n{2}\n\n## Context\n\n{3}\n"
+
+
+@pytest.mark.parametrize("parts", [1, 2], ids=["one commit", "two commits"])
+@pytest.mark.parametrize("status", ["Superseded by [2. Use SQLite](0002-s.md)", "Superseded by ADR-2", "Superseded"])
+def test_a_status_that_says_what_the_successor_says_is_no_edit_of_the_past(repo: Path, status: str, parts: int) -> None:
+    """Nygard's way, and that of adr-tools: both files state it, in the text."""
+    old, new = (repo / "doc/adr" / name for name in ("0001-p.md", "0002-s.md"))
+    write(old, NYGARD.format(1, "Use Postgres", "Accepted", "We need a db."))
+    commit(repo)
+    git(repo, "switch", "-q", "-c", "pr")
+    write(new, NYGARD.format(2, "Use SQLite", "Accepted\n\nSupersedes [1. Use Postgres](0001-p.md)", "Small."))
+    if parts == 2:
+        commit(repo)
+    reword(old, "Accepted", status)
+    plain = cli(repo, "--store", "doc/adr", "check")
+    assert "edited-superseded" not in plain.out
+    git(repo, "add", "-A")
+    assert "edited-superseded" not in cli(repo, "--store", "doc/adr", "check").out, "staged"
+    commit(repo)
+    done = cli(repo, "--store", "doc/adr", "check", "--base", "main")
+    assert (done.code, "edited-superseded" in done.out) == (0, False), done.out
+    revision = ok(repo, "--store", "doc/adr", "history", "1")["chain"][0]["revisions"][0]
+    assert [one.partition(" -> ")[0] for one in revision["changes"]] == ["status accepted"]
+    reword(old, "We need a db.", "We never needed one.")
+    assert "edited-superseded" in cli(repo, "--store", "doc/adr", "check", "--base", "main").out, "not committed"
+    commit(repo)
+    assert "reasoning reworded (Context)" in cli(repo, "--store", "doc/adr", "check", "--base", "main").out
+
+
 SECRET = "ghp_a1B2c3D4e5a1B2c3D4e5a1B2c3D4e5f6G7h8"
 
 
