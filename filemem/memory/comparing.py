@@ -60,8 +60,7 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     left, _, right = text.partition(".." if direct else "...")
     if not store.repo.tip() and store.repo.head() is None:
         raise NotFound("nothing is committed yet, so there is nothing to compare", "the first save makes a commit")
-    checked_out = not right or (right == HEAD and store.repo is not store.code)  # the memory's own, as it stands
-    if checked_out and (tip := store.repo.tip() or store.repo.head()):
+    if right in ("", HEAD) and (tip := store.repo.tip() or store.repo.head()):
         head = Moment(store.branch or HEAD, tip, store.repo.revisions.time_of(tip))
     else:
         head = moments.find(store, right or HEAD, "range")
@@ -79,12 +78,12 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
 
 
 def _default(store: Store, head: Moment) -> Moment:
-    """The default branch; where `head` is just that, what the remote has of it, which may be nothing yet."""
+    """The default branch; where `head` names just that, what the remote has of it, which may be nothing yet."""
     found = store.standings.default()
     example = "for example filemem diff v1.2...HEAD, or filemem diff 2w"
     if found is None:
         raise BadInput("there is no default branch to compare with: no origin/HEAD, main, master or trunk", example)
-    if found.tip != head.commit:
+    if (found.name, found.tip) != (head.name, head.commit):  # a branch that has nothing yet of its own is another
         return Moment(found.name, found.tip, store.repo.revisions.time_of(found.tip))
     there = tip_of(store.repo.common_dir, f"refs/remotes/{REMOTE}/{found.name}")
     own = store.repo is not store.code

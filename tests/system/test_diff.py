@@ -49,6 +49,22 @@ def test_nothing_is_touched(feature: Path) -> None:
     assert "No record is touched." in cli(feature, "diff", "--format", "markdown").out
 
 
+def test_a_branch_without_a_commit_of_its_own_is_not_the_default_branch(feature: Path) -> None:
+    told = "feature against main: no record is touched"
+    assert told in cli(feature, "diff").out
+    answer = ok(feature, "diff", "...HEAD")
+    assert (answer["base"]["name"], answer["head"]["name"], answer["effects"]) == ("main", "feature", [])
+    git(feature, "switch", "-q", "--detach")
+    assert "HEAD against main: no record is touched" in cli(feature, "diff").out
+    git(feature, "switch", "-q", "feature")
+    decide(feature, "caching", "Use an LRU cache")
+    git(feature, "branch", "-f", "main")
+    assert told in cli(feature, "diff").out, "after a fast-forward"
+    git(feature, "switch", "-q", "main")
+    assert cli(feature, "diff", "...HEAD").code == 2
+    assert cli(feature, "diff", "...main").code == 2
+
+
 def test_new_superseded_outcomes_revised_removed(feature: Path) -> None:
     new = decide(feature, "caching", "Use an LRU cache")
     nats = ok(feature, "search", "--topic", "queues")["results"][0]
