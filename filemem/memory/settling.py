@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from filemem.repo.replaying import Merge
 
 
-def of(store: Store, tip: str, head: str, forgotten: dict[str, str]) -> Merge:
+def of(store: Store, tip: str, head: str, forgotten: dict[str, str], hint: str) -> Merge:
     """What settles a file that both sides changed.
 
     Args:
         store: the parts.
         tip, head: the last commits there and here: their tombstones count.
         forgotten: told of records that one side forgot while the other changed them.
+        hint: what the user may do about what cannot be settled.
     """
 
     def settle(path: str, base: bytes | None, theirs: bytes | None, ours: bytes | None) -> bytes | None:
         inside, shown = store.files.inside(path), seen(store, path)
-        hint = f"settle it with Git: git -C {store.repo.work_tree} pull --rebase"
         if theirs is None or ours is None:
             record = parse(base or b"", inside).record
             if record is not None and any(tombstones.held(store, record.id, one) for one in (tip, head)):

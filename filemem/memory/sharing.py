@@ -207,7 +207,7 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     if not reason and not behind and not commits and not removed:
         return _Here("", answer)
     lost, way = _rewritten(store, where, gone, commits, tip, head) if tip and behind else ("", "")
-    reason, hint = (reason, _OVER) if reason else _in_the_way(store, sharing, way)
+    reason, hint = (reason, _OVER) if reason else _in_the_way(store, sharing, way, _pull(store, where))
     if reason:
         left = "; ".join(filter(None, (f"only fetched, because {reason}", lost)))
         return _Here("", answer._replace(left=left, hint=hint))
@@ -218,7 +218,7 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     if lost:
         return _Here("", answer._replace(left=f"left to you, because {lost}", hint=way))
     if told := _foreign(store, commits, replaying=behind and bool(commits)):
-        pull = f"git -C {store.repo.work_tree} pull --rebase" if behind else f"git -C {store.repo.work_tree} push"
+        pull = _pull(store, where) if behind else f"git -C {store.repo.work_tree} push"
         return _Here("", answer._replace(left=f"left to you, because {told}", hint=pull))
     if removed:
         left = "left to you, because it is not there any more: merged, or removed"
@@ -227,7 +227,7 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     if not behind or tip is None:
         return _Here(head, answer)
     forgotten: dict[str, str] = {}
-    settle = settling.of(store, tip, head, forgotten)
+    settle = settling.of(store, tip, head, forgotten, f"settle it with Git: {_pull(store, where)}")
     brought = sharing.replay(commits, tip, head, store.clock(), settle)
     _refuse_private(store, sharing.changes(head, brought.tip, *_below(store)))
     received = sharing.count(tip, head)
@@ -282,14 +282,19 @@ def _rewritten(
     return "", ""
 
 
-def _in_the_way(store: Store, sharing: Sharing, way: str) -> tuple[str, str]:
+def _pull(store: Store, where: Remote) -> str:
+    """The command that puts what is here on top of what is there, also where the branch follows none."""
+    return f"git -C {store.repo.work_tree} pull --rebase {where.name} {where.branch}"
+
+
+def _in_the_way(store: Store, sharing: Sharing, way: str, pull: str) -> tuple[str, str]:
     """What keeps the work tree from being taken along, and what to do about it: a lock, programs, edits; or "".
 
     Args:
         store, sharing: the parts.
         way: what to do instead of a pull, which would drop records without a word.
+        pull: the command for one.
     """
-    pull = f"git -C {store.repo.work_tree} pull --rebase"
     if lock := store.repo.leftovers.in_the_way():
         return lock, "if no Git command is running there, one was interrupted: remove that file, then sync again"
     if programs := sharing.own_programs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,24 @@ def test_a_file_in_the_way_is_told_with_the_store_in_front(own: Path, hub: Path)
     ok(own, "sync")
     refused = cli(bob, "sync")
     assert (refused.code, "memory/notes.txt is in the way" in refused.err) == (5, True), refused
+
+
+def test_whoever_made_the_branch_can_settle_a_conflict_as_told(own: Path, hub: Path) -> None:
+    bob = clone(hub, "bob")
+    ok(bob, "init")
+    (hit,) = ok(own, "search", "redis")["results"]
+    for top, text in ((bob, "Bob's reasons."), (own, "Ada's reasons.")):
+        ok(top, "update", hit["id"], "--text", text)
+    ok(bob, "sync")
+    refused = cli(own, "sync")
+    assert (refused.code, "both sides changed this" in refused.err) == (5, True), refused
+    command = refused.err.partition("settle it with Git: git ")[2].strip()
+    git(own, *shlex.split(command), ok=False)
+    assert "both modified" in git(own / "memory", "status"), command
+    git(own / "memory", "checkout", "-q", "--theirs", hit["path"].removeprefix("memory/"))
+    git(own / "memory", "commit", "-q", "-a", "-m", "Settled")
+    git(own / "memory", "rebase", "--continue")
+    assert (ok(own, "sync")["sent"], ok(bob, "sync")["received"]) == (1, 1)
 
 
 def test_what_is_not_shared_yet_may_be_nothing(own: Path) -> None:
