@@ -45,6 +45,8 @@ def crash(_: object, arguments: Mapping[str, object]) -> dict[str, object]:
 
 
 def slow(_: object, arguments: Mapping[str, object]) -> dict[str, object]:
+    if "BEGUN_FILE" in os.environ:
+        Path(os.environ["BEGUN_FILE"]).touch()
     time.sleep(float(cast(float, arguments["seconds"])))
     return {"success": True}
 

@@ -374,14 +374,19 @@ def test_signals_end_the_server(number: signal.Signals, code: int, state: str, t
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other(number: signal.Signals, code: int) -> None:
-    with served() as server:
+def test_a_signal_lets_the_call_under_way_be_answered_and_begins_no_other(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    with served(BEGUN_FILE=str(begun)) as server:
         server.load()
         server.call("slow", 1, seconds=0.5)
         for id_ in (2, 3):
             server.call("echo", id_, text="waits")
         server.ask("ping", "ping")
         assert server.reply()["id"] == "ping"
+        while not begun.exists():
+            time.sleep(0.01)
         server.process.send_signal(number)
         first, *others = (server.reply() for _ in range(3))
         assert (first["id"], payload(first)) == (1, {"success": True})
