@@ -59,7 +59,8 @@ def _rows(effect: Answer) -> Iterator[str]:
     told = [f"{word} {others}".strip()] if others else []
     told += [escaped(phrase) for phrase in effect.get("details", ())]
     head = f"- **{escaped(effect['title'])}**" + (f" ({', '.join(shown)})" if shown else "")
-    yield head + (f": {'; '.join(told)}" if told else "")
+    where = f" – {escaped(effect['path'])}" if effect.get("path") else ""
+    yield head + (f": {'; '.join(told)}" if told else "") + where
 
 
 def escaped(text: str) -> str:

@@ -128,7 +128,7 @@ def hit(
         "highlight": [list(span) for span in value.snippet.ranges],
     }
     if whole:
-        answer["drifted"] = [*value.drift.changed, *value.drift.missing] if value.drift else []
+        answer |= _drifted(value)
         more = {"metadata": dict(record.metadata), "other_keys": dict(record.extra)}  # what a file says stands apart
         answer |= {"supersedes": list(record.supersedes or ()), **more}
         answer = {name: part for name, part in answer.items() if name not in ("snippet", "highlight", "scores")}
@@ -138,12 +138,17 @@ def hit(
 def why(value: Why, names: Mapping[str, Name]) -> Answer:
     """The decisions that code rests on, the surest first."""
     results = [
-        {**hit(reason.hit, names=names), "kind": reason.kind, "because": reason.because} for reason in value.reasons
+        {**hit(reason.hit, names=names), "kind": reason.kind, "because": reason.because, **_drifted(reason.hit)}
+        for reason in value.reasons
     ]
-    drifted = [[*one.hit.drift.changed, *one.hit.drift.missing] if one.hit.drift else [] for one in value.reasons]
-    results = [{**one, "drifted": files} if files else one for one, files in zip(results, drifted, strict=True)]
     where = {"path": value.path, **({"line": value.line} if value.line else {})}
     return {**where, "count": len(results), "results": results, **({"note": value.note} if value.note else {})}
+
+
+def _drifted(value: Hit) -> Answer:
+    """The governed files that are not what they were, and which of them are gone."""
+    drift = value.drift
+    return _filled({"drifted": [*drift.changed, *drift.missing], "gone": list(drift.missing)}) if drift else {}
 
 
 def _drift(value: Hit) -> str:

@@ -7,6 +7,7 @@ nothing. The index only says which records belong together; where a commit diffe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from textwrap import shorten
 
 from filemem.chain import DEMOTING
 from filemem.chain.comparing import Consequences, consequences
@@ -17,13 +18,14 @@ from filemem.memory.differing import rows_of
 from filemem.memory.states import State, States
 from filemem.memory.store import Store
 from filemem.memory.values import KINDS, Comparison, Effect, Named
-from filemem.record import DECISION, Record
+from filemem.record import DECISION, Record, prose
 from filemem.record.revising import damage, revised
 from filemem.repo.branches import REMOTE, tip_of
 from filemem.repo.log import Row
 from filemem.repo.revisions import Moment
 
 HEAD = "HEAD"
+_REASON = 160  # characters of a reason that are quoted
 OUTCOME = "outcome "  # how phrases on outcomes begin
 
 
@@ -109,7 +111,7 @@ def _touched(before: State, after: State, rows: Iterable[Row]) -> Iterator[Effec
                 details += [f"would supersede {'; '.join(old.title for old in replaced)}"]
                 replaced = ()
             lost = damage((), after.problems.get(one.path, ()))
-            yield _effect("new", one, (*details, *_keeper(one, after), *lost), replaced)
+            yield _effect("new", one, (*details, *_why(one), *_keeper(one, after), *lost), replaced)
     for one in was.values():
         if one.id not in now:
             yield _effect("removed", one)
@@ -124,6 +126,12 @@ def _revisions(was: Record, now: Record, before: State, after: State) -> Iterato
         yield _effect("outcome", now, outcomes)
     if others:
         yield _effect("revised", now, others)
+
+
+def _why(one: Record) -> tuple[str, ...]:
+    """The beginning of what a decision gives as its reason: a reviewer asks for it first."""
+    reason = shorten(prose(one.text), _REASON, placeholder=" …") if one.type == DECISION else ""
+    return (f"why: {reason}",) if reason else ()
 
 
 def _keeper(one: Record, after: State) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from filemem.memory import Memory
 from tests.support import git, make_repo, write
 from tests.system.tools import cli, ok
 
+WHY = "why: One process"  # of every decision that is saved here
 DECISION = ("save", "decision", "--reasoning", "One process", "--topic")
 
 
@@ -74,7 +75,7 @@ def test_new_superseded_outcomes_revised_removed(feature: Path) -> None:
     git(feature, "commit", "-q", "-a", "-m", "Reword")
     ok(feature, "save", "observation", "--text", "NATS loses messages when it restarts")
     told = [
-        ("new", "Use an LRU cache", [], ["Use Redis"]),
+        ("new", "Use an LRU cache", [WHY], ["Use Redis"]),
         ("new", "NATS loses messages when it restarts", [], []),
         ("superseded", "Use Redis", [], ["Use an LRU cache"]),
         ("outcome", "Use NATS", ["outcome failed: loses messages"], []),
@@ -294,7 +295,7 @@ def test_hostile_titles_are_only_titles_in_a_comment(feature: Path) -> None:
     git(feature, "commit", "-q", "-m", "Bad")
     out = cli(feature, "diff", "--format", "markdown").out
     (row,) = [line for line in out.splitlines() if line.startswith("- ")]
-    assert row == f"- **{escaped(HOSTILE)}** ({escaped('1. @here')})"
+    assert row == f"- **{escaped(HOSTILE)}** ({escaped('1. @here')}): why\\: Text\\. – memory/decisions/bad\\.md"
     for raw in (
         "**bold**",
         "](",
@@ -316,11 +317,12 @@ def test_hostile_titles_are_only_titles_in_a_comment(feature: Path) -> None:
 
 
 def test_a_comment_has_a_heading_for_each_kind_and_counts_what_is_too_much(feature: Path) -> None:
-    decide(feature, "caching", "Use an LRU cache", "--status", "proposed")
+    path = decide(feature, "caching", "Use an LRU cache", "--status", "proposed")["path"]
     out = cli(feature, "diff", "--format", "markdown").out
     assert out == (
         "### Memory: what feature changes against main\n\n"
-        "**New** (1)\n- **Use an LRU cache** (caching): proposed; would supersede Use Redis\n"
+        "**New** (1)\n- **Use an LRU cache** (caching): proposed; would supersede Use Redis; why\\: One process"
+        f" – {escaped(path)}\n"
     )
     effect = {"kind": "new", "type": "observation", "title": "T"}
     answer = {"base": {"name": "main"}, "head": {"name": "x"}, "effects": [effect] * 32}
@@ -363,14 +365,14 @@ def test_a_branch_cannot_hide_a_decision_unseen(feature: Path, way: str) -> None
     git(feature, "switch", "-q", "main")
     assert effects(feature, "main...feature") == told, "whatever is checked out"
     assert ok(feature, "search", "--topic", "caching", "--at", "feature")["count"] == 0
-    assert effects(feature, "feature..main") == [("new", "Use Redis", [], [])]
+    assert effects(feature, "feature..main") == [("new", "Use Redis", [WHY], [])]
 
 
 def test_what_a_range_says_wrong_and_what_new_decisions_replace(feature: Path) -> None:
     decide(feature, "logging", "Log text")
     decide(feature, "logging", "Log JSON")
     told = sorted(effects(feature))
-    assert told == [("new", "Log JSON", [], ["Log text"]), ("new", "Log text", [], [])]
+    assert told == [("new", "Log JSON", [WHY], ["Log text"]), ("new", "Log text", [WHY], [])]
     for arguments in (("diff", "nope...HEAD"), ("diff", "@{u}...HEAD"), ("check", "--base", "@{u}")):
         done = cli(feature, *arguments)
         field = "base" if arguments[0] == "check" else "range"
@@ -411,8 +413,8 @@ def test_an_id_that_stands_twice(feature: Path) -> None:
     assert ("forked", "caching", [], ["Use Redis", "Use Memcached"]) in [
         (k, t, d, sorted(o, reverse=True)) for k, t, d, o in told
     ]
-    assert ("new", "Use Memcached", ["states the id of Use Redis, which keeps it"], []) in told
-    assert ("new", "three", ["states the id of Use NATS, which keeps it"], []) in told
+    assert ("new", "Use Memcached", [WHY, "states the id of Use Redis, which keeps it"], []) in told
+    assert ("new", "three", ["why: Text.", "states the id of Use NATS, which keeps it"], []) in told
     assert [title for kind, title, *_ in told if kind == "new"] == ["Use Memcached", "one", "three", "two"]
     git(feature, "switch", "-q", "main")
     assert effects(feature, "main...feature") == told, "whatever is checked out"

@@ -126,3 +126,23 @@ def test_a_file_that_was_away_and_came_back_keeps_its_past(repo: Path) -> None:
     (step,) = ok(repo, "history", "caching")["chain"]
     assert (step["author"], step["commit"]) == ("Ada", saved["commit"])
     assert changes(repo) == [["reasoning reworded"], ["removed"], ["brought back"]]
+
+
+def test_a_fork_and_its_end_who_reviewed_and_why_it_was_away_stand_in_the_story(repo: Path) -> None:
+    ok(repo, *DECISION, "Use Redis")
+    git(repo, "switch", "-q", "-c", "other")
+    ok(repo, *DECISION, "Use SQS")
+    git(repo, "switch", "-q", "main")
+    ok(repo, *DECISION, "Use Rabbit")
+    git(repo, "commit", "-q", "--amend", "--no-edit", "--trailer", "Reviewed-by: Eve <eve@example.org>")
+    git(repo, "merge", "-q", "--no-edit", "other")
+    end = ok(repo, "resolve", "caching", "--decision", "Use both", "--reasoning", "Each was right")
+    ok(repo, "forget", end["id"], "--reason", "It named a key")
+    ok(repo, "restore", end["id"])
+    told = cli(repo, "history", "caching").out
+    assert [row.strip() for row in told.splitlines() if "replaces:" in row] == [
+        "replaces: Use Redis",  # what stands right above needs no word
+        "replaces: Use SQS and Use Rabbit",
+    ]
+    assert told.count("  reviewed by Eve <eve@example.org>  ") == 1
+    assert "removed  (It named a key)" in told

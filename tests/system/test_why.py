@@ -463,7 +463,9 @@ def test_a_history_too_long_to_walk_is_told_without_its_commits(repo: Path, monk
     assert "was largely rewritten: changed (1 of 2 files): code.py" in cli(repo, "check").out
     git(repo, "rm", "-q", "other.py")
     commit(repo, "Remove")
-    assert drift(repo, one).startswith("changed (2 of 2 files): other.py is gone")
+    told = "changed (2 of 2 files): other.py is gone"
+    assert drift(repo, one) == told
+    assert f"its code is {told}; changed: code.py\n" in cli(repo, "why", "code.py").out
 
 
 def test_a_search_by_path_finds_what_governed_the_file_before_it_moved(repo: Path) -> None:

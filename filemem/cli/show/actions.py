@@ -6,6 +6,8 @@ import click
 
 from filemem.cli.show.words import Answer, aside, counted, joined
 
+_LEVELS = {"error": "red", "warning": "yellow", "hint": "bright_black"}  # of a problem, the worst first -> its colour
+
 
 def message(answer: Answer) -> str:
     """One sentence, and the commit that it led to."""
@@ -85,14 +87,17 @@ def status(answer: Answer) -> str:
 
 
 def problems(answer: Answer) -> str:
-    """One line a problem: path:line: code message."""
-    found = answer["problems"]
-    rows = [f"{problem['path']}:{problem['line']}: {problem['code']} {problem['message']}" for problem in found]
+    """One line a problem, path:line: code message: the worst first, and coloured by how bad it is."""
+    found = sorted(answer["problems"], key=lambda problem: [*_LEVELS].index(problem["level"]))
+    rows = (
+        f"{one['path']}:{one['line']}: {click.style(one['code'], fg=_LEVELS[one['level']])} {one['message']}"
+        for one in found
+    )
     return "\n".join(row.replace("\n", "\\n").replace("\t", "\\t") for row in rows)
 
 
 def verdict(answer: Answer) -> str:
     """How many records were checked, and how many problems of each level there are."""
     levels = [problem["level"] for problem in answer["problems"]]
-    found = [counted(levels.count(level), level) for level in ("error", "warning", "hint") if level in levels]
+    found = [counted(levels.count(level), level) for level in _LEVELS if level in levels]
     return f"{counted(answer['checked'], 'record')} checked: {', '.join(found) or 'clean'}"

@@ -48,6 +48,7 @@ _APART = frozenset(
         "other_keys",
         "drift",
         "drifted",
+        "gone",
         "evidence",
     )
 )  # keys of a record that are worded by themselves, or matter only to programs
@@ -180,7 +181,9 @@ def _edge(edge: Answer) -> str:
 
 def _doubts(hit: Answer) -> list[str]:
     """What speaks against following a decision as it stands: its code changed, history says that it failed."""
-    files = f": {', '.join(hit['drifted'][:5])}" if hit.get("drifted") and " gone" not in hit["drift"] else ""
+    gone = hit.get("gone", ())
+    changed = [one for one in hit.get("drifted", ()) if one not in gone]
+    files = f"{'; changed' if gone else ''}: {', '.join(changed[:5])}" if changed else ""
     return [*([f"its code is {hit['drift']}{files}"] if hit.get("drift") else []), *hit.get("evidence", ())]
 
 

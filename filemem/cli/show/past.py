@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from filemem.cli.show.words import Answer, as_of, aside, coloured, labelled, logged, prose, revision, wrapped
+from filemem.cli.show.words import Answer, as_of, aside, coloured, company, labelled, logged, prose, revision, wrapped
 
 
 def history(answer: Answer) -> str:
@@ -13,6 +13,8 @@ def history(answer: Answer) -> str:
 
     head = [as_of(answer), aside("degraded", answer.get("degraded"))]
     rows = [*filter(None, head), click.style(answer["topic"], bold=True)]
+    titles = {step["id"]: step["title"] for step in answer["chain"]}
+    above = ""
     for step in answer["chain"]:
         mark = click.style("●", fg="green") if step["holds"] else "○"
         outcome = f"  {coloured(step['outcome'])}" if step.get("outcome") not in (None, "", "pending") else ""
@@ -26,8 +28,11 @@ def history(answer: Answer) -> str:
         rows.append("  ".join(filter(None, (mark, step["date"][:10], f"{step['title']}{status}{outcome}{other}"))))
         made = step.get("committed", "")[:10]  # the file's word on the day stands apart from Git's
         made = f"committed {made}" if made not in ("", step["date"][:10]) else ""
-        rows.append(click.style("    " + "  ".join(filter(None, (who, commit, made, name))), dim=True))
+        rows.append(click.style("    " + "  ".join(filter(None, (who, commit, made, *company(step), name))), dim=True))
         rows += [click.style(f"    {step['note']}", fg="yellow")] if step.get("note") else []
+        replaced = [titles[one] for one in step["supersedes"] if one in titles]
+        rows += [f"    replaces: {' and '.join(replaced)}"] if replaced and step["supersedes"] != [above] else []
+        above = step["id"]
         rows += [f"    {row}" for row in _said(step)]
         rows += [f"    rejected: {one}" for one in step.get("rejected", ())]
         rows += [f"    {row}" for row in _came_of(step)]

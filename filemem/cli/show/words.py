@@ -36,12 +36,17 @@ def provenance(hit: Answer) -> str:
         else "not committed"
     )
     more = [_standing(by)] if by.get("default") else []
-    more += [f"with {', '.join(by['co_authors'])}"] if by.get("co_authors") else []
-    more += [f"reviewed by {', '.join(by['reviewers'])}"] if by.get("reviewers") else []
+    more += company(by)
     more += [f"edited by {one['author']} {one['date'][:10]} {one['commit'][:10]}" for one in by.get("edited", ())[:1]]
     stated, made = hit.get("created", "")[:10], by.get("date", "")[:10]
     dated = f"dated {stated}" if made and stated not in ("", made) else ""  # the file's word stands apart from Git's
     return "  ".join(filter(None, (who, made or stated, commit, dated, *more)))
+
+
+def company(by: Answer) -> list[str]:
+    """Who wrote a record together with its author, and who reviewed it."""
+    told = (("with", by.get("co_authors")), ("reviewed by", by.get("reviewers")))
+    return [f"{how} {', '.join(names)}" for how, names in told if names]
 
 
 def _standing(by: Answer) -> str:
@@ -103,7 +108,9 @@ def revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:
         return click.style(f"not committed: {'; '.join(changes)}", fg="yellow") if changes else ""
     subject = re.sub(r"^(?:decision|checkpoint|observation)(?:\(.*?\))?: ", "", edit["subject"])
     obvious = subject == step["title"] or edit["subject"] != subject or subject.startswith("Merge ")
+    reason = re.fullmatch(r"delete \w+ \((.*)\)", subject) if obvious else None
     said = [*(["; ".join(changes)] if changes else []), *([] if obvious and changes else [subject])]
+    said += [reason[1]] if reason and changes else []
     who = ", ".join(filter(None, (edit["author"], edit["agent"])))
     return f"{edit['date'][:10]} {who} {edit['commit'][:10]}: {'  '.join(said[:1])}" + "".join(
         click.style(f"  ({one})", dim=True) for one in said[1:]
