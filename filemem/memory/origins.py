@@ -35,6 +35,7 @@ class Origins(NamedTuple):
         ids: those that the files of `births` state, by path.
         lost: the last versions of the files that are gone, the ones in whose place others stand first.
         began: how many files without an id began at a path.
+        given_up: paths at which a merge left one side's edits for the version of another.
     """
 
     births: dict[str, Birth]
@@ -46,6 +47,7 @@ class Origins(NamedTuple):
     ids: Mapping[str, str] = MappingProxyType({})
     lost: Sequence[lives.Removed] = ()
     began: Mapping[str, int] = MappingProxyType({})
+    given_up: frozenset[str] = frozenset()
 
     def known(self, births: Mapping[str, Birth]) -> dict[str, Birth]:
         """Births of records that were there before, with what changed them in this stretch of history."""
@@ -84,7 +86,8 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
         _keep(store, Remembered(ended, walk.left, takings, "" if since else commit))
     lost = (*walk.replaced, *walk.removed.values())
     began = {inside(path): len(commits) for path, commits in walk.began.items()}
-    return Origins(births, removed, touched, edits, ended, walk.left, ids, lost, began)
+    given_up = frozenset(map(inside, walk.given_up))
+    return Origins(births, removed, touched, edits, ended, walk.left, ids, lost, began, given_up)
 
 
 def _commit(store: Store, seen: History) -> str:

@@ -178,9 +178,10 @@ def _births(
         doubtful = any(
             b.path != path or known.get(path, "") not in ("", b.commit) for path, b in news.items()
         ) or were_there(store, past, [path for path in news if not known.get(path)])
-        # Where one goes that others claim the id of, they have its past from now on.
+        # Where one goes that others claim the id of, they have its past from now on; where a merge left the edits of
+        # one side, those are none any more.
         orphaned = bool(past.removed) and bool(store.lookup("open", ["id"]))
-        if doubtful or orphaned:
+        if doubtful or orphaned or past.given_up:
             births |= origins(store).births
         else:
             edited = store.lookup("path", list(past.edits))

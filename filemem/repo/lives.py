@@ -90,6 +90,7 @@ class Walk(NamedTuple):
         left: every id that was taken from where it stood, whether it came back or not.
         began: the commits that brought a file without an id where none was, by path, in the order of the walk.
         taken: who had the names that commits removed or renamed, by path, in the order of the walk.
+        given_up: the paths at which a merge left one side's edits for the version of another.
     """
 
     births: dict[str, Birth]
@@ -103,6 +104,7 @@ class Walk(NamedTuple):
     left: frozenset[str]
     began: Mapping[str, Sequence[str]]
     taken: Mapping[str, Sequence[Taking]]
+    given_up: frozenset[str] = frozenset()
 
     def numbered(self, landing: "Landing") -> "Walk":
         """The same where each file without an id has its number among those that began at its path."""

@@ -39,10 +39,14 @@ class Found:
         self._commit = ""
         self._differs = Counter[str]()  # of this commit: parents that have something else at a path
         self._kept: set[str] = set()  # of this commit: paths at which a parent has another version of the same
+        self._sides: list[tuple[Row, int]] = []  # of this merge: other versions that its parents have, of how many
+        self._given_up: set[tuple[str, str]] = set()  # path and blob: what merges left for a version that a side had
+        self._brought: dict[tuple[str, str], str] = {}  # path and commit -> the blob of a claim
 
     def add(self, commit: Commit, rows: Iterable[Row], order: int) -> None:
         """Take a commit in; of a merge, what it shows against one parent."""
         if self._commit != commit.id:
+            self._give_up()
             self._commit, self._differs, self._kept = commit.id, Counter[str](), set()
         for row in rows:
             self._differs[row.path] += 1
@@ -52,12 +56,13 @@ class Found:
 
     def walk(self, head: str) -> Walk:
         """What was found; `head` is the last commit."""
+        self._give_up()
         ids = {path: stated for path in self.births if (stated := self._same.stated(path, self._last[path]))}
         self._settle(ids)
         touched, ended, left = map(frozenset, (self.touched, self.ended, self._past.keys() - {""}))
         taken = {path: self._taken[path] for path in sorted(self.ended & self._taken.keys())}
         found = (self.births, self.removed, self.replaced, self.edits, touched, ended, head, ids, left)
-        return Walk(*found, self._began, taken)
+        return Walk(*found, self._began, taken, frozenset(path for path, _ in self._given_up))
 
     def _parts(self, row: Row, *, alone: bool) -> Iterable[Row]:
         """A row; where another id stands in the file than before, that it is gone, and that another came."""
@@ -76,6 +81,7 @@ class Found:
         merge = len(commit.parents) > 1
         if merge:
             self._join(row)
+            self._sides += [(row, len(commit.parents))] if row.status == "M" else []
         elif row.status in "AR":
             self._contest(commit, row, order)
         if row.status == "D":
@@ -93,8 +99,19 @@ class Found:
             self._taken.setdefault(row.path, []).append(taking)
         if row.status == "A" and row.path not in self._kept and (stated := self._same.stated(row.path, row.new)):
             self._claims.setdefault(stated, []).append(Birth(row.path, row.path, commit, order))
+            self._brought[row.path, commit.id] = row.new
         if row.status in "MR" and row.old != row.new:
             self.edits.setdefault(row.path, []).append(Edit(commit, row.old, row.new))
+
+    def _give_up(self) -> None:
+        """Forget the edits that led only to versions which the last merge left for the version of another side."""
+        for row, parents in self._sides:
+            edits = self.edits.get(row.path, [])
+            if self._differs[row.path] < parents:  # else the merge made a version of its own, of all of them
+                lost = _led(edits, row.old) - _led(edits, row.new)
+                self.edits[row.path] = [edit for edit in edits if edit.after not in lost]
+                self._given_up |= {(row.path, blob) for blob in lost}
+        self._sides.clear()
 
     def _unknown(self, commit: Commit, path: str) -> bool:
         """Whether no commit before this one has a file at a path; against another parent it may have seemed new."""
@@ -186,10 +203,33 @@ class Found:
         return next((claim for claim in claims if claim.path == path), found)
 
     def _begin(self, path: str, stated: str, birth: Birth, claims: Sequence[Birth]) -> None:
-        """Let a file have another first commit than its own: what brought it here counts as an edit."""
-        own = self.births[path].commit
-        if own.id == birth.commit.id:
-            return
-        brought = [Edit(own, "", self._last[path])] if any(claim.commit.id == own.id for claim in claims) else []
-        self.edits[path] = [*self._past.get(stated, ()), *brought, *self.edits.get(path, ())]
-        self.births[path] = birth._replace(path=path)
+        """Let a file have a first commit that may be another than its own: what brought it here counts as an edit.
+
+        Where it never was away the two are of branches beside one another: what led to the very version that landed
+        first is no edit of that.
+        """
+        own, edits = self.births[path].commit, self.edits.get(path, [])
+        if own.id != birth.commit.id:
+            version = self._brought.get((path, own.id), "")
+            if version and (path, version) not in self._given_up:
+                edits = [Edit(own, "", version), *edits]
+            edits = [*self._past.get(stated, ()), *edits]
+            self.births[path] = birth._replace(path=path)
+        if stated not in self._past:
+            first = self._brought.get((birth.path, birth.commit.id), "")
+            older = _led(edits, first)
+            beside = {self._brought.get((path, claim.commit.id), "") for claim in claims} - {first}
+            edits = edits if beside.isdisjoint(older) else [edit for edit in edits if edit.after not in older]
+        if edits:
+            self.edits[path] = edits
+        else:
+            self.edits.pop(path, None)
+
+
+def _led(edits: Sequence[Edit], blob: str) -> set[str]:
+    """The versions that led to one by some edits, itself among them."""
+    found = {blob} - {""}
+    for edit in reversed(edits):
+        if edit.after in found:
+            found.add(edit.before)
+    return found - {""}

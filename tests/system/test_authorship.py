@@ -113,6 +113,42 @@ def test_of_two_that_added_one_record_it_is_whose_landed_first(repo: Path, on_ma
     assert doors(repo, ALICES)[:2] == ("Alice", first)
 
 
+@pytest.mark.parametrize("kept", ["squashed", "ours", "theirs"])
+def test_every_door_names_the_same_edits_of_a_record_that_landed_before_its_branch(repo: Path, kept: str) -> None:
+    """What led to the version that landed first, or was given up when the two were merged, is no edit of the record."""
+    git(repo, "checkout", "-q", "-b", "br")
+    record(repo, "a.md", ALICES, "Use a")
+    commit(repo, "Eve")
+    record(repo, "a.md", ALICES, "Use a", more="tags: [x]\n")
+    edit = commit(repo, "Eve", "Edit")
+    git(repo, "checkout", "-q", "main")
+    record(repo, "a.md", ALICES, "Use a", more="tags: [x]\n" if kept == "squashed" else "tags: [y]\n")
+    commit(repo, "Alice", "Squash")
+    ok(repo, "search", "reason")
+    git(repo, "merge", "-q", "--no-ff", *(("-X", kept) if kept != "squashed" else ()), "-m", "Merge", "br")
+    assert doors(repo, ALICES)[0] == "Alice"
+    hit = ok(repo, "get", ALICES, "--history")["results"][0]
+    named = {one["commit"] for one in hit["by"].get("edited", [])}
+    assert (edit in named) == (kept == "theirs")
+    assert named <= {one["commit"] for one in hit["revisions"]}
+
+
+@pytest.mark.parametrize("follow", [True, False])
+def test_edits_that_a_merge_gave_up_are_none_any_more(repo: Path, alices: str, follow: bool) -> None:
+    """A side that took nothing of the other: its edits alone made what stands there."""
+    record(repo, "a.md", ALICES, "Use a", more="tags: [x]\n")
+    commit(repo, "Eve", "Edit")
+    git(repo, "checkout", "-q", "main")
+    record(repo, "a.md", ALICES, "Use a", more="tags: [y]\n")
+    ours = commit(repo, "Bob", "Edit otherwise")
+    if follow:
+        assert ok(repo, "get", ALICES)["results"][0]["by"]["edited"][0]["commit"] == ours
+    git(repo, "merge", "-q", "--no-ff", "-X", "theirs", "-m", "Merge", "br")
+    (edited,) = ok(repo, "get", ALICES)["results"][0]["by"]["edited"]
+    assert edited["author"] == "Eve"
+    assert doors(repo, ALICES)[1] == alices
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_a_merge_that_moves_a_record_is_not_what_brought_it(repo: Path, named: bool) -> None:
     """Also where the merge has the branch as its first parent, which had no such file, and then becomes main."""
