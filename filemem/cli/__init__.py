@@ -61,6 +61,12 @@ class Project:
             raise BadInput(f"{path} lies outside the work tree {work_tree}", "name a file of the project", field="path")
         return named.relative_to(work_tree).as_posix()
 
+    def code(self, place: str, work_tree: Path) -> str:
+        """Name a file of the code, or lines of it, as `from_top`; as it is given where it is only at the top."""
+        file = place.partition("#")[0].partition(":")[0]
+        above = not os.path.lexists(self.folder / file) and os.path.lexists(work_tree / file)
+        return place if file and above else self.from_top(place, work_tree)
+
     def governed(self, path: str, work_tree: Path) -> str:
         """Name a file or glob as records do, where it is only there from the current folder; else as it is given."""
         plain = path.split("*")[0].split("?")[0].split("[")[0]

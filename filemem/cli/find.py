@@ -47,32 +47,34 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
     given = stated(options)
     with project.memory() as memory:
         if path:
-            given["path"] = project.from_top(path, memory.work_tree)
+            given["path"] = project.code(path, memory.work_tree)
         answer = native_calls.search(memory, {"query": " ".join(query), **given}, whole=True)
         emit(answer, as_json, answers.hits)
 
 
 @click.command()
-@click.argument("place", metavar="PATH[:LINE]")
+@click.argument("place", metavar="PATH[:LINE[-LAST]]")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="At most so many.")
 @as_json
 @pass_project
 def why(project: Project, as_json: bool, place: str, limit: int) -> None:
     """Tell which decisions code rests on. Those that govern the file, those that came with it, the nearest in meaning.
 
-    With LINE, what made this line. PATH is relative to the current folder, as with Git. A decision whose code changed
-    since it was made says so, and so does one that history speaks against.
+    With LINE, what made this line, or those from LINE to LAST. PATH is relative to the current folder, as with Git, or
+    to the top of the project where it is only there. A decision whose code changed since it was made says so, and so
+    does one that history speaks against.
 
     \b
     Examples:
       filemem why src/cache/lru.py
       filemem why src/cache/lru.py:40
+      filemem why src/cache/lru.py:40-60
     """
     from filemem.cli.show import answers
     from filemem.dialects import native_calls
 
     with project.memory() as memory:
-        named = project.from_top(place, memory.work_tree)
+        named = project.code(place, memory.work_tree)
         emit(native_calls.why(memory, {"path": named, "limit": limit}), as_json, answers.why)
 
 

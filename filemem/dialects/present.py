@@ -141,8 +141,10 @@ def why(value: Why, names: Mapping[str, Name]) -> Answer:
         {**hit(reason.hit, names=names), "kind": reason.kind, "because": reason.because, **_drifted(reason.hit)}
         for reason in value.reasons
     ]
-    where = {"path": value.path, **({"line": value.line} if value.line else {})}
-    return {**where, "count": len(results), "results": results, **({"note": value.note} if value.note else {})}
+    first, last = value.lines or (0, 0)
+    lines = {"line": first, "last_line": last} if last > first else {"line": first} if first else {}
+    answer = {"path": value.path, **lines, "count": len(results), "total": value.total, "results": results}
+    return {**answer, **({"note": value.note} if value.note else {})}
 
 
 def _drifted(value: Hit) -> Answer:

@@ -220,11 +220,11 @@ class Asked(Kept):
         """Tell which decisions a file rests on: those that govern it, those whose commits made it, the nearest.
 
         Args:
-            path: from the top of the work tree; `PATH:LINE` for a line.
+            path: from the top of the work tree; `PATH:LINE` for a line, `PATH:FIRST-LAST` for several.
             limit: 1 to 1,000 decisions.
 
         Raises:
-            BadInput: the path lies outside the work tree, or has no such line.
+            BadInput: the path lies outside the work tree, or has no such lines.
             NotFound: there is no such file, and no decision speaks of it.
         """
         from filemem.memory import why

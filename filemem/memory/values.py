@@ -178,11 +178,20 @@ class Reason(NamedTuple):
 
 
 class Why(NamedTuple):
-    """The decisions that a file, or a line of it, rests on: the surest first. `note` says what could not be told."""
+    """The decisions that a file, or some lines of it, rest on: the surest first.
+
+    Args:
+        path: of the file, from the top of the work tree.
+        lines: the first and the last, from 1; None for the whole file.
+        reasons: decisions, as many as were asked for.
+        total: how many there are.
+        note: what could not be told.
+    """
 
     path: str
-    line: int | None
+    lines: tuple[int, int] | None
     reasons: tuple[Reason, ...]
+    total: int = 0
     note: str = ""
 
 

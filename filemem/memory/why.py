@@ -7,6 +7,7 @@ for a decision that stated the path while what replaced it does not.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence, Set
@@ -36,50 +37,64 @@ GIST = 400  # characters of a file that say what it is about
 IMPORT = 3  # decisions; a commit that brought more moved or imported them, and decided nothing
 AROUND = 3  # lines on either side of one, for the same
 LONGEST = 2_000_000  # bytes of a file whose lines are looked at
-_PLACE = re.compile(r"(?P<path>.+?)(?::(?P<line>\d+)(?::\d+)?|#L(?P<anchor>\d+)(?:-L\d+)?)")
+_PLACE = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9})|:\d+)?")  # :LINE:COLUMN too
 _NUMBERED = re.compile(r"\b(?:ADR|RFC|FIP|MADR)[- ]?0*(\d{1,5})\b", re.IGNORECASE)
 
 
 class Place(NamedTuple):
-    """A file, and a line of it or None; `text` is what the work tree holds, None where it has no such file."""
+    """A file, and the first and the last of some lines of it or None; `text` is what the work tree holds, or None."""
 
     path: str
-    line: int | None
+    lines: tuple[int, int] | None
     text: str | None
+
+    @property
+    def what(self) -> str:
+        """What it is in words."""
+        if self.lines is None:
+            return "this file"
+        first, last = self.lines
+        return f"line {first}" if first == last else f"lines {first} to {last}"
 
 
 def why(store: Store, asked: str, limit: int) -> Why:
-    """Tell which decisions a file, or a line of it, rests on.
+    """Tell which decisions a file, or some lines of it, rest on.
 
     Args:
         store: the parts.
-        asked: path from the top of the work tree, `PATH:LINE` for a line.
+        asked: path from the top of the work tree, `PATH:LINE` for a line, `PATH:FIRST-LAST` for several.
         limit: decisions at most.
 
     Raises:
-        BadInput: the path lies outside the work tree, or has no such line.
+        BadInput: the path lies outside the work tree, or has no such lines.
         NotFound: there is no such file, was none, and no decision speaks of it.
     """
     place = _place(store, asked)
     commits, names, note = _past(store, place)
     if place.text is None and not commits and _is_folder(store, place.path.rpartition(".")[0]):
-        place = place._replace(path=place.path.rpartition(".")[0], line=None)  # a module that became a package
+        place = place._replace(path=place.path.rpartition(".")[0], lines=None)  # a module that became a package
         note = f"there is no file {asked}; this is about the folder {place.path}"
     governs, replaced = _governing(store, {place.path, *names})
     reasons = [Reason(hit, GOVERNS, f"affects {', '.join(stated)}") for hit, stated in governs]
     reasons += _touched(store, place, commits, [reason.hit.id for reason in reasons])
     reasons += _governed(store, replaced, {reason.hit.id for reason in reasons})
-    if not reasons and place.text is None and not commits and not _is_folder(store, place.path):
-        raise NotFound(f"there is no file {place.path}, and no decision speaks of it", _meant(store, place.path))
+    absent = not (commits or note) and not os.path.lexists(store.code.work_tree / place.path)
+    if absent:
+        note, hint = f"there is no file {place.path}", _meant(store, place.path)
+        if not reasons:
+            raise NotFound(f"{note}, and no decision speaks of it", hint or "name a file of the project, from its top")
+        note = f"{note}; {hint}" if hint else note
     itself = [node.id for node in store.lookup("path", [store.asked(place.path)])] if place.text is not None else []
     if itself:
         note = f"this file is a record itself: filemem history {place.path}"
     known = [*(reason.hit.id for reason in reasons), *itself]
-    reasons += _near(store, place, known, min(NEARBY, limit - len(reasons)))
+    total = len(reasons)
+    reasons += _near(store, place, known, 0 if absent else min(NEARBY, limit - total))
     shown = reasons[:limit]
     sure = {reason.hit.id for reason in shown if reason.kind in (GOVERNS, TOUCHED)}
-    told = governing.added(store, [reason.hit for reason in shown], sure)
-    return Why(place.path, place.line, tuple(r._replace(hit=hit) for r, hit in zip(shown, told, strict=True)), note)
+    hits = governing.added(store, [reason.hit for reason in shown], sure)
+    whole = tuple(reason._replace(hit=hit) for reason, hit in zip(shown, hits, strict=True))
+    return Why(place.path, place.lines, whole, max(total, len(whole)), note)
 
 
 def governing_first(stated: Iterable[str]) -> tuple[int, int]:
@@ -90,19 +105,32 @@ def governing_first(stated: Iterable[str]) -> tuple[int, int]:
 def _place(store: Store, asked: str) -> Place:
     if not fits(asked):
         raise BadInput(f"{asked[:80]}... is too long for the name of a file", "name a file of the project", "path")
-    path, line = store.of_code(asked), None
-    found = _PLACE.fullmatch(asked)
-    if found and not (store.code.work_tree / path).exists():
-        path, line = store.of_code(found["path"]), int(found["line"] or found["anchor"])
+    path, lines = _named(store, asked)
     file = store.code.work_tree / path
     text = None
     if file.is_file() and not file.is_symlink() and file.stat().st_size <= LONGEST:
         text = file.read_bytes().decode("utf-8", "replace")
     count = len(text.splitlines()) if text is not None else 0
-    if line is not None and text is not None and not 1 <= line <= count:
+    wrong = next((line for line in lines or () if text is not None and not 1 <= line <= count), None)
+    if wrong is not None:
         told = f"{count} line{'' if count == 1 else 's'}"
-        raise BadInput(f"{path} has {told}, not {line}", "give a line that is there", field="path")
-    return Place(path, line, text)
+        raise BadInput(f"{path} has {told}, not {wrong}", "give lines that are there", field="path")
+    return Place(path, lines, text)
+
+
+def _named(store: Store, asked: str) -> tuple[str, tuple[int, int] | None]:
+    """The path and the lines that are meant; a file of such a name goes first. Raises BadInput."""
+    path, top = store.of_code(asked), store.code.work_tree
+    if (top / path).exists():
+        return path, None
+    if found := _PLACE.fullmatch(asked):
+        first, last = int(found["first"]), int(found["last"] or found["first"])
+        if first <= last:
+            return store.of_code(found["path"]), (first, last)
+    file, _, rest = path.rpartition("#" if "#" in path else ":")
+    if file and (top / file).is_file():
+        raise BadInput(f"{rest!r} names no lines of {file}", f"{file}:40 is a line, {file}:40-60 are several", "path")
+    return path, None
 
 
 def _past(store: Store, place: Place) -> tuple[Sequence[Commit], Collection[str], str]:
@@ -110,32 +138,36 @@ def _past(store: Store, place: Place) -> tuple[Sequence[Commit], Collection[str]
     if _is_folder(store, place.path):  # every commit touches some folder
         return (), (), ""
     committed = store.code.show(place.path) if store.code.head() else None
-    if place.line is None or committed is None:
+    if place.lines is None or committed is None:
         if store.code.head() is None:
             return (), (), ""
         commits, names = arrivals.touching(store.code.history, place.path)
         return commits, names, "" if committed is not None or not commits else "the file is gone"
-    line = place.line if place.text is None else line_in(place.text, committed.decode("utf-8", "replace"), place.line)
+    before = committed.decode("utf-8", "replace")
+    lines = place.lines if place.text is None else lines_in(place.text, before, place.lines)
     _, names = arrivals.touching(store.code.history, place.path)
-    if line is None:
-        return (), names, "this line is not committed yet"
+    if lines is None:
+        return (), names, f"not committed yet: {place.what}"
     try:
-        return arrivals.touching(store.code.history, place.path, line)[0], names, ""
+        return arrivals.touching(store.code.history, place.path, lines)[0], names, ""
     except GitError as error:
         if not error.unanswered:
             raise
-        return (), names, "its history is too long to follow this line in time"
+        return (), names, f"its history is too long to follow {place.what} in time"
 
 
-def line_in(now: str, before: str, line: int) -> int | None:
-    """Where a line of a text stood in an earlier version of it, from 1; None where it was not there."""
+def lines_in(now: str, before: str, lines: tuple[int, int]) -> tuple[int, int] | None:
+    """Where lines of a text stood in an earlier version of it, from 1; None where none of them was there."""
     if now == before:
-        return line
+        return lines
+    first, last = lines
     matcher = SequenceMatcher(None, before.splitlines(), now.splitlines(), autojunk=False)
-    for old, new, size in matcher.get_matching_blocks():
-        if new < line <= new + size:
-            return old + line - new
-    return None
+    there = [
+        (old + max(first, new + 1) - new, old + min(last, new + size) - new)
+        for old, new, size in matcher.get_matching_blocks()
+        if size and first <= new + size and new < last
+    ]
+    return (there[0][0], there[-1][1]) if there else None
 
 
 _Stated = tuple[Hit, list[str]]  # a decision with what it states of a path
@@ -180,15 +212,15 @@ def _touched(store: Store, place: Place, commits: Sequence[Commit], known: Colle
     born = Counter(node.birth.commit for node in nodes)
     came = brought(store, [commit.id for commit in commits if born[commit.id]])
     order = {commit.id: number for number, commit in enumerate(commits) if came.get(commit.id, 0) <= IMPORT}
-    what = f"line {place.line}" if place.line else "this file"
     reasons: dict[str, tuple[int, str]] = {}
     for node in nodes:
         if node.birth.commit in order:
             at = order[node.birth.commit]
-            reasons[node.id] = at, f"came with {node.birth.commit[:10]}, which changed {what}: {commits[at].subject}"
+            told = f"came with {node.birth.commit[:10]}, which changed {place.what}: {commits[at].subject}"
+            reasons[node.id] = at, told
     for at, commit in enumerate(commits):
         for one in _named_by(commit, nodes):
-            told = f"named by {commit.id[:10]}, which changed {what}: {commit.subject}"
+            told = f"named by {commit.id[:10]}, which changed {place.what}: {commit.subject}"
             if one not in reasons or reasons[one][0] > at:
                 reasons[one] = at, told
     by_id = {node.id: node for node in nodes if node.id in reasons and node.id not in known}
@@ -222,10 +254,10 @@ def _near(store: Store, place: Place, known: Collection[str], limit: int) -> lis
 def _gist(place: Place) -> str:
     if not place.text:
         return ""
-    if place.line is None:
+    if place.lines is None:
         return place.text[:GIST]
-    lines = place.text.splitlines()
-    return "\n".join(lines[max(0, place.line - 1 - AROUND) : place.line + AROUND])[:GIST]
+    first, last = place.lines
+    return "\n".join(place.text.splitlines()[max(0, first - 1 - AROUND) : last + AROUND])[:GIST]
 
 
 def _plain(text: str) -> str:
@@ -238,8 +270,8 @@ def _is_folder(store: Store, path: str) -> bool:
 
 
 def _meant(store: Store, path: str) -> str:
-    """The hint that names a file like the one that is not there."""
+    """The hint that names a file like the one that is not there, or ""."""
     known = arrivals.present(store.code.history, ("",)) if store.code.head() else frozenset[str]()
     name = path.rpartition("/")[2]
     near = get_close_matches(path, known, n=2, cutoff=0.7) or [one for one in known if one.endswith(f"/{name}")][:2]
-    return f"did you mean {' or '.join(near)}?" if near else "name a file of the project, from its top"
+    return f"did you mean {' or '.join(near)}?" if near else ""

@@ -82,21 +82,21 @@ def present(history: History, paths: Sequence[str]) -> frozenset[str]:
 
 
 def touching(
-    history: History, path: str, line: int | None = None, *, limit: float = LONG
+    history: History, path: str, lines: tuple[int, int] | None = None, *, limit: float = LONG
 ) -> tuple[tuple[Commit, ...], frozenset[str]]:
-    """The commits that made a file, or a line of it, what the tip has; newest first.
+    """The commits that made a file, or some lines of it, what the tip has; newest first.
 
     Args:
         history: of the code.
         path: from the top of the work tree.
-        line: its number in the tip's version, from 1.
+        lines: the numbers of the first and the last in the tip's version, from 1.
         limit: seconds that one look at a name may take.
 
     Returns:
         The commits, and the names that the file had.
     """
-    if line is not None:
-        found = history.rows(f"-L{line},{line}:{path}", "-s", history.tip, limit=_LINES)
+    if lines is not None:
+        found = history.rows(f"-L{lines[0]},{lines[1]}:{path}", "-s", history.tip, limit=_LINES)
         return tuple(made for made, _ in found), frozenset()
     commits: dict[str, Commit] = {}
     names, before = {path}, path

@@ -82,11 +82,57 @@ def test_a_line_leads_to_the_decision_that_came_with_it(repo: Path) -> None:
     write(repo / "code.py", "# new\n" + (repo / "code.py").read_text())
     answer = ok(repo, "why", "code.py:8")
     assert f"came with {changed[:10]}, which changed line 8: Make it so" in answer["results"][0]["because"]
-    assert ok(repo, "why", "code.py:1")["note"] == "this line is not committed yet"
+    assert ok(repo, "why", "code.py:1")["note"] == "not committed yet: line 1"
     git(repo, "checkout", "-q", "code.py")
     git(repo, "mv", "code.py", "renamed.py")
     commit(repo, "Rename")
     assert ("touched", "Seven is special") in why(repo, "renamed.py:7")
+
+
+def test_several_lines_lead_to_all_that_came_with_them(repo: Path) -> None:
+    commit(repo, "Code", src__a_py=LINES, **{"memory/decisions/ten.md": "# Ten lines are enough\n"})
+    text = LINES
+    for number in (3, 5, 9):
+        text = text.replace(f"line {number}\n", f"LINE {number}\n")
+        record = {f"memory/decisions/at{number}.md": f"# Loud at {number}\n"}
+        commit(repo, f"Line {number}", src__a_py=text, **record)
+    (repo / "src/a.py").write_text("# new\n" + text)
+    for place in ("src/a.py:4-6", "src/a.py#L4-L6", "src/a.py#L4-6"):
+        answer = ok(repo, "why", place)
+        assert (answer["path"], answer["line"], answer["last_line"]) == ("src/a.py", 4, 6)
+        touched = {hit["title"] for hit in answer["results"] if hit["kind"] == "touched"}
+        assert touched == {"Loud at 3", "Loud at 5", "Ten lines are enough"}, place
+    shown = cli(repo, "why", "src/a.py:4-6").out
+    assert "came with src/a.py:4-6:" in shown
+    assert "which changed lines 4 to 6: Line 5" in shown
+    assert "last_line" not in ok(repo, "why", "src/a.py:4:7"), "a column"
+    with Memory.open(repo) as memory:
+        assert memory.why("src/a.py:4-6").lines == (4, 6)
+
+
+def test_a_file_that_is_not_there_is_not_answered_for_as_if_it_were(repo: Path) -> None:
+    commit(repo, "Code", src__a_py=LINES)
+    decide(repo, "caching", "Use an LRU cache", "src/**")
+    decide(repo, "naming", "The src zzz py is named after nothing")
+    answer = ok(repo, "why", "src/aa.py")
+    assert (answer["note"], [hit["kind"] for hit in answer["results"]]) == (
+        "there is no file src/aa.py; did you mean src/a.py?",
+        ["governs"],
+    )
+    assert ok(repo, "why", "src/zzz_new.py")["note"] == "there is no file src/zzz_new.py"
+    assert ok(repo / "src", "why", "src/a.py:3")["path"] == "src/a.py"
+    assert ok(repo / "src", "search", "--path", "src/a.py")["count"] == 1
+    assert "note" not in ok(repo, "why", "src/a.py")
+
+
+def test_what_a_limit_leaves_out_is_counted(repo: Path) -> None:
+    commit(repo, "Code", src__a_py=LINES)
+    for number in range(4):
+        decide(repo, f"topic {number}", f"Use number {number}", "src/a.py")
+    answer = ok(repo, "why", "src/a.py", "-n", "3")
+    assert (answer["count"], answer["total"]) == (3, 4)
+    assert "note: 3 of 4 are shown: -n 4 shows all" in cli(repo, "why", "src/a.py", "-n", "3").out
+    assert "are shown" not in cli(repo, "why", "src/a.py").out
 
 
 def test_a_file_is_governed_under_the_name_it_had(repo: Path) -> None:
@@ -105,6 +151,10 @@ def test_a_file_is_governed_under_the_name_it_had(repo: Path) -> None:
         ("/etc/passwd", 2, "outside the work tree"),
         ("code.py:99", 2, "has 1 line, not 99"),
         ("cod.py", 4, "did you mean code.py?"),
+        ("code.py:1-2", 2, "has 1 line, not 2"),
+        ("code.py:2-1", 2, "'2-1' names no lines of code.py"),
+        ("code.py:main", 2, "code.py:40-60 are several"),
+        ("code.py#main", 2, "'main' names no lines of code.py"),
     ],
 )
 def test_places_that_are_none(repo: Path, place: str, code: int, words: str) -> None:

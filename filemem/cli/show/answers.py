@@ -65,10 +65,13 @@ def hits(answer: Answer) -> str:
 
 def why(answer: Answer) -> str:
     """The decisions that code rests on, in groups: the surest first."""
-    place = answer["path"] + (f":{answer['line']}" if "line" in answer else "")
+    lines = [str(answer[name]) for name in ("line", "last_line") if name in answer]
+    place = answer["path"] + (f":{'-'.join(lines)}" if lines else "")
     rows = [aside("degraded", answer.get("degraded")), aside("note", answer.get("note"))]
     if not answer["results"]:
         return joined([*rows, f"no decision speaks of {place}"])
+    if answer["total"] > answer["count"]:
+        rows.append(aside("note", f"{answer['count']} of {answer['total']} are shown: -n {answer['total']} shows all"))
     shown = {hit["id"]: hit for hit in answer["results"]}
     heads = {
         "governs": "governs",
