@@ -132,7 +132,8 @@ def hit(
         more = {"metadata": dict(record.metadata), "other_keys": dict(record.extra)}  # what a file says stands apart
         answer |= {"supersedes": list(record.supersedes or ()), **more}
         answer = {name: part for name, part in answer.items() if name not in ("snippet", "highlight", "scores")}
-    return _filled(answer, keep=(*_ALWAYS, *_FOUND) if found else _ALWAYS)
+    sure = ("confidence",) * (record.confidence is not None)  # 0 is a statement too
+    return _filled(answer, keep=(*_ALWAYS, *sure, *(_FOUND if found else ())))
 
 
 def why(value: Why, names: Mapping[str, Name]) -> Answer:

@@ -13,13 +13,12 @@ from pathlib import Path
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.files.folders import broken, open_folder, read_file
 from filemem.files.paths import check_path, fits, is_listed, is_private, is_record
-from filemem.files.reading import MAX_SIZE, Readable, blob_id, foreign
+from filemem.files.reading import MAX_SIZE, Readable, foreign
 from filemem.files.staging import Staged, replace, stage
 
 __all__ = [
     "MAX_SIZE",
     "Files",
-    "blob_id",
     "check_path",
     "fits",
     "foreign",

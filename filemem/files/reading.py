@@ -16,7 +16,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from filemem.changes import Entry, Manifest
+from filemem.changes import Entry, Manifest, blob_id
 from filemem.errors import BadInput, NotFound
 from filemem.files.folders import open_folder, read_file
 from filemem.files.paths import check_path, is_record
@@ -25,13 +25,6 @@ from filemem.record.model import Problem
 
 MAX_SIZE = MAX_FILE  # of any file that is read: what no record can be is none
 CLOCK_TICK = 20_000_000  # nanoseconds; a file time this young may still hide a second write in the same tick
-
-
-def blob_id(data: bytes, hash_name: str = "sha1") -> str:
-    """Git's name for these bytes as a blob; `hash_name` is the repository's object format."""
-    import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; a search hashes nothing
-
-    return hashlib.new(hash_name, b"blob %d\0%b" % (len(data), data), usedforsecurity=False).hexdigest()
 
 
 class Readable:

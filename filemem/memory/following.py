@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from filemem.files import blob_id
+from filemem.changes import blob_id
 from filemem.memory import tombstones
 from filemem.memory.store import Store
 from filemem.repo.journal import SETTLES

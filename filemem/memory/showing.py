@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from filemem.changes import blob_id
 from filemem.documents import Birth, doc_of, node_of
 from filemem.errors import BrokenStore
-from filemem.files import blob_id
 from filemem.memory import following, graph
 from filemem.memory.identities import Claim, known_as, landing
 from filemem.memory.origins import origins

@@ -18,10 +18,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from filemem import record
+from filemem.changes import blob_id
 from filemem.config import Config
 from filemem.documents import Birth, Node, node_of
 from filemem.errors import BadInput, FilememError, NotFound
-from filemem.files import Files, blob_id
+from filemem.files import Files
 from filemem.index import Index, embedder, versions
 from filemem.memory import home, obstacles, tombstones
 from filemem.record import Parsed

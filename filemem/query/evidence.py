@@ -11,7 +11,6 @@ from typing import NamedTuple
 # What `git revert` writes below the subject, and what the button of a forge leaves of it in the subject.
 _REVERTS = r"(?m)^This reverts commit ([0-9a-f]{7,64})(?:,\s+reversing\s+changes\s+made\s+to\s+([0-9a-f]{7,64}))?"
 _TITLE = r'^(Revert|Reapply) "(.*)"(?: \(#\d+\))?$'
-SHORTEST = 7  # characters of an abbreviated commit id
 
 
 class Claim(NamedTuple):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from filemem.changes import object_id
 from filemem.errors import BrokenStore
 from filemem.repo import trees
 from filemem.repo.disk import write_all
@@ -29,13 +30,6 @@ CROWDED = 3_500  # loose objects that are worth a pack: some five hundred saves
 _ID = re.compile(r"[0-9a-f]{40,64}")
 _MADE = re.compile(rb"^committer .* (-?\d+) [+-]\d{4}$", re.MULTILINE)
 _LEVEL = 1  # of zlib: what Git uses for loose objects too
-
-
-def object_id(kind: str, data: bytes, hash_name: str) -> str:
-    """Git's name for an object; `hash_name` is the repository's object format."""
-    import hashlib  # 4 ms, for OpenSSL
-
-    return hashlib.new(hash_name, b"%b %d\0%b" % (kind.encode(), len(data), data), usedforsecurity=False).hexdigest()
 
 
 class Object(NamedTuple):

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from filemem.changes import object_id
 from filemem.errors import BrokenStore
 from filemem.repo import head
 from filemem.repo.branches import Branch, tip_of
@@ -104,15 +105,11 @@ class Repo:
 
     def blob_id(self, data: bytes) -> str:
         """The id of these bytes as a blob."""
-        from filemem.repo.objects import object_id
-
         return object_id("blob", data, self.hash_name)
 
     @property
     def nothing(self) -> str:
         """The id of the tree without files, which Git knows everywhere: what to compare with where there is nothing."""
-        from filemem.repo.objects import object_id
-
         return object_id("tree", b"", self.hash_name)
 
     def identity(self) -> tuple[Identity, Identity]:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from filemem.changes import blob_id
 from filemem.errors import BadInput, Conflict, NotFound
-from filemem.files import MAX_SIZE, Files, blob_id, check_path, is_record
+from filemem.files import MAX_SIZE, Files, check_path, is_record
 from tests.support import git, make_repo, write
 
 ESCAPES = [

@@ -298,3 +298,4 @@ def test_what_a_save_would_replace_is_not_said_to_be_replaced(repo: Path) -> Non
 def test_a_confidence_of_nought_is_kept(repo: Path) -> None:
     saved = ok(repo, *DECISION, "--confidence", "0")
     assert re.search(r"^confidence: 0(\.0)?$", (repo / saved["path"]).read_text(), re.MULTILINE)
+    assert ok(repo, "get", saved["id"])["results"][0]["confidence"] == 0
