@@ -3,21 +3,29 @@
 Rule: they are one chain, so that nothing goes on after a step that failed. They rewrite branches and tags alone, and
 leave stashes as they are. `git filter-branch` refuses to work beside edits, and a stash would keep the old history:
 so here it works in an empty work tree of its own. On the other side only that is replaced which is as it was.
+
+What would be left is never passed over: without all of history there are no commands, and they look for what they left
+before they end.
 """
 
 from __future__ import annotations
 
+import posixpath
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from filemem.files import blob_id, is_record
 from filemem.memory import home
 from filemem.memory.versions import Versions
 from filemem.repo import worktrees
+from filemem.repo.git import PROMISED, GitError
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
+    from filemem.repo.lives import Revision
 
 
 class Purge(NamedTuple):
@@ -25,7 +33,7 @@ class Purge(NamedTuple):
 
     Args:
         warnings: what to know before, a sentence each.
-        steps: the commands, each but the last ending with `&&`.
+        steps: the commands, each but the last ending with `&&`; none where this clone does not show all that had it.
     """
 
     warnings: tuple[str, ...]
@@ -51,6 +59,12 @@ _HERE = (
     "git log --all --reflog --find-object=ID tells where",
 )
 _STASHES = "stashes are left alone, and those made while it was there keep it: git stash list"
+_SPECIAL, _LITERAL = r"[][.{}()*+?|^$\\]", r"\\\g<0>"  # of an extended regular expression
+_SHALLOW = "history is shallow, so what it was called before, and where else it is, is not known here: "
+_SHALLOW += "git fetch --unshallow brings it"
+_PARTIAL = "this partial clone lacks older versions, so what it was called in them is not known here: "
+_PARTIAL += "git fetch --refetch --no-filter brings them"
+_AGAIN = "; then filemem restore {id} and filemem forget {id} print the commands that take it out of history"
 _THERE = (
     "they work in a fresh clone, purge.git; every branch and tag there that had it is replaced, all or none: where "
     "somebody pushed to one meanwhile, nothing is: remove purge.git and start again",
@@ -69,50 +83,124 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
         record_id: its id, by which the messages of its commits are found.
     """
     named = store.files.named(path)
+    if lacking := _lacking(store):
+        return Purge((lacking + _AGAIN.format(id=record_id),), ())
     log = store.repo.history.logs({named: ""}, Versions(store))[named]  # before it was brought back, too
-    paths = sorted({revision.path for revision in log} | {named})
-    taken = tuple(_taken(store, paths, named))
+    versions, paths = _had(store, record_id, {named}, log)
     sharing, branch = store.repo.sharing, store.repo.branch() or ""
     name = sharing.upstream(branch) or sharing.usual(branch)
     own = store.files.store == home.TOP
     first = store.repo.history.first(paths, "--remotes")
-    if name is not None and first:
-        lease = f"git for-each-ref --format='%(refname) {_LEASE}%(refname):%(objectname)' refs/heads refs/tags"
-        had = f"git for-each-ref --format=' {_LEASE}{_OLD}:' {_BEFORE}"
-        there = (
-            f"git clone --bare {shlex.quote(name.push_url)} purge.git && cd purge.git",
-            f"{lease} >leases",
-            _rewrite(paths, record_id, _having(first) if own else _ALL, first),
-            f"{had} | grep -Ff - leases | tr ' \\n' '\\0\\0' | xargs -0 git push --atomic origin",
-            "cd .. && rm -rf purge.git",
-        )
-        return Purge((*taken, *_THERE), _chained(there))
-    first = store.repo.history.first(paths, *([f"refs/heads/{branch}"] if own else _ALL.split()))
-    versions = dict.fromkeys(blob for one in log for blob in (one.blob, one.old) if blob)
-    beside = shlex.quote(str(store.repo.shared / "purge"))
-    here = (
-        f"cd {shlex.quote(str(store.repo.work_tree))} && rm -rf {beside}",
+    pushed = name.push_url if name is not None and first else ""
+    if not pushed:
+        first = store.repo.history.first(paths, *([f"refs/heads/{branch}"] if own else _ALL.split()))
+    cut = store.repo.history.boundary()
+    if cut and (pushed or not cut.isdisjoint(store.repo.history.touching(paths))):
+        return Purge((_SHALLOW + _AGAIN.format(id=record_id),), ())
+    taken = tuple(_taken(store, paths, named))
+    rewrite = _rewrite(paths, record_id, _having(first) if own else _ALL, first)
+    left = _left(versions, record_id)
+    if pushed:
+        return Purge((*taken, *_THERE), _chained(_there(pushed, rewrite, left)))
+    stashes = (_STASHES,) if store.repo.objects.read("refs/stash") else ()
+    removing = () if own else tuple(_other_trees(store))
+    return Purge((*taken, *_HERE, *stashes), _chained(_here(store, paths, versions, removing, rewrite, left)))
+
+
+def _lacking(store: Store) -> str:
+    """Why it cannot be told here what a record was called everywhere: a partial clone lacks versions; else ""."""
+    history = store.repo.history
+    if not history.partial():
+        return ""
+    try:
+        absent = history.absent(store.files.store)
+    except GitError as error:
+        if PROMISED not in error.stderr:
+            raise
+        return _PARTIAL
+    return _PARTIAL if absent else ""
+
+
+def _had(store: Store, record_id: str, named: set[str], log: Sequence[Revision]) -> tuple[list[str], list[str]]:
+    """Every version of a record on any branch or tag, and every name under which one of them stood.
+
+    Args:
+        store: the parts.
+        record_id: its id: who states it is taken for the record, wherever it stands.
+        named: the names that are known, from the top of the work tree.
+        log: its versions as this branch has them.
+    """
+    same = Versions(store)
+    rows = [row for _, found in store.repo.history.everywhere(store.files.store) for row in found]
+    same.know(blob for row in rows for blob in (row.old, row.new))
+    ends = {end for row in rows for end in ((row.before, row.old), (row.path, row.new))}
+    found = {end for one in log for end in ((one.path, one.blob), (one.before, one.old))}
+    found |= {(path, blob) for path, blob in ends if same.stated(path, blob) == record_id}
+    links = [((row.before, row.old), (row.path, row.new)) for row in rows if row.status in "MR"]
+    news = found
+    while news:
+        tied = (link for link in links if not news.isdisjoint(link) and same(link[0][0], link[0][1], link[1][1]))
+        news = {end for link in tied for end in link} - found
+        found |= news
+    empty = blob_id(b"", store.repo.hash_name)  # of tombstones, for one
+    versions = {blob for _, blob in found if blob.strip("0")} - {empty}
+    holding = {path for path, blob in ends if blob in versions and is_record(posixpath.basename(path))}
+    return sorted(versions), sorted(named | holding)
+
+
+def _there(url: str, rewrite: str, left: str) -> tuple[str, ...]:
+    """What purges a repository that others see: in a fresh clone of it, which is pushed back."""
+    lease = f"git for-each-ref --format='%(refname) {_LEASE}%(refname):%(objectname)' refs/heads refs/tags"
+    had = f"git for-each-ref --format=' {_LEASE}{_OLD}:' {_BEFORE}"
+    return (
+        f"git clone --bare {shlex.quote(url)} purge.git && cd purge.git",
+        f"{lease} >leases",
+        rewrite,
+        left,
+        f"{had} | grep -Ff - leases | tr ' \\n' '\\0\\0' | xargs -0 git push --atomic origin",
+        "cd .. && rm -rf purge.git",
+    )
+
+
+def _here(
+    store: Store, paths: Sequence[str], versions: Sequence[str], others: Sequence[Path], rewrite: str, left: str
+) -> tuple[str, ...]:
+    """What purges this repository: in an empty work tree beside; the index of each of the others lets go of it too."""
+    beside, tree = (shlex.quote(str(folder)) for folder in (store.repo.shared / "purge", store.repo.work_tree))
+    return (
+        f"cd {tree} && rm -rf {beside}",
         f"git worktree add -q -f --detach {beside} $(git commit-tree -m purge $(git mktree </dev/null))",
         f"cd {beside}",
         f"git for-each-ref --format='update %(refname) %(objectname)' refs/tags >{_KEPT}",
-        _rewrite(paths, record_id, _having(first) if own else _ALL, first),
+        rewrite,
         f"git for-each-ref --format='update {_OLD} ' {_BEFORE} | grep -vFf - {_KEPT} | git update-ref --stdin",
         f"git for-each-ref --format='delete %(refname)' {_BEFORE} | git update-ref --stdin",
-        f"rm {_KEPT} && cd {shlex.quote(str(store.repo.work_tree))} && git worktree remove {beside}",
-        *(f"git -C {shlex.quote(str(tree))} {_removing('-f', paths)}" for tree in _other_trees(store) if not own),
+        f"rm {_KEPT} && cd {tree} && git worktree remove {beside}",
+        *(f"git -C {shlex.quote(str(other))} {_removing('-f', paths)}" for other in others),
         f"rm -rf {' '.join(shlex.quote(str(folder)) for folder in _copies(store))}",
         # Unlike `git reflog expire`, gc spares the stash, whose entries are nothing but its reflog.
         "git -c gc.reflogExpireUnreachable=now gc -q --prune=now",
         f"printf '%s\\n' {' '.join(versions)} | git cat-file --batch-check='%(objectname) is still here'",
+        left,
     )
-    stashes = (_STASHES,) if store.repo.objects.read("refs/stash") else ()
-    return Purge((*taken, *_HERE, *stashes), _chained(here))
+
+
+def _left(versions: Sequence[str], record_id: str) -> str:
+    """What names each version that branches and tags still have, and each commit that brings a file with the id; it
+    fails where there is one."""
+    known = "".join(f" -e {blob}" for blob in versions)
+    blobs = f"git rev-list --objects {_ALL} | grep -F{known}; " if versions else ""
+    stated = f"^id:[[:space:]]*[\"']?{re.sub(_SPECIAL, _LITERAL, record_id)}[\"']?[[:space:]]*$"
+    ids = (
+        f"git log {_ALL} -m --full-history --pickaxe-regex -S{shlex.quote(stated)} --format='still in %h:' --name-only"
+    )
+    return f"! {{ {blobs}{ids}; }} | grep ."
 
 
 def _taken(store: Store, paths: Sequence[str], named: str) -> Iterator[str]:
-    """Say which names of the record are another's by now: the commands go by names alone."""
+    """Say which files that had its name, id or text are other records by now: the commands go by names alone."""
     for path in store.repo.index.entries([path for path in paths if path != named]):
-        yield f"{path} was its name and is another record's now, which they would take too: git mv that first"
+        yield f"{path} had its name, id or text and is another record now, which they would take too: git mv that first"
 
 
 def _other_trees(store: Store) -> Iterator[Path]:

@@ -21,6 +21,7 @@ from filemem.repo.log import Commit, Row
 from filemem.repo.walking import Found
 
 _REVISION = r"[^\W_][\w./@{}^~+=-]*"
+_EVERYWHERE = ("--branches", "--tags", "--remotes")
 _RENAMES = 8  # names of one file that are followed back
 _CONTESTED = 50  # paths that several branches gave to different files, looked at one by one
 
@@ -209,6 +210,15 @@ class History(NamedTuple):
         """
         asked = ("rev-list", "--topo-order", "--reverse", "--full-history", *refs, "--", *paths)
         return self.git.run(*asked, limit=LONG).decode().partition("\n")[0]
+
+    def touching(self, paths: Iterable[str]) -> frozenset[str]:
+        """The commits of any branch or tag, here or fetched, that touch one of these files."""
+        asked = ("rev-list", "--full-history", *_EVERYWHERE, self.tip, "--", *paths)
+        return frozenset(self.git.run(*asked, limit=LONG).decode().split())
+
+    def everywhere(self, folder: str) -> Iterator[tuple[Commit, list[Row]]]:
+        """What the commits of every branch and tag, changed below a folder; renames as Git sees them."""
+        return self.rows("--full-history", "-m", "-M", *_EVERYWHERE, self.tip, "--", folder)
 
     def landed(self, commits: Collection[str]) -> tuple[str, ...]:
         """Those of some commits that are in this history, in the order they came to it, whatever dates they bear.

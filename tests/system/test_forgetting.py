@@ -6,6 +6,7 @@ import hashlib
 import shlex
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -263,7 +264,7 @@ def shared_secret(tmp_path: Path) -> tuple[Path, Path, list[str]]:
     steps = ok(repo, "forget", saved["id"])["purge"]
     assert ok(repo, "sync")["sent"] == 1
     git(tmp_path / "theirs", "pull", "-q")
-    return tmp_path / "hub.git", tmp_path / "theirs", steps
+    return tmp_path / "hub.git", make_repo(tmp_path / "theirs", commit=False), steps
 
 
 def test_a_purge_keeps_what_others_push_meanwhile(tmp_path: Path) -> None:
@@ -380,6 +381,111 @@ def test_a_shallow_clone_is_purged_of_what_was_not_pushed(tmp_path: Path) -> Non
     purge(ok(repo, "forget", saved["id"])["purge"], tmp_path)
     assert "swordfish77" not in objects(repo)
     assert git(repo, "merge-base", "main", "origin/main") == git(hub, "rev-parse", "main")
+
+
+def no_commands(repo: Path, record_id: str, *, why: str, bring: Sequence[str]) -> list[str]:
+    """Forget a record whose history is not all here, bring that, and forget it again; the steps that are told then."""
+    told = ok(repo, "forget", record_id)
+    assert told["purge"] == [], "commands that leave it in history are worse than none"
+    [warning] = told["purge_warnings"]
+    assert why in warning
+    assert f"filemem restore {record_id} and filemem forget {record_id}" in warning
+    assert f"git {shlex.join(bring)}" in warning
+    git(repo, *bring)
+    ok(repo, "restore", record_id)
+    again = cli(repo, "forget", record_id)
+    assert again.code == 0
+    ok(repo, "sync")
+    return [row.strip() for row in again.out.splitlines() if row.startswith("    ")]
+
+
+def test_a_shallow_clone_knows_too_little_to_purge_what_was_shared(tmp_path: Path) -> None:
+    hub, theirs, _ = shared_secret(tmp_path)
+    saved = ok(theirs, *DECISION, "A second one, tuna88")
+    git(theirs, "commit", "-q", "--allow-empty", "-m", "later")
+    git(theirs, "push", "-q", "origin", "main")
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{hub}", "shallow")
+    shallow = make_repo(tmp_path / "shallow", commit=False)
+    shown = cli(shallow, "forget", saved["id"])
+    assert "to take it out of history too: history is shallow" in shown.out
+    ok(shallow, "restore", saved["id"])
+    ok(shallow, "sync")
+    steps = no_commands(shallow, saved["id"], why="history is shallow", bring=["fetch", "--unshallow"])
+    purge(steps, tmp_path)
+    git(hub, "gc", "-q", "--prune=now")
+    assert "tuna88" not in objects(hub)
+
+
+def test_a_partial_clone_knows_too_little_to_purge(tmp_path: Path) -> None:
+    hub, theirs, _ = shared_secret(tmp_path)
+    git(hub, "config", "uploadpack.allowFilter", "true")
+    saved = ok(theirs, *DECISION, "A second one, tuna88")
+    text = (theirs / saved["path"]).read_text()
+    git(theirs, "rm", "-q", saved["path"])
+    write(theirs / "memory/decisions/two.md", f"{text}\n" + "A longer text, so that it is not much alike.\n" * 40)
+    git(theirs, "add", ".")
+    git(theirs, "commit", "-q", "-m", "renamed and rewritten")
+    git(theirs, "push", "-q", "origin", "main")
+    git(tmp_path, "clone", "-q", "--filter=blob:none", f"file://{hub}", "partial")
+    partial = make_repo(tmp_path / "partial", commit=False)
+    bring = ["fetch", "--refetch", "--no-filter"]
+    steps = no_commands(partial, saved["id"], why="this partial clone lacks older versions", bring=bring)
+    purge(steps, tmp_path)
+    git(hub, "gc", "-q", "--prune=now")
+    assert "tuna88" not in objects(hub)
+
+
+def renamed_elsewhere(repo: Path, path: str) -> None:
+    """A branch beside, on which a record has another name and another text."""
+    git(repo, "checkout", "-q", "-b", "other")
+    git(repo, "mv", path, "memory/decisions/z.md")
+    write(repo / "memory/decisions/z.md", (repo / "memory/decisions/z.md").read_text() + "More of it.\n" * 90)
+    git(repo, "commit", "-q", "-a", "-m", "renamed on a branch")
+    git(repo, "checkout", "-q", "main")
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["with an id", "without"])
+@pytest.mark.parametrize("pushed", [False, True], ids=["here", "pushed"])
+def test_a_purge_reaches_the_names_that_other_branches_gave(tmp_path: Path, *, by_hand: bool, pushed: bool) -> None:
+    hub, repo, _ = shared_secret(tmp_path)
+    if by_hand:
+        write(repo / "memory/decisions/hand.md", "# A second one, tuna88\n" + "A line of it.\n" * 90)
+        git(repo, "add", ".")
+        git(repo, "commit", "-q", "-m", "by hand")
+    path = "memory/decisions/hand.md" if by_hand else ok(repo, *DECISION, "A second one, tuna88")["path"]
+    renamed_elsewhere(repo, path)
+    if pushed:
+        git(repo, "push", "-q", "origin", "main", "other")
+    steps = ok(repo, "forget", path)["purge"]
+    if pushed:
+        ok(repo, "sync")
+    purge(steps, tmp_path)
+    where = hub if pushed else repo
+    git(where, "gc", "-q", "--prune=now")
+    assert "tuna88" not in objects(where)
+
+
+@pytest.mark.parametrize("pushed", [False, True], ids=["here", "pushed"])
+def test_a_purge_that_left_something_fails_and_names_it(tmp_path: Path, *, pushed: bool) -> None:
+    hub, repo, _ = shared_secret(tmp_path)
+    saved = ok(repo, *DECISION, "A second one, tuna88")
+    if pushed:
+        git(repo, "push", "-q", "origin", "main")
+    steps = ok(repo, "forget", saved["id"])["purge"]
+    if pushed:
+        ok(repo, "sync")
+        git(tmp_path, "clone", "-q", str(hub), "third")
+    place = tmp_path / "third" if pushed else repo
+    git(place, "checkout", "-q", "-b", "unheard", "HEAD^")
+    renamed_elsewhere(place, saved["path"])
+    if pushed:
+        git(place, "push", "-q", "origin", "other")
+    before = git(hub, "for-each-ref")
+    command = ["bash", "-c", "\n".join(steps)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, check=False)
+    assert done.returncode
+    assert "memory/decisions/z.md" in done.stdout.decode()
+    assert git(hub, "for-each-ref") == before, "nothing is pushed then"
 
 
 def refused(repo: Path, *arguments: str) -> dict[str, str]:

@@ -42,6 +42,8 @@ def forgotten(answer: Answer) -> str:
         rows.append("  to take it out of history too (if it was a secret, revoke it first); before you do:")
         rows += [click.style(f"  - {warning}", fg="yellow") for warning in answer["purge_warnings"]]
         rows += [f"    {step}" for step in answer["purge"]]
+    else:
+        rows += [aside("to take it out of history too", warning) for warning in answer.get("purge_warnings", ())]
     return joined(rows)
 
 
