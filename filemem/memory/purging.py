@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem.files import blob_id, is_record
+from filemem.files import is_record
 from filemem.memory import home
 from filemem.memory.versions import Versions
 from filemem.repo import worktrees
@@ -142,7 +142,7 @@ def _had(store: Store, record_id: str, named: set[str], log: Sequence[Revision])
         tied = (link for link in links if not news.isdisjoint(link) and same(link[0][0], link[0][1], link[1][1]))
         news = {end for link in tied for end in link} - found
         found |= news
-    empty = blob_id(b"", store.repo.hash_name)  # of tombstones, for one
+    empty = store.repo.blob_id(b"")  # of tombstones, for one
     versions = {blob for _, blob in found if blob.strip("0")} - {empty}
     holding = {path for path, blob in ends if blob in versions and is_record(posixpath.basename(path))}
     return sorted(versions), sorted(named | holding)
