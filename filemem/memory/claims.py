@@ -7,27 +7,72 @@ Git; what is asked of the past is not kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from filemem.documents import Node
+from filemem.memory.names import bare
 from filemem.memory.store import Store
 from filemem.query.evidence import Claim, Evidence, evidence
-from filemem.record import DECISION, Record, short_id
+from filemem.record import (
+    DECISION,
+    Record,
+    ReferenceIndex,
+    names_of,
+    readings,
+    reference_index,
+    resolve_reference,
+    short_id,
+)
 from filemem.repo import arrivals
 
 DAY = 86_400_000  # milliseconds
 _CLAIMS, _LAYOUT = "claims", 2  # the memo, and its layout
 
 
-def names(node: Node) -> frozenset[str]:
-    """What a trailer may call a decision."""
-    name = node.path.rpartition("/")[2]
-    return frozenset((node.id, short_id(node.id), node.path, name, name.removesuffix(".md"))) - {""}
+class Called:
+    """Which decision the words of a trailer mean, by the names that all others go by (`record.references`).
+
+    Args:
+        nodes: every decision there is; asked for once, where words may be a name that several have.
+        gone: paths of records that are no more.
+    """
+
+    def __init__(self, nodes: Callable[[], Iterable[Node]], gone: Iterable[str] = ()) -> None:
+        self._nodes, self._gone = nodes, gone
+        self._readings: dict[str, frozenset[str]] = {}  # of words that were asked about
+
+    def of(self, node: Node, said: Collection[str]) -> frozenset[str]:
+        """Those of some words that mean this decision."""
+        own = {name for _, name in names_of(bare(node))} if said else set()
+        self._readings |= {one: frozenset(readings(one)) for one in said if one not in self._readings}
+        near = {one for one in said if not own.isdisjoint(self._readings[one])}
+        return frozenset(one for one in near if one in (node.id, short_id(node.id)) or self.meant(one) == node.id)
+
+    def meant(self, said: str) -> str | None:
+        """The id of what some words mean, the path of what is gone; None where they mean nothing, or several."""
+        return resolve_reference(said, self._index)
+
+    @cached_property
+    def _index(self) -> ReferenceIndex:
+        gone = (Record(id=path, type=DECISION, path=path) for path in self._gone)
+        return reference_index((bare(node) for node in self._nodes() if node.type == DECISION), gone)
 
 
-def evidence_of(store: Store, node: Node, record: Record, every: Sequence[Claim]) -> tuple[Evidence, ...]:
+class Claims(NamedTuple):
+    """The claims on a branch, each after all that it descends from, and which decisions they mean."""
+
+    told: tuple[Claim, ...]
+    called: Called
+
+    @property
+    def said(self) -> frozenset[str]:
+        """What their trailers call decisions."""
+        return frozenset(name for claim in self.told for name in claim.decisions)
+
+
+def evidence_of(store: Store, node: Node, record: Record, every: Claims) -> tuple[Evidence, ...]:
     """What is claimed of one decision and not yet answered by an outcome that was committed after it.
 
     Args:
@@ -35,12 +80,12 @@ def evidence_of(store: Store, node: Node, record: Record, every: Sequence[Claim]
         node, record: the decision.
         every: the claims on this branch.
     """
-    if not every or record.type != DECISION:
+    if not every.told or record.type != DECISION:
         return ()
     birth = node.birth
-    untold = any(claim.title and not claim.reverts for claim in every)
+    untold = any(claim.title and not claim.reverts for claim in every.told)
     carriers = {birth.commit: store.code.revisions.subject(birth.commit) if untold else ""} if birth.commit else {}
-    found = evidence(names(node), carriers, every)
+    found = evidence(every.called.of(node, every.said), carriers, every.told)
     return tuple(one for one in found if one.outcome != record.outcome and not _answered(store, node, record, one))
 
 
@@ -61,8 +106,17 @@ class _Remembered(NamedTuple):
     claims: tuple[Claim, ...] = ()
 
 
-def every(store: Store) -> tuple[Claim, ...]:
-    """Every claim on the branch that is checked out; only commits that came since the last time are read."""
+def every(store: Store, called: Called | None = None) -> Claims:
+    """Every claim on the branch that is checked out; only commits that came since the last time are read.
+
+    Args:
+        store: the parts.
+        called: which decisions they mean; by the index where it is not given.
+    """
+    return Claims(_every(store), called or Called(store.nodes))
+
+
+def _every(store: Store) -> tuple[Claim, ...]:
     if store.history.tip != "HEAD":  # asked of the past, which is not kept
         return arrivals.claims(store.history if store.repo is store.code else store.code.history)
     head = store.code.head() or ""
@@ -76,9 +130,9 @@ def every(store: Store) -> tuple[Claim, ...]:
     return known.claims
 
 
-def kept(store: Store) -> tuple[Claim, ...]:
+def kept(store: Store) -> Claims:
     """The same as far as it is known without asking Git."""
-    return _remembered(store).claims if store.history.tip == "HEAD" else ()
+    return Claims(_remembered(store).claims if store.history.tip == "HEAD" else (), Called(store.nodes))
 
 
 def _remembered(store: Store) -> _Remembered:

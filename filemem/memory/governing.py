@@ -10,10 +10,10 @@ from functools import cached_property
 
 from filemem.documents import Node
 from filemem.memory import claims
+from filemem.memory.claims import Called, Claims
 from filemem.memory.store import Store
 from filemem.query import Hit
 from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, rewritten, within
-from filemem.query.evidence import Claim
 from filemem.record import DECISION, Outcome, Record, parse
 from filemem.repo import arrivals
 
@@ -45,34 +45,37 @@ def added(store: Store, hits: Iterable[Hit], drifting: Collection[str] | None = 
 def hinted(store: Store, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Hits with what history says came of them, as far as that is known without asking Git."""
     every = claims.kept(store)
-    return tuple(_spoken_of(store, hits, _nodes(store, hits), every)) if every else tuple(hits)
+    return tuple(_spoken_of(store, hits, _nodes(store, hits), every)) if every.told else tuple(hits)
 
 
 def _nodes(store: Store, hits: Iterable[Hit]) -> dict[str, Node]:
     return {node.id: node for node in store.lookup("id", [hit.id for hit in hits if hit.record.type == DECISION])}
 
 
-def _spoken_of(store: Store, hits: Iterable[Hit], nodes: Mapping[str, Node], every: Sequence[Claim]) -> Iterable[Hit]:
+def _spoken_of(store: Store, hits: Iterable[Hit], nodes: Mapping[str, Node], every: Claims) -> Iterable[Hit]:
     for hit in hits:
         found = claims.evidence_of(store, nodes[hit.id], hit.record, every) if hit.id in nodes else ()
         yield hit._replace(evidence=found)
 
 
-def drifted(store: Store, decisions: Iterable[tuple[Node, Collection[str]]]) -> dict[str, Drift]:
+def drifted(
+    store: Store, decisions: Iterable[tuple[Node, Collection[str]]], called: Called | None = None
+) -> dict[str, Drift]:
     """How the governed files of some decisions stand, by id; those that govern nothing are left out.
 
     Args:
         store: the parts.
         decisions: nodes, each with the paths and globs that it affects.
+        called: which decisions trailers mean; by the index where it is not given.
     """
     wanted = {node: tuple(affects) for node, affects in decisions if node.type == DECISION and affects}
     if not wanted:
         return {}
-    code = Code(store, wanted)
+    code = Code(store, wanted, called or Called(store.nodes))
     return {node.id: code.drift(node, affects) for node, affects in wanted.items()}
 
 
-def since_outcome(store: Store, decisions: Iterable[tuple[Node, Record]]) -> dict[str, Drift]:
+def since_outcome(store: Store, decisions: Iterable[tuple[Node, Record]], called: Called) -> dict[str, Drift]:
     """How the governed files of some decisions stand to what they were when the newest outcome was written down, by id.
 
     Whoever says what came of a decision has looked at it. Those without an outcome are left out.
@@ -80,9 +83,10 @@ def since_outcome(store: Store, decisions: Iterable[tuple[Node, Record]]) -> dic
     Args:
         store: the parts.
         decisions: nodes, and what their files say.
+        called: which decisions trailers mean.
     """
     wanted = {node: record for node, record in decisions if record.outcomes and record.affects}
-    code = Code(store, {node: record.affects for node, record in wanted.items()}) if wanted else None
+    code = Code(store, {node: record.affects for node, record in wanted.items()}, called) if wanted else None
     return {node.id: code.since_outcome(node, record) for node, record in wanted.items()} if code else {}
 
 
@@ -101,8 +105,8 @@ class Code:
     For a few decisions only their paths are asked for, and only what came after the oldest; for many, all is read.
     """
 
-    def __init__(self, store: Store, wanted: Mapping[Node, Sequence[str]]) -> None:
-        self._store = store
+    def __init__(self, store: Store, wanted: Mapping[Node, Sequence[str]], called: Called) -> None:
+        self._store, self._called = store, called
         self._together = store.repo is store.code  # else records are committed apart from the code
         self._history = store.history if self._together else store.code.history
         governed = {fixed(one) for affects in wanted.values() for one in affects if within(one)}
@@ -164,7 +168,8 @@ class Code:
         for _ in range(RENAMES):
             later = self._line.later(at, affects, moved.values())
             now = self._now.matching(affects) | set(moved.values())
-            found = drift(affects, later, now, names=claims.names(node), since=since, renamed=moved)
+            names = self._called.of(node, {name for arrival in later for name in arrival.decisions})
+            found = drift(affects, later, now, names=names, since=since, renamed=moved)
             news = {old: new for old in found.missing if (new := self._renamed(old, later))}
             if not news:
                 break

@@ -18,7 +18,6 @@ from filemem.memory.origins import brought
 from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
 from filemem.memory.versions import Versions
-from filemem.query.evidence import Claim
 from filemem.record import DECISION, Parsed, topic_key
 from filemem.record.revising import damage, revised
 from filemem.repo.lives import Revision as Version
@@ -157,7 +156,7 @@ def _contest(resolved: Graph, around: Mapping[str, Node], one: str, key: str) ->
     return graph.contest(heads, around[one].key) if parts_here else ""
 
 
-def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every: Sequence[Claim]) -> Step | None:
+def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every: claims.Claims) -> Step | None:
     found = store.read(node.path, node.birth.name).record
     if found is None:
         return None

@@ -30,12 +30,13 @@ def problems(store: Store, read: Survey, merge: Merge | None, drift: bool) -> It
         merge: only what it brings; None for everything.
         drift: tell also of code that changed but has not left its decision behind.
     """
+    called = claims.Called(read.nodes.values, read.past.removed)
     yield from _edited(store, read, merge)
     if merge is not None:
-        yield from _unknown(store, read, merge)
+        yield from _unknown(store, called, read.past.removed, merge)
     live = [node for node in read.nodes.values() if read.resolved.is_head(node.id)]
-    yield from _drifted(store, read, live, merge, drift)
-    every = claims.every(store)
+    yield from _drifted(store, read, live, merge, called, drift)
+    every = claims.every(store, called)
     for node in live:
         for found in claims.evidence_of(store, node, read.records[node.path], every):
             if merge is None or not store.code.history.is_ancestor(found.commit, merge.code):
@@ -43,33 +44,29 @@ def problems(store: Store, read: Survey, merge: Merge | None, drift: bool) -> It
                 yield Problem(node.path, 1, "evidence", "warning", text)
 
 
-def _unknown(store: Store, read: Survey, merge: Merge) -> Iterable[Problem]:
+def _unknown(store: Store, called: claims.Called, removed: Iterable[str], merge: Merge) -> Iterable[Problem]:
     """Commits of this branch whose trailers name a decision that is none: what they say of it is lost."""
-    known = {name for node in read.nodes.values() for name in claims.names(node)}
-    known |= {part for path in read.past.removed for part in (path, *_names(path))}
+    gone = {path.removesuffix(".md").rpartition("-")[2] for path in removed}
     for claim in arrivals.claims(store.code.history, merge.code):
-        if lost := [name for name in claim.decisions if name not in known]:
-            text = (
-                f"{claim.commit[:10]} ({claim.subject}) names the decision {', '.join(lost)}, which no record has as id"
-            )
-            yield Problem("", 1, "unknown-decision", "warning", f"{text} or file name, so its trailers are passed over")
+        lost = ", ".join(name for name in claim.decisions if called.meant(name) is None and name not in gone)
+        if lost:
+            told = f"{claim.commit[:10]} ({claim.subject}) names the decision {lost}, which no one record is called"
+            yield Problem("", 1, "unknown-decision", "warning", f"{told}, so its trailers are passed over")
 
 
-def _names(path: str) -> tuple[str, ...]:
-    name = path.rpartition("/")[2]
-    stem = name.removesuffix(".md")
-    return name, stem, stem.rpartition("-")[2]
-
-
-def _drifted(store: Store, read: Survey, live: Iterable[Node], merge: Merge | None, every: bool) -> Iterable[Problem]:
+def _drifted(
+    store: Store, read: Survey, live: Iterable[Node], merge: Merge | None, called: claims.Called, every: bool
+) -> Iterable[Problem]:
     """Code that has left its decision behind; with `every`, as a hint, also code that only changed.
 
     A decision that this branch brings lands with the code that the branch has: its merge lets nothing drift from it.
     """
     records = {node: read.records[node.path] for node in live if merge is None or not _brings(store, node, merge)}
-    drifts = governing.drifted(store, ((node, record.affects) for node, record in records.items()))
+    drifts = governing.drifted(store, ((node, record.affects) for node, record in records.items()), called)
     grown = {one for one, drift in drifts.items() if governing.outgrown(store, drift)}
-    seen = governing.since_outcome(store, ((node, record) for node, record in records.items() if node.id in grown))
+    seen = governing.since_outcome(
+        store, ((node, record) for node, record in records.items() if node.id in grown), called
+    )
     grown -= {one for one, drift in seen.items() if not governing.outgrown(store, drift)}
     for one, whole in drifts.items():
         outgrown = one in grown

@@ -19,13 +19,12 @@ from filemem.errors import BadInput, NotFound
 from filemem.files import fits
 from filemem.memory import claims, governing, meant, searching
 from filemem.memory.hits import present
-from filemem.memory.names import bare
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
 from filemem.memory.values import Reason, Why
 from filemem.query import Filter, Hit, split_identifiers, touches
 from filemem.query.drift import fixed
-from filemem.record import DECISION, reference_index, resolve_reference
+from filemem.record import DECISION, numbers_in
 from filemem.repo import arrivals
 from filemem.repo.git import GitError
 from filemem.repo.log import Commit
@@ -38,7 +37,6 @@ IMPORT = 3  # decisions; a commit that brought more moved or imported them, and 
 AROUND = 3  # lines on either side of one, for the same
 LONGEST = 2_000_000  # bytes of a file whose lines are looked at
 _PLACE = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9})|:\d+)?")  # :LINE:COLUMN too
-_NUMBERED = re.compile(r"\b(?:ADR|RFC|FIP|MADR)[- ]?0*(\d{1,5})\b", re.IGNORECASE)
 
 
 class Place(NamedTuple):
@@ -218,8 +216,9 @@ def _touched(store: Store, place: Place, commits: Sequence[Commit], known: Colle
             at = order[node.birth.commit]
             told = f"came with {node.birth.commit[:10]}, which changed {place.what}: {commits[at].subject}"
             reasons[node.id] = at, told
+    called = claims.Called(lambda: nodes)
     for at, commit in enumerate(commits):
-        for one in _named_by(commit, nodes):
+        for one in _named_by(commit, called):
             told = f"named by {commit.id[:10]}, which changed {place.what}: {commit.subject}"
             if one not in reasons or reasons[one][0] > at:
                 reasons[one] = at, told
@@ -228,15 +227,10 @@ def _touched(store: Store, place: Place, commits: Sequence[Commit], known: Colle
     return [Reason(hit, TOUCHED, reasons[hit.id][1]) for hit in hits]
 
 
-def _named_by(commit: Commit, nodes: Sequence[Node]) -> Iterable[str]:
+def _named_by(commit: Commit, called: claims.Called) -> Iterable[str]:
     """The decisions that a commit names: in `Decision:` trailers, or as ADR-12 in its subject."""
-    numbers = [found[0] for found in _NUMBERED.finditer(commit.subject)]
-    if not (commit.decisions or numbers):
-        return []
-    index = reference_index(map(bare, nodes))
-    found = [resolve_reference(name, index) for name in (*commit.decisions, *numbers)]
-    short = [node.id for node in nodes for name in commit.decisions if claims.names(node) & {name}]
-    return dict.fromkeys([*(one for one in found if one), *short])
+    found = map(called.meant, (*commit.decisions, *numbers_in(commit.subject)))
+    return dict.fromkeys(one for one in found if one)
 
 
 def _near(store: Store, place: Place, known: Collection[str], limit: int) -> list[Reason]:

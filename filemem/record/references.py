@@ -17,6 +17,8 @@ ReferenceIndex = Mapping[str, str | None]  # how a record may be named -> its id
 # `FIP-OO35` is a real one.
 _NUMBERED = re.compile(r"(?:([a-z]{2,8})[-_ .]{1,2})?#?(?=o{0,4}[0-9])([0-9o]{1,5})(?![0-9o])")
 NUMBER_WORDS = frozenset(("adr", "madr", "no", "nr", "number", "decision"))  # in front of a number of any series
+_ANY = NUMBER_WORDS - {"adr", "madr"}
+_IN_TEXT = re.compile(r"\b([A-Za-z]{2,8})[- ]#?\d{1,5}\b")
 _UPWARDS = re.compile(r"\A(?:\.{1,2}/)+")
 _ESCAPED_BYTE = re.compile(r"((?:%[0-9A-Fa-f]{2})+)")
 
@@ -73,6 +75,14 @@ def names_of(record: Record) -> Iterator[tuple[int, str]]:
 
 def _number(match: re.Match[str]) -> tuple[str, str]:
     return match[1] or "", f"#{int(match[2].replace('o', '0'))}"
+
+
+def numbers_in(text: str) -> tuple[str, ...]:
+    """Return the numbers that a text names with their series, such as `ADR-0012` or `FIP 3`, for `resolve_reference`.
+
+    `no 2` and `number 3` are words of any text.
+    """
+    return tuple(one[0] for one in _IN_TEXT.finditer(text) if one[1].casefold() not in _ANY)
 
 
 def resolve_reference(reference: str, records_index: ReferenceIndex) -> str | None:

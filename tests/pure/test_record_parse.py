@@ -14,6 +14,7 @@ from filemem.record import (
     Record,
     edges_in,
     format_time,
+    numbers_in,
     parse,
     parse_outcome,
     parse_time,
@@ -609,3 +610,8 @@ def test_delimiters_are_those_of_python_frontmatter() -> None:
 )
 def test_what_is_worth_quoting(text: str, quoted: str) -> None:
     assert prose(text) == quoted
+
+
+def test_numbers_in_a_text() -> None:
+    assert numbers_in("Follow ADR-0012 and fip 3, not no 2; RFC-42: x") == ("ADR-0012", "fip 3", "RFC-42")
+    assert numbers_in("Use number 3, decision 4, ADR12") == ()

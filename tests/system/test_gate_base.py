@@ -339,6 +339,22 @@ def test_a_trailer_that_names_no_decision_is_told(feature: Path) -> None:
     assert cli(feature, "check", "--base", "main").code == 0, "nobody can take a commit's message back"
 
 
+@pytest.mark.parametrize("name", ["ADR-1", "ADR-0001", "1", "0001-p", "doc/adr/0001-p.md"])
+def test_a_trailer_names_a_decision_as_everything_else_does(repo: Path, name: str) -> None:
+    write(repo / "doc/adr/0001-p.md", NYGARD.format(1, "Postgres", "Accepted", "We need a db."))
+    write(repo / "doc/adr/0002-s.md", NYGARD.format(2, "SQLite", "Accepted", "Small."))
+    commit(repo)
+    git(repo, "switch", "-q", "-c", "pr")
+    git(repo, "commit", "-q", "--allow-empty", "-m", f"Take it out\n\nDecision: {name}\nOutcome: failed")
+    told = cli(repo, "--store", "doc/adr", "check", "--base", "main").out
+    assert ("unknown-decision" in told, "doc/adr/0001-p.md:1: evidence" in told) == (False, True), told
+    for door in (("get", "1"), ("search", "Postgres"), ("history", "1")):
+        found = ok(repo, "--store", "doc/adr", *door)
+        said = [one.get("evidence", []) for one in found.get("chain") or found["results"]]
+        assert "Take it out" in str(said[0]), door
+        assert "Take it out" not in str(said[1:]), door
+
+
 def test_an_id_that_is_changed_in_place_is_told(feature: Path) -> None:
     nats = holding(feature, "queues")
     reword(feature / nats["path"], nats["id"], "decision_queues_1763650000123_k3f9w2ma")
