@@ -214,8 +214,8 @@ def _topic(nodes: Iterable[Node], resolved: Graph, around: dict[str, Node], key:
     forked = len(held) > 1 and all(key and node.key == key for node in held)
     newest = max(held, key=lambda node: node.created, default=None)
     last = members[-1]
-    # A heading names what holds, a topic all of the chain; one that went on under a topic keeps its own heading.
-    named = newest if newest and not newest.stated else last
+    # A heading names what holds, a topic all of the chain, whatever that went on under.
+    named = newest if newest and not key and not newest.stated else last
     contest = "" if forked else graph.contest(held, key)
     title = newest.title if newest else ""
     vacancy = "" if heads else graph.vacancy(resolved, around, ids)

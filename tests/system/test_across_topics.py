@@ -129,6 +129,16 @@ def test_a_record_without_a_topic_keeps_its_heading_when_it_goes_on_under_one(re
     assert named == {"new": (True, False), "Ten": (False, False)}
 
 
+def test_a_topic_keeps_its_name_when_it_goes_on_under_none(repo: Path) -> None:
+    apples = decide(repo, "red fruit", "Grow apples")
+    write(repo / "memory/decisions/pears.md", f"---\nid: d_2\nsupersedes: [{apples}]\n---\n# Grow pears\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Records")
+    told = [(one["topic"], one["stated"], one["ids"]) for one in ok(repo, "topics")["topics"]]
+    assert told == [("red fruit", True, ["d_2"]), ("Grow pears", False, ["d_2"])]
+    assert [one["topic"] for one in ok(repo, "topics", "fruit")["topics"]] == ["red fruit"]
+
+
 def test_what_was_given_up_for_a_proposal_is_followed_by_it_at_every_door(repo: Path) -> None:
     adr(repo, "0001-alpha", "1. Alpha", "Superseded by [2. Beta](0002-beta.md)")
     adr(repo, "0002-beta", "2. Beta", "Proposed")
