@@ -17,7 +17,7 @@ from filemem import config
 from filemem.cli import driving, owning
 from filemem.cli.plan import Step, line_end, read, write
 from filemem.cli.splice import with_member
-from filemem.errors import BadInput, NotFound
+from filemem.errors import BadInput, Conflict, NotFound
 from filemem.memory import elsewhere, home, obstacles
 from filemem.record.identity import PRIVATE
 from filemem.repo import Repo, create
@@ -77,12 +77,13 @@ def run(
         tell: told what Git says of its progress where a branch is fetched.
 
     Raises:
-        BadInput: a file that cannot be merged with, or a store that every command refuses. Nothing is written then.
-        Conflict: records stand where the own branch should.
+        BadInput: a file that cannot be merged with, a store that every command refuses, or another than the settings
+            name. Nothing is written then.
+        Conflict: records stand where the own branch should; or the memory in another work tree is on no branch.
         BrokenStore: the store is a submodule that is not here.
     """
     work_tree, name, steps = _begun(folder, store, dry_run=dry_run)
-    branch = config.branch_name(own_branch) if own_branch else _asked(work_tree, _own_branch)
+    branch = config.branch_name(own_branch) if own_branch else _asked(work_tree, partial(_own_branch, store))
     shown = name if branch else _asked(work_tree, partial(_place, name)) or name
     warnings = [] if branch else list(_warnings(work_tree, name))  # before anything is written
     settings = _settings(work_tree, name, branch)
@@ -116,14 +117,24 @@ def _begun(folder: Path, store: str | None, *, dry_run: bool) -> tuple[Path, str
     """The work tree, the store folder, and the making of a repository where there is none."""
     with suppress(NotFound):
         work_tree = Path(home.project(folder).work_tree)
-        return work_tree, config.store_path(store) if store else config.load(work_tree).store, []
+        return work_tree, _named(work_tree, store), []
     work_tree = folder.resolve()
-    name = config.store_path(store) if store else config.load(work_tree).store
+    name = _named(work_tree, store)
     if os.path.lexists(work_tree / name / ".git"):
         home.store_in(work_tree / name, name)
     if not dry_run:
         create(work_tree)
     return work_tree, name, [Step(".git", "create", None, "a Git repository: memories are commits")]
+
+
+def _named(work_tree: Path, store: str | None) -> str:
+    """The store folder that is asked for, else the configured one."""
+    if not store:
+        return config.load(work_tree).store
+    name, own = config.store_path(store), config.own_store(work_tree)
+    if own not in ("", name):
+        raise BadInput(f"{config.REPOSITORY_FILE} names the store {own}", "change it there first", field="store")
+    return name
 
 
 def _asked(work_tree: Path, question: Callable[[Repo], str]) -> str:
@@ -134,8 +145,15 @@ def _asked(work_tree: Path, question: Callable[[Repo], str]) -> str:
         return question(code)
 
 
-def _own_branch(code: Repo) -> str:
-    return home.branch_of(code, config.load(Path(code.work_tree)))
+def _own_branch(store: str | None, code: Repo) -> str:
+    """The branch of records: what the settings name; unless a store is asked for, what another work tree attached."""
+    settings = config.load(Path(code.work_tree))
+    if (stated := home.branch_of(code, settings)) or store:
+        return stated
+    place, branch = home.beside(code, settings.store)
+    if place and not branch:
+        raise Conflict(f"the memory of this project is at {place}, and on no branch now", "end what is going on there")
+    return branch
 
 
 def _place(store: str, code: Repo) -> str:
@@ -224,7 +242,7 @@ def _settings(work_tree: Path, store: str, branch: str) -> Step:
     """A store elsewhere, or on a branch of its own, must be known to the server and to other clones as well."""
     path = config.REPOSITORY_FILE
     stated = config.load(work_tree)
-    lines = [f'store = "{store}"'] if store != stated.store else []
+    lines = [f'store = "{store}"'] if store not in (stated.store, config.own_store(work_tree)) else []
     lines += [f'branch = "{branch}"'] if branch != stated.branch else []
     if not lines:
         return Step(path, "skip", None)

@@ -73,8 +73,8 @@ def _home(code: Repo, stated: str | None) -> Home:
     named = bool(stated) or config.store != Config().store
     branch = branch_of(code, config)
     place = attached(code, name, "" if stated else branch)
-    if place is None and stated is None and not os.path.lexists(code.work_tree / name):
-        place = next((other for other, _ in worktrees.linked(code.places) if settings.own_store(other) == TOP), None)
+    if place is None and stated is None:
+        place, _ = beside(code, name)
     if place is None:
         return Home(config, code, code, name, name, named)
     repo = Repo.discover(place)
@@ -172,6 +172,22 @@ def attached(code: Repo, name: str, branch: str) -> Path | None:
         f"the memory of this project is the branch {branch}, and its work tree {name}/ is not attached here",
         "`filemem init` attaches it",
     )
+
+
+def beside(code: Repo, name: str) -> tuple[Path | None, str]:
+    """The memory that stands in for a store folder which is not here: one attached in another work tree of the project.
+
+    Args:
+        code: the repository of the project's code.
+        name: the folder.
+
+    Returns:
+        Its place and its branch ("" where it is on none); None and "" where there is none, or the folder is here.
+    """
+    if os.path.lexists(code.work_tree / name):
+        return None, ""
+    found = (each for each in worktrees.linked(code.places) if settings.own_store(each[0]) == TOP)
+    return next(found, (None, ""))
 
 
 def is_memory(repo: Repo, commit: str) -> bool:

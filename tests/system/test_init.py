@@ -139,3 +139,22 @@ def test_what_is_no_file_is_refused_and_not_waited_for(repo: Path, path: str, op
     assert (done.code, path in done.err) == (5 if path == "memory" and options else 2, True), done
     assert git(repo, "branch", "--list", "filemem") == "", "before anything was done"
     assert git(repo, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("settings", ['store = "docs/mem"\n', "'store'='docs/mem'\n[commit]\n"])
+def test_a_store_that_is_named_already_is_not_named_again(repo: Path, settings: str) -> None:
+    path = write(repo / ".filemem.toml", settings)
+    for options in ((), ("--dry-run",)):
+        refused = cli(repo, "--store", "other", "init", *options)
+        assert (refused.code, "names the store docs/mem" in refused.err) == (2, True), refused
+        assert "change it there first" in refused.err
+    assert git(repo, "status", "--porcelain", "-uall") == "?? .filemem.toml"
+    for store in (("--store", "docs/mem/"), ()):
+        ok(repo, *store, "init")
+        assert path.read_text() == settings
+
+
+def test_a_folder_that_is_no_repository_yet_becomes_none_for_a_second_store(tmp_path: Path) -> None:
+    write(tmp_path / ".filemem.toml", 'store = "docs/mem"\n')
+    assert cli(tmp_path, "--store", "other", "init").code == 2
+    assert os.listdir(tmp_path) == [".filemem.toml"]

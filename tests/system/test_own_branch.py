@@ -209,3 +209,22 @@ def test_a_sync_tells_of_the_forks_that_it_makes(hub: Path, own_branch: bool) ->
     ok(bob, "resolve", "caching", "--decision", "Both", "--reasoning", "r")
     ok(bob, "sync")
     assert ok(ada, "sync")["forked"] == [], "it came with what ended it"
+
+
+def test_init_in_another_work_tree_keeps_the_memory_that_is_attached(repo: Path) -> None:
+    git(repo, "worktree", "add", "-q", "-b", "side", "../side")
+    side = repo.parent / "side"
+    ok(side, "init", "--own-branch")
+    ok(side, *DECISION, "Use Redis")
+    git(side / "memory", "switch", "-q", "--detach")
+    refused = cli(repo, "init")
+    assert (refused.code, "is at" in refused.err, "on no branch now" in refused.err) == (5, True, True), refused
+    git(side / "memory", "switch", "-q", "filemem")
+    for options in (("--dry-run",), ()):
+        told = {step["path"]: (step["action"], step["note"]) for step in ok(repo, "init", *options)["steps"]}
+        assert told["memory/"] == ("keep", f"the branch filemem is attached at {side / 'memory'}")
+        assert "memory/README.md" not in told
+    assert (repo / ".filemem.toml").read_text() == (side / ".filemem.toml").read_text() == 'branch = "filemem"\n'
+    assert [one["title"] for one in ok(repo, "topics")["topics"]] == ["Use Redis"]
+    ok(repo, *DECISION, "Use an LRU cache")
+    assert [one["title"] for one in ok(side, "topics")["topics"]] == ["Use an LRU cache"]
