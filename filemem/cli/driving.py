@@ -28,7 +28,7 @@ LINE = f"*.md diff={NAME}"
 
 
 def steps(work_tree: Path, store: str, *, dry_run: bool, came: bool = False) -> list[Step]:
-    """Name the driver in the store's attributes, for all clones, and the program in this clone's configuration.
+    """Name the driver in the store's attributes, for all clones, and the program in the configuration of its clone.
 
     Args:
         work_tree: top of the project.
@@ -42,12 +42,20 @@ def steps(work_tree: Path, store: str, *, dry_run: bool, came: bool = False) -> 
     content = None if kept else naming(old)
     action = "create" if came or not old else "keep" if kept else "change"
     attributes = Step(path, action, content, "names the diff driver")
-    if not dry_run:
-        repo = Repo.discover(work_tree)
-        repo.sharing.configure(f"diff.{NAME}.textconv", _command())
-        repo.close()
     note = f"diff.{NAME}.textconv: filemem textconv, or the file as it is where that does not run"
-    return [attributes, Step(".git/config", "change", None, note)]
+    return [attributes, Step(_configured(work_tree, store, dry_run=dry_run), "change", None, note)]
+
+
+def _configured(work_tree: Path, store: str, *, dry_run: bool) -> str:
+    """Name the program in the configuration of the repository that the records are in; says where that is."""
+    place = work_tree / store
+    nearest = next(one for one in (place, *place.parents) if one.is_dir())
+    if dry_run and not (work_tree / ".git").exists():
+        return ".git/config"
+    with closing(Repo.discover(nearest)) as repo:
+        if not dry_run:
+            repo.sharing.configure(f"diff.{NAME}.textconv", _command())
+        return Path(os.path.relpath(repo.common_dir / "config", work_tree)).as_posix()
 
 
 def naming(old: str = "") -> str:
@@ -56,30 +64,28 @@ def naming(old: str = "") -> str:
     return old if LINE in old.splitlines() else f"{old}{'' if not old or old.endswith(end) else end}{LINE}{end}"
 
 
-def commit(work_tree: Path, store: str) -> str:
+def commit(place: Path, shown: str) -> str:
     """Commit the attributes on the branch that holds records alone, where no other line of them is uncommitted.
 
     Args:
-        work_tree: top of the project.
-        store: the work tree of that branch, below it.
+        place: the work tree of that branch.
+        shown: the same, as people see it.
 
     Returns:
         Why the user must do it, and how; "" where they are committed.
     """
-    if not os.path.lexists(work_tree / store / ".git"):
-        return ""  # it is attached in another work tree of the project
     from filemem.memory import attaching
 
-    with closing(Repo.discover(work_tree / store)) as repo:
+    with closing(Repo.discover(place)) as repo:
         committed = (repo.show(FILE) or b"").decode(errors="surrogateescape")
         wanted = naming(committed).encode(errors="surrogateescape")
         if wanted == committed.encode(errors="surrogateescape"):
             return ""
         why = "it has other changes"
-        if (work_tree / store / FILE).read_bytes() == wanted:
+        if (place / FILE).read_bytes() == wanted:
             why = attaching.commit(repo, FILE, wanted, "memory: name the diff driver", time.time_ns() // 1_000_000)
-    by_hand = f"git -C {store} add {FILE} && git -C {store} commit"
-    return f"{store}/{FILE} is not committed ({why}): {by_hand}" if why else ""
+    by_hand = f"git -C {shown} add {FILE} && git -C {shown} commit"
+    return f"{shown}/{FILE} is not committed ({why}): {by_hand}" if why else ""
 
 
 def _command() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 
 from filemem import config
@@ -38,7 +39,7 @@ def step(
         announce: writes the settings that name the branch, before its work tree is made.
 
     Raises:
-        Conflict: the folder holds something else, or the branch does.
+        Conflict: the folder holds something else, or is a repository of its own, or the branch holds something else.
         BadInput: the folder is a repository of its own, and nothing says that it holds records.
         NotFound: there is no such branch, and none is to be made.
     """
@@ -51,6 +52,8 @@ def step(
     try:
         place = work_tree / name
         home.refuse_other(code, branch, code.attaching.tip(branch))
+        if not stated:
+            _refuse_nested(code, place, name)
         if os.path.lexists(place / ".git") and (told := _found(place, branch, name)):
             return Step(path, "keep", None, told)
         if not os.path.lexists(place / ".git"):
@@ -70,6 +73,19 @@ def step(
         return Step(path, "create", None, done)
     finally:
         code.close()
+
+
+def _refuse_nested(code: Repo, place: Path, name: str) -> None:
+    """Raise Conflict where the store is another repository: what it holds is the memory, and no branch of this one."""
+    if not os.path.lexists(place / ".git"):
+        return
+    with suppress(BrokenStore), closing(Repo.discover(place)) as inner:
+        if inner.common_dir != code.common_dir:
+            home.store_in(place, name)
+            raise Conflict(
+                f"{name}/ is a repository of its own, which holds the records already",
+                "leave --own-branch out, and filemem init sets it up as it is; or move it away first",
+            )
 
 
 def _found(place: Path, branch: str, name: str) -> str:

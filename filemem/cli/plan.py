@@ -18,6 +18,7 @@ class Step:
     action: str  # create, change, keep
     content: str | None
     note: str = ""
+    top: Path | None = None  # of the work tree that it stands in, where that is not the project's
 
 
 def read(work_tree: Path, path: str) -> str | None:

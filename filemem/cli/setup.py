@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from filemem.cli.splice import with_member
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.memory import elsewhere, home, obstacles
 from filemem.record.identity import PRIVATE
-from filemem.repo import Repo, create
+from filemem.repo import Repo, create, worktrees
 from filemem.repo.discovery import find
 
 BEGIN, END = "<!-- filemem:begin -->", "<!-- filemem:end -->"
@@ -94,20 +95,23 @@ def run(
         steps.insert(0, owning.step(work_tree, name, branch, begin, dry_run=dry_run, tell=tell, announce=announce))
     else:
         steps.insert(0, _readme(work_tree, shown))
-    steps.append(_private(work_tree, shown))
+    elsewhere = _asked(work_tree, partial(_elsewhere, name, branch)) if branch else ""
+    top, inside = (Path(elsewhere), home.TOP) if elsewhere else (work_tree, shown)
+    theirs = [_private(top, inside)]  # of the records
     if diff_driver:
         came = bool(branch) and steps[0].action == "create"  # with the branch, attached just now
-        steps += driving.steps(work_tree, shown, dry_run=dry_run, came=came)
+        theirs += driving.steps(top, inside, dry_run=dry_run, came=came)
+    steps += [replace(step, top=top) for step in theirs] if elsewhere else theirs
     if not dry_run:
         _carry_out(work_tree, steps)
         if branch and diff_driver:
-            warnings.append(driving.commit(work_tree, name))
+            warnings.append(driving.commit(top / inside, os.path.relpath(top / inside, work_tree)))
     return {
         "success": True,
         "dry_run": dry_run,
         "folder": str(work_tree),
         "branch": branch,
-        "to_commit": [step.path for step in steps if step.content is not None and _shows(step.path, name, branch)],
+        "to_commit": [step.path for step in steps if _to_commit(step, name, branch)],
         **({"warning": warning} if (warning := "; ".join(filter(None, (*warnings, _unreachable())))) else {}),
         "steps": [_told(work_tree, step) for step in steps if step.action != "skip"],
     }
@@ -156,6 +160,12 @@ def _own_branch(store: str | None, code: Repo) -> str:
     return branch
 
 
+def _elsewhere(store: str, branch: str, code: Repo) -> str:
+    """The work tree in which the branch of the records is attached, where it is not the store folder of this one."""
+    found = None if os.path.lexists(code.work_tree / store / ".git") else worktrees.of_branch(code.places, branch)
+    return str(found or "")
+
+
 def _place(store: str, code: Repo) -> str:
     """Where records stand, as people see it; refuses, as every command does, what is not this repository's to use."""
     found = home.find(code.work_tree, store)
@@ -179,24 +189,27 @@ def _warnings(work_tree: Path, store: str) -> Iterator[str]:
     yield _asked(work_tree, lambda code: obstacles.ignored(code, store))
 
 
-def _shows(path: str, store: str, branch: str) -> bool:
+def _to_commit(step: Step, store: str, branch: str) -> bool:
     """Whether `git status` shows a file that was written: none that Git is told to overlook, itself included."""
-    inside = path.startswith(f"{store}/") or store == home.TOP
-    return not (inside and (branch or path == posixpath.normpath(f"{store}/{PRIVATE}/.gitignore")))
+    inside = step.path.startswith(f"{store}/") or store == home.TOP or step.top is not None
+    hidden = inside and (branch or step.path == posixpath.normpath(f"{store}/{PRIVATE}/.gitignore"))
+    return step.content is not None and not hidden
 
 
 def _told(work_tree: Path, step: Step) -> dict[str, object]:
     """What is to be said of a file, and where its content stands where the file is a link."""
-    link = f"a link to {(work_tree / step.path).readlink()}" if (work_tree / step.path).is_symlink() else ""
+    file = (step.top or work_tree) / step.path
+    link = f"a link to {file.readlink()}" if file.is_symlink() else ""
     note = "; ".join(filter(None, (link, step.note)))
-    return {"path": step.path, "action": step.action, "note": note, "content": step.content}
+    path = os.path.relpath(file, work_tree) if step.top else step.path
+    return {"path": path, "action": step.action, "note": note, "content": step.content}
 
 
 def _carry_out(work_tree: Path, steps: Iterable[Step]) -> None:
-    top, spool = (places := find(work_tree)).work_tree, places.spool
     for step in steps:
         if step.content is not None:
-            write(top, step.path, step.content, spool)
+            places = find(step.top or work_tree)
+            write(places.work_tree, step.path, step.content, places.spool)
 
 
 def _unreachable() -> str:
@@ -242,13 +255,13 @@ def _settings(work_tree: Path, store: str, branch: str) -> Step:
     """A store elsewhere, or on a branch of its own, must be known to the server and to other clones as well."""
     path = config.REPOSITORY_FILE
     stated = config.load(work_tree)
-    lines = [f'store = "{store}"'] if store not in (stated.store, config.own_store(work_tree)) else []
-    lines += [f'branch = "{branch}"'] if branch != stated.branch else []
-    if not lines:
+    news = {"store": store} if store not in (stated.store, config.own_store(work_tree)) else {}
+    news |= {"branch": branch} if branch != stated.branch else {}
+    if not news:
         return Step(path, "skip", None)
     old = read(work_tree, path) or ""
-    added = "".join(f"{line}{line_end(old)}" for line in lines)
-    return Step(path, "change" if old else "create", added + old, "names the store")
+    added = "".join(f'{name} = "{value}"{line_end(old)}' for name, value in news.items())
+    return Step(path, "change" if old else "create", added + old, f"names the {' and the '.join(news)}")
 
 
 def _mcp(work_tree: Path) -> Step:

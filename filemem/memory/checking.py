@@ -47,6 +47,8 @@ def check(
         problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
     elif missing := obstacles.unfilled(store) or obstacles.gone(store):
         problems.append(Problem("", 1, "store-missing", "error", missing))
+    if astray := obstacles.astray(store):
+        problems.append(Problem("", 1, "stray-record", "warning", astray))
     wanted = [_relative(store, path, manifest) for path in paths]
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     named = [problem._replace(path=store.shown(_printable(problem.path))) for problem in shown]

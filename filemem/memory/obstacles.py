@@ -62,6 +62,18 @@ def unseen(store: Store) -> str:
     return f"{told} in HEAD but outside the sparse checkout: git sparse-checkout add {store.files.store}"
 
 
+def astray(store: Store) -> str:
+    """Which records of this work tree are not read since the memory is attached in another, or ""."""
+    here = store.code.work_tree / store.config.store
+    if store.repo is store.code or store.repo.work_tree.is_relative_to(store.code.work_tree):
+        return ""
+    names = sorted(one.relative_to(here).as_posix() for one in here.rglob("*.md") if is_record(one.name))
+    if not names:
+        return ""
+    more = f" and {len(names) - 1} more" if names[1:] else ""
+    return f"{store.config.store}/{names[0]}{more} is not read: the memory is attached at {store.name}, move it there"
+
+
 def ignored(repo: Repo, folder: str) -> str:
     """That records which are saved in a folder of the work tree stay uncommitted, and by which rule, or ""."""
     rule = repo.ignored(posixpath.normpath(f"{folder}/decisions/a.md"))

@@ -162,7 +162,7 @@ def test_before_the_first_sync_all_is_new(repo: Path) -> None:
     git(repo / "memory", "add", ".")
     git(repo / "memory", "commit", "-q", "-m", "The same id again")
     (one,) = [one for one in ok(repo, "diff")["effects"] if one.get("path") == "memory/decisions/aaa.md"]
-    assert one["details"] == ["states the id of Use an LRU cache, which keeps it"]
+    assert one["details"][-1] == "states the id of Use an LRU cache, which keeps it"
 
 
 def test_head_is_the_memory_as_it_stands(own: Path) -> None:
@@ -228,3 +228,42 @@ def test_init_in_another_work_tree_keeps_the_memory_that_is_attached(repo: Path)
     assert [one["title"] for one in ok(repo, "topics")["topics"]] == ["Use Redis"]
     ok(repo, *DECISION, "Use an LRU cache")
     assert [one["title"] for one in ok(side, "topics")["topics"]] == ["Use an LRU cache"]
+
+
+def test_a_second_work_tree_uses_the_memory_where_it_is_attached(own: Path) -> None:
+    second = own.parent / "second"
+    git(own, "worktree", "add", "-q", str(second))
+    steps = {step["path"]: step["action"] for step in ok(second, "init", "--diff-driver")["steps"]}
+    assert steps["../ada/memory/.gitattributes"] == "create"
+    assert steps["../ada/memory/private/.gitignore"] == "keep"
+    assert "change ../ada/.git/config" in cli(second, "init", "--diff-driver").out
+    assert not (second / "memory").exists()
+    assert git(own, "show", "filemem:.gitattributes") == "*.md diff=filemem"
+    assert "degraded" not in ok(second, "topics")
+    write(second / "memory/decisions/hand.md", "# By hand\n")
+    write(second / "memory/README.md", "# No record\n")
+    words = "memory/decisions/hand.md is not read: the memory is attached at ../ada/memory, move it there"
+    for asked in (("topics",), ("search", "hand"), ("status",)):
+        assert words in ok(second, *asked)["degraded"], asked
+    checked = cli(second, "check")
+    assert (checked.code, f"stray-record {words}" in checked.out) == (1, True), checked
+    assert cli(own, "check").code == 0
+
+
+def test_a_memory_that_is_a_repository_of_its_own_gets_no_branch(repo: Path) -> None:
+    nested = make_repo(repo / "memory", commit=False)
+    write(nested / "decisions/one.md", "# One\n")
+    git(nested, "add", ".")
+    git(nested, "commit", "-q", "-m", "One")
+    refused = cli(repo, "init", "--own-branch")
+    assert (refused.code, "memory/ is a repository of its own" in refused.err) == (5, True), refused
+    assert not (repo / ".filemem.toml").exists()
+    assert "change memory/.git/config" in cli(repo, "init", "--diff-driver").out
+    key = ("config", "--local", "--get-regexp", "^diff")
+    assert git(nested, *key).startswith("diff.filemem.textconv")
+    assert git(repo, *key, ok=False) == ""
+
+
+def test_init_says_what_the_settings_name(repo: Path) -> None:
+    assert "create .filemem.toml  (names the branch)" in cli(repo, "init", "--own-branch", "--dry-run").out
+    assert "create .filemem.toml  (names the store)" in cli(repo, "--store", "notes", "init", "--dry-run").out
