@@ -177,6 +177,66 @@ def test_the_action_installs_what_its_pin_names(tmp_path: Path, stated: str) -> 
     assert (tmp_path / "a temp/told").read_text().splitlines()[-1] == (stated or str(ROOT))
 
 
+def act(repo: Path, tmp_path: Path, name: str, **environment: str) -> tuple[str, dict[str, str]]:
+    """Run a step of the action in a checkout; what it printed, and what it told the steps after it."""
+    (step,) = (one for one in yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"] if one["name"] == name)
+    told = write(tmp_path / "told", "")
+    if not (tmp_path / "filemem").exists():
+        (tmp_path / "filemem").symlink_to(sys.prefix)
+    given = dict.fromkeys(step["env"], "") | {"RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": str(told)}
+    path = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", step["run"]],
+        cwd=repo,
+        env={**os.environ, **path, **given, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    return done.stdout, dict(row.split("=", 1) for row in told.read_text().splitlines())
+
+
+def test_the_action_leaves_a_memory_of_its_own_branch_to_another_job(repo: Path, tmp_path: Path) -> None:
+    ok(repo, "init", "--own-branch")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "init")
+    write(repo / "memory/decisions/bad.md", "---\nconfidence: low\n---\n# Bad\n")
+    git(repo / "memory", "add", ".")
+    git(repo / "memory", "commit", "-q", "-m", "Bad")
+    checkout = tmp_path / "checkout"
+    git(tmp_path, "clone", "-q", str(repo), str(checkout))
+    assert cli(checkout, "check").code == 7, "it must not look like an empty memory"
+    assert act(checkout, tmp_path, "Look where the memory is", STORE="docs")[1] == {"branch": ""}
+    _, memory = act(checkout, tmp_path, "Look where the memory is")
+    assert memory == {"branch": "filemem"}
+    out, _ = act(checkout, tmp_path, "Check", BRANCH="filemem", GITHUB_BASE_REF="main")
+    assert out.startswith("::notice title=filemem::The memory is the branch filemem")
+    assert not (checkout / "memory").exists()
+    git(repo / "memory", "revert", "--no-edit", "HEAD")
+    git(checkout, "fetch", "-q")
+    act(checkout, tmp_path, "Check", BRANCH="filemem")
+    assert (checkout / "memory/README.md").exists(), "attached and clean"
+    assert act(repo / "memory", tmp_path, "Look where the memory is")[1] == {"branch": ""}, "a checkout of that branch"
+
+
+def test_the_action_comments_where_there_is_something_to_say(repo: Path, tmp_path: Path) -> None:
+    """The program that would talk to the hosting service only writes down what it is told."""
+    gh = '#!/bin/sh\ncase "$*" in *--paginate*) printf %s "$COMMENT" ;; *) echo "$3" >>"$RUNNER_TEMP/asked" ;; esac\n'
+    write(tmp_path / "gh", gh).chmod(0o755)
+    ok(repo, "save", "decision", "--topic", "a", "--decision", "One", "--reasoning", "r")
+    git(repo, "switch", "-q", "-c", "feature")
+    given = {"BASE": "main", "GITHUB_REPOSITORY": "o/r", "NUMBER": "7"}
+    asked = write(tmp_path / "asked", "")
+    act(repo, tmp_path, "Memory diff", **given)
+    assert asked.read_text() == "", "no record is touched"
+    act(repo, tmp_path, "Memory diff", COMMENT="12", **given)
+    ok(repo, "save", "decision", "--topic", "a", "--decision", "Two", "--reasoning", "r")
+    act(repo, tmp_path, "Memory diff", **given)
+    act(repo, tmp_path, "Memory diff", COMMENT="12", **given)
+    assert asked.read_text().split() == ["PATCH", "POST", "PATCH"]
+
+
 def test_nobody_is_told_to_install_a_name_that_is_not_ours() -> None:
     for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("filemem/**/*.py")):
         assert not re.search(r"(?:pipx?|tool) install (?:-\S+ )*['\"]?filemem\b", path.read_text()), path
