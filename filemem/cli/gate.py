@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json", "sarif", "github")
 # Told, and no reason to stop a merge: code may be right, a decision may be meant to end, a message cannot be mended.
-ADVISORY = frozenset(("drift", "evidence", "no-longer-holds", "unknown-decision"))
+ADVISORY = frozenset(("drift", "evidence", "no-longer-holds", "unclear-outcome", "unknown-decision"))
 
 
 @click.command()

@@ -7,14 +7,14 @@ Git; what is asked of the past is not kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from filemem.documents import Node
 from filemem.memory.names import bare
 from filemem.memory.store import Store
-from filemem.query.evidence import Claim, Evidence, evidence
+from filemem.query.evidence import Claim, Evidence, Said, evidence
 from filemem.record import (
     DECISION,
     Record,
@@ -28,7 +28,7 @@ from filemem.record import (
 from filemem.repo import arrivals
 
 DAY = 86_400_000  # milliseconds
-_CLAIMS, _LAYOUT = "claims", 2  # the memo, and its layout
+_CLAIMS, _LAYOUT = "claims", 3  # the memo, and its layout
 
 
 class Called:
@@ -69,7 +69,7 @@ class Claims(NamedTuple):
     @property
     def said(self) -> frozenset[str]:
         """What their trailers call decisions."""
-        return frozenset(name for claim in self.told for name in claim.decisions)
+        return frozenset(name for claim in self.told for name in claim.said.names)
 
 
 def evidence_of(store: Store, node: Node, record: Record, every: Claims) -> tuple[Evidence, ...]:
@@ -147,8 +147,11 @@ def _loaded(text: bytes) -> _Remembered:
         if layout != _LAYOUT:
             return _Remembered()
         found = map(Claim._make, rows)
-        return _Remembered(
-            head, tuple(one._replace(reverts=tuple(one.reverts), decisions=tuple(one.decisions)) for one in found)
-        )
+        return _Remembered(head, tuple(one._replace(reverts=tuple(one.reverts), said=_said(one.said)) for one in found))
     except (ValueError, TypeError, IndexError, KeyError):
         return _Remembered()
+
+
+def _said(rows: Sequence[Sequence[Any]]) -> Said:
+    names, outcomes, unclear = rows
+    return Said(tuple(names), tuple(map(tuple, outcomes)), tuple(map(tuple, unclear)))

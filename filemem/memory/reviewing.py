@@ -45,13 +45,18 @@ def problems(store: Store, read: Survey, merge: Merge | None, drift: bool) -> It
 
 
 def _unknown(store: Store, called: claims.Called, removed: Iterable[str], merge: Merge) -> Iterable[Problem]:
-    """Commits of this branch whose trailers name a decision that is none: what they say of it is lost."""
+    """Commits of this branch whose trailers name a decision that is none, or say nothing clear: that is lost."""
     gone = {path.removesuffix(".md").rpartition("-")[2] for path in removed}
     for claim in arrivals.claims(store.code.history, merge.code):
-        lost = ", ".join(name for name in claim.decisions if called.meant(name) is None and name not in gone)
+        commit = f"{claim.commit[:10]} ({claim.subject})"
+        lost = ", ".join(name for name in claim.said.names if called.meant(name) is None and name not in gone)
         if lost:
-            told = f"{claim.commit[:10]} ({claim.subject}) names the decision {lost}, which no one record is called"
+            told = f"{commit} names the decision {lost}, which no one record is called"
             yield Problem("", 1, "unknown-decision", "warning", f"{told}, so its trailers are passed over")
+        for why in dict.fromkeys(why for _, why in claim.said.unclear):
+            names = ", ".join(name for name, each in claim.said.unclear if each == why)
+            told = f"{commit} says nothing clear of what came of {names}: {why}"
+            yield Problem("", 1, "unclear-outcome", "warning", f"{told}; its trailers on that are passed over")
 
 
 def _drifted(

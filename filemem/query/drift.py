@@ -32,7 +32,8 @@ class Arrival(NamedTuple):
     Args:
         commit: its id.
         at: epoch milliseconds.
-        decisions: what its `Decision:` trailers name, unless it says that this failed.
+        decisions: what it carries out: what its `Decision:` trailers name, unless it says that this failed, or says
+            nothing clear of what came of it.
         rows: the files.
     """
 

@@ -5,12 +5,31 @@ take it away; what answers it is an outcome that a later commit records.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+from filemem.record import OUTCOMES, parse_outcome
 
 # What `git revert` writes below the subject, and what the button of a forge leaves of it in the subject.
 _REVERTS = r"(?m)^This reverts commit ([0-9a-f]{7,64})(?:,\s+reversing\s+changes\s+made\s+to\s+([0-9a-f]{7,64}))?"
 _TITLE = r'^(Revert|Reapply) "(.*)"(?: \(#\d+\))?$'
+_SHOWN = 60  # characters of a trailer that a message cites
+_UNSURE = "an Outcome stands before every Decision, and another follows"
+
+
+class Said(NamedTuple):
+    """What the `Decision:` and `Outcome:` trailers of a commit say.
+
+    Args:
+        names: the decisions that they name.
+        outcomes: names, each with what came of that decision, as a word of the format; "" where the commit carries it
+            out and says no more.
+        unclear: the other names, each with the reason why what came of it cannot be told.
+    """
+
+    names: tuple[str, ...] = ()
+    outcomes: tuple[tuple[str, str], ...] = ()
+    unclear: tuple[tuple[str, str], ...] = ()
 
 
 class Claim(NamedTuple):
@@ -20,8 +39,7 @@ class Claim(NamedTuple):
         commit, at, author, subject: the commit; `at` in epoch milliseconds.
         reverts: full ids of the commits that it reverts, as far as they are written and on this branch; of a merge,
             all that it brought.
-        decisions: what its `Decision:` trailers name.
-        outcome: what its `Outcome:` trailer says, as a word of the format; "" for none.
+        said: what its trailers say.
     """
 
     commit: str
@@ -29,8 +47,7 @@ class Claim(NamedTuple):
     author: str
     subject: str
     reverts: tuple[str, ...] = ()
-    decisions: tuple[str, ...] = ()
-    outcome: str = ""
+    said: Said = Said()
 
     @property
     def title(self) -> str:
@@ -54,6 +71,45 @@ class Evidence(NamedTuple):
         return f"possibly {self.outcome}: {self.text}"
 
 
+def said(trailers: Iterable[tuple[str, str]]) -> Said:
+    """Read the trailers of a commit: of a decision is the `Outcome:` that comes next, or the only one, if that leads.
+
+    Args:
+        trailers: keys and values of `Decision:` and `Outcome:`, as they follow each other.
+    """
+    groups: list[tuple[list[str], list[str]]] = [([], [])]  # decisions, and the outcomes after them
+    for key, value in trailers:
+        if key.casefold() == "outcome":
+            groups[-1][1].append(value)
+            continue
+        if groups[-1][1]:
+            groups.append(([], []))
+        groups[-1][0].extend(value.replace(",", " ").split())
+    (first, leading), *more = groups
+    if not first and [after for _, after in more] == [[]]:
+        groups = [(more[0][0], leading)]
+    texts: dict[str, list[str]] = {}
+    for names, after in groups:
+        for name in names:
+            texts.setdefault(name, []).extend(after)
+    unsure = not groups[0][0] and _UNSURE
+    told = {name: ("", unsure) if unsure else _outcome(after) for name, after in texts.items()}
+    return Said(
+        tuple(told),
+        tuple((name, outcome) for name, (outcome, why) in told.items() if not why),
+        tuple((name, why) for name, (_, why) in told.items() if why),
+    )
+
+
+def _outcome(texts: Sequence[str]) -> tuple[str, str]:
+    """The outcome that some trailers state, each perhaps with a reason after a colon; else why none can be told."""
+    words = {text: parse_outcome(text.partition(":")[0]) for text in texts}
+    if unread := [text for text, word in words.items() if word is None]:
+        return "", f"{unread[0][:_SHOWN]!r} is none of {', '.join(OUTCOMES)}"
+    found = list(dict.fromkeys(filter(None, words.values())))
+    return (next(iter(found), ""), "") if len(found) < 2 else ("", f"it says {' and '.join(found)}")
+
+
 def reverted(body: str) -> tuple[tuple[str, str], ...]:
     """The ids of the commits that a message says it reverts, each with the side of a merge that is left, or ""."""
     return tuple(re.findall(_REVERTS, body))
@@ -70,14 +126,15 @@ def evidence(names: Collection[str], carriers: Mapping[str, str], claims: Sequen
     carried, known = dict(carriers), frozenset(names)
     found = []
     for place, claim in enumerate(claims):
-        said, name = "", claim.commit[:10]
-        if not known.isdisjoint(claim.decisions):
-            said = f"{name} says so: {claim.subject}" if claim.outcome else ""
-            carried |= {} if claim.outcome else {claim.commit: claim.subject}
-        outcome = claim.outcome if said else "failed"
-        said = said or (f"reverted in {name}" if _reverts_any(claim, carried) else "")
-        if said and _stands(claims, place):
-            found.append(Evidence(outcome, claim.commit, claim.at, claim.author, said))
+        outcomes = {outcome for name, outcome in claim.said.outcomes if name in known}
+        carried |= {claim.commit: claim.subject} if "" in outcomes else {}
+        outcome, text, name = next(filter(None, outcomes), ""), "", claim.commit[:10]
+        if outcome:
+            text = f"{name} says so: {claim.subject}"
+        elif _reverts_any(claim, carried):
+            outcome, text = "failed", f"reverted in {name}"
+        if text and _stands(claims, place):
+            found.append(Evidence(outcome, claim.commit, claim.at, claim.author, text))
     return tuple(found)
 
 

@@ -11,15 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from filemem.query.drift import Arrival, Row
 from filemem.query.evidence import Claim, reverted
-from filemem.record import parse_outcome
 from filemem.repo.git import LONG, GitError
 from filemem.repo.history import History
-from filemem.repo.log import Commit, trailers
+from filemem.repo.log import SAID, Commit, said_in
 from filemem.repo.stamps import millis
 
 _LINES = 10.0  # seconds for the past of a few lines, which Git works out patch by patch
-_KEYS = ("Decision", "Outcome")
-_CLAIM = f"format:%x01%H%x00%ct%x00%an%x00%s%x00{trailers(*_KEYS)}%x00%b%x00"
+_CLAIM = f"format:%x01%H%x00%ct%x00%an%x00%s%x00{SAID}%x00%b%x00"
 _TELLING = ("^This reverts commit [0-9a-f]{7,}", '^(Revert|Reapply) "', "^(Decision|Outcome): ")
 BROUGHT = 1_000  # commits that a merge brought, of those that count as reverted with it
 RENAMES = 4  # names of one file that are followed
@@ -47,7 +45,7 @@ def arrivals(
             Arrival(
                 made.id,
                 made.at,
-                () if parse_outcome(made.outcome) == "failed" else made.decisions,
+                tuple(name for name, outcome in made.said.outcomes if outcome != "failed"),
                 tuple(Row(path, _blob(old), _blob(new)) for _, _, path, old, new in files),
             )
             for made, files in rows
@@ -181,10 +179,8 @@ def _claims(fields: Iterator[str]) -> Iterator[tuple[Claim, tuple[tuple[str, str
     for field in fields:
         if field.lstrip("\n").startswith("\x01"):
             commit = field.lstrip("\n")[1:]
-            at, author, subject, decisions, outcomes, body = (next(fields, "") for _ in range(6))
-            named = tuple(name for part in decisions.split("\x1f") for name in part.replace(",", " ").split())
-            said = [word for part in outcomes.split("\x1f") if (word := parse_outcome(part.strip()))]
-            yield Claim(commit, millis(at), author, subject, (), named, said[-1] if said else ""), reverted(body)
+            at, author, subject, trailers, body = (next(fields, "") for _ in range(5))
+            yield Claim(commit, millis(at), author, subject, (), said_in(trailers)), reverted(body)
 
 
 def _blob(oid: str) -> str:

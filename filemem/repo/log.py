@@ -7,20 +7,18 @@ Patches are never asked for, so nothing of the repository's runs, however hostil
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from filemem.query.evidence import Said, said
 from filemem.repo.git import LONG, PROMISED, Git, GitError
 from filemem.repo.stamps import millis
 
-_NAMED = ("Agent", "Reviewed-by", "Co-authored-by", "Decision", "Outcome")
+_NAMED = ("Agent", "Reviewed-by", "Co-authored-by")
 NAME, NAMES = 200, 20  # characters of a name, and names of one kind, that are read: a commit can state any number
 _RAW = ("--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color")
 
-
-def trailers(*keys: str) -> str:
-    """What asks `git log` for the values of some trailers: a field for each key, \\x1f between its values."""
-    return "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in keys)
-
-
-_FORMAT = f"--pretty=format:%x01%H%x00%P%x00%ct%x00%at%x00%an%x00%ae%x00%s%x00{trailers(*_NAMED)}%x00"
+# What asks `git log` for the trailers that speak of decisions, in their order: one field, which `said_in` reads.
+SAID = "%(trailers:key=Decision,key=Outcome,unfold,separator=%x1f,key_value_separator=%x1e)"
+_TRAILERS = "%x00".join(f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _NAMED)
+_FORMAT = f"--pretty=format:%x01%H%x00%P%x00%ct%x00%at%x00%an%x00%ae%x00%s%x00{_TRAILERS}%x00{SAID}%x00"
 
 
 class Commit(NamedTuple):
@@ -41,8 +39,7 @@ class Commit(NamedTuple):
     reviewers: tuple[str, ...] = ()
     co_authors: tuple[str, ...] = ()
     parents: tuple[str, ...] = ()
-    decisions: tuple[str, ...] = ()
-    outcome: str = ""
+    said: Said = Said()
 
 
 class Row(NamedTuple):
@@ -125,7 +122,7 @@ def _asked(git: Git, *arguments: str, limit: float) -> bytes:
 
 def _commit(oid: str, fields: Iterator[str]) -> Commit:
     parents, at, written, author, email, subject = (next(fields, "") for _ in range(6))
-    agents, reviewers, co_authors, decisions, outcomes = (_names(next(fields, "")) for _ in _NAMED)
+    agents, reviewers, co_authors = (_names(next(fields, "")) for _ in _NAMED)
     return Commit(
         oid,
         millis(at),
@@ -137,9 +134,14 @@ def _commit(oid: str, fields: Iterator[str]) -> Commit:
         tuple(map(_cut, reviewers[:NAMES])),
         tuple(map(_cut, co_authors[:NAMES])),
         tuple(parents.split()),
-        tuple(name for part in decisions for name in part.replace(",", " ").split()),
-        outcomes[-1] if outcomes else "",
+        said_in(next(fields, "")),
     )
+
+
+def said_in(field: str) -> Said:
+    """What the field of a commit says that `SAID` asks for."""
+    pairs = (part.partition("\x1e") for part in field.split("\x1f") if part.strip())
+    return said((key.strip(), " ".join(value.split())) for key, _, value in pairs)
 
 
 def _cut(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from filemem.query.drift import CHANGED, FRESH, MISSING, UNKNOWN, Arrival, Drift, Row, drift, fixed, rewritten, within
-from filemem.query.evidence import Claim, evidence, reverted
+from filemem.query.evidence import Claim, evidence, reverted, said
 
 
 def arrivals(*each: str, decisions: tuple[str, ...] = ()) -> list[Arrival]:
@@ -155,9 +155,39 @@ def test_a_revert_that_was_reverted_is_none() -> None:
 
 
 def test_trailers_name_decisions() -> None:
-    failed = Claim(NEW, 5, "Ada", "Take it out", (), ("d1",), "failed")
+    failed = Claim(NEW, 5, "Ada", "Take it out", (), said([("Decision", "d1"), ("Outcome", "failed")]))
     assert told(failed) == (f"possibly failed: {NEW[:10]} says so: Take it out",)
-    assert told(failed._replace(decisions=("d2",))) == ()
-    done = Claim("c" * 40, 4, "Ada", "Build the cache", (), ("d1",))
+    assert told(failed._replace(said=said([("Decision", "d2"), ("Outcome", "failed")]))) == ()
+    done = Claim("c" * 40, 4, "Ada", "Build the cache", (), said([("Decision", "d1")]))
     assert told(done) == (), "carrying a decision out says nothing of its outcome"
     assert told(done, Claim(NEW, 5, "Ada", "Undo", ("c" * 40,))) == (f"possibly failed: reverted in {NEW[:10]}",)
+
+
+@pytest.mark.parametrize(
+    ("message", "outcomes", "unclear"),
+    [
+        ("D a", {"a": ""}, {}),
+        ("D a, b / O failed", {"a": "failed", "b": "failed"}, {}),
+        ("D a / O success / D b / O failed", {"a": "success", "b": "failed"}, {}),
+        ("D a / O success / D b", {"a": "success", "b": ""}, {}),
+        ("D a / D b / O failed", {"a": "failed", "b": "failed"}, {}),
+        ("O failed / D a", {"a": "failed"}, {}),
+        ("O failed / D a / D b", {"a": "failed", "b": "failed"}, {}),
+        ("O success / D a / O failed / D b", {}, {"a": "before every Decision", "b": "before every Decision"}),
+        ("D a / O success / O failed", {}, {"a": "it says success and failed"}),
+        ("D a / O fail / O failed: slow", {"a": "failed"}, {}),
+        ("D a / O success / D a / O failed / D b", {"b": ""}, {"a": "it says success and failed"}),
+        ("D a / O failed: too slow", {"a": "failed"}, {}),
+        ("D a / O disaster / D b", {"b": ""}, {"a": "'disaster' is none of pending, success, partial, failed"}),
+        ("D a / O failed and success", {}, {"a": "'failed and success' is none of"}),
+        ("O failed", {}, {}),
+    ],
+)
+def test_an_outcome_is_of_the_decision_before_it(
+    message: str, outcomes: dict[str, str], unclear: dict[str, str]
+) -> None:
+    keys = {"D": "Decision", "O": "outcome"}
+    found = said((keys[line[0]], line[2:]) for line in message.split(" / "))
+    assert dict(found.outcomes) == outcomes
+    assert found.names == tuple(sorted({**outcomes, **unclear}))
+    assert {name: unclear[name] in why for name, why in found.unclear} == dict.fromkeys(unclear, True)

@@ -331,6 +331,28 @@ def test_a_revert_speaks_against_a_decision_until_an_outcome_answers(repo: Path)
     assert "evidence" not in cli(repo, "check").out
 
 
+def test_each_decision_of_a_commit_has_its_own_outcome(repo: Path) -> None:
+    commit(repo, "Code", code_py="1\n", more_py="1\n")
+    one, other = decide(repo, "code", "Keep it", "code.py"), decide(repo, "more", "Keep that", "more.py")
+    told = f"Try\n\nDecision: {one}\nOutcome: success\nDecision: {other}\nOutcome: failed: too slow"
+    made = commit(repo, told, code_py="2\n", more_py="2\n")
+    assert evidence(repo, one) == [f"possibly success: {made[:10]} says so: Try"]
+    assert evidence(repo, other) == [f"possibly failed: {made[:10]} says so: Try"]
+    assert (drift(repo, one), drift(repo, other)) == ("", "changed (1 of 1 file, 1 commit)")
+
+
+@pytest.mark.parametrize("said", ["Outcome: disaster", "Outcome: success\nOutcome: failed"])
+def test_an_outcome_that_is_not_clear_carries_nothing_out_and_is_told(repo: Path, said: str) -> None:
+    commit(repo, "Code", code_py="1\n")
+    one = decide(repo, "code", "Keep it", "code.py")
+    git(repo, "switch", "-q", "-c", "side")
+    made = commit(repo, f"Try\n\nDecision: {one}\n{said}", code_py="2\n")
+    assert (evidence(repo, one), drift(repo, one)) == ([], "changed (1 of 1 file, 1 commit)")
+    done = cli(repo, "check", "--base", "main")
+    assert (done.code, f"{made[:10]} (Try) says nothing clear of what came of {one}" in done.out) == (0, True), done
+    assert cli(repo, "check", "--base", "main", "--strict").code == 1
+
+
 def test_a_revert_is_known_by_its_subject_where_a_rebase_made_ids_stale(repo: Path) -> None:
     commit(repo, "Code", code_py="1\n")
     git(repo, "checkout", "-q", "-b", "side")
