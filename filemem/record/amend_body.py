@@ -8,6 +8,7 @@ from typing import NamedTuple
 from filemem.record import body as md
 from filemem.record.document import Document
 from filemem.record.escapes import escape_text, unescape_line
+from filemem.record.foreign import read_preamble, read_status, with_status
 from filemem.record.header import read_header
 from filemem.record.lines import Range, tidy
 from filemem.record.model import DECISION, Outcome
@@ -74,6 +75,28 @@ def set_title(document: Document, type_: str, title: str) -> Document:
     at = body.above + old.line
     hashes = _HASHES.match(body.lines[old.line]) if old.marked else None
     return document.splice(at, at + 1, (f"{hashes[0] if hashes else ''}{title}",))
+
+
+def set_status(document: Document, path: str, status: str) -> Document | None:
+    """Return the document with another status where its text states one, None where it states none that can be changed.
+
+    Args:
+        document: the file.
+        path: for the type, where the header does not say it.
+        status: one of ours.
+    """
+    before = parse(document.data(), path).record
+    if before is None or before.type != DECISION or before.id_stated:
+        return None
+    body = _body(document, DECISION)
+    stated = read_preamble(body.lines, body.parts)
+    known = read_status(stated.status).status if stated.status else status
+    if known == status:
+        return document if stated.status else None
+    first, line = stated.status.partition("\n")[0].strip(), body.lines[stated.status_line]
+    said, new = line.rfind(first), with_status(first, status) if known else status.capitalize()
+    at = body.above + stated.status_line
+    return document.splice(at, at + 1, (line[:said] + new + line[said + len(first) :],)) if new else None
 
 
 def set_text(document: Document, path: str, type_: str, text: str) -> Document:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from filemem.errors import BadInput, Conflict
-from filemem.record.amend_body import append_outcome, set_text, set_title
+from filemem.record.amend_body import append_outcome, set_status, set_text, set_title
 from filemem.record.amend_header import holds, set_key
 from filemem.record.decoding import MAX_FILE, is_wide
 from filemem.record.document import Document
+from filemem.record.foreign import parted
 from filemem.record.header import read_header
 from filemem.record.keys import ALIASES, KEY_BY_NAME, TITLE_KEY
 from filemem.record.lines import conflicts, one_line, tidy, way_out
@@ -27,6 +28,7 @@ _ALSO_CHANGES: Mapping[str, frozenset[str]] = {
     "status": frozenset(("superseded_by", "supersedes")),
     TITLE_KEY: frozenset(("title", "topic", "decision", "mentions", "text")),
 }
+_IN_TEXT = frozenset(("status",))  # what a file without an id may state in its text as well as in its header
 _NO_KEYS: Mapping[str, object] = {}
 
 
@@ -60,8 +62,12 @@ def amend(
     before = parse(data, path).record
     if before is None:
         raise BadInput(f"{path} cannot be read", "correct the file, then try again")
+    restated = set_status(document, path, str(keys["status"])) if keys.get("status") and text is None else None
+    said = _IN_TEXT if restated else frozenset[str]()
+    document = restated or document
+    stated = read_header(document.text()).values
     for name, value in keys.items():
-        if not (name == "outcome" and outcome):
+        if (name not in said or name in stated) and not (name == "outcome" and outcome):
             document = set_key(document, path, name, value)
     if outcome is not None:
         document = _with_outcome(document, path, before, outcome)
@@ -72,7 +78,7 @@ def amend(
     changed = document.data()
     if changed != data:
         refuse_unreadable(changed, path, data)
-        wrong = _unwanted(before, changed, path, keys, outcome, title, text)
+        wrong = _unwanted(before, changed, path, keys, outcome, title, text, said)
         if wrong:
             raise Conflict(f"{path}: {wrong}", "edit the file by hand")
     return changed
@@ -141,22 +147,27 @@ def _unwanted(
     outcome: Outcome | None,
     title: str | None,
     text: str | None,
+    said: frozenset[str],
 ) -> str:
-    """Return what is wrong with the result, or ""."""
+    """Return what is wrong with the result, or ""; `said` are keys that the text states."""
     after = parse(changed, path).record
     header = read_header(Document.of(changed).text())
     if after is None or not header.sound:
         return "the change would break the file"
     for name, value in keys.items():
+        if name in said and name not in header.values:
+            continue
         if not (name == "outcome" and outcome) and not holds(header.values.get(name), value):
             return f"`{name}` cannot be changed in the way it is written"
+    if said and (after.status != keys["status"] or parted(after.text).argument != parted(before.text).argument):
+        return "the status cannot be changed in the way the text states it"
     if outcome is not None and set(after.outcomes) != {*before.outcomes, *tidy_outcomes([outcome])}:
         return "the outcome cannot be added to `## Outcomes` as it is written"
     if title is not None and after.title != one_line(title):
         return "the heading cannot be changed in the way it is written"
     if text is not None and after.text != tidy(text):
         return "the text cannot be changed in the way it is written"
-    allowed = frozenset(_allowed(keys, outcome, title, text))
+    allowed = frozenset(_allowed(keys, outcome, title, text)) | ({"text"} if said else set())
     for name in Record._fields:
         if name not in allowed and getattr(before, name) != getattr(after, name):
             return f"the change would alter `{name}` as well"

@@ -148,7 +148,7 @@ def _after(pattern: str, text: str) -> tuple[str, ...]:
     for line in text.split("\n"):
         if match := re.search(pattern, line):
             rest = line[match.end() :]
-            stop = re.search(_STOP, re.sub(_LINKS, _mask, rest))  # a link may hold a full stop
+            stop = re.search(_STOP, _masked_links(rest))  # a link may hold a full stop
             found += references_in(rest[: stop.start()] if stop else rest)
     return tuple(dict.fromkeys(found))
 
@@ -195,6 +195,25 @@ class Preamble(NamedTuple):
     superseded_by: tuple[str, ...] = ()
 
 
+def with_status(stated: str, status: str) -> str:
+    """Return a line that `read_status` reads with another status, and all else that it says; "" where it names none.
+
+    Args:
+        stated: such as `✅ Accepted`; of one that was superseded nothing stays.
+        status: one of ours; written with a capital where the old one was.
+    """
+    known = (match for match in re.finditer(_WORD, _masked_links(stated)) if match[0].casefold() in _STATUS_WORDS)
+    word = next(known, None)
+    if word is None:
+        return ""
+    written = status.capitalize() if word[0][0].isupper() else status
+    return written if re.search(_OLD_SIDE, stated) else stated[: word.start()] + written + stated[word.end() :]
+
+
+def _masked_links(text: str) -> str:
+    return re.sub(_LINKS, _mask, text)
+
+
 def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
     """Read `Date: ...` lines, `* Status: ...` lists and the `## Status` section of a body."""
     found: dict[str, tuple[str, int]] = {}
@@ -207,8 +226,9 @@ def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
                 found.setdefault(match[1].casefold().replace(" ", "-"), (match[2].strip(), number))
     status, status_line = found.get("status", ("", 0))
     if not status and (section := parts.other.get("status")):
-        status_line = section[0]
-        status = "\n".join(lines[section[0] : min(section[1], section[0] + _STATUS_LINES)]).strip()
+        start, stop = section[0], min(section[1], section[0] + _STATUS_LINES)
+        status_line = next((number for number in range(start, stop) if lines[number].strip()), start)
+        status = "\n".join(lines[start:stop]).strip()
     date, date_line = found.get("date") or found.get("created") or ("", 0)
     new = [found[name][0] for name in ("supersedes", "supercedes", "replaces") if name in found]
     return Preamble(

@@ -197,6 +197,11 @@ _SECTION_READERS: Mapping[str, Callable[[_Reading], None]] = {
 
 def _foreign(reading: _Reading, found: Preamble) -> None:
     fields, extra = reading.fields, reading.extra
+    if found.status and "status" in fields:
+        body = read_status(found.status).status
+        if body not in (None, fields["status"]):
+            message = f"status is {fields['status']}, which counts, but the text says {body}"
+            reading.note(found.status_line, "status-differs", "warning", message)
     if found.status and "status" not in fields and "status" not in extra:
         standing = read_status(found.status)
         if standing.status:

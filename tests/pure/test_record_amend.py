@@ -182,9 +182,13 @@ def test_a_key_touches_only_its_lines(name: str, keys: Mapping[str, Any]) -> Non
         assert record.extra[key] == "kept"
     gone, come = changes(old, new)
     for line in stripped(come):
-        assert key.encode() in line or line == b"---" or line.lstrip().startswith((b"- ", b"performance", b"ops"))
+        known = key.encode() in line or line in (
+            b"---",
+            b"Deprecated",
+        )  # the status of a file that states it in its text
+        assert known or line.lstrip().startswith((b"- ", b"performance", b"ops"))
     for line in gone:
-        folded = name == "folded.md" and key == "limitation"
+        folded = (name == "folded.md" and key == "limitation") or line.strip() == b"Accepted"
         assert folded or key.encode() in line or line.lstrip().startswith((b"- ", b"performance", b"ops", b"]"))
     if value is None:
         assert not come
@@ -395,3 +399,41 @@ def test_a_rendered_record_is_amended_in_one_line() -> None:
     gone, come = changes(old, amend(old, "a.md", outcome=FAILED))
     assert not gone
     assert come == [b"outcome: failed\n", b"\n", b"## Outcomes\n", b"- " + LOG_LINE + b"\n"]
+
+
+NYGARD = "# 1. Use Postgres\n\nDate: 2025-11-20\n\n## Status\n\n{0}\n\n## Context\n\nWe need a db.\n"
+
+
+@pytest.mark.parametrize(
+    ("stated", "status", "written"),
+    [
+        ("Accepted", "deprecated", "Deprecated"),
+        ("accepted", "rejected", "rejected"),
+        ("✅ Accepted (2025)", "deprecated", "✅ Deprecated (2025)"),
+        ("Accepted\n\nSupersedes [0](0000-x.md)", "deprecated", "Deprecated\n\nSupersedes [0](0000-x.md)"),
+        ("Superseded by [2](0002-s.md)", "accepted", "Accepted"),
+        ("Mooted", "accepted", "Accepted"),
+        ("Approved", "accepted", "Approved"),
+    ],
+)
+def test_a_status_is_changed_where_the_text_states_it(stated: str, status: str, written: str) -> None:
+    old = NYGARD.format(stated)
+    assert amend(old.encode(), "0001-p.md", keys={"status": status}).decode() == NYGARD.format(written)
+    line = (
+        f"# 1. Use Postgres\n\n* **Status:** {stated.partition(chr(10))[0]}\n* Deciders: all\n\n## Context\n\nA db.\n"
+    )
+    told = line.replace(stated.partition("\n")[0], written.partition("\n")[0])
+    assert amend(line.encode(), "0001-p.md", keys={"status": status}).decode() == told
+
+
+def test_a_status_that_header_and_text_state_is_changed_in_both() -> None:
+    old = "---\nstatus: accepted\n---\n" + NYGARD.format("Accepted")
+    new = amend(old.encode(), "0001-p.md", keys={"status": "deprecated"})
+    assert new.decode() == "---\nstatus: deprecated\n---\n" + NYGARD.format("Deprecated")
+    assert "status-differs" not in {problem.code for problem in parse(new, "0001-p.md").problems}
+    apart = parse(old.replace("\nAccepted", "\nRejected").encode(), "0001-p.md")
+    assert [(one.line, one.level) for one in apart.problems if one.code == "status-differs"] == [(10, "warning")]
+    assert apart.record is not None
+    assert apart.record.status == "accepted"
+    ours = old.replace("status:", "id: decision_x_1763650000123_k3f9w2ma\nstatus:").replace("\nAccepted", "\nRejected")
+    assert "status-differs" not in {problem.code for problem in parse(ours.encode(), "0001-p.md").problems}
