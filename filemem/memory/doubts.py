@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from filemem.memory.elsewhere import NOTHING_YET
+from filemem.memory.elsewhere import NOTHING_YET, left
 from filemem.query import FIELDS, NOTHING, Filter, Terms
 from filemem.record import format_time
 
@@ -38,7 +38,7 @@ def why_empty(store: Store, terms: Terms, wanted: Filter, matched: int, offset: 
     if matched:
         return passed_over(matched, offset)
     if not store.index.count():
-        return "" if store.absent or store.obstacle() or not store.index.exists else NOTHING_YET
+        return "" if store.absent or store.obstacle() or not store.index.exists else (left(store) or NOTHING_YET)
     reasons = list(_unpassed(store, wanted))
     if reasons:
         return "; ".join(reasons)

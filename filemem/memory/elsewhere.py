@@ -5,17 +5,24 @@ Or in another folder: where other tools keep decision records.
 
 from __future__ import annotations
 
+import shlex
+import time
 from typing import TYPE_CHECKING
 
 from filemem import config
 from filemem.files import is_record
-from filemem.memory import home
+from filemem.memory import home, origins, tombstones
 from filemem.repo import Repo
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
 
 NOTHING_YET = "nothing is saved yet"
+_LATELY = 86_400.0  # seconds
+_LEFT = (
+    "nothing is left of what was saved: git log --diff-filter=D -- {0} lists it, "
+    "filemem restore ID (or its path) brings it back"
+)
 # Where MADR, adr-tools, log4brains and people who follow them keep theirs.
 FOLDERS = ("docs/decisions", "docs/adr", "docs/adrs", "doc/adr", "doc/decisions", "decisions", "adr")
 
@@ -29,11 +36,28 @@ def unbegun(store: Store) -> str:
     if store.index.exists and store.index.count():
         return ""
     code, name = store.code, store.name
+    if gone := left(store):
+        return gone
     if store.absent:
         begin = told(code, name) or "no memory here yet: filemem init, or just save"
         return "; ".join(filter(None, (begin, beside(code, name))))
     other = beside(code, name) if store.index.exists and not store.obstacle() else ""
     return f"{NOTHING_YET}; {other}" if other else ""
+
+
+def left(store: Store) -> str:
+    """That something was saved and nothing of it is there any more; "" where nothing ever was, as far as that is known.
+
+    History is walked only where this clone has saved something of late and no walk has told what ended.
+    """
+    if store.obstacle():
+        return ""
+    known = origins.remembered(store)
+    if known.ended is None and store.repo.journal.has_recent(time.time(), _LATELY) and store.repo.head():
+        origins.origins(store)
+        known = origins.remembered(store)
+    any_gone = known.ended or known.left or tombstones.marks(store.folder)
+    return _LEFT.format(shlex.quote(store.shown("").rstrip("/") or ".")) if any_gone else ""
 
 
 def told(code: Repo, store: str) -> str:

@@ -76,9 +76,26 @@ def test_where_nothing_is_saved(tmp_path: Path) -> None:
         assert "just save" in memory.unbegun
         assert memory.search("cache").note == ""
         assert "just save" in native_calls.timeline(memory, {})["note"]
-        saved = memory.save(topic="t", decision="D", reasoning="R")
-        memory.delete(saved.id)
-        assert memory.search("cache").note == "nothing is saved yet"
+
+
+@pytest.mark.parametrize("way", ["delete", "revert", "remove"])
+def test_where_nothing_is_left(tmp_path: Path, way: str) -> None:
+    """Something was saved, and history knows it: nobody is told that nothing ever was."""
+    repo = make_repo(tmp_path / "repo")
+    saved = ok(repo, "save", "decision", "--topic", "t", "--decision", "D", "--reasoning", "r")
+    if way == "delete":
+        ok(repo, "delete", saved["id"], "--reason", "x")
+    elif way == "revert":
+        git(repo, "revert", "--no-edit", "HEAD")
+    else:
+        git(repo, "rm", "-qr", "memory")
+        git(repo, "commit", "-q", "-m", "Away")
+    for command in (("search", "cache"), ("search",), ("topics",), ("status",)):
+        told = ok(repo, *command)["note"]
+        assert told.startswith("nothing is left of what was saved: git log --diff-filter=D -- memory lists it"), command
+    ok(repo, "restore", saved["path"])
+    assert ok(repo, "get", saved["id"])["count"] == 1
+    assert "note" not in ok(repo, "topics")
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def topics(answer: Answer, word: str = "") -> str:
     """One line a topic; `word` is what was asked for in their names."""
     rows = [as_of(answer), aside("degraded", answer.get("degraded")), aside("note", answer.get("note"))]
     if not answer["topics"]:
-        return joined([*rows, f"no topic has {word!r} in it" if word else "no decision is saved yet"])
+        return joined([*rows, f"no topic has {word!r} in it" if word else "no decision is here"])
     told = False
     headings = Counter(topic["title"] or topic["topic"] for topic in answer["topics"] if not topic["stated"])
     for topic in answer["topics"]:
