@@ -83,8 +83,9 @@ def evidence_of(store: Store, node: Node, record: Record, every: Claims) -> tupl
     if not every.told or record.type != DECISION:
         return ()
     birth = node.birth
+    carrier = birth.commit if birth.author else ""  # where a shallow clone ends, a commit only seems to bring records
     untold = any(claim.title and not claim.reverts for claim in every.told)
-    carriers = {birth.commit: store.code.revisions.subject(birth.commit) if untold else ""} if birth.commit else {}
+    carriers = {carrier: store.code.revisions.subject(carrier) if untold else ""} if carrier else {}
     found = evidence(every.called.of(node, every.said), carriers, every.told)
     return tuple(one for one in found if one.outcome != record.outcome and not _answered(store, node, record, one))
 

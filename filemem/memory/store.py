@@ -299,9 +299,9 @@ class Store:
         return map(Node.loads, self.index.nodes())
 
     def unrelated(self, one: str, other: str) -> bool:
-        """Whether two commits lie on branches that do not contain each other."""
+        """Whether two commits lie on branches that do not contain each other; False where that cannot be known."""
         pair = (min(one, other), max(one, other))
-        if not one or not other or one == other:
+        if not one or not other or one == other or not self.history.boundary().isdisjoint(pair):
             return False
         if pair not in self._related:
             contains = self.history.is_ancestor

@@ -61,6 +61,45 @@ def test_a_shallow_clone_names_nobody_for_what_came_before_it(origin: Path) -> N
         assert "not committed" not in out
 
 
+def test_a_commit_at_which_a_shallow_clone_ends_carries_no_decision(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "origin")
+    saved = ok(repo, *DECISION, "Use Redis")
+    write(repo / "code.py", "print('changed')\n")
+    git(repo, "commit", "-q", "-a", "-m", "Change the code")
+    git(repo, "revert", "--no-edit", "HEAD")
+    shallow = clone(repo, "--depth", "2")
+    assert "possibly" not in cli(shallow, "history", "caching").out
+    assert "possibly" not in cli(shallow, "search").out + cli(shallow, "check").out
+    later = ok(shallow, *DECISION, "Use an LRU cache")
+    git(shallow, "commit", "-q", "--allow-empty", "-m", f"Go back\n\nThis reverts commit {later['commit']}.")
+    chain = {step["id"]: step for step in ok(shallow, "history", "caching")["chain"]}
+    assert not chain[saved["id"]].get("evidence")
+    assert chain[later["id"]]["evidence"], "what came after the clone's beginning is told as everywhere"
+
+
+def test_where_history_is_cut_dates_tell_what_replaced_what(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "origin")
+    fruit = "---\nid: {}\ntype: decision\ntopic: fruit\ncreated: {}\n---\n# Eat {}\n"
+    write(repo / "memory/decisions/a.md", fruit.format("d_1", "2024-01-01", "apples"))
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "Eat apples")
+    git(repo, "checkout", "-q", "-b", "feat")
+    write(repo / "memory/decisions/b.md", fruit.format("d_2", "2024-02-01", "pears"))
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "Eat pears")
+    git(repo, "checkout", "-q", "main")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "Beside")
+    git(repo, "merge", "-q", "--no-ff", "-m", "Merge", "feat")
+    shallow = clone(repo, "--depth", "2")
+    for where in (repo, shallow):
+        assert ok(where, "topics")["topics"][0]["heads"] == 1
+        assert ok(where, "history", "fruit")["heads"] == ["d_2"]
+        assert "fork" not in cli(where, "check").out
+        assert ok(where, "diff", "HEAD~1..HEAD")["success"]
+    saved = ok(shallow, "save", "decision", "--topic", "fruit", "--decision", "Eat figs", "--reasoning", "r")
+    assert saved["superseded"] == ["d_2"]
+
+
 def test_history_that_is_fetched_later_is_told(origin: Path) -> None:
     shallow = clone(origin, "--depth", "2")
     with Memory.open(shallow, serving=True) as server:
