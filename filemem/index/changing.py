@@ -166,10 +166,11 @@ class Changing:
         return bool(head) and kept.place(self.root, head).is_dir()
 
     def forget_kept(self) -> None:
-        """Forget what is kept for other commits: what is known of their past has changed."""
-        from filemem.index import kept
+        """Forget what is kept for other commits, and of other states: what is known of their past has changed."""
+        from filemem.index import kept, past
 
         kept.forget(self.root)
+        past.forget_all(self.root)
 
     def turn_to(self, head: str) -> bool:
         """Keep the generation in use for the HEAD it was right for, and go on from the one that is kept for another.

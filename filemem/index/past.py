@@ -78,6 +78,11 @@ def forget(root: Path, tree: str) -> None:
     shutil.rmtree(place(root, tree), ignore_errors=True)
 
 
+def forget_all(root: Path) -> None:
+    """Remove the index of every state."""
+    shutil.rmtree(root / FOLDER, ignore_errors=True)
+
+
 def _clear(root: Path) -> None:
     """Remove all but the last few, and what was begun and never finished."""
     with contextlib.suppress(OSError):

@@ -28,7 +28,7 @@ from filemem.record import (
 from filemem.repo import arrivals
 
 DAY = 86_400_000  # milliseconds
-_CLAIMS, _LAYOUT = "claims", 3  # the memo, and its layout
+_CLAIMS, _LAYOUT = "claims", 4  # the memo, and its layout
 
 
 class Called:
@@ -101,10 +101,11 @@ def _answered(store: Store, node: Node, record: Record, found: Evidence) -> bool
 
 
 class _Remembered(NamedTuple):
-    """Claims as they are kept: of all commits up to `head`."""
+    """Claims as they are kept: of all commits up to `head`, as far back as history went."""
 
     head: str = ""
     claims: tuple[Claim, ...] = ()
+    depth: str = ""
 
 
 def every(store: Store, called: Called | None = None) -> Claims:
@@ -126,7 +127,7 @@ def _every(store: Store) -> tuple[Claim, ...]:
         return known.claims if head else ()
     onward = known.head and store.code.history.is_ancestor(known.head)
     found = arrivals.claims(store.code.history, known.head if onward else "")
-    known = _Remembered(head, (*known.claims, *found) if onward else found)
+    known = _Remembered(head, (*known.claims, *found) if onward else found, store.code.history.depth())
     store.memo(_CLAIMS).write(json.dumps([_LAYOUT, known], ensure_ascii=False).encode())
     return known.claims
 
@@ -138,17 +139,19 @@ def kept(store: Store) -> Claims:
 
 def _remembered(store: Store) -> _Remembered:
     """What was kept last; nothing where that cannot be read. It is derived: whatever is odd is worked out anew."""
-    return _loaded(store.memo(_CLAIMS).read())
+    known = _loaded(store.memo(_CLAIMS).read())
+    return known if known.depth == store.code.history.depth() else _Remembered()
 
 
 @lru_cache(maxsize=4)
 def _loaded(text: bytes) -> _Remembered:
     try:
-        layout, (head, rows) = json.loads(text or b"[0,[0,0]]")
+        layout, (head, rows, depth) = json.loads(text or b"[0,[0,0,0]]")
         if layout != _LAYOUT:
             return _Remembered()
         found = map(Claim._make, rows)
-        return _Remembered(head, tuple(one._replace(reverts=tuple(one.reverts), said=_said(one.said)) for one in found))
+        whole = (one._replace(reverts=tuple(one.reverts), said=_said(one.said)) for one in found)
+        return _Remembered(head, tuple(whole), depth)
     except (ValueError, TypeError, IndexError, KeyError):
         return _Remembered()
 

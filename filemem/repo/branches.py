@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from filemem.repo import shallow
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.memo import Memo
 from filemem.repo.stamps import millis
@@ -131,7 +132,8 @@ def landings(rows: Iterable[Row], tip: str, before: str, since: int) -> Mapping[
 class Landed:
     """When commits landed on one branch, remembered.
 
-    The file is only ever appended to: a line `commit seconds` for each, and a line `= tip` after what one look added.
+    The file is only ever appended to: a line `commit seconds` for each, and a line `= tip` after what one look added,
+    in a shallow clone `= tip depth`: where that changed, all of it is found out anew.
 
     Args:
         git: runs Git.
@@ -144,6 +146,7 @@ class Landed:
         self._data = b""
         self._kept = False  # whether the file holds what we know
         self._tip = ""
+        self._depth = ""  # of history, as `shallow.depth` has it
 
     def at(self, commit: str, tip: str) -> int | None:
         """When a commit landed, in epoch milliseconds; None where it did not, or where nobody looked yet."""
@@ -157,21 +160,27 @@ class Landed:
 
     def current(self, tip: str, *, grow: bool = False) -> bool:
         """Bring what is known up to a tip, where that is little work or wanted at all costs; whether it is."""
-        if not tip or self._tip == tip:
+        depth = shallow.depth(self._git.places.common_dir)
+        if not tip or (self._tip, self._depth) == (tip, depth):
             return bool(tip)
         kept = self._memo.read()
         self._kept = kept.startswith(b"\n")  # else it begins with what was added to a file that is gone
         self._data = kept if self._kept else self._data
-        self._tip = self._last()
+        before, since = self._last()
+        self._tip, self._depth = before if since == depth else "", depth
         if self._tip == tip:
             return True
         if self._tip and self._read(tip, self._tip):
             return True
-        return bool(self._tip or grow) and self._read(tip, "")  # anew where the branch was rewritten
+        return bool(before or grow) and self._read(tip, "")  # anew where the branch was rewritten, or goes further back
 
-    def _last(self) -> str:
+    def _last(self) -> tuple[str, str]:
+        """The tip that was looked at last, and how far history went back then."""
         mark = self._data.rstrip(b"\n").rpartition(b"\n")[2]
-        return mark[2:].decode("ascii", "replace") if mark.startswith(b"= ") and self._data.endswith(b"\n") else ""
+        if not mark.startswith(b"= ") or not self._data.endswith(b"\n"):
+            return "", ""
+        tip, _, depth = mark[2:].decode("ascii", "replace").partition(" ")
+        return tip, depth
 
     def _read(self, tip: str, before: str) -> bool:
         rows = self._few(tip, before) or self._all(tip, before)
@@ -181,7 +190,11 @@ class Landed:
         found = landings(rows, tip, before, since)
         if found is None:
             return False
-        lines = "".join(f"{commit} {at}\n" for commit, at in found.items()).encode() + f"= {tip}\n".encode()
+        lines = (
+            "".join(f"{commit} {at}\n" for commit, at in found.items()).encode()
+            + f"= {tip} {self._depth}".rstrip().encode()
+            + b"\n"
+        )
         self._data = self._data + lines if before else b"\n" + lines
         self._tip = tip
         if before and self._kept:

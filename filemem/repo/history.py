@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem.errors import BadInput
-from filemem.repo import log
+from filemem.repo import log, shallow
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.lives import BY_PATH, Birth, Edit, Revision, Same, Walk
 from filemem.repo.log import Commit, Row
@@ -80,10 +80,11 @@ class History(NamedTuple):
 
     def boundary(self) -> frozenset[str]:
         """The commits where a shallow clone ends; empty where history is whole."""
-        try:
-            return frozenset((self.git.places.common_dir / "shallow").read_text().split())
-        except (OSError, UnicodeDecodeError):
-            return frozenset()
+        return shallow.boundary(self.git.places.common_dir)
+
+    def depth(self) -> str:
+        """A word for how far this history goes back: another one when that changed, "" where it is whole."""
+        return shallow.depth(self.git.places.common_dir)
 
     def partial(self) -> bool:
         """Whether this is a partial clone, in which older versions may not be here."""

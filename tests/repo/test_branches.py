@@ -51,6 +51,8 @@ def test_what_is_known_grows_with_the_branch_and_is_found_out_anew_when_it_is_re
     told = known.history.git
 
     class Counted:
+        places = told.places
+
         def run(self, *arguments: str, **options: Any) -> bytes:
             runs.append(arguments)
             return told.run(*arguments, **options)

@@ -28,8 +28,8 @@ def origin(tmp_path: Path) -> Path:
     return repo
 
 
-def clone(origin: Path, *options: str) -> Path:
-    target = origin.parent / "clone"
+def clone(origin: Path, *options: str, name: str = "clone") -> Path:
+    target = origin.parent / name
     git(origin.parent, "clone", "-q", *options, f"file://{origin}", str(target))
     git(target, "config", "user.name", "Ada")
     git(target, "config", "user.email", "ada@example.com")
@@ -111,6 +111,42 @@ def test_history_that_is_fetched_later_is_told(origin: Path) -> None:
     out = cli(shallow, "history", "caching").out + cli(shallow, "search").out
     assert "shallow" not in out
     assert "Bob" in out
+
+
+def test_what_history_says_of_outcomes_and_landing_follows_what_is_fetched(tmp_path: Path) -> None:
+    """What is remembered of a shallow history is not taken for what the whole one says: not after a rebuild either."""
+    repo = make_repo(tmp_path / "origin")
+    day = "1700000000 +0000"
+    write(repo / "memory/decisions/redis.md", "# Use Redis\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "Use Redis", GIT_AUTHOR_DATE=day, GIT_COMMITTER_DATE=day)
+    git(
+        repo, "commit", "-q", "--allow-empty", "-m", f"Go back\n\nThis reverts commit {git(repo, 'rev-parse', 'HEAD')}."
+    )
+    git(repo, "commit", "-q", "--allow-empty", "-m", "Later")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "Last")
+    shallow = clone(repo, "--depth", "2")
+    git(shallow, "checkout", "-q", "-b", "beside")
+    whole = clone(repo, name="whole")
+    git(whole, "checkout", "-q", "-b", "beside")
+
+    def told(where: Path) -> tuple[object, ...]:
+        (hit,) = ok(where, "search")["results"]
+        (then,) = ok(where, "search", "--at", "HEAD")["results"]
+        return hit.get("evidence"), hit["by"].get("landed"), hit["by"].get("at"), then.get("evidence"), then["by"]
+
+    assert told(shallow) != told(whole)
+    with Memory.open(shallow, serving=True) as server:
+        server.refresh(full=True)
+        assert server.search().hits[0].provenance.author == ""
+        before = server.search().hits[0]
+        git(shallow, "fetch", "-q", "--unshallow")
+        server.refresh()
+        after = server.search().hits[0]
+        assert (before.evidence, bool(after.evidence)) == ((), True)
+    assert told(shallow) == told(whole)
+    assert ok(shallow, "index", "--rebuild")["success"]
+    assert told(shallow) == told(whole)
 
 
 def test_records_outside_a_sparse_checkout_are_missed_aloud(origin: Path) -> None:

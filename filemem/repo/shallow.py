@@ -1,0 +1,26 @@
+"""Where a shallow clone ends, as Git notes it in a file of its own. Rule: what was found out of history while it was
+shallow holds for that depth alone, so it is kept with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+
+def boundary(common_dir: Path) -> frozenset[str]:
+    """The commits whose parents are not here; empty where history is whole."""
+    return frozenset(_noted(common_dir).decode("ascii", "replace").split())
+
+
+def depth(common_dir: Path) -> str:
+    """A word for where history ends: another one when that changed, "" where it is whole."""
+    noted = _noted(common_dir)
+    return hashlib.sha256(noted).hexdigest()[:16] if noted else ""
+
+
+def _noted(common_dir: Path) -> bytes:
+    try:
+        return (common_dir / "shallow").read_bytes()
+    except OSError:
+        return b""
