@@ -1,8 +1,8 @@
 """Which record each version of a file is: by the id that it states, found out once for each blob, and remembered.
 
 Rule: a version that states no id is the record of its file, known by the path that this had first. Where the file was
-removed, what comes to its name later is the same by its bytes or its heading, else another. One that cannot be read
-here (a partial clone has not all of them) is taken for what stood there before and after.
+removed, what comes to its name later is the same by its bytes or the words of its heading, else another. One that
+cannot be read here (a partial clone has not all of them) is taken for what stood there before and after.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from filemem.files import is_record
 from filemem.memory.store import Store
-from filemem.record import derived_id, namesake, parse, stated_id
+from filemem.record import derived_id, heading_key, namesake, parse, stated_id
 from filemem.repo.git import PROMISED, GitError
 
 _IDS = "ids"  # the memo: a line `blob id` each, the id left out where none is stated
@@ -101,6 +101,9 @@ class Versions:
 
 
 def alike(path: str, before: bytes, after: bytes) -> bool:
-    """Whether two texts without an id that had one name, the second after the first was gone, are one: by heading."""
-    titles = {record.title for data in (before, after) if (record := parse(data, path).record) is not None}
+    """Whether two texts without an id that had one name, the second after the first was gone, are one: by heading.
+
+    Blanks, letter case and punctuation do not count: a heading is often mended on the way.
+    """
+    titles = {heading_key(record.title) for data in (before, after) if (record := parse(data, path).record) is not None}
     return len(titles) < 2

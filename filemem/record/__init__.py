@@ -11,6 +11,7 @@ from filemem.record.edges import edges_in
 from filemem.record.foreign import prose
 from filemem.record.identity import (
     derived_id,
+    heading_key,
     namesake,
     new_id,
     number,
@@ -113,6 +114,7 @@ __all__ = [
     "edges_in",
     "format_time",
     "heading",
+    "heading_key",
     "merge",
     "names_of",
     "namesake",

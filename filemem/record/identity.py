@@ -51,6 +51,12 @@ def topic_of_heading(heading: str) -> str:
     return re.sub(_NUMBER_IN_FRONT, "", heading, count=1)
 
 
+def heading_key(heading: str) -> str:
+    """Return what two headings have in common that differ in blanks, letter case and punctuation alone."""
+    folded = _nfc_fold(heading)
+    return "".join(sign for sign in folded if unicodedata.category(sign)[0] not in "PZC") or folded
+
+
 def topic_folders(topic: str) -> str:
     """Return the folders of a topic, `/` between them: the first separator nests, later ones are `-`."""
     first, found, rest = topic_key(topic).partition("_")

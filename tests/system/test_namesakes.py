@@ -121,6 +121,19 @@ def test_what_comes_to_the_name_of_a_removed_file_is_that_one_by_its_heading_alo
     assert holding(repo) == {"caches": ["Use Gamma"]}
 
 
+@pytest.mark.parametrize(
+    ("heading", "same"), [("use alpha!", True), ("Use  (Alpha)", True), ("UseAlpha", True), ("Use Alpha 2", False)]
+)
+def test_a_heading_that_is_mended_on_the_way_is_the_same(repo: Path, heading: str, same: bool) -> None:
+    decide(repo, "Use Alpha", "caches")
+    commit(repo, "Decide Alpha")
+    git(repo, "rm", "-q", f"memory/{NAME}")
+    commit(repo, "Remove Alpha")
+    decide(repo, heading, "caches")
+    commit(repo, "Bring it back")
+    assert list(everywhere(repo).values()) == [FIRST if same else SECOND]
+
+
 @pytest.mark.parametrize("name", ["decisions/a.md", "a.md", "[a](a.md)"])
 def test_a_path_that_a_person_wrote_means_the_file_that_had_it_then(repo: Path, name: str) -> None:
     with Memory.open(repo) as memory:
