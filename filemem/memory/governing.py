@@ -196,10 +196,10 @@ class Code:
     def _at_a_glance(self, node: Node, affects: Sequence[str]) -> Drift:
         """The same without the commits: two states of the files compared."""
         paths = sorted({fixed(one) for one in affects if within(one)})
-        rows = self._history.between(node.birth.commit, self._history.tip, *paths)
+        rows = self._history.between(node.birth.commit, self._history.tip, *paths, links=True)
         was = Names(row.before for row in rows if row.status != "A").matching(affects)
         lost = tuple(sorted(row.before for row in rows if row.status == "D" and row.before in was))
-        edited = sorted((row.path, row.old, row.new) for row in rows if row.status in "MR" and row.before in was)
+        edited = sorted((row.path, row.old, row.new) for row in rows if row.status in "MRT" and row.before in was)
         changed = [each for each in edited if each[1] != each[2]]
         files = self._now.matching(affects) | {path for path, *_ in edited} | set(lost)
         verdict = CHANGED if changed or lost else FRESH

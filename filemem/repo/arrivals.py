@@ -70,13 +70,12 @@ def renamed(history: History, commit: str) -> dict[str, str]:
 
 
 def present(history: History, paths: Sequence[str]) -> frozenset[str]:
-    """The regular files that the tip has among some files and below some folders; "" stands for all."""
+    """The files that the tip has among some and below some folders, links and submodules too; "" stands for all."""
     if not paths:
         return frozenset()
     where = () if "" in paths else ("--", *paths)
-    answer = history.git.run("ls-tree", "-r", "-z", "--full-tree", history.tip, *where)
-    rows = (row.partition("\t") for row in answer.decode("utf-8", "surrogateescape").split("\0") if row)
-    return frozenset(path for head, _, path in rows if head.startswith("100"))
+    answer = history.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", history.tip, *where)
+    return frozenset(answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
 
 
 def touching(

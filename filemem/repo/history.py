@@ -74,7 +74,7 @@ class History(NamedTuple):
             base: the other commit.
             paths: files and folders; all where none is given.
         """
-        how = ("-r", "-z", "--name-only", "--no-renames")
+        how = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none")
         answer = self.git.run("diff-tree", *how, revision(base), self.tip, "--", *paths)
         return frozenset(answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
 
@@ -161,15 +161,9 @@ class History(NamedTuple):
                     found[commit.id, path] = row
         return found
 
-    def between(self, one: str, other: str, *paths: str) -> tuple[Row, ...]:
-        """How the regular files of some folders differ from one commit to another, renames as Git sees them.
-
-        What is a link or a submodule in one of them counts as not being there.
-
-        Raises:
-            GitError: a commit is not there.
-        """
-        return log.differences(self.git, revision(one), revision(other), *paths)
+    def between(self, one: str, other: str, *paths: str, links: bool = False) -> tuple[Row, ...]:
+        """How the files of some folders differ from one commit to another: `log.differences`."""
+        return log.differences(self.git, revision(one), revision(other), *paths, links=links)
 
     def listing(self, folder: str, rev: str = "") -> dict[str, str]:
         """Blob id by path of every regular file that a commit has below a folder.

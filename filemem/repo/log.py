@@ -13,7 +13,8 @@ from filemem.repo.stamps import millis
 
 _NAMED = ("Agent", "Reviewed-by", "Co-authored-by")
 NAME, NAMES = 200, 20  # characters of a name, and names of one kind, that are read: a commit can state any number
-_RAW = ("--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color")
+_EVERY = "--ignore-submodules=none"  # whatever the settings say
+_RAW = ("--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color", _EVERY)
 
 # What asks `git log` for the trailers that speak of decisions, in their order: one field, which `said_in` reads.
 SAID = "%(trailers:key=Decision,key=Outcome,unfold,separator=%x1f,key_value_separator=%x1e)"
@@ -96,18 +97,23 @@ def commits(git: Git, *arguments: str, limit: float = LONG) -> Iterator[tuple[Co
         yield commit, rows
 
 
-def differences(git: Git, one: str, other: str, *paths: str) -> tuple[Row, ...]:
-    """How the regular files of some folders differ from one commit to another, renames as Git sees them.
+def differences(git: Git, one: str, other: str, *paths: str, links: bool = False) -> tuple[Row, ...]:
+    """How the files of some folders differ from one commit to another, renames as Git sees them.
 
-    What is a link or a submodule in one of them counts as not being there.
+    Args:
+        git: runs Git.
+        one, other: the commits.
+        paths: files and folders.
+        links: count links and submodules as files; else what is one in one of the commits counts as not being there.
 
     Raises:
         GitError: a commit is not there.
     """
     answer = _asked(git, "diff-tree", "-r", "-M", *_RAW, one, other, "--", *paths, limit=LONG)
     fields = iter(answer.decode("utf-8", "surrogateescape").split("\0"))
-    told = (_regular(text, _row(text, fields)) for text in fields if text.startswith(":"))
-    return tuple(row for row in told if row is not None)
+    told = ((text, _row(text, fields)) for text in fields if text.startswith(":"))
+    seen = (row if links else _regular(text, row) for text, row in told)
+    return tuple(row for row in seen if row is not None)
 
 
 def _asked(git: Git, *arguments: str, limit: float) -> bytes:

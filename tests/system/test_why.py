@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from filemem.memory import Memory
-from tests.support import git, write
+from tests.support import git, make_repo, write
 from tests.system.tools import cli, ok, snapshot, talking
 
 LINES = "".join(f"line {number}\n" for number in range(1, 11))
@@ -256,6 +256,31 @@ def test_what_is_not_known_is_not_called_stale(repo: Path, tmp_path: Path) -> No
         there = {one["id"]: one.get("drift", "") for one in ok(tmp_path / "shallow", *asked)["results"]}
         assert there[known] == drift(tmp_path / "shallow", known)
     assert not any("drift" in one for one in ok(repo, "search")["results"]), "a list looks at no code"
+
+
+def test_links_and_submodules_are_governed_as_files_are(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = make_repo(repo / "part/vendor")
+    write(repo / ".gitmodules", '[submodule "vendor"]\n\tpath = part/vendor\n\turl = ../vendor\n\tignore = all\n')
+    (repo / "part/current").symlink_to("one.py")
+    commit(repo, "Code", part__one_py="1\n", part__two_py="2\n")
+    vendor = decide(repo, "vendor", "Vendor it", "part/vendor")
+    link = decide(repo, "link", "Use the first", "part/current")
+    every = decide(repo, "part", "Keep it", "part")
+    assert [drift(repo, one) for one in (vendor, link, every)] == ["", "", ""]
+    git(inner, "commit", "-q", "--allow-empty", "-m", "Next")
+    commit(repo, "Bump")
+    (repo / "part/current").unlink()
+    (repo / "part/current").symlink_to("two.py")
+    commit(repo, "Switch")
+    one = "changed (1 of 1 file, 1 commit)"
+    assert [drift(repo, each) for each in (vendor, link, every)] == [one, one, "changed (2 of 4 files, 2 commits)"]
+    told = cli(repo, "check", "--drift").out
+    assert "part/vendor" in told, "what is in another repository is not looked into"
+    monkeypatch.setattr("filemem.memory.governing.SOON", 1e-6)
+    assert [drift(repo, each) for each in (link, every)] == ["changed (1 of 1 file)", "changed (2 of 4 files)"]
+    (repo / "part/current").unlink()
+    commit(repo, "A file of its own", part__current="3\n")
+    assert drift(repo, every) == "changed (2 of 4 files)"
 
 
 def test_a_save_names_no_path_that_nothing_governed_before_it(repo: Path) -> None:
