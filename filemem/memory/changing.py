@@ -75,7 +75,8 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
         done = store.saver.put(record.path, data, message, policy=_policy(store, kind))
         degraded = showing.saved(store, record.path, data, done.commit)
     told = hints.ungoverned(store, record), hints.unreplaced(store, record), hints.gone_on(store, record)
-    note = "; ".join(filter(None, (note, *told, hints.unseen(store, record, done.pending))))
+    more = hints.unseen(store, record, done.pending), hints.unmatched(store, record.affects)
+    note = "; ".join(filter(None, (note, *told, *more)))
     demotes = record.status in DEMOTING
     replaced = record.supersedes or ()
     on = f" on {record.topic}" if kind == DECISION else ""

@@ -13,14 +13,16 @@ from filemem.chain import DEMOTING
 from filemem.documents import Node
 from filemem.errors import BrokenStore
 from filemem.files import is_listed
-from filemem.memory import graph, meant, searching
+from filemem.memory import graph, home, meant, searching
 from filemem.memory.store import Store
 from filemem.memory.values import Similar
-from filemem.query.drift import within
+from filemem.query.drift import fixed, within
 from filemem.query.filter import affects_match
 from filemem.record import CHECKPOINT, DECISION, Record, topic_key
+from filemem.repo import Repo
 
 SAME_START = 3  # letters that topics share before they are compared
+MOST_LOOKED = 5_000  # names among which a match of a glob is looked for: some 20 ms
 NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer, `auth` and `auth api` are not
 
 
@@ -72,6 +74,40 @@ def _left_out(store: Store, node: Node, record: Record) -> list[str]:
     """The paths that an accepted decision states and another does not."""
     found = store.read(node.path, node.birth.name).record if node.status == "accepted" else None
     return [path for path in found.affects if within(path) and not _covers(record.affects, path)] if found else []
+
+
+def unmatched(store: Store, affects: Iterable[str]) -> str:
+    """Which stated paths and globs match no file of the code, or ""; nothing of code that stands elsewhere."""
+    if store.repo is store.code and store.files.store == home.TOP:
+        return ""
+    try:
+        missing = [one for one in affects if within(one) and not _matches(store.code, one)]
+    except BrokenStore:
+        return ""
+    if not missing:
+        return ""
+    literal = "; only * ? and ** are wildcards" if any(set("[{") & set(one) for one in missing) else ""
+    return f"affects {', '.join(missing)}: no file matches that yet{literal}"
+
+
+def _matches(code: Repo, pattern: str) -> bool:
+    """Whether a path or glob matches something in the work tree; True where that takes too long to find out."""
+    start = fixed(pattern)
+    top = code.work_tree / start
+    if not os.path.lexists(top):
+        return bool(start) and code.item(start) is not None  # a sparse checkout
+    if affects_match(pattern, start):
+        return True
+    looked = 0
+    for at, folders, names in os.walk(top):
+        folders[:] = [one for one in folders if one != ".git"]
+        below = os.path.relpath(at, code.work_tree)
+        if any(affects_match(pattern, f"{below}/{name}") for name in (*folders, *names)):
+            return True
+        looked += len(folders) + len(names)
+        if looked > MOST_LOOKED:
+            return True
+    return False
 
 
 def unreplaced(store: Store, record: Record) -> str:

@@ -125,6 +125,37 @@ def test_a_file_that_is_not_there_is_not_answered_for_as_if_it_were(repo: Path) 
     assert "note" not in ok(repo, "why", "src/a.py")
 
 
+def test_a_save_names_what_it_states_and_nothing_matches(repo: Path) -> None:
+    commit(repo, "Code", src__a_py=LINES)
+    write(repo / "lib/new.py", "not added yet\n")
+
+    def noted(*affects: str) -> str:
+        paths = [part for one in affects for part in ("--affects", one)]
+        fields = (
+            "--topic",
+            "t",
+            "--decision",
+            f"Govern {' '.join(affects)}",
+            "--reasoning",
+            "r",
+            "--status",
+            "proposed",
+        )
+        return str(ok(repo, "save", "decision", *fields, *paths).get("note", ""))
+
+    assert noted("src/a.py", "src", "src/", "./src/*.py", "**/new.py", "lib/**", "memory/**") == ""
+    assert noted("src/typo.py", "src/a.py", "*.zig") == "affects src/typo.py, *.zig: no file matches that yet"
+    assert noted("src/[ab].py").endswith("no file matches that yet; only * ? and ** are wildcards")
+    assert noted("../x").count("affects") == 1, "that it lies outside is enough"
+    git(repo, "sparse-checkout", "set", "memory")
+    assert not (repo / "src").exists()
+    assert noted("src/a.py", "src/**") == ""
+    alone = make_repo(repo.parent / "alone")
+    write(alone / ".filemem.toml", 'store = "."\n')
+    saved = ok(alone, "save", "decision", "--topic", "t", "--decision", "D", "--reasoning", "r", "--affects", "x.py")
+    assert "note" not in saved, "its code is elsewhere"
+
+
 def test_what_a_limit_leaves_out_is_counted(repo: Path) -> None:
     commit(repo, "Code", src__a_py=LINES)
     for number in range(4):
