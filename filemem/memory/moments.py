@@ -77,6 +77,8 @@ def _by(store: Store, name: str, when: int, field: str, begins: bool) -> Moment:
 
 
 def _meant(store: Store, name: str) -> str:
+    if fetch := store.code.sharing.unfollowed(name):
+        return f"this clone follows other branches alone: {fetch}"
     known = store.code.revisions.names()
     near = get_close_matches(name, known, n=_SHOWN, cutoff=meant.LIKE)
     if near:

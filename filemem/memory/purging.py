@@ -66,8 +66,8 @@ _PARTIAL = "this partial clone lacks older versions, so what it was called in th
 _PARTIAL += "git fetch --refetch --no-filter brings them"
 _AGAIN = "; then filemem restore {id} and filemem forget {id} print the commands that take it out of history"
 _THERE = (
-    "they work in a fresh clone, purge.git; every branch and tag there that had it is replaced, all or none: where "
-    "somebody pushed to one meanwhile, nothing is: remove purge.git and start again",
+    "the commands work in a fresh clone, purge.git; every branch and tag there that had it is replaced, all or none: "
+    "where somebody pushed to one meanwhile, nothing is: remove purge.git and start again",
     _ELSEWHERE,
     "clones made before keep it, yours too: tell everybody to clone anew, and not to merge what they have",
     "the host may keep it until it collects garbage: ask there",

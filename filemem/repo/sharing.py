@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -23,6 +24,7 @@ from filemem.repo.signing import identified, signed
 from filemem.repo.unfinished import Unfinished
 
 _TO_UPSTREAM = ("upstream", "tracking")  # of `push.default`: to the branch that is followed, whatever its name
+_BRANCH = re.compile(r"\w[\w./-]*")  # names that need no quotes
 _PATIENCE = 30.0  # seconds to wait for another process that shares
 
 
@@ -92,6 +94,14 @@ class Sharing:
             default = next((name for name in likely if name in tips), "")
             found += [Known(side._replace(branch=name), tips[name], name == default) for name in tips]
         return tuple(sorted(found, key=lambda one: not one.default))
+
+    def unfollowed(self, name: str) -> str:
+        """The fetch that brings a branch such as `origin/main`, where this clone follows others alone; or ""."""
+        side, _, branch = name.partition("/")
+        followed = self._settings.text_of("remote", side, "fetch")
+        if not followed or "*" in followed or not _BRANCH.fullmatch(branch):
+            return ""
+        return f"git fetch {side} {branch}:refs/remotes/{side}/{branch}"
 
     @cached_property
     def folder(self) -> Path:

@@ -193,3 +193,14 @@ def test_uncommitted_edits_are_told(repo: Path) -> None:
     write(repo / ".gitattributes", "*.md text eol=crlf\n")
     file.write_bytes(original.replace(b"\n", b"\r\n"))
     assert ok(repo, "history", "caching")["chain"][0]["note"] == "", "line ends that Git would convert are no edit"
+
+
+def test_a_clone_of_one_branch_says_how_to_fetch_another(origin: Path) -> None:
+    git(origin, "switch", "-q", "-c", "mine")
+    single = clone(origin, "--single-branch", "--branch", "mine")
+    done = cli(single, "diff", "origin/main...HEAD")
+    command = "git fetch origin main:refs/remotes/origin/main"
+    assert (done.code, done.err.rstrip().endswith(f"follows other branches alone: {command}")) == (4, True), done
+    git(single, *command.split()[1:])
+    assert ok(single, "diff", "origin/main...HEAD")["effects"] == []
+    assert "git fetch" not in cli(single, "diff", "main").err
