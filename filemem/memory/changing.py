@@ -152,7 +152,8 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
         done = store.saver.amend(node.path, message, policy=_policy(store, node.type), **changes)
         data = store.bytes_of(node.path)
         degraded = showing.saved(store, node.path, data, "", birth=node.birth)
-    note = _outdone(parse(data, node.path).record, changes.get("outcome"))
+    now = parse(data, node.path, node.birth.name).record
+    note = "; ".join(filter(None, (_outdone(now, changes.get("outcome")), _takes_over(store, node, record, now))))
     return _answer(store, node, done, f"Updated {node.id}: {told}", degraded=degraded, note=note)
 
 
@@ -165,6 +166,13 @@ def _outdone(now: Record | None, added: Outcome | None) -> str:
         f"the outcome stays {now.outcome}: an entry of {format_time(last.at)[:10]} in its log is ahead of the clock, "
         "and the newest one holds; correct its date in the file"
     )
+
+
+def _takes_over(store: Store, node: Node, before: Record, now: Record | None) -> str:
+    """Which code no decision governs any more, where this one has begun to replace others by its status, or ""."""
+    if now is None or now.status not in DEMOTING or before.status in DEMOTING:
+        return ""
+    return hints.ungoverned(store, now._replace(id=node.id, supersedes=node.supersedes))
 
 
 def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:

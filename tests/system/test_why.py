@@ -347,6 +347,17 @@ def test_a_path_that_only_a_replaced_decision_states_is_told_of(repo: Path) -> N
     assert (kinds[0], "governed" in kinds) == ("governs", False)
 
 
+def test_a_proposal_that_is_accepted_tells_what_it_leaves_ungoverned(repo: Path) -> None:
+    commit(repo, "Code", a_py="1\n")
+    decide(repo, "caching", "Use Redis", "a.py")
+    save = ("save", "decision", "--topic", "caching", "--decision", "Use no cache", "--reasoning", "r")
+    new = ok(repo, *save, "--status", "proposed")
+    assert "note" not in new
+    told = ok(repo, "update", new["id"], "--status", "accepted")
+    assert told["note"].startswith("no decision governs a.py any more: what this one replaces did")
+    assert "note" not in ok(repo, "update", new["id"], "--status", "deprecated")
+
+
 def test_a_commit_that_carries_a_decision_out_is_no_drift(repo: Path) -> None:
     commit(repo, "Code", code_py="1\n")
     one = decide(repo, "code", "Rewrite it", "code.py")
