@@ -87,7 +87,16 @@ def evidence_of(store: Store, node: Node, record: Record, every: Claims) -> tupl
     untold = any(claim.title and not claim.reverts for claim in every.told)
     carriers = {carrier: store.code.revisions.subject(carrier) if untold else ""} if carrier else {}
     found = evidence(every.called.of(node, every.said), carriers, every.told)
-    return tuple(one for one in found if one.outcome != record.outcome and not _answered(store, node, record, one))
+    told = (one for one in found if one.outcome != record.outcome and not _brought_back(store, node, one))
+    return tuple(one for one in told if not _answered(store, node, record, one))
+
+
+def _brought_back(store: Store, node: Node, found: Evidence) -> bool:
+    """Whether the commit that speaks against a decision took its file away: it was brought back since."""
+    if store.repo is not store.code:
+        return False
+    path = store.files.named(node.path)
+    return store.repo.show(path, found.commit) is None and store.repo.show(path, f"{found.commit}^") is not None
 
 
 def _answered(store: Store, node: Node, record: Record, found: Evidence) -> bool:

@@ -26,7 +26,7 @@ from filemem.repo.revisions import Moment
 
 HEAD = "HEAD"
 _REASON = 160  # characters of a reason that are quoted
-OUTCOME = "outcome "  # how phrases on outcomes begin
+OUTCOME, STATUS = "outcome ", "status "  # how phrases on them begin
 
 
 def compare(store: Store, text: str) -> Comparison:
@@ -52,8 +52,24 @@ def compare(store: Store, text: str) -> Comparison:
     follows = consequences(before.graph, after.graph)
     effects = [*_touched(before, after, rows), *_follow(before, after, follows), *_hanging(before, after, follows)]
     effects += _later_forks(states, follows)
+    effects = _said_once(effects)
     told = (one._replace(path=store.shown(one.path) if one.path else "") for one in effects)
     return Comparison(base, head, parted, tuple(sorted(told, key=lambda one: KINDS.index(one.kind))))
+
+
+def _said_once(effects: Sequence[Effect]) -> list[Effect]:
+    """The same where a status that lets a decision hold is told as that, and not as a revision besides."""
+    revised = {one.id: one.details for one in effects if one.kind == "revised"}
+    accepted = {one.id for one in effects if one.kind == "accepted"}
+
+    def told(one: Effect) -> Effect:
+        if one.id not in accepted or one.kind not in ("accepted", "revised"):
+            return one
+        wanted = one.kind == "accepted"
+        details = revised.get(one.id, ())
+        return one._replace(details=tuple(each for each in details if each.startswith(STATUS) == wanted))
+
+    return [one for one in map(told, effects) if one.kind != "revised" or one.details]
 
 
 def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:

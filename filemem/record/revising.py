@@ -21,6 +21,7 @@ from filemem.record.times import format_time
 FORM = "only its form changed"
 _LONG = 100  # characters of a value that is quoted
 _LISTED = 3  # items or sections that are named; the rest is counted
+_EMPTY: tuple[object, ...] = (None, "", (), [])
 _KEPT = 0.3  # of the lines; a text that keeps fewer is written anew
 _HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*$")
 
@@ -37,6 +38,8 @@ _PLAIN = [
     for field in dict.fromkeys((*_NAMES, *Record._fields))
     if field not in _OWN_WORDS and field not in _WEIGHTY and field in Record._fields
 ]
+
+_TOLD = frozenset(_NAMES.get(field, field) for field in (*_PLAIN, *_WEIGHTY)) | {"status", "outcomes", "created"}
 
 
 def revised(before: Record, after: Record, damaged: Iterable[str] = ()) -> tuple[str, ...]:
@@ -145,11 +148,16 @@ def _title(before: Record, after: Record) -> Iterator[str]:
 def _fields(before: Record, after: Record, fields: Iterable[str]) -> Iterator[str]:
     """What changed in some fields, in the words that fit the shape of their values."""
     for field in fields:
-        old, new = getattr(before, field), getattr(after, field)
+        old, new = _read(before, field), _read(after, field)
         if field == "topic":
             old, new = (one.topic if one.topic_stated else "" for one in (before, after))
         if old != new:
             yield from _changed(_NAMES.get(field, field), old, new)
+
+
+def _read(record: Record, field: str) -> object:
+    """What a record says under a key: also a value that the key cannot use, which stands among the others."""
+    return record.extra.get(_NAMES.get(field, field), getattr(record, field))
 
 
 def _changed(name: str, old: object, new: object) -> Iterator[str]:
@@ -174,7 +182,7 @@ def _list_change(old: object, new: object) -> str:
 
 
 def _item(one: object) -> str:
-    return f"{one.kind} {one.target}" if isinstance(one, Edge) else str(one)
+    return f"{one.kind} {one.target}" if isinstance(one, Edge) else _plain(one)
 
 
 def _stated(value: object) -> str:
@@ -183,14 +191,20 @@ def _stated(value: object) -> str:
 
 def _others(before: Record, after: Record) -> Iterator[str]:
     """The date, and keys that are not ours."""
-    if before.created != after.created:
-        days = _date(before.created), _date(after.created)
-        told = days if days[0] != days[1] else tuple(_time(one.created) for one in (before, after))
+    dates = [_read(one, "created") for one in (before, after)]
+    if dates[0] != dates[1]:
+        days = [_date(one) for one in dates]
+        told = days if days[0] != days[1] else [_time(one) for one in dates]
         yield f"created {told[0]} -> {told[1]}"
-    for key in sorted({*before.extra, *after.extra} - {"status", "outcomes"}):
-        old, new = before.extra.get(key), after.extra.get(key)
-        if old != new:
-            yield f"{_quoted(key)} {_value(old)} -> {_value(new)}"
+    for key in sorted({*before.extra, *after.extra} - _TOLD):
+        old, new = (_shape(one.extra.get(key)) for one in (before, after))
+        if old != new and not (old in _EMPTY and new in _EMPTY):
+            yield from _changed(_quoted(key), old, new)
+
+
+def _shape(value: object) -> object:
+    """A value as `_changed` tells it: a list as what it lists."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _said(record: Record) -> str:
@@ -254,15 +268,22 @@ def _listed(items: list[str]) -> str:
 def _value(value: object) -> str:
     if isinstance(value, bool):
         return SECRETS_ALLOWED if value else "none"
-    return "none" if value in (None, "", (), []) else _quoted(str(value))
+    return "none" if value in _EMPTY else _quoted(_plain(value))
 
 
-def _date(at: int | None) -> str:
-    return _time(at)[:10]
+def _plain(value: object) -> str:
+    """A value as YAML writes it on one line."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_plain(one)}'.rstrip() for key, one in value.items())}}}"
+    return f"[{', '.join(map(_plain, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
-def _time(at: int | None) -> str:
-    return "none" if at is None else format_time(at)
+def _date(at: object) -> str:
+    return _time(at)[:10] if at is None or isinstance(at, int) else _quoted(str(at))
+
+
+def _time(at: object) -> str:
+    return format_time(at) if isinstance(at, int) else _value(at)
 
 
 def _quoted(text: str) -> str:

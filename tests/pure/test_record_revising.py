@@ -177,6 +177,10 @@ def test_no_field_of_a_record_changes_unseen(field: str) -> None:
     [
         (("type: decision", "type: observation"), "type decision -> observation"),
         (("topic: caching", "topic: caching\nsecrets: allowed"), "secrets none -> allowed"),
+        (("2025-11-20T14:46:40.123Z", "2025-28-28"), "created 2025-11-20 -> 2025-28-28"),
+        (("confidence: 0.5", "confidence: high"), "confidence 0.5 -> high"),
+        (("supersedes: []", "supersedes: []\nteam: {a: b}"), "team none -> {a: b}"),
+        (("supersedes: []", "supersedes: []\nteams: [a, b]"), "teams + a, b"),
         (("topic: caching", "topic: caching\nsession: s-1"), "session none -> s-1"),
         (("topic: caching", "topic: caching\nuser_id: bob"), "user_id none -> bob"),
         (("topic: caching", "topic: caching\nmetadata: {team: core}"), "metadata team none -> core"),

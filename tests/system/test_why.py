@@ -378,6 +378,17 @@ def evidence(repo: Path, one: str) -> list[str]:
     return list(ok(repo, "get", one)["results"][0].get("evidence", []))
 
 
+def test_what_took_a_decision_away_speaks_no_more_against_one_that_was_brought_back(repo: Path) -> None:
+    one = decide(repo, "caching", "Use Redis")
+    git(repo, "revert", "--no-edit", "HEAD")
+    ok(repo, "restore", one)
+    assert evidence(repo, one) == []
+    assert "evidence" not in cli(repo, "check").out
+    commit(repo, f"Work\n\nDecision: {one}", code_py="2\n")
+    git(repo, "revert", "--no-edit", "HEAD")
+    assert len(evidence(repo, one)) == 1, "a revert that leaves the record"
+
+
 def test_a_revert_speaks_against_a_decision_until_an_outcome_answers(repo: Path) -> None:
     commit(repo, "Code", code_py="1\n")
     one = decide(repo, "code", "Rewrite it")
