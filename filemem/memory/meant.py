@@ -108,7 +108,7 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
     inside = store.asked(wanted)
     if unread := _unread(store, inside):
         return unread
-    if store.repo.head() is None or not (inside.endswith(".md") or len(short_id(inside)) == SHORT):
+    if store.repo.head() is None:
         return None
     versions = Versions(store)
     try:
@@ -119,18 +119,21 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
     for path, takings in walk.taken.items():
         for one in takings:
             had[one.stated or one[2:]] |= {store.files.inside(path), posixpath.basename(path)}
-    for path, last in reversed(walk.removed.items()):
-        name = namesake(store.files.inside(last.first_path), last.nth)
-        known = versions.stated(path, last.blob) or (last.first_path, last.first, last.nth)
-        if _goes_by(store.files.inside(path), inside, name) or inside in had[known]:
-            return _fate(store, path, last)
     for path, birth in walk.births.items():
-        name = namesake(store.files.inside(birth.first_path), birth.nth)
-        if is_listed(here := store.files.inside(path)) and _goes_by(here, inside, name):
+        here, name = store.files.inside(path), namesake(store.files.inside(birth.first_path), birth.nth)
+        if is_listed(here) and (_states(walk.ids.get(path, ""), inside) or _goes_by(here, inside, name)):
             if not store.files.exists(here):
                 return f"its file {path} is gone, and no commit says so", f"`git restore {path}` brings it back"
             if unread := _unread(store, here):
                 return unread
+    for last in reversed((*walk.replaced, *walk.removed.values())):
+        stated = versions.stated(last.path, last.blob)
+        if _states(stated, inside):
+            return _fate(store, last)
+        here, name = store.files.inside(last.path), namesake(store.files.inside(last.first_path), last.nth)
+        known = stated or (last.first_path, last.first, last.nth)
+        if last.path in walk.removed and (_goes_by(here, inside, name) or inside in had[known]):
+            return _fate(store, last)
     return None
 
 
@@ -152,27 +155,30 @@ def ended(store: Store, topic: str) -> tuple[str, str] | None:
     folder = f"decisions/{topic_folders(topic)}"
     for path, last in reversed(walk.removed.items()):
         if posixpath.dirname(store.files.inside(path)) == folder:
-            told, hint = _fate(store, path, last)
+            told, hint = _fate(store, last)
             return f"its last decision was {told}", hint
     return None
 
 
-def _fate(store: Store, path: str, last: Removed) -> tuple[str, str]:
+def _fate(store: Store, last: Removed) -> tuple[str, str]:
     """What became of a removed record, and what to do."""
     told = f"deleted in {last.commit.id[:10]} ({format_time(last.commit.at)[:10]}, {last.commit.subject})"
-    reads = f"`git show {shlex.quote(f'{last.commit.id[:10]}^:{path}')}`"
-    if (back := _back(store, path, last)) is None:
+    reads = f"`git show {shlex.quote(f'{last.commit.id[:10]}^:{last.path}')}`"
+    if (back := _back(store, last)) is None:
         fetches = "`git fetch --refetch --no-filter` all that it lacks"
         return told, f"{reads} fetches its text, which this partial clone lacks, {fetches}"
     return told, f"{reads} reads it, `filemem restore {back}` brings it back"
 
 
-def _back(store: Store, path: str, last: Removed) -> str | None:
-    """What `restore` knows a removed record by: the short id that it states, else its path; None if it is lacking."""
+def _back(store: Store, last: Removed) -> str | None:
+    """What `restore` knows a removed record by: the id that it states, else its path; None if it is lacking."""
     if (data := store.repo.blob(last.blob)) is None:
         return None
-    record = parse(data, store.files.inside(path)).record
-    return short_id(record.id) if record is not None and record.id_stated else shlex.quote(path)
+    record = parse(data, store.files.inside(last.path)).record
+    if record is None or not record.id_stated:
+        return shlex.quote(last.path)
+    short = short_id(record.id)
+    return short if len(short) == SHORT else shlex.quote(record.id)
 
 
 def _unread(store: Store, path: str) -> tuple[str, str] | None:
@@ -180,6 +186,11 @@ def _unread(store: Store, path: str) -> tuple[str, str] | None:
     if not path.endswith(".md") or not store.files.exists(path) or (found := store.files.skipped(path)) is None:
         return None
     return f"{store.shown(path)} {found.message}", "filemem check tells of every file that is not read"
+
+
+def _states(stated: str, wanted: str) -> bool:
+    """Whether the id that a file states is the one that is asked for, whole or by its short form."""
+    return bool(stated) and (wanted == stated or (len(wanted) == SHORT and wanted == short_id(stated)))
 
 
 def _goes_by(path: str, wanted: str, name: str) -> bool:

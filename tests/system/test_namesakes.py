@@ -266,6 +266,34 @@ def test_two_records_that_take_each_others_names_keep_their_pasts(repo: Path, mo
         )
 
 
+def test_what_was_deleted_under_the_name_of_another_is_told_by_its_id(repo: Path) -> None:
+    alpha, beta = repo / "memory" / NAME, repo / "memory" / MOVED
+    for title, path, one in (("Use Alpha", NAME, "d_alpha"), ("Grow Beta", MOVED, "decision_b_1700000000000_x7q2c0ne")):
+        decide(repo, title, title, path, f"id: {one}\n")
+    commit(repo, "Decide")
+    before, after = alpha.read_text(), beta.read_text()
+    write(alpha, after)
+    write(beta, before)
+    commit(repo, "Exchange")
+    beta.unlink()
+    assert "and no commit says so" in cli(repo, "get", "d_alpha").err
+    git(repo, "checkout", "-q", "--", ".")
+    git(repo, "rm", "-q", f"memory/{NAME}")
+    gone = commit(repo, "Remove Beta")
+    for name in ("x7q2c0ne", "decision_b_1700000000000_x7q2c0ne"):
+        assert f"deleted in {gone[:10]}" in cli(repo, "get", name).err
+    git(repo, "mv", f"memory/{MOVED}", f"memory/{NAME}")
+    git(repo, "checkout", "-q", "HEAD~1", "--", f"memory/{NAME}")
+    gone = commit(repo, "Bring Beta back over Alpha")
+    told = cli(repo, "get", "d_alpha").err
+    assert f"deleted in {gone[:10]}" in told
+    assert "`filemem restore d_alpha`" in told
+    git(repo, "mv", f"memory/{NAME}", f"{FOLDER}/c.md")
+    commit(repo, "Make room")
+    assert ok(repo, "restore", "d_alpha")["id"] == "d_alpha"
+    assert [ok(repo, "get", one)["results"][0]["title"] for one in ("d_alpha", "x7q2c0ne")] == ["Use Alpha", "Grow Beta"]
+
+
 def test_a_path_that_others_had_is_no_file_name_of_today(repo: Path) -> None:
     decide(repo, "Old", "x", "decisions/e/a.md")
     decide(repo, "New", "x", "decisions/c.md", "supersedes: [decisions/e/a.md]\n")
