@@ -41,10 +41,10 @@ def of_hit(value: Hit, edited: bool) -> str:
         words.append("private: never committed")
     elif not value.provenance.commit:
         words.append("not committed yet")
-    elif is_shallow(value.provenance):
-        words.append(_SHALLOW)
     elif value.provenance.unsure:
         words.append(_UNSURE)
+    elif is_shallow(value.provenance):
+        words.append(_SHALLOW)
     if edited:
         words.append(_EDITED)
     return "; ".join(words)
@@ -54,8 +54,7 @@ def of_step(step: Step) -> str:
     """The note on a decision in the history of its topic."""
     told = (
         step.contest,
-        _SHALLOW if step.shallow else "",
-        _UNSURE if step.unsure else "",
+        _UNSURE if step.unsure else _SHALLOW if step.shallow else "",
         f"written {format_time(step.written)[:10]}; {_ANEW}" if step.written else "",
         _EDITED if step.edited else "",
     )

@@ -78,6 +78,8 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
     if versions.unknown:
         unknown = frozenset(map(inside, versions.unknown))
         births = {p: b._replace(unsure=_doubtful(unknown, {p, b.path}, ids.get(p, ""))) for p, b in births.items()}
+    cut = seen.boundary()
+    births |= {p: b._replace(unsure=True) for p, b in births.items() if not b.author and b.commit not in cut}
     removed, touched, ended = (frozenset(map(inside, paths)) for paths in (walk.removed, walk.touched, walk.ended))
     takings = {} if since else {inside(path): _known(store, all_) for path, all_ in walk.taken.items()}
     if not since:

@@ -21,7 +21,7 @@ from filemem.files import is_record
 from filemem.memory import home
 from filemem.memory.versions import Versions
 from filemem.repo import worktrees
-from filemem.repo.git import PROMISED, GitError
+from filemem.repo.git import GitError
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
@@ -113,12 +113,9 @@ def _lacking(store: Store) -> str:
     if not history.partial():
         return ""
     try:
-        absent = history.absent(store.files.store)
-    except GitError as error:
-        if PROMISED not in error.stderr:
-            raise
+        return _PARTIAL if history.absent(store.files.store) else ""
+    except GitError:  # not even the trees are here that would tell
         return _PARTIAL
-    return _PARTIAL if absent else ""
 
 
 def _had(store: Store, record_id: str, named: set[str], log: Sequence[Revision]) -> tuple[list[str], list[str]]:

@@ -116,7 +116,7 @@ def _earlier(store: Store, path: str) -> tuple[str, ...]:
     from filemem.repo import GitError, arrivals  # noqa: PLC0415 - most searches are about no file
 
     try:
-        _, names = arrivals.touching(history, path, limit=NAMING)
+        names = arrivals.touching(history, path, limit=NAMING).names
     except GitError as error:
         if error.code != -1:
             raise

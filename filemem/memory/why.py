@@ -33,6 +33,11 @@ GOVERNS, TOUCHED, GOVERNED, NEAR = "governs", "touched", "governed", "near"
 ENOUGH = 0.45  # score of a decision that is near enough to be named
 NEARBY = 3  # of those, at most
 GIST = 400  # characters of a file that say what it is about
+_SHALLOW = "history is shallow: what made this before is not known here; git fetch --unshallow brings it"
+_PARTIAL = (
+    "this partial clone lacks older versions: what made this before is not known here; "
+    "git fetch --refetch --no-filter brings it"
+)
 IMPORT = 3  # decisions; a commit that brought more moved or imported them, and decided nothing
 AROUND = 3  # lines on either side of one, for the same
 LONGEST = 2_000_000  # bytes of a file whose lines are looked at
@@ -139,19 +144,27 @@ def _past(store: Store, place: Place) -> tuple[Sequence[Commit], Collection[str]
     if place.lines is None or committed is None:
         if store.code.head() is None:
             return (), (), ""
-        commits, names = arrivals.touching(store.code.history, place.path)
-        return commits, names, "" if committed is not None or not commits else "the file is gone"
+        past = arrivals.touching(store.code.history, place.path)
+        gone = committed is None and bool(past.commits or past.cut)
+        return past.commits, past.names, "; ".join(["the file is gone"] * gone + _cut(store, past))
     before = committed.decode("utf-8", "replace")
     lines = place.lines if place.text is None else lines_in(place.text, before, place.lines)
-    _, names = arrivals.touching(store.code.history, place.path)
+    names = arrivals.touching(store.code.history, place.path).names
     if lines is None:
         return (), names, f"not committed yet: {place.what}"
     try:
-        return arrivals.touching(store.code.history, place.path, lines)[0], names, ""
+        past = arrivals.touching(store.code.history, place.path, lines)
+        return past.commits, names, "".join(_cut(store, past))
     except GitError as error:
         if not error.unanswered:
             raise
         return (), names, f"its history is too long to follow {place.what} in time"
+
+
+def _cut(store: Store, past: arrivals.Past) -> list[str]:
+    """That what came before is not here, and what brings it."""
+    words = _SHALLOW if store.code.history.boundary() else _PARTIAL
+    return [words] if past.cut else []
 
 
 def lines_in(now: str, before: str, lines: tuple[int, int]) -> tuple[int, int] | None:

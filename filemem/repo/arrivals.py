@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from filemem.query.drift import Arrival, Row
 from filemem.query.evidence import Claim, reverted
-from filemem.repo.git import LONG, GitError
+from filemem.repo.git import LONG, PROMISED, GitError
 from filemem.repo.history import History
 from filemem.repo.log import SAID, Commit, said_in
 from filemem.repo.stamps import millis
@@ -78,9 +79,21 @@ def present(history: History, paths: Sequence[str]) -> frozenset[str]:
     return frozenset(answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
 
 
-def touching(
-    history: History, path: str, lines: tuple[int, int] | None = None, *, limit: float = LONG
-) -> tuple[tuple[Commit, ...], frozenset[str]]:
+class Past(NamedTuple):
+    """What made a file what it is.
+
+    Args:
+        commits: the newest first; without those at which a shallow clone ends, which seem to have brought all.
+        names: those that the file had, as far as they were looked for.
+        cut: whether there is more of it, which this clone lacks.
+    """
+
+    commits: tuple[Commit, ...]
+    names: frozenset[str]
+    cut: bool = False
+
+
+def touching(history: History, path: str, lines: tuple[int, int] | None = None, *, limit: float = LONG) -> Past:
     """The commits that made a file, or some lines of it, what the tip has; newest first.
 
     Args:
@@ -88,13 +101,23 @@ def touching(
         path: from the top of the work tree.
         lines: the numbers of the first and the last in the tip's version, from 1.
         limit: seconds that one look at a name may take.
-
-    Returns:
-        The commits, and the names that the file had.
     """
-    if lines is not None:
-        found = history.rows(f"-L{lines[0]},{lines[1]}:{path}", "-s", history.tip, limit=_LINES)
-        return tuple(made for made, _ in found), frozenset()
+    try:
+        if lines is None:
+            commits, names = _of_file(history, path, limit)
+        else:
+            told = history.rows(f"-L{lines[0]},{lines[1]}:{path}", "-s", history.tip, limit=_LINES)
+            commits, names = [made for made, _ in told], set()
+    except GitError as error:
+        if PROMISED not in error.stderr:
+            raise
+        return Past((), frozenset((path,) if lines is None else ()), cut=True)
+    ends = history.boundary()
+    known = tuple(made for made in commits if made.id not in ends)
+    return Past(known, frozenset(names), cut=len(known) < len(commits))
+
+
+def _of_file(history: History, path: str, limit: float) -> tuple[Sequence[Commit], set[str]]:
     commits: dict[str, Commit] = {}
     names, before = {path}, path
     for _ in range(RENAMES):  # not by --follow, which compares every commit with its parent even where a graph tells
@@ -108,7 +131,7 @@ def touching(
             break
         before = sources[before]
         names.add(before)
-    return tuple(commits.values()), frozenset(names)
+    return tuple(commits.values()), names
 
 
 def claims(history: History, since: str = "") -> tuple[Claim, ...]:

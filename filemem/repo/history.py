@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem.errors import BadInput
-from filemem.repo import log, shallow
+from filemem.repo import log, shallow, treeless
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.lives import BY_PATH, Birth, Edit, Revision, Same, Walk
 from filemem.repo.log import Commit, Row
@@ -122,7 +122,7 @@ class History(NamedTuple):
                     found[path] += _traced(before, rows, same)
             ends = {p: told[-1] for names in asked.values() for p in names.values() if (told := found[p])}
             ends = {path: end for path, end in ends.items() if end.commit.id != births[path]}
-            begun = [end for end in ends.values() if not end.before]
+            begun = [end for end in ends.values() if not end.before and end.commit.author]
             sources, asked = self._sources(begun, same) if begun else {}, {}
             for path, end in ends.items():
                 if source := sources.get((end.commit.id, end.path)):
@@ -139,7 +139,13 @@ class History(NamedTuple):
 
     def _versions(self, tip: str, names: Iterable[str]) -> Iterator[tuple[Commit, list[Row]]]:
         # A merge counts where its version of a file is none of its parents': somebody decided it there.
-        return self.rows("--topo-order", "--diff-merges=combined", "-M", tip, "--", *sorted(names))
+        how = ("--topo-order", "--diff-merges=combined", "-M", tip)
+        try:
+            yield from self.rows(*how, "--", *sorted(names))
+        except GitError as error:
+            first, rows = treeless.beginning(self.git, self.tip, list(names), error)
+            yield from self.rows(*how, f"^{first.id}", "--", *sorted(names))
+            yield first, rows
 
     def _sources(self, ends: Iterable[Revision], same: Same) -> dict[tuple[str, str], Row]:
         """Where files came from that seem to begin in these commits, by commit and path.
@@ -229,7 +235,15 @@ class History(NamedTuple):
         span = f"{revision(since)}..{self.tip}" if since else self.tip
         # Merges are compared with each parent, so that a file resolved in a merge is seen; renames as Git sees them.
         # All sides of them: who brought an id may be on one of which a merge took nothing else.
-        return self.rows("--reverse", "--topo-order", "--full-history", "-m", "-M", span, "--", folder)
+        how = ("--reverse", "--topo-order", "--full-history", "-m", "-M", span)
+        try:
+            yield from self.rows(*how, "--", folder)
+        except GitError as error:
+            if since:
+                raise
+            first, rows = treeless.beginning(self.git, self.tip, [f"{folder}/"], error)
+            yield first, rows
+            yield from self.rows(*how, f"^{first.id}", "--", folder)
 
 
 def landing(listed: Sequence[str]) -> Iterator[str]:

@@ -138,8 +138,14 @@ class Revisions:
         return self._line[1]
 
     def tree(self, commit: str, folder: str) -> str:
-        """The id of the tree that a commit has for a folder; "" where it has none. "." is the top."""
+        """The id of the tree that a commit has for a folder; "" where it has none. "." is the top.
+
+        Raises:
+            GitError: it is not here, as in a partial clone.
+        """
         found = self.objects.read(f"{commit}^{{tree}}" if folder == "." else f"{commit}:{folder}")
+        if found is None:
+            self.git.run("ls-tree", "-r", commit, "--", f"{folder}/")
         return found.oid if found and found.kind == "tree" else ""
 
     def base(self, one: str, other: str) -> str:

@@ -73,6 +73,6 @@ def test_a_line_is_followed_to_the_commit_that_git_blames(project: Path) -> None
     repo = Repo.discover(project)
     for hit in whole(project)[::10]:
         blamed = git(project, "blame", "-s", "-l", "-L", "5,5", "HEAD", "--", hit["path"]).split()[0]
-        commits, _ = touching(repo.history, hit["path"], (5, 5))
+        commits = touching(repo.history, hit["path"], (5, 5)).commits
         assert commits[0].id.startswith(blamed.lstrip("^")), hit["path"]
     repo.close()

@@ -149,6 +149,61 @@ def test_what_history_says_of_outcomes_and_landing_follows_what_is_fetched(tmp_p
     assert told(shallow) == told(whole)
 
 
+def test_a_commit_at_which_a_shallow_clone_ends_made_no_file(origin: Path) -> None:
+    write(origin / "late.py", "print('late')\n")
+    git(origin, "add", ".")
+    git(origin, "commit", "-q", "-m", "Come late")
+    shallow = clone(origin, "--depth", "2")
+    for place in ("code.py", "code.py:1"):
+        told = ok(shallow, "why", place)
+        assert "history is shallow: what made this before is not known here" in told["note"]
+        assert "came with" not in cli(shallow, "why", place).out
+    assert not ok(shallow, "why", "late.py").get("note")
+
+
+@pytest.fixture
+def treeless(origin: Path) -> Path:
+    """A clone that holds every commit, and the files of the last one alone."""
+    git(origin, "config", "uploadpack.allowFilter", "true")
+    return clone(origin, "--filter=tree:0")
+
+
+def test_a_clone_without_older_trees_tells_what_is_here(treeless: Path) -> None:
+    lacks = "this partial clone lacks older versions"
+    assert ok(treeless, "topics")["topics"][0]["decisions"] == 2
+    hits = {hit["title"]: hit for hit in ok(treeless, "search")["results"]}
+    assert hits.keys() == {"Use Redis", "Use an LRU cache", "Written by hand"}
+    assert all(lacks in hit["note"] for hit in hits.values())
+    assert not any("author" in hit["by"] for hit in hits.values()), "the last commit brought one of them at most"
+    assert not ok(treeless, "status")["degraded"]
+    chain = ok(treeless, "history", "caching")["chain"]
+    assert [(step["title"], step["author"], lacks in step["note"]) for step in chain] == [
+        ("Use Redis", "", True),
+        ("Use an LRU cache", "", True),
+    ]
+    assert cli(treeless, "check").code == 0
+    assert lacks in ok(treeless, "why", "code.py")["note"]
+    assert ok(treeless, "search", "--path", "code.py")["success"]
+    saved = ok(treeless, *DECISION, "Use memcached")
+    assert [chain[1]["id"]] == saved["superseded"]
+    for _ in range(2):
+        assert {hit["by"].get("author") for hit in ok(treeless, "search")["results"]} == {None, "Ada"}
+        assert ok(treeless, "index", "--rebuild")["success"]
+    git(treeless, "fetch", "-q", "--refetch", "--no-filter")
+    assert ok(treeless, "history", "caching")["chain"][0]["agent"] == "trusted-bot"
+    assert {hit["by"]["author"] for hit in ok(treeless, "search")["results"]} == {"Ada", "Bob"}
+
+
+def test_the_past_that_a_clone_lacks_the_trees_of_is_no_empty_memory(treeless: Path) -> None:
+    for command in ("search", "topics", "status"):
+        refused = cli(treeless, command, "--at", "HEAD~1")
+        assert (refused.code, "this is a partial clone" in refused.err) == (7, True) or command == "status"
+    assert ok(treeless, "search", "--at", "HEAD")["count"] == 3
+    git(treeless, "fetch", "-q", "--refetch", "--no-filter")
+    assert ok(treeless, "search", "--at", "HEAD~1")["count"] == 2
+    assert ok(treeless, "search", "--at", "HEAD~3")["count"] == 1
+
+
 def test_records_outside_a_sparse_checkout_are_missed_aloud(origin: Path) -> None:
     sparse = clone(origin, "--sparse")
     why = "3 records are in HEAD but outside the sparse checkout: git sparse-checkout add memory"
