@@ -27,7 +27,7 @@ from filemem.record import (
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
-    from filemem.repo.lives import Removed
+    from filemem.repo.lives import Removed, Walk
 
 LIKE = 0.5  # how near a misspelling must be, on difflib's scale
 SHORT = 8  # characters of a short id
@@ -115,26 +115,7 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
         walk = store.history.walk(store.files.store, same=versions)
     except BrokenStore:  # a hint is not worth another failure
         return None
-    had: dict[object, set[str]] = defaultdict(set)  # the names of each record
-    for path, takings in walk.taken.items():
-        for one in takings:
-            had[one.stated or one[2:]] |= {store.files.inside(path), posixpath.basename(path)}
-    for path, birth in walk.births.items():
-        here, name = store.files.inside(path), namesake(store.files.inside(birth.first_path), birth.nth)
-        if is_listed(here) and (_states(walk.ids.get(path, ""), inside) or _goes_by(here, inside, name)):
-            if not store.files.exists(here):
-                return f"its file {path} is gone, and no commit says so", f"`git restore {path}` brings it back"
-            if unread := _unread(store, here):
-                return unread
-    for last in reversed((*walk.replaced, *walk.removed.values())):
-        stated = versions.stated(last.path, last.blob)
-        if _states(stated, inside):
-            return _fate(store, last)
-        here, name = store.files.inside(last.path), namesake(store.files.inside(last.first_path), last.nth)
-        known = stated or (last.first_path, last.first, last.nth)
-        if last.path in walk.removed and (_goes_by(here, inside, name) or inside in had[known]):
-            return _fate(store, last)
-    return None
+    return _standing(store, walk, inside) or _removed(store, walk, versions, inside)
 
 
 def ended(store: Store, topic: str) -> tuple[str, str] | None:
@@ -157,6 +138,36 @@ def ended(store: Store, topic: str) -> tuple[str, str] | None:
         if posixpath.dirname(store.files.inside(path)) == folder:
             told, hint = _fate(store, last)
             return f"its last decision was {told}", hint
+    return None
+
+
+def _standing(store: Store, walk: Walk, inside: str) -> tuple[str, str] | None:
+    """Why a record that HEAD has is not read, by any of its names."""
+    for path, birth in walk.births.items():
+        here, name = store.files.inside(path), namesake(store.files.inside(birth.first_path), birth.nth)
+        if is_listed(here) and (_states(walk.ids.get(path, ""), inside) or _goes_by(here, inside, name)):
+            if not store.files.exists(here):
+                return f"its file {path} is gone, and no commit says so", f"`git restore {path}` brings it back"
+            if unread := _unread(store, here):
+                return unread
+    return None
+
+
+def _removed(store: Store, walk: Walk, versions: Versions, inside: str) -> tuple[str, str] | None:
+    """What became of the record that commits removed last and that had a name: by the id that it states, wherever it
+    stood; by any other where no other file stands now."""
+    had: dict[object, set[str]] = defaultdict(set)  # the names of each record
+    for path, takings in walk.taken.items():
+        for one in takings:
+            had[one.stated or one[2:]] |= {store.files.inside(path), posixpath.basename(path)}
+    for last in reversed((*walk.replaced, *walk.removed.values())):
+        stated = versions.stated(last.path, last.blob)
+        if _states(stated, inside):
+            return _fate(store, last)
+        here, name = store.files.inside(last.path), namesake(store.files.inside(last.first_path), last.nth)
+        known = stated or (last.first_path, last.first, last.nth)
+        if last.path in walk.removed and (_goes_by(here, inside, name) or inside in had[known]):
+            return _fate(store, last)
     return None
 
 

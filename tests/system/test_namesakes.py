@@ -291,7 +291,8 @@ def test_what_was_deleted_under_the_name_of_another_is_told_by_its_id(repo: Path
     git(repo, "mv", f"memory/{NAME}", f"{FOLDER}/c.md")
     commit(repo, "Make room")
     assert ok(repo, "restore", "d_alpha")["id"] == "d_alpha"
-    assert [ok(repo, "get", one)["results"][0]["title"] for one in ("d_alpha", "x7q2c0ne")] == ["Use Alpha", "Grow Beta"]
+    for name, title in (("d_alpha", "Use Alpha"), ("x7q2c0ne", "Grow Beta")):
+        assert ok(repo, "get", name)["results"][0]["title"] == title
 
 
 def test_a_path_that_others_had_is_no_file_name_of_today(repo: Path) -> None:
