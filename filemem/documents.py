@@ -106,6 +106,11 @@ class Birth(NamedTuple):
     unsure: bool = False
 
     @property
+    def unseen(self) -> bool:
+        """Whether it came before the history that this clone has: only then a commit lacks its author."""
+        return bool(self.commit) and not self.author
+
+    @property
     def name(self) -> str:
         """What a file without an id is known by, as `parse` takes it; "" where that is its path of today."""
         return namesake(self.path, self.nth)

@@ -33,7 +33,7 @@ def of_hit(value: Hit, edited: bool) -> str:
     record = value.record
     notes = {"proposed": "only proposed", "rejected": "rejected", "deprecated": "deprecated"}
     words = [notes[record.status]] if record.type == DECISION and record.status in notes else []
-    words += [one for one in (value.contest, value.vacancy) if one]
+    words += [one for one in (value.contest, value.vacancy, value.claimed) if one]
     words += [f"conflict markers at line {value.conflict}: the first side is shown"] * bool(value.conflict)
     if value.brought_in:
         words.append("holds today for a decision that was found")
@@ -54,6 +54,7 @@ def of_step(step: Step) -> str:
     """The note on a decision in the history of its topic."""
     told = (
         step.contest,
+        step.claimed,
         _UNSURE if step.unsure else _SHALLOW if step.shallow else "",
         f"written {format_time(step.written)[:10]}; {_ANEW}" if step.written else "",
         _EDITED if step.edited else "",

@@ -83,7 +83,7 @@ def evidence_of(store: Store, node: Node, record: Record, every: Claims) -> tupl
     if not every.told or record.type != DECISION:
         return ()
     birth = node.birth
-    carrier = birth.commit if birth.author else ""  # where a shallow clone ends, a commit only seems to bring records
+    carrier = "" if birth.unseen else birth.commit
     untold = any(claim.title and not claim.reverts for claim in every.told)
     carriers = {carrier: store.code.revisions.subject(carrier) if untold else ""} if carrier else {}
     found = evidence(every.called.of(node, every.said), carriers, every.told)

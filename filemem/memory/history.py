@@ -13,7 +13,7 @@ from filemem import record
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
-from filemem.memory import claims, finding, graph, meant, writing
+from filemem.memory import claims, finding, graph, identities, meant, writing
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
@@ -49,9 +49,14 @@ def history(store: Store, topic_or_id: str) -> History:
     told = [around[one] for one in sorted({*members, *beyond}, key=lambda one: resolved.nodes[one].age)]
     pasts = past_of(store, told)
     every = claims.every(store)
-    steps = (_step(store, node, resolved, key, pasts[node.path], every) for node in told)
+    claimed = identities.unsettled(store, told)
+    steps = [
+        step._replace(contest=_contest(resolved, around, node.id, key), claimed=claimed.get(node.path, ""))
+        for node in told
+        if (step := _step(store, node, resolved, key, pasts[node.path], every))
+    ]
     topic = next((around[m].topic for m in reversed(members) if key and around[m].stated), start[0].topic)
-    chain = tuple(step._replace(contest=_contest(resolved, around, step.record.id, key)) for step in steps if step)
+    chain = tuple(steps)
     vacancy = "" if heads else graph.vacancy(resolved, around, members)
     return History(topic, heads, chain, _notes(store, chain), resolved.chain(key).is_forked, vacancy)
 
@@ -161,16 +166,15 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every
     if found is None:
         return None
     birth = node.birth
-    shallow = bool(birth.commit) and not birth.author
     anew = past.written and birth.at - past.written > ANEW
     return Step(
         record=found._replace(id=node.id),
         path=store.shown(node.path),
-        commit="" if shallow else birth.commit,
+        commit="" if birth.unseen else birth.commit,
         author=birth.author,
         agent=birth.agent,
-        at=(found.created or 0) if shallow else node.created or birth.at,
-        committed=birth.at if birth.commit and not shallow else 0,
+        at=(found.created or 0) if birth.unseen else node.created or birth.at,
+        committed=birth.at if birth.commit and not birth.unseen else 0,
         supersedes=resolved.predecessors(node.id),
         superseded_by=resolved.superseded_by(node.id),
         proposed=resolved.proposed_for(node.id),
@@ -181,9 +185,9 @@ def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every
         reviewers=birth.reviewers,
         revisions=past.revisions,
         edited=any(not revision.commit for revision in past.revisions),
-        shallow=shallow,
+        shallow=birth.unseen,
         unsure=birth.unsure,
-        written=past.written if anew and not shallow else 0,
+        written=past.written if anew and not birth.unseen else 0,
         evidence=claims.evidence_of(store, node, found, every),
     )
 

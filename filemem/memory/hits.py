@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from filemem import query
 from filemem.chain import Graph
 from filemem.documents import Node
-from filemem.memory import graph
+from filemem.memory import graph, identities
 from filemem.memory.standing import Standing
 from filemem.memory.store import Store
 from filemem.query import Hit, Placed, Provenance, Scored, Snippet, Terms
@@ -64,6 +64,7 @@ def of_places(
     branch = store.branch if any(node.birth.commit for node in listed) else ""
     standing = store.standing(listed)
     store.read_ahead([node.path for node in listed])
+    claimed = identities.unsettled(store, listed)
     incoming = _incoming(pointing, {node.id for node in listed})
     hits = []
     for node, place in zip(listed, places, strict=True):
@@ -84,6 +85,7 @@ def of_places(
                 heads=place.heads,
                 contest=graph.contest([nodes[head] for head in place.heads], node.key),
                 vacancy=_vacancy(resolved, nodes, node, place),
+                claimed=claimed.get(node.path, ""),
                 proposed=place.proposed,
                 chain=place.chain,
                 more=place.more,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from filemem.record import Record
     from filemem.repo.history import History
 
+WHOSE = "which file had it first is not known here"
 Landing = Callable[[Collection[str]], Mapping[str, int]]  # commits -> the place of each, earlier ones first
 
 
@@ -82,6 +83,35 @@ def rivals(store: Store, node: Node) -> list[Node]:
         if record is not None and record.id == node.id and other.path != node.path:
             claims[other.path] = Claim.of(record, other.birth)
     return [] if not claims else store.lookup("path", list(owners(claims.values(), landing(store.history)).values()))
+
+
+def unsettled(store: Store, nodes: Iterable[Node]) -> dict[str, str]:
+    """Say of records which other files claim their id, where history is cut, so that nobody knows who was first.
+
+    Args:
+        store: the parts.
+        nodes: the records.
+
+    Returns:
+        In words, by path; nothing for all others.
+    """
+    asked = [node for node in nodes if node.birth.unseen]
+    claims: dict[str, list[str]] = {}
+    for node in store.lookup("open", ["id"] if asked else []):
+        record = store.read(node.path, node.birth.name).record if node.birth.unseen else None
+        if record is not None:
+            claims.setdefault(record.id, []).append(node.path)
+    for node in store.lookup("id", claims):
+        if node.birth.unseen:
+            claims[node.id].insert(0, node.path)
+    claimed = {path: (one, paths) for one, paths in claims.items() for path in paths if len(paths) > 1}
+    told = {}
+    for node in asked:
+        one, paths = claimed.get(node.path, ("", []))
+        others = ", ".join(store.shown(path) for path in paths if path != node.path)
+        if others:
+            told[node.path] = f"{others} claims the id {one} too: {WHOSE}"
+    return told
 
 
 def landing(*histories: History) -> Landing:

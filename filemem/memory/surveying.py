@@ -18,7 +18,7 @@ from filemem.documents import Birth, Node, node_of
 from filemem.files import MAX_SIZE, is_listed, is_private, names
 from filemem.lint import lint
 from filemem.memory import graph, home, meant, tombstones
-from filemem.memory.identities import Claim, Landing, known_as, owners
+from filemem.memory.identities import WHOSE, Claim, Landing, known_as, owners
 from filemem.memory.names import Names
 from filemem.memory.origins import Origins
 from filemem.memory.store import Store
@@ -151,7 +151,7 @@ class Surveyor:
         records = {path: record._replace(id=ids[path]) for path, record in stated.items()}
         hidden = {path for path, one in ids.items() if tombstones.forgotten(one, state.marks)}
         found = [self._forgotten(records.pop(path)) for path in sorted(hidden)]
-        found += [self._duplicate(stated[p], r, owner) for p, r in records.items() if r.id != stated[p].id]
+        found += [self._duplicate(stated[p], r, owner, births) for p, r in records.items() if r.id != stated[p].id]
         names = Names(self._store, records.values(), births)
         nodes = {
             path: node_of(one, births.get(path, Birth()), partial(names.resolve, path=path))
@@ -188,12 +188,17 @@ class Surveyor:
         text = f"{record.id} was forgotten, so it is hidden: remove the file, or filemem restore it"
         return Finding(Problem(record.path, 1, "forgotten", "warning", text), record.id, ())
 
-    def _duplicate(self, stated: Record, known: Record, owner: Mapping[str, str]) -> Finding:
+    def _duplicate(
+        self, stated: Record, known: Record, owner: Mapping[str, str], births: Mapping[str, Birth]
+    ) -> Finding:
         other = self._store.shown(owner[stated.id])
         whose = (
             f"the id {stated.id} belongs to {other}" if stated.id_stated else f"{other} is known by this file's name"
         )
         text = f"{whose}; this file is known as {known.id}: give it its own id"
+        if all(births.get(path, Birth()).unseen for path in (owner[stated.id], known.path)):
+            whose = f"{other} claims the id {stated.id} too, and {WHOSE}"
+            text = f"{whose} but in a clone with all of history; until then this file is known as {known.id}"
         level = "error" if stated.id_stated else "hint"
         return Finding(Problem(known.path, 1, "duplicate-id", level, text), known.id, (stated.id,))
 

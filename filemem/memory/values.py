@@ -108,6 +108,7 @@ class Step(NamedTuple):
         proposed: ids of what is only proposed in its place; empty where something has replaced it.
         holds: it holds today, on whatever topic it is.
         contest: in words, where decisions on several topics replaced it.
+        claimed: in words, where another file claims its id too and nobody knows here who was first.
         implied: nobody stated what it supersedes.
         foreign: it belongs to another topic that the chain leads to.
         co_authors, reviewers: whom the commit names.
@@ -132,6 +133,7 @@ class Step(NamedTuple):
     proposed: tuple[str, ...] = ()
     holds: bool = False
     contest: str = ""
+    claimed: str = ""
     implied: bool = False
     foreign: bool = False
     co_authors: tuple[str, ...] = ()

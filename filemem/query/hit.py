@@ -78,6 +78,7 @@ class Hit(NamedTuple):
             it.
         contest: which of these two it is, in words; empty where no more than one holds.
         vacancy: in words, where nothing holds for it.
+        claimed: in words, where another file claims its id too and nobody knows here who was first.
         proposed: what is only proposed in its place; empty where something has replaced it.
         chain: `5 decisions, 4 replaced`; empty for a chain of one.
         more: found records of the same chain that are left out.
@@ -100,6 +101,7 @@ class Hit(NamedTuple):
     heads: tuple[str, ...] = ()
     contest: str = ""
     vacancy: str = ""
+    claimed: str = ""
     proposed: tuple[str, ...] = ()
     chain: str = ""
     more: int = 0

@@ -161,6 +161,28 @@ def test_a_commit_at_which_a_shallow_clone_ends_made_no_file(origin: Path) -> No
     assert not ok(shallow, "why", "late.py").get("note")
 
 
+def test_whose_an_id_is_that_was_copied_before_a_shallow_clone_begins_is_not_known(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "origin")
+    text = "---\nid: d_2\ntype: decision\ntopic: fruit\n---\n# Eat {}\n"
+    for name, fruit in (("m", "pears"), ("a", "plums")):
+        write(repo / f"memory/decisions/{name}.md", text.format(fruit))
+        git(repo, "add", ".")
+        git(repo, "commit", "-q", "-m", f"Eat {fruit}")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "Later")
+    told = "claims the id d_2 too"
+    for command in (("get", "d_2"), ("search",), ("check",), ("history", "fruit")):
+        assert told not in cli(repo, *command).out
+    assert ok(repo, "get", "d_2")["results"][0]["title"] == "Eat pears"
+    shallow = clone(repo, "--depth", "1")
+    for command, rows in ((("get", "d_2"), 1), (("search",), 2), (("check",), 1), (("history", "fruit"), 2)):
+        out = cli(shallow, *command).out
+        assert out.count(told) == rows
+        assert out.count("which file had it first is not known here") == rows
+    git(shallow, "fetch", "-q", "--unshallow")
+    assert ok(shallow, "get", "d_2")["results"][0]["title"] == "Eat pears"
+    assert told not in cli(shallow, "get", "d_2").out + cli(shallow, "check").out
+
+
 @pytest.fixture
 def treeless(origin: Path) -> Path:
     """A clone that holds every commit, and the files of the last one alone."""
