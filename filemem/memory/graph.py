@@ -184,18 +184,20 @@ def _spared(resolved: chain.Graph, last: Iterable[str]) -> list[str]:
 
 
 def family(resolved: chain.Graph, node: Node) -> Sequence[str]:
-    """The decisions that a decision belongs to: those on its topic, or, where it states none, those that links join."""
-    return resolved.chain(node.key).order if node.key else linked(resolved, [node.id])
+    """The decisions that a decision belongs to: those on its topic, or, where it states none, those without a topic
+    that links join to it, though by no way through a topic: what a topic replaced is that one's to tell.
+    """
+    return resolved.chain(node.key).order if node.key else linked(resolved, [node.id], loose=True)
 
 
-def linked(resolved: chain.Graph, start: Iterable[str]) -> list[str]:
-    """The decisions that edges join to some, those included, oldest first."""
+def linked(resolved: chain.Graph, start: Iterable[str], *, loose: bool = False) -> list[str]:
+    """The decisions that edges join to some, those included, oldest first; where `loose`, by those without a topic."""
     waiting = list(start)
     seen = set(waiting)
     while waiting:
         node = waiting.pop()
         joined = resolved.predecessors(node), resolved.superseded_by(node), resolved.proposed_for(node)
-        new = set().union(*joined) - seen
+        new = {one for one in set().union(*joined) - seen if not (loose and resolved.topic_of(one))}
         seen |= new
         waiting.extend(new)
     return sorted(seen, key=lambda each: resolved.nodes[each].age)

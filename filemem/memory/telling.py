@@ -96,7 +96,7 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
     """List the topics with a word in their name or in the title of what holds, each with that, in alphabetical order.
 
     Decisions that state no topic come last, by the numbers in front of their headings or file names, then by headings:
-    one entry for all that their links join, which goes by its file name too.
+    one entry for all that their links join (`graph.family`), which goes by its file name too.
     """
     key = topic_key(prefix)
     by_topic: dict[str, list[Node]] = defaultdict(list)
@@ -224,11 +224,10 @@ def _topic(nodes: Iterable[Node], resolved: Graph, around: dict[str, Node], key:
 
 
 def _groups(resolved: Graph, loose: Iterable[Node]) -> Iterable[list[Node]]:
-    """Decisions without a topic, those together that links join."""
+    """Decisions without a topic, those together that belong together."""
     left = {node.id: node for node in loose}
     while left:
-        first = next(iter(left))
-        yield [left.pop(one) for one in graph.linked(resolved, [first]) if one in left]
+        yield [left.pop(one) for one in graph.family(resolved, next(iter(left.values()))) if one in left]
 
 
 def _author(store: Store) -> str:

@@ -199,6 +199,26 @@ def test_a_proposal_without_a_topic_does_not_deny_what_holds(repo: Path) -> None
     assert [one["title"] for one in ok(repo, "topics")["topics"]] == ["7. Use seven"]
 
 
+def test_what_a_topic_replaced_elsewhere_is_nothing_to_a_proposal_for_it(repo: Path, memory: Memory) -> None:
+    fruit = decide(repo, "fruit", "Grow apples")
+    decide(repo, "wood", "Use oak", "--supersedes", fruit)
+    stone = decide(repo, "stone", "Use granite", "--supersedes", fruit)
+    for name, status in (("plastic", "proposed"), ("steel", "accepted")):
+        of = stone if status == "proposed" else fruit
+        header = f"---\nid: {name}\nstatus: {status}\nsupersedes: [{of}]\n---\n"
+        write(repo / f"memory/decisions/{name}.md", f"{header}# Use {name}\n\nBecause.\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Records")
+    holds = f"{called('Use granite', stone)} on stone holds"
+    assert memory.get("plastic")[0].vacancy == holds
+    topics = {topic.topic: topic for topic in memory.topics()}
+    assert topics["Use plastic"].vacancy == f"proposed: Use plastic (plastic); {holds}"
+    assert (topics["Use steel"].vacancy, topics["Use steel"].heads) == ("", ("steel",))
+    for name in ("plastic", "steel"):
+        history = memory.history(name)
+        assert (history.heads, history.vacancy) == (topics[f"Use {name}"].heads, topics[f"Use {name}"].vacancy)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "status", "why"),
     [
@@ -233,7 +253,7 @@ def test_what_was_not_accepted_elsewhere_leaves_what_it_names(
     group = "queues" if new else "Use kafka"
     told = {topic.topic: topic.vacancy for topic in memory.topics()}
     assert told[group] == "; ".join(filter(None, (why, proposed, holds)))
-    assert memory.history(kafka).vacancy == (told[group] if new else "")
+    assert memory.history(kafka).vacancy == told[group]
     assert [step.record.title for step in memory.history(kafka).chain if step.holds] == ["Use nats"]
 
 
