@@ -23,6 +23,12 @@ from filemem.repo import Repo
 
 SAME_START = 3  # letters that topics share before they are compared
 MOST_LOOKED = 5_000  # names among which a match of a glob is looked for: some 20 ms
+_HERE = {  # of a decision on the topic itself, by its status
+    "accepted": "it holds on this topic too; if this one replaces it, save with supersedes",
+    "proposed": "it is proposed on this topic; update its status instead of saving it twice",
+    "rejected": "it was rejected on this topic; if that is taken back, say why",
+    "deprecated": "it was given up on this topic; if that is taken back, say why",
+}
 NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer, `auth` and `auth api` are not
 
 
@@ -200,14 +206,21 @@ def _similar(store: Store, record: Record) -> tuple[Similar, ...]:
     without = {record.id, *(record.supersedes or ())}
     try:
         near = searching.similar(store, f"{record.title}\n{record.text}", record.type, without)
+        key = topic_key(record.topic) if record.type == DECISION else ""
+        here = [node for node, _ in near if key and node.key == key]
+        resolved = graph.neighbourhood(store, here)[0] if here else None
     except BrokenStore:  # a hint is not worth a failed save
         return ()
-    return tuple(_hint(node, likeness) for node, likeness in near)
+    replaced = {node.id for node in here if resolved and resolved.superseded_by(node.id)}
+    return tuple(_hint(node, likeness, node in here) for node, likeness in near if node.id not in replaced)
 
 
-def _hint(node: Node, likeness: float) -> Similar:
-    if node.type == DECISION:
-        text = f"if it is about the same thing, reuse the topic {node.topic!r} or give builds_on"
-    else:
+def _hint(node: Node, likeness: float, here: bool) -> Similar:
+    """What to do about a record that says nearly the same; `here` where it is on the topic of the one just saved."""
+    if node.type != DECISION:
         text = "says nearly the same; update it instead of saving it twice"
+    elif here:
+        text = _HERE[node.status]
+    else:
+        text = f"if it is about the same thing, reuse the topic {node.topic!r} or give builds_on"
     return Similar(node.id, node.title, node.topic if node.stated else "", likeness, text)

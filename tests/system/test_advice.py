@@ -43,6 +43,22 @@ def test_a_topic_that_is_spelt_nearly_alike_is_pointed_out(memory: Memory) -> No
     assert memory.save(topic="datagrams", decision="Send less", reasoning="They get lost").similar == ()
 
 
+def test_what_is_on_the_topic_already_is_told_by_how_it_stands(memory: Memory) -> None:
+    def save(years: int, **more: object) -> list[tuple[str, str]]:
+        text = f"Keep the backups of the production database for {years} years"
+        saved = memory.save(topic="backups", decision=text, reasoning="The auditors ask for it", **more)
+        return [(near.title, near.hint.partition(";")[0]) for near in saved.similar]
+
+    assert [save(years) for years in (1, 2, 3, 4)] == [[]] * 4, "what was replaced is nothing to reuse"
+    title = "Keep the backups of the production database for {} years"
+    assert save(5, status="rejected", supersedes=[]) == [(title.format(4), "it holds on this topic too")]
+    assert save(6) == [(title.format(5), "it was rejected on this topic")]
+    assert save(7, status="proposed", supersedes=[])[0] == (title.format(6), "it holds on this topic too")
+    told = save(8)
+    assert (title.format(7), "it is proposed on this topic") in told
+    assert title.format(6) not in dict(told)
+
+
 def test_the_decision_comes_before_the_checkpoint_that_speaks_of_it(memory: Memory) -> None:
     assert [hit.record.type for hit in memory.search("which database do we use").hits] == ["decision", "checkpoint"]
 
