@@ -56,7 +56,30 @@ class History(NamedTuple):
                 walk.edits[path] = [
                     Edit(one.commit, one.old, one.blob) for one in reversed(told[:-1]) if one.blob != one.old
                 ]
+        if since:
+            walk = walk._replace(given_up=walk.given_up | found.beside | self._beside(walk, folder, since))
+        else:
+            self._keep_on_line(walk, sorted(found.beside & walk.births.keys())[:_CONTESTED], same)
         return walk.numbered(self.landed)
+
+    def _beside(self, walk: Walk, folder: str, since: str) -> frozenset[str]:
+        """The files that were changed in a stretch of history from another version than the one it begins with."""
+        first = {path: edits[0].before for path, edits in walk.edits.items() if edits}
+        if not first:
+            return frozenset()
+        where = sorted(first) if len(first) <= _CONTESTED else [f"{folder}/"]
+        had = {path: head.split()[2] for head, path in self._entries(where, since)}
+        return frozenset(path for path, before in first.items() if had.get(path, before) != before)
+
+    def _keep_on_line(self, walk: Walk, paths: Iterable[str], same: Same) -> None:
+        """Keep the edits that Git follows back from what stands there, of files that branches changed side by side.
+
+        A merge that took one side's version, the same bytes perhaps, is followed on that side alone.
+        """
+        for path, told in self.logs({path: walk.births[path].commit.id for path in paths}, same).items():
+            if told and told[-1].commit.id == walk.births[path].commit.id:
+                seen = {one.commit.id for one in told}
+                walk.edits[path] = [edit for edit in walk.edits.get(path, ()) if edit.commit.id in seen]
 
     def rows(self, *arguments: str, limit: float = LONG) -> Iterator[tuple[Commit, list[Row]]]:
         """Each commit of a `git log` with the files it shows: status letter, path before and after, blob likewise.
@@ -178,14 +201,14 @@ class History(NamedTuple):
             BadInput: `rev` is not a revision.
             GitError: there is no such commit.
         """
-        return {path: head.split()[2] for head, path in self._entries(folder, rev) if head.startswith("100")}
+        return {path: head.split()[2] for head, path in self._entries([f"{folder}/"], rev) if head.startswith("100")}
 
     def repositories(self, folder: str) -> frozenset[str]:
         """The paths below a folder at which the tip has another repository: submodules."""
-        return frozenset(path for head, path in self._entries(folder) if head.startswith("160"))
+        return frozenset(path for head, path in self._entries([f"{folder}/"]) if head.startswith("160"))
 
-    def _entries(self, folder: str, rev: str = "") -> Iterator[tuple[str, str]]:
-        answer = self.git.run("ls-tree", "-r", "-z", "--full-tree", revision(rev or self.tip), "--", f"{folder}/")
+    def _entries(self, paths: Iterable[str], rev: str = "") -> Iterator[tuple[str, str]]:
+        answer = self.git.run("ls-tree", "-r", "-z", "--full-tree", revision(rev or self.tip), "--", *paths)
         for row in answer.decode("utf-8", "surrogateescape").split("\0")[:-1]:
             head, _, path = row.partition("\t")
             yield head, path

@@ -27,6 +27,7 @@ class Found:
         self.edits: dict[str, list[Edit]] = {}
         self.ended: set[str] = set()
         self.contested: set[str] = set()  # paths that branches beside one another gave to files of their own
+        self.beside: set[str] = set()  # paths whose file two branches changed, each its own version of it
         self._same, self._landing = same, landing
         self._away: dict[str, tuple[Birth, list[Edit]]] = {}  # the past of what was removed
         self._last: dict[str, str] = {}  # the blob at a path
@@ -84,6 +85,8 @@ class Found:
             self._sides += [(row, len(commit.parents))] if row.status == "M" else []
         elif row.status in "AR":
             self._contest(commit, row, order)
+        if row.before in self.beside or (not merge and self._last.get(row.before, row.old) != row.old):
+            self.beside.add(row.path)
         if row.status == "D":
             self._remove(commit, row)
         elif row.status == "A" and row.path not in self.births:

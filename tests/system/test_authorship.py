@@ -133,6 +133,32 @@ def test_every_door_names_the_same_edits_of_a_record_that_landed_before_its_bran
     assert named <= {one["commit"] for one in hit["revisions"]}
 
 
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_branch_that_is_merged_after_its_squash_brings_no_more_edits(repo: Path, alices: str, stated: bool) -> None:
+    """What stands there came by the squash; the commits that it was made of are as if they had never been merged."""
+    name = "a.md" if stated else "b.md"
+    write(repo / FOLDER / "b.md", f"# Use b\n\n{BODY}")
+    commit(repo, "Alice")
+    git(repo, "checkout", "-q", "-B", "br")
+    for more in ("tags: [x]\n", "tags: [x, y]\n"):
+        if stated:
+            record(repo, "a.md", ALICES, "Use a", more=more)
+        else:
+            write(repo / FOLDER / "b.md", f"---\n{more}---\n# Use b\n\n{BODY}")
+        commit(repo, "Eve", "Edit")
+    git(repo, "checkout", "-q", "main")
+    git(repo, "merge", "-q", "--ff-only", "br~2")
+    git(repo, "checkout", "-q", "br", "--", FOLDER)
+    squash = commit(repo, "Bob", "Squash")
+    ok(repo, "search", "reason")
+    git(repo, "merge", "-q", "--no-ff", "-m", "Merge", "br")
+    for again in ("followed", "rebuilt"):
+        hit = ok(repo, "get", f"{FOLDER}/{name}", "--history")["results"][0]
+        named = [one["commit"] for one in hit["by"]["edited"]]
+        assert named == [squash] == [one["commit"] for one in hit["revisions"]], again
+        ok(repo, "index", "--rebuild")
+
+
 @pytest.mark.parametrize("follow", [True, False])
 def test_edits_that_a_merge_gave_up_are_none_any_more(repo: Path, alices: str, follow: bool) -> None:
     """A side that took nothing of the other: its edits alone made what stands there."""
