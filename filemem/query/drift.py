@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from filemem.query.filter import affects_match
+from filemem.query.filter import affects_match, segments
 
 FRESH, CHANGED, MISSING, UNKNOWN = "fresh", "changed", "missing", "unknown"
 HALF = 0.5  # a file that keeps less than this of itself is another: the measure by which Git finds renames (diff -M)
@@ -154,7 +154,7 @@ class Drift(NamedTuple):
 def within(path: str) -> bool:
     """Whether a stated path or glob can be one of this repository: relative, and not leading out of it."""
     outside = path.startswith(("/", "~")) or "://" in path or (len(path) > 1 and path[1] == ":")
-    return bool(path.strip()) and not outside and ".." not in path.replace("\\", "/").split("/")
+    return bool(path.strip()) and not outside and ".." not in segments(path)
 
 
 def rewritten(before: bytes, after: bytes) -> bool:
@@ -169,7 +169,7 @@ def _lines(data: bytes) -> Counter[bytes]:
 
 def fixed(pattern: str) -> str:
     """The part of a path or glob before its first wildcard: the file or folder that holds all it can match."""
-    parts = [part for part in pattern.strip().replace("\\", "/").split("/") if part not in ("", ".")]
+    parts = segments(pattern)
     plain = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
     return "/".join(parts[:plain])
 

@@ -113,7 +113,7 @@ def affects_match(pattern: str, path: str) -> bool:
     `*` and `?` stay within one folder, `**` crosses folders, and a pattern also covers all that is below what it
     matches. Time is at most the product of both lengths.
     """
-    parts, names = _segments(pattern), _segments(path)
+    parts, names = segments(pattern), segments(path)
     if not parts or not names:
         return False
     # reached: how many names the pattern read so far may have consumed
@@ -134,9 +134,15 @@ def _both(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(value for value in a if value in b) or NOTHING
 
 
-def _segments(path: str) -> list[str]:
-    names = path.strip().replace("\\", "/").split("/")
-    return [name for name in names if name not in ("", ".")]
+def segments(path: str) -> list[str]:
+    """The parts of a path or glob that say something: `src/../x` is `x`. A `..` is kept that takes nothing known back."""
+    found: list[str] = []
+    for name in path.strip().replace("\\", "/").split("/"):
+        if name == ".." and found and found[-1] != ".." and not {"*", "?"} & set(found[-1]):
+            found.pop()
+        elif name not in ("", "."):
+            found.append(name)
+    return found
 
 
 def _segment_match(pattern: str, name: str) -> bool:

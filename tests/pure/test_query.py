@@ -293,6 +293,8 @@ def test_merging_only_narrows() -> None:
         ("src/a*c*e", "src/abcde", True),
         ("src/[a].py", "src/[a].py", True),
         ("src\\win\\x", "src/win/x", True),
+        ("src/../lib/./a.py", "lib/a.py", True),
+        ("src/../../lib", "lib", False),
         ("", "src", False),
         ("src", "", False),
         ("**", "anything/at/all", True),
