@@ -22,7 +22,7 @@ POLICIES = ("commit", "batch", "leave")
 DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
     {"decision": "commit", "checkpoint": "commit", "observation": "batch"}
 )
-_BRANCH = r"(?!HEAD$)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
+_BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
 _LONGEST_STORE = 255  # bytes
 MAX_FILE = 64 * 1024  # bytes; a settings file larger than this is not one
 
@@ -156,11 +156,12 @@ def store_path(text: object) -> str:
 
 
 def branch_name(text: object) -> str:
-    """Check the name of a branch.
+    """Check the name of a branch; `refs/heads/x` is the whole name of `x`.
 
     Raises:
         BadInput: Git would not take it, or a command line could mistake it for something else.
     """
+    text = text.removeprefix("refs/heads/") if isinstance(text, str) else text
     if not isinstance(text, str) or not re.fullmatch(_BRANCH, text) or ".." in text or text.endswith((".", ".lock")):
         raise BadInput(f"no name of a branch: {str(text)[:80]!r}", "for example filemem", field="branch")
     return text

@@ -135,7 +135,7 @@ def _both(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def segments(path: str) -> list[str]:
-    """The parts of a path or glob that say something: `src/../x` is `x`. A `..` is kept that takes nothing known back."""
+    """The parts of a path or glob that say something: `src/../x` is `x`. A `..` stays that takes back nothing known."""
     found: list[str] = []
     for name in path.strip().replace("\\", "/").split("/"):
         if name == ".." and found and found[-1] != ".." and not {"*", "?"} & set(found[-1]):

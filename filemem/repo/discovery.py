@@ -65,8 +65,8 @@ def find(start: Path) -> Places:
 
     Raises:
         NotFound: there is none.
-        BrokenStore: it has no work tree, or its `.git` file leads nowhere; or the folder is gone, and what stands above
-            it is another project's.
+        BrokenStore: it has no work tree, or its `.git` file leads nowhere; or the folder lies in a Git directory; or it
+            is gone, and what stands above it is another project's.
     """
     refuse_gone(start)
     start = start.resolve()
@@ -74,6 +74,9 @@ def find(start: Path) -> Places:
         if os.path.lexists(folder / ".git"):
             return _places(folder)
         if _is_git_dir(folder):
+            if folder.name == ".git":
+                told = f"{start} lies in the Git directory of {folder.parent}"
+                raise BrokenStore(told, f"work in that folder itself: filemem -C {folder.parent}")
             raise BrokenStore(
                 f"{folder} is a Git directory without a work tree", "filemem needs a checkout: git clone it first"
             )

@@ -320,6 +320,11 @@ def test_places_without_a_repository_or_work_tree(tmp_path: Path) -> None:
     git(bare, "init", "-q", "--bare")
     with pytest.raises(BrokenStore, match="without a work tree"):
         Repo.discover(bare)
+    repo = make_repo(tmp_path / "repo")
+    for folder in (".git", ".git/objects", ".git/refs/heads"):
+        with pytest.raises(BrokenStore, match="lies in the Git directory of") as refused:
+            Repo.discover(repo / folder)
+        assert refused.value.hint.endswith(f"filemem -C {repo}")
     broken = tmp_path / "broken"
     write(broken / ".git", "gitdir: /nowhere\n")
     with pytest.raises(BrokenStore, match="does not lead"):

@@ -267,3 +267,10 @@ def test_a_memory_that_is_a_repository_of_its_own_gets_no_branch(repo: Path) -> 
 def test_init_says_what_the_settings_name(repo: Path) -> None:
     assert "create .filemem.toml  (names the branch)" in cli(repo, "init", "--own-branch", "--dry-run").out
     assert "create .filemem.toml  (names the store)" in cli(repo, "--store", "notes", "init", "--dry-run").out
+
+
+def test_a_branch_goes_by_its_short_name(repo: Path) -> None:
+    assert cli(repo, "init", "--own-branch", "refs/notes/z").code == 2
+    assert ok(repo, "init", "--own-branch", "refs/heads/z")["branch"] == "z"
+    assert (repo / ".filemem.toml").read_text() == 'branch = "z"\n'
+    assert git(repo, "for-each-ref", "--format=%(refname)", "refs/heads/z", "refs/heads/refs") == "refs/heads/z"
