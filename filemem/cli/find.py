@@ -47,7 +47,7 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
     given = stated(options)
     with project.memory() as memory:
         if path:
-            given["path"] = project.code(path, memory.work_tree)
+            given["path"] = project.from_top(path, memory.work_tree)
         answer = native_calls.search(memory, {"query": " ".join(query), **given}, whole=True)
         emit(answer, as_json, answers.hits)
 

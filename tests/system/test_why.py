@@ -121,7 +121,6 @@ def test_a_file_that_is_not_there_is_not_answered_for_as_if_it_were(repo: Path) 
     )
     assert ok(repo, "why", "src/zzz_new.py")["note"] == "there is no file src/zzz_new.py"
     assert ok(repo / "src", "why", "src/a.py:3")["path"] == "src/a.py"
-    assert ok(repo / "src", "search", "--path", "src/a.py")["count"] == 1
     assert "note" not in ok(repo, "why", "src/a.py")
 
 
