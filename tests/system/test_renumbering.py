@@ -72,7 +72,7 @@ def test_what_is_done_to_one_is_done_to_no_other(renumbered: Path) -> None:
     ok(renumbered, "restore", told[BETA])
     assert ids(renumbered) == told
     printed = cli(renumbered, "forget", told[ALPHA])
-    assert f"memory/{FIRST} was its name and is another record's now" in printed.out + printed.err
+    assert f"memory/{FIRST} had its name, id or text and is another record now" in printed.out + printed.err
     ok(renumbered, "restore", SECOND)
     ok(renumbered, "forget", told[ALPHA])
     assert not (renumbered / "memory" / SECOND).exists()
