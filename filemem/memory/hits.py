@@ -91,15 +91,20 @@ def of_places(
                 more=place.more,
                 brought_in=scored is None and not listing,
                 related=(*_outgoing(node), *incoming.get(node.id, ())),
-                already_rejected=query.rejected_before(terms, record.rejected, f"{record.topic} {record.title}")
-                if terms and record.rejected
-                else (),
+                already_rejected=_already_rejected(record, terms),
                 provenance=_provenance(node, branch, standing.get(node.path)),
                 snippet=Snippet(fragment, ranges),
                 conflict=next((one.line for one in found.problems if one.code == CONFLICT), 0),
             )
         )
     return tuple(hits)
+
+
+def _already_rejected(record: Record, terms: Terms | None) -> tuple[str, ...]:
+    """What the query asks about and a decision turned down."""
+    if not terms or not record.rejected:
+        return ()
+    return query.rejected_before(terms, record.rejected, f"{record.topic} {record.title}")
 
 
 def _vacancy(resolved: Graph, nodes: Mapping[str, Node], node: Node, place: Placed) -> str:
