@@ -47,9 +47,9 @@ def read_fields(header: Header, notes: list[Note]) -> tuple[dict[str, object], d
             fields[key.field] = read
     if fields.get("topic"):
         fields["topic_stated"] = True
-    if number := _number(header.values):
-        fields["number"] = number
     fields["id_stated"] = _is_id_stated(fields, extra, header, notes)
+    if not fields["id_stated"] and (number := _number(header.values)):
+        fields["number"] = number
     return fields, extra
 
 

@@ -23,6 +23,7 @@ _STATUS_WORDS: Mapping[str, str] = {
         ("superseded", "superceded", "replaced", "obsolete", "retired", "deprecate", "archived"), "deprecated"
     ),
 }
+_TURNED = {"no longer": "deprecated", "not yet": "proposed", "to be": "proposed", "not": "rejected"}  # accepted
 _WORD = r"[^\W\d_]+(?:-[^\W\d_]+)?"
 _LINKS = r"\[[^\]\n]{0,200}\]\([^)\n]{0,300}\)"
 # Texts, which `re` compiles at first use and keeps: most stores hold no record of another maker.
@@ -129,14 +130,22 @@ def read_status(text: str) -> Standing:
         return Standing(text)
     text = text[:2000]
     partly = re.search(_PARTLY, text)
-    words = re.findall(_WORD, _strip_links(text).casefold())
-    status = next((_STATUS_WORDS[word] for word in words if word in _STATUS_WORDS), None)
+    status = _status(re.findall(_WORD, _strip_links(text).casefold()))
     if status == "deprecated" and partly:
         status = "accepted"
     if partly:
         return Standing(status)
     old, new = _after(_OLD_SIDE, text), _after(_NEW_SIDE, text)
     return Standing("accepted" if status is None and new else status, old, new)
+
+
+def _status(words: Sequence[str]) -> str | None:
+    at = next((at for at, word in enumerate(words) if word in _STATUS_WORDS), None)
+    if at is None:
+        return None
+    status, before = _STATUS_WORDS[words[at]], " ".join(words[max(0, at - 2) : at])
+    turned = (other for said, other in _TURNED.items() if before.endswith(said))
+    return next(turned, status) if status == "accepted" else status
 
 
 def _strip_links(text: str) -> str:
@@ -199,7 +208,8 @@ def with_status(stated: str, status: str) -> str:
     """Return a line that `read_status` reads with another status, and all else that it says; "" where it names none.
 
     Args:
-        stated: such as `✅ Accepted`; of one that was superseded nothing stays.
+        stated: such as `✅ Accepted`; of one that was superseded nothing stays; what says more (when, by whom) stays
+            as what it was.
         status: one of ours; written with a capital where the old one was.
     """
     known = (match for match in re.finditer(_WORD, _masked_links(stated)) if match[0].casefold() in _STATUS_WORDS)
@@ -207,7 +217,11 @@ def with_status(stated: str, status: str) -> str:
     if word is None:
         return ""
     written = status.capitalize() if word[0][0].isupper() else status
-    return written if re.search(_OLD_SIDE, stated) else stated[: word.start()] + written + stated[word.end() :]
+    if re.search(_OLD_SIDE, stated):
+        return written
+    front, rest = stated[: word.start()], stated[word.end() :]
+    says_more = re.search(r"[^\W_]", _strip_links(front + rest))
+    return f"{written} (was: {stated.strip()})" if says_more else front + written + rest
 
 
 def _masked_links(text: str) -> str:

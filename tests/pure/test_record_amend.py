@@ -409,7 +409,9 @@ NYGARD = "# 1. Use Postgres\n\nDate: 2025-11-20\n\n## Status\n\n{0}\n\n## Contex
     [
         ("Accepted", "deprecated", "Deprecated"),
         ("accepted", "rejected", "rejected"),
-        ("✅ Accepted (2025)", "deprecated", "✅ Deprecated (2025)"),
+        ("✅ **Accepted**", "deprecated", "✅ **Deprecated**"),
+        ("Accepted 2024-05-05, by all", "deprecated", "Deprecated (was: Accepted 2024-05-05, by all)"),
+        ("We proposed this, and it was accepted", "rejected", "rejected (was: We proposed this, and it was accepted)"),
         ("Accepted\n\nSupersedes [0](0000-x.md)", "deprecated", "Deprecated\n\nSupersedes [0](0000-x.md)"),
         ("Superseded by [2](0002-s.md)", "accepted", "Accepted"),
         ("Mooted", "accepted", "Accepted"),

@@ -418,6 +418,10 @@ def test_outcome_words(word: str, outcome: str | None) -> None:
         ("Supercedes 0003", "accepted", (), ("0003",)),
         ("Accepted\nThis in part supersedes [0003](0003-x.md).", "accepted", (), ()),
         ("Accepted Amended by [17](0017-x.md)", "accepted", (), ()),
+        ("No longer accepted", "deprecated", (), ()),
+        ("Not yet accepted", "proposed", (), ()),
+        ("To be accepted in June", "proposed", (), ()),
+        ("not approved", "rejected", (), ()),
         ("purple", None, (), ()),
     ],
 )  # fmt: skip
