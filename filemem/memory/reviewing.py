@@ -15,8 +15,9 @@ from filemem.memory.store import Store
 from filemem.memory.surveying import Survey
 from filemem.query.drift import CHANGED, Drift
 from filemem.record import Problem, Record, parse
-from filemem.record.revising import revised, says_otherwise
+from filemem.record.revising import merge_says_otherwise, revised, says_otherwise
 from filemem.repo import arrivals
+from filemem.repo.lives import Edit
 
 _NAMED = 5  # files that a message names
 
@@ -102,6 +103,7 @@ def _edited(store: Store, read: Survey, merge: Merge | None) -> Iterable[Problem
     """What a superseded decision says was changed: on this branch, or in the work tree.
 
     The commit that brings the successor may change both: no edit is after it but those of later commits.
+    A merge changes only what it says by itself, beside all that it merges.
     """
     for node in read.nodes.values():
         successors = (read.nodes[one] for one in read.resolved.superseded_by(node.id))
@@ -118,9 +120,20 @@ def _edited(store: Store, read: Survey, merge: Merge | None) -> Iterable[Problem
                 continue
             if edit.commit.id == by.birth.commit or not store.repo.history.is_ancestor(by.birth.commit, edit.commit.id):
                 continue
-            old, new = (_at(store.repo.blob(blob), node.path) for blob in (edit.before, edit.after))
-            if old is not None and new is not None and says_otherwise(old, new):
-                yield rewritten(node.path, by, old, new, f" in {edit.commit.id[:10]} by {edit.commit.author}")
+            new = _at(store.repo.blob(edit.after), node.path)
+            old = [one for blob in _before(store, edit) if (one := _at(store.repo.blob(blob), node.path))]
+            if new and old and (says_otherwise(old[0], new) if len(old) == 1 else merge_says_otherwise(old, new)):
+                nearest = min(old, key=lambda one: len(revised(one, new)))
+                yield rewritten(node.path, by, nearest, new, f" in {edit.commit.id[:10]} by {edit.commit.author}")
+
+
+def _before(store: Store, edit: Edit) -> Iterable[str]:
+    """The versions that a commit changed, or that it merged: one of each parent that has the file."""
+    if len(edit.commit.parents) < 2:
+        return (edit.before,)
+    between, folder = store.repo.history.between, store.files.store
+    rows = (row for parent in edit.commit.parents for row in between(parent, edit.commit.id, folder))
+    return [row.old for row in rows if row.new == edit.after and row.status != "A"]
 
 
 def rewritten(path: str, by: Node, before: Record, after: Record, where: str) -> Problem:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from itertools import groupby
+from operator import and_, or_
 
 from filemem.record.decoding import CONFLICT
 from filemem.record.foreign import Parted, parted
@@ -74,6 +76,24 @@ def revised(before: Record, after: Record, damaged: Iterable[str] = ()) -> tuple
 def says_otherwise(before: Record, after: Record) -> bool:
     """Tell whether what was decided, or why, reads differently: outcomes, status, links and tags may still change."""
     return _decided(before) != _decided(after)
+
+
+def merge_says_otherwise(parents: Iterable[Record], merged: Record) -> bool:
+    """Tell whether a merge says by itself what was decided, or why: what no parent has, or not what all of them have.
+
+    Args:
+        parents: the versions that were merged.
+        merged: what the merge made of them.
+    """
+    had = [_stated_lines(parent) for parent in parents]
+    said = _stated_lines(merged)
+    return bool(said - reduce(or_, had, Counter()) or (had and reduce(and_, had) - said))
+
+
+def _stated_lines(record: Record) -> Counter[tuple[int, str]]:
+    """Each line that a decision says, with the number of its field among those that `_decided` compares."""
+    told = ((at, said if isinstance(said, tuple) else (str(said),)) for at, said in enumerate(_decided(record)))
+    return Counter((at, line) for at, texts in told for text in texts for line in _lines(str(text)).elements())
 
 
 def _decided(record: Record) -> tuple[object, ...]:

@@ -274,6 +274,32 @@ def test_a_status_that_says_what_the_successor_says_is_no_edit_of_the_past(repo:
     assert "reasoning reworded (Context)" in cli(repo, "--store", "doc/adr", "check", "--base", "main").out
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["clean merge", "edited in the merge"])
+@pytest.mark.parametrize("onto", ["main", "pr"])
+def test_a_merge_edits_a_superseded_decision_only_in_what_it_says_by_itself(repo: Path, onto: str, own: bool) -> None:
+    """CI checks out the merge of a pull request and its base, which reworded what the pull request supersedes."""
+    old, new = (repo / "doc/adr" / name for name in ("0001-p.md", "0002-s.md"))
+    more = "\n\n## Consequences\n\nWe run it.\n\nWe back it up.\n"
+    write(old, NYGARD.format(1, "Use Postgres", "Accepted", "We need a db.") + more)
+    commit(repo)
+    git(repo, "switch", "-q", "-c", "pr")
+    write(new, NYGARD.format(2, "Use SQLite", "Accepted\n\nSupersedes [1. Use Postgres](0001-p.md)", "Small."))
+    reword(old, "Accepted", "Superseded by [2. Use SQLite](0002-s.md)")
+    reword(old, "We back it up.", "We back it up daily.")
+    commit(repo)
+    git(repo, "switch", "-q", "main")
+    reword(old, "need a db", "need a good db")
+    commit(repo, "Reword")
+    git(repo, "switch", "-q", "--detach", onto)
+    git(repo, "merge", "-q", "--no-ff", "--no-commit", "pr" if onto == "main" else "main")
+    if own:
+        reword(old, "We run it.", "We never ran it.")
+    commit(repo, "Merge")
+    done = cli(repo, "--store", "doc/adr", "check", "--base", "main")
+    assert (done.code, "edited-superseded" in done.out) == (int(own), own), done.out
+    assert not own or "status accepted" not in done.out, "a parent's own edit is told as the merge's"
+
+
 SECRET = "ghp_a1B2c3D4e5a1B2c3D4e5a1B2c3D4e5f6G7h8"
 
 
