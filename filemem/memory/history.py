@@ -128,7 +128,7 @@ def _told(store: Store, version: Version, before: Version | None, first_path: st
     now = _read(store, version.blob, version.path, first_path)
     if version.old:
         return _changes(_read(store, version.old, version.before, first_path), now)
-    if before is None:
+    if before is None or before.blob:
         return ("added on another branch too",)
     same_again = before.old in ("", version.blob)
     return ("brought back", *(() if same_again else _changes(_read(store, before.old, before.path, first_path), now)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from filemem.errors import BadInput
@@ -142,7 +143,7 @@ class History(NamedTuple):
             for tip, names in asked.items():
                 rows = [(commit, row) for commit, rows in self._versions(tip, names) for row in rows]
                 for before, path in names.items():
-                    found[path] += _traced(before, rows, same)
+                    found[path] = _to_birth([*found[path], *_traced(before, rows, same)], births[path])
             ends = {p: told[-1] for names in asked.values() for p in names.values() if (told := found[p])}
             ends = {path: end for path, end in ends.items() if end.commit.id != births[path]}
             begun = [end for end in ends.values() if not end.before and end.commit.author]
@@ -155,7 +156,8 @@ class History(NamedTuple):
             if not asked:
                 break
         if len(births) > 1:  # together they show branches beside the one that each of them came by
-            astray = (path for path, told in found.items() if told and births[path] not in ("", told[-1].commit.id))
+            ways = {path: told for path, told in found.items() if told and births[path]}
+            astray = [path for path, told in ways.items() if told[-1].commit.id != births[path] or _side_by_side(told)]
             found |= {path: list(self.logs({path: births[path]}, same)[path]) for path in astray}
         cut = self.boundary()
         return {path: tuple(_known(one, cut) for one in told) for path, told in found.items()}
@@ -296,13 +298,16 @@ def revision(text: str) -> str:
 
 
 def _traced(path: str, rows: Iterable[tuple[Commit, Row]], same: Same) -> list[Revision]:
-    """The versions of the file that is at `path` after the newest of some rows, back to where it got this name."""
+    """The versions of the file that is at `path` after the newest of some rows, back to where it got this name.
+
+    Where a commit added it and the row below does not remove it, that row is of another branch that added it too.
+    """
     found: list[Revision] = []
     back = ""  # the blob that a commit brought back, as long as it is not known whether the file was there before
     for commit, (status, before, after, old, new) in rows:
-        if after != path or (back and status != "D"):
+        if after != path or (back and status != "D" and not same(path, new, back)):
             continue
-        if back and not same.returns(path, old, back):
+        if back and status == "D" and not same.returns(path, old, back):
             break
         other = status in "MR" and not same(path, old, new)
         added = status == "A" or other
@@ -311,6 +316,19 @@ def _traced(path: str, rows: Iterable[tuple[Commit, Row]], same: Same) -> list[R
         if other or before != path:
             break
     return found
+
+
+def _side_by_side(told: Sequence[Revision]) -> bool:
+    """Whether several branches added the file of these versions."""
+    return any(not one.old and one.blob and below.blob for one, below in pairwise(told))
+
+
+def _to_birth(told: list[Revision], birth: str) -> list[Revision]:
+    """The same with the first commit last, also where versions of another branch that added the file follow it."""
+    at = next((at for at, one in enumerate(told[:-1]) if one.commit.id == birth), -1)
+    if at < 0 or told[at].old or not told[at + 1].blob:
+        return told
+    return [*told[:at], *told[at + 1 :], told[at]]
 
 
 def _known(revision: Revision, cut: frozenset[str]) -> Revision:

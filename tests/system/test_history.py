@@ -256,6 +256,43 @@ def test_an_edit_in_place_is_a_revision(repo: Path, memory: Memory) -> None:
     assert [(revision.commit, revision.author) for revision in step.revisions] == [(edit, "Grace")]
 
 
+@pytest.mark.parametrize("into", ["main", "feature"])
+@pytest.mark.parametrize("back", [True, False], ids=["main merged back", "cherry-picked alone"])
+def test_the_edits_of_both_branches_that_added_a_record_are_told(
+    repo: Path, memory: Memory, into: str, back: bool
+) -> None:
+    def rewritten(old: str, new: str, author: str) -> str:
+        path.write_text(path.read_text().replace(old, new))
+        return commit(repo, author, author)
+
+    git(repo, "switch", "-q", "-c", "feature")
+    path = by_hand(repo, "redis", "Use Redis", "topic: caching\nid: decision_redis")
+    path.write_text(path.read_text() + "\none\n\ntwo\n\nthree\n\nEnd.\n")
+    firsts = {"feature": commit(repo, "Added", "Ada")}
+    git(repo, "switch", "-q", "main")
+    git(repo, "checkout", "-q", "feature", "--", "memory")
+    firsts["main"] = commit(repo, "Picked", "Grace")
+    git(repo, "switch", "-q", "feature")
+    if back:
+        git(repo, "merge", "-q", "-m", "Up", "main")
+    edits = {"feature": rewritten("End", "END", "Barbara")}
+    git(repo, "switch", "-q", "main")
+    edits["main"] = rewritten("Written", "WRITTEN", "Margaret")
+    git(repo, "switch", "-q", into)
+    other = ({"main", "feature"} - {into}).pop()
+    git(repo, "merge", "-q", "--no-ff", "-m", "Both", other, ok=back)
+    if not back:
+        git(repo, "checkout", "-q", edits[into], "--", "memory")
+        rewritten(*(("End", "END") if into == "main" else ("Written", "WRITTEN")), "Merger")
+    memory.refresh()
+    step = memory.history("caching").chain[0]
+    told = {revision.commit: revision.changes for revision in step.revisions}
+    assert step.commit == firsts[into]
+    assert {*edits.values(), firsts[other]} <= told.keys()
+    assert firsts[into] not in told
+    assert told[firsts[other]] == ("added on another branch too",)
+
+
 def test_a_squash_merge_keeps_the_chain(repo: Path, memory: Memory) -> None:
     git(repo, "switch", "-q", "-c", "feature")
     saved = [decide(memory, f"Decision {number}") for number in range(3)]
