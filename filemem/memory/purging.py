@@ -64,6 +64,9 @@ _SHALLOW = "history is shallow, so what it was called before, and where else it 
 _SHALLOW += "git fetch --unshallow brings it"
 _PARTIAL = "this partial clone lacks older versions, so what it was called in them is not known here: "
 _PARTIAL += "git fetch --refetch --no-filter brings them"
+_SINGLE = "this clone follows not every branch of {0}, so what it is called on the others is not known here: "
+_SINGLE += "git remote set-branches {0} '*' && git fetch {0} brings them"
+_OTHERS = "on {0} alone it is replaced: {1} may have it too"
 _AGAIN = "; then filemem restore {id} and filemem forget {id} print the commands that take it out of history"
 _THERE = (
     "the commands work in a fresh clone, purge.git; every branch and tag there that had it is replaced, all or none: "
@@ -97,11 +100,15 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
     cut = store.repo.history.boundary()
     if cut and (pushed or not cut.isdisjoint(store.repo.history.touching(paths))):
         return Purge((_SHALLOW + _AGAIN.format(id=record_id),), ())
+    if pushed and name is not None and not sharing.follows_all(name.name):
+        return Purge((_SINGLE.format(shlex.quote(name.name)) + _AGAIN.format(id=record_id),), ())
     taken = tuple(_taken(store, paths, named))
     rewrite = _rewrite(paths, record_id, _having(first) if own else _ALL, first)
     left = _left(versions, record_id)
-    if pushed:
-        return Purge((*taken, *_THERE), _chained(_there(pushed, rewrite, left)))
+    if pushed and name is not None:
+        others = [one for one in sharing.remotes if one != name.name]
+        told = (_OTHERS.format(name.name, " and ".join(others)),) if others else ()
+        return Purge((*taken, *told, *_THERE), _chained(_there(pushed, rewrite, left)))
     stashes = (_STASHES,) if store.repo.objects.read("refs/stash") else ()
     removing = () if own else tuple(_other_trees(store))
     return Purge((*taken, *_HERE, *stashes), _chained(_here(store, paths, versions, removing, rewrite, left)))

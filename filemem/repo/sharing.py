@@ -95,6 +95,10 @@ class Sharing:
             found += [Known(side._replace(branch=name), tips[name], name == default) for name in tips]
         return tuple(sorted(found, key=lambda one: not one.default))
 
+    def follows_all(self, side: str) -> bool:
+        """Whether a fetch brings every branch of another side, not only those that a clone was made of."""
+        return "*" in self._settings.text_of("remote", side, "fetch")
+
     def unfollowed(self, name: str) -> str:
         """The fetch that brings a branch such as `origin/main`, where this clone follows others alone; or ""."""
         side, _, branch = name.partition("/")

@@ -410,8 +410,17 @@ def test_a_shallow_clone_knows_too_little_to_purge_what_was_shared(tmp_path: Pat
     assert "to take it out of history too: history is shallow" in shown.out
     ok(shallow, "restore", saved["id"])
     ok(shallow, "sync")
-    steps = no_commands(shallow, saved["id"], why="history is shallow", bring=["fetch", "--unshallow"])
-    purge(steps, tmp_path)
+    assert no_commands(shallow, saved["id"], why="history is shallow", bring=["fetch", "--unshallow"]) == []
+    ok(shallow, "restore", saved["id"])
+    [warning] = ok(shallow, "forget", saved["id"])["purge_warnings"]
+    assert "follows not every branch of origin" in warning, "what --depth makes has one"
+    assert "git remote set-branches origin '*' && git fetch origin" in warning
+    git(shallow, "remote", "set-branches", "origin", "*")
+    git(shallow, "fetch", "-q", "origin")
+    ok(shallow, "restore", saved["id"])
+    shown = cli(shallow, "forget", saved["id"])
+    ok(shallow, "sync")
+    purge([row.strip() for row in shown.out.splitlines() if row.startswith("    ")], tmp_path)
     git(hub, "gc", "-q", "--prune=now")
     assert "tuna88" not in objects(hub)
 
