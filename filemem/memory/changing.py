@@ -187,11 +187,7 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
     node = finding.find(store, reference)
     record = store.read(node.path, node.birth.name).record
     shown = record._replace(id=node.id) if record else Record(node.id, node.type, title=node.title, topic=node.topic)
-    if record and not record.id_stated and node.birth.unseen:
-        # Its tombstone would bear the name that the file has here, and hide another record in a full clone.
-        cut = "and history is cut, so under which name it came first is not known here"
-        bring = "git fetch --unshallow (or --refetch --no-filter), then call again"
-        raise Conflict(f"{store.shown(node.path)} states no id, {cut}", bring)
+    identities.refuse_unknown(store, node)
     (revived, forked), aware = hints.revived(store, node), not following.deepened(store)
     if node.birth.commit and is_moved(store, node.path):
         # Its removal would be of a file that no commit has, and HEAD would keep it under the old name.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from filemem.errors import Conflict
 from filemem.record import surrogate_id
 
 if TYPE_CHECKING:
@@ -83,6 +84,24 @@ def rivals(store: Store, node: Node) -> list[Node]:
         if record is not None and record.id == node.id and other.path != node.path:
             claims[other.path] = Claim.of(record, other.birth)
     return [] if not claims else store.lookup("path", list(owners(claims.values(), landing(store.history)).values()))
+
+
+def refuse_unknown(store: Store, node: Node) -> None:
+    """Refuse to write down an id that is only this clone's: of a file that states none, where history is cut.
+
+    Such a file is known by its first name, and by another one in a full clone if it was ever moved: what is written
+    here of it (a tombstone, an edge) would mean another record there.
+
+    Raises:
+        Conflict: says what brings the rest of history.
+    """
+    if not node.birth.unseen:
+        return
+    record = store.read(node.path, node.birth.name).record
+    if record and not record.id_stated:
+        cut = "states no id, and history is cut, so under which name it came first is not known here"
+        bring = "git fetch --unshallow (or --refetch --no-filter), then call again"
+        raise Conflict(f"{store.shown(node.path)} {cut}", bring)
 
 
 def unsettled(store: Store, nodes: Iterable[Node]) -> dict[str, str]:

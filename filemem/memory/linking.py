@@ -10,6 +10,7 @@ from typing import Any
 
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.memory import finding, graph
+from filemem.memory.identities import refuse_unknown
 from filemem.memory.store import Store
 from filemem.memory.writing import article
 from filemem.record import DECISION, Record, edges_in, topic_key
@@ -21,6 +22,7 @@ def ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ..
     Raises:
         NotFound: one that points to nothing; names the field.
         BadInput: one that leads to no decision.
+        Conflict: one whose id is not known here.
     """
     ids = []
     for reference in references:
@@ -30,6 +32,7 @@ def ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ..
             raise NotFound(f"{field}: {error.message}", error.hint) from None
         if node.type != DECISION:
             raise BadInput(f"{field}: {node.id} is {article(node.type)}; edges lead to decisions", field=field)
+        refuse_unknown(store, node)
         ids.append(node.id)
     return tuple(dict.fromkeys(ids))
 
