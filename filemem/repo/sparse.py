@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from filemem.repo.discovery import Places
-from filemem.repo.git import Git
-from filemem.repo.settings import Settings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from filemem.repo.discovery import Places
+    from filemem.repo.git import Git
+    from filemem.repo.settings import Settings
 
 
 def stamp(places: Places) -> tuple[tuple[int, int], ...]:
