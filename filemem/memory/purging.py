@@ -26,6 +26,7 @@ from filemem.repo.git import GitError
 if TYPE_CHECKING:
     from filemem.memory.store import Store
     from filemem.repo.lives import Revision
+    from filemem.repo.remote import Remote
 
 
 class Purge(NamedTuple):
@@ -66,7 +67,7 @@ _PARTIAL = "this partial clone lacks older versions, so what it was called in th
 _PARTIAL += "git fetch --refetch --no-filter brings them"
 _SINGLE = "this clone follows not every branch of {0}, so what it is called on the others is not known here: "
 _SINGLE += "git remote set-branches {0} '*' && git fetch {0} brings them"
-_OTHERS = "on {0} alone it is replaced: {1} may have it too"
+_OTHERS = "the commands are for {0} alone: {1} has it too, and keeps it until the same is done there"
 _AGAIN = "; then filemem restore {id} and filemem forget {id} print the commands that take it out of history"
 _THERE = (
     "the commands work in a fresh clone, purge.git; every branch and tag there that had it is replaced, all or none: "
@@ -90,28 +91,35 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
         return Purge((lacking + _AGAIN.format(id=record_id),), ())
     log = store.repo.history.logs({named: ""}, Versions(store))[named]  # before it was brought back, too
     versions, paths = _had(store, record_id, {named}, log)
-    sharing, branch = store.repo.sharing, store.repo.branch() or ""
-    name = sharing.upstream(branch) or sharing.usual(branch)
-    own = store.files.store == home.TOP
-    first = store.repo.history.first(paths, "--remotes")
-    pushed = name.push_url if name is not None and first else ""
-    if not pushed:
+    branch, own = store.repo.branch() or "", store.files.store == home.TOP
+    there, first = _shared(store, branch, paths)
+    if not there:
         first = store.repo.history.first(paths, *([f"refs/heads/{branch}"] if own else _ALL.split()))
     cut = store.repo.history.boundary()
-    if cut and (pushed or not cut.isdisjoint(store.repo.history.touching(paths))):
+    if cut and (there or not cut.isdisjoint(store.repo.history.touching(paths))):
         return Purge((_SHALLOW + _AGAIN.format(id=record_id),), ())
-    if pushed and name is not None and not sharing.follows_all(name.name):
-        return Purge((_SINGLE.format(shlex.quote(name.name)) + _AGAIN.format(id=record_id),), ())
+    if single := next((one for one in there if not store.repo.sharing.follows_all(one.name)), None):
+        return Purge((_SINGLE.format(shlex.quote(single.name)) + _AGAIN.format(id=record_id),), ())
     taken = tuple(_taken(store, paths, named))
     rewrite = _rewrite(paths, record_id, _having(first) if own else _ALL, first)
     left = _left(versions, record_id)
-    if pushed and name is not None:
-        others = [one for one in sharing.remotes if one != name.name]
-        told = (_OTHERS.format(name.name, " and ".join(others)),) if others else ()
-        return Purge((*taken, *told, *_THERE), _chained(_there(pushed, rewrite, left)))
+    if there:
+        one, *others = there
+        told = (_OTHERS.format(one.name, " and ".join(each.name for each in others)),) if others else ()
+        return Purge((*taken, *told, *_THERE), _chained(_there(one.push_url, rewrite, left)))
     stashes = (_STASHES,) if store.repo.objects.read("refs/stash") else ()
     removing = () if own else tuple(_other_trees(store))
     return Purge((*taken, *_HERE, *stashes), _chained(_here(store, paths, versions, removing, rewrite, left)))
+
+
+def _shared(store: Store, branch: str, paths: Sequence[str]) -> tuple[list[Remote], str]:
+    """The other sides that have a record, the one that a branch follows first, and the commit that brought it there."""
+    sharing, history = store.repo.sharing, store.repo.history
+    usual = sharing.upstream(branch) or sharing.usual(branch)
+    named = [one for name in sharing.remotes if (one := sharing.named(name, branch))]
+    sides = sorted(named, key=lambda one: usual is None or one.name != usual.name)
+    firsts = {one: first for one in sides if (first := history.first(paths, f"--remotes={one.name}"))}
+    return list(firsts), next(iter(firsts.values()), "")
 
 
 def _lacking(store: Store) -> str:

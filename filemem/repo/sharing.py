@@ -76,6 +76,10 @@ class Sharing:
         """A branch of the same name where it would usually be pushed to; None where no remote is meant."""
         return remote.named(self._settings, remote.usual(self._settings), branch)
 
+    def named(self, name: str, branch: str) -> Remote | None:
+        """A branch of a remote by its name; None where the remote has no address."""
+        return remote.named(self._settings, name, branch)
+
     @property
     def remotes(self) -> tuple[str, ...]:
         """The names of the other sides."""

@@ -668,3 +668,21 @@ def test_a_purge_reaches_the_other_work_trees(tmp_path: Path) -> None:
     for tree in (repo, tmp_path / "linked"):
         assert git(tree, "status", "--porcelain") == ""
         assert ok(tree, "search")["count"] == 0
+
+
+def test_a_purge_is_for_the_side_that_has_the_record_and_names_the_others(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    for name in ("fork", "hub", "backup"):
+        git(tmp_path, "init", "-q", "--bare", name)
+        git(repo, "remote", "add", name, str(tmp_path / name))
+    git(repo, "push", "-q", "-u", "fork", "main")
+    saved = ok(repo, *DECISION, "The pass phrase is swordfish88")
+    for name in ("hub", "backup"):
+        git(repo, "push", "-q", name, "main")
+    told = ok(repo, "forget", saved["id"])
+    assert "for hub alone: backup has it too" in " ".join(told["purge_warnings"])
+    git(repo, "push", "-q", "hub", "main")
+    purge(told["purge"], tmp_path)
+    git(tmp_path / "hub", "gc", "-q", "--prune=now")
+    assert "swordfish88" not in objects(tmp_path / "hub")
+    assert "swordfish88" in objects(tmp_path / "backup")
