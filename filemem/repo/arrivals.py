@@ -19,7 +19,7 @@ from filemem.repo.stamps import millis
 
 _LINES = 10.0  # seconds for the past of a few lines, which Git works out patch by patch
 _CLAIM = f"format:%x01%H%x00%ct%x00%an%x00%s%x00{SAID}%x00%b%x00"
-_TELLING = ("^This reverts commit [0-9a-f]{7,}", '^(Revert|Reapply) "', "^(Decision|Outcome): ")
+_TELLING = ("^This reverts commit [0-9a-f]{7,}", '^(Revert|Reapply) "', "^(Decision|Outcome):")
 BROUGHT = 1_000  # commits that a merge brought, of those that count as reverted with it
 RENAMES = 4  # names of one file that are followed
 MOST_TOUCHING = 200  # commits of a file that are looked at, the newest
@@ -147,6 +147,7 @@ def claims(history: History, since: str = "") -> tuple[Claim, ...]:
         "log",
         "--reverse",
         "--topo-order",
+        "-i",  # keys of trailers are, to Git
         "-E",
         *wanted,
         f"--pretty={_CLAIM}",

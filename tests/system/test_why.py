@@ -411,7 +411,7 @@ def test_a_revert_speaks_against_a_decision_until_an_outcome_answers(repo: Path)
 def test_each_decision_of_a_commit_has_its_own_outcome(repo: Path) -> None:
     commit(repo, "Code", code_py="1\n", more_py="1\n")
     one, other = decide(repo, "code", "Keep it", "code.py"), decide(repo, "more", "Keep that", "more.py")
-    told = f"Try\n\nDecision: {one}\nOutcome: success\nDecision: {other}\nOutcome: failed: too slow"
+    told = f"Try\n\nDecision: {one}\nOutcome: success\ndecision: {other}\nOUTCOME: failed: too slow"
     made = commit(repo, told, code_py="2\n", more_py="2\n")
     assert evidence(repo, one) == [f"possibly success: {made[:10]} says so: Try"]
     assert evidence(repo, other) == [f"possibly failed: {made[:10]} says so: Try"]
