@@ -57,7 +57,7 @@ def left(store: Store) -> str:
         origins.origins(store)
         known = origins.remembered(store)
     any_gone = known.ended or known.left or tombstones.marks(store.folder)
-    return _LEFT.format(shlex.quote(store.shown("").rstrip("/") or ".")) if any_gone else ""
+    return _LEFT.format(shlex.quote(f":/{store.shown('').rstrip('/')}")) if any_gone else ""
 
 
 def told(code: Repo, store: str) -> str:

@@ -92,7 +92,9 @@ def test_where_nothing_is_left(tmp_path: Path, way: str) -> None:
         git(repo, "commit", "-q", "-m", "Away")
     for command in (("search", "cache"), ("search",), ("topics",), ("status",)):
         told = ok(repo, *command)["note"]
-        assert told.startswith("nothing is left of what was saved: git log --diff-filter=D -- memory lists it"), command
+        assert told.startswith("nothing is left of what was saved: git log --diff-filter=D -- :/memory lists it"), (
+            command
+        )
     ok(repo, "restore", saved["path"])
     assert ok(repo, "get", saved["id"])["count"] == 1
     assert "note" not in ok(repo, "topics")
