@@ -135,11 +135,12 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
     Raises:
         BadInput: nothing to change, or a field that this record's type does not take.
         NotFound: no such record.
-        Conflict: the file cannot be amended as it is.
+        Conflict: the file cannot be amended as it is, or nobody knows here whose its id is.
     """
     given = writing.revised(fields)  # before the record is looked for, as a schema does: one order on every surface
     agent = _actor(store, given.pop("agent", ""))
     node = finding.find(store, reference)
+    identities.refuse_contested(store, node)
     record = store.read(node.path, node.birth.name).record
     if record is None:
         raise NotFound(f"{reference}: the file {store.shown(node.path)} is gone", "git log shows what became of it")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from filemem.repo.history import History
 
 WHOSE = "which file had it first is not known here"
+_BRING = "git fetch --unshallow (or --refetch --no-filter), then call again"
 Landing = Callable[[Collection[str]], Mapping[str, int]]  # commits -> the place of each, earlier ones first
 
 
@@ -95,13 +96,21 @@ def refuse_unknown(store: Store, node: Node) -> None:
     Raises:
         Conflict: says what brings the rest of history.
     """
-    if not node.birth.unseen:
-        return
-    record = store.read(node.path, node.birth.name).record
+    refuse_contested(store, node)
+    record = store.read(node.path, node.birth.name).record if node.birth.unseen else None
     if record and not record.id_stated:
         cut = "states no id, and history is cut, so under which name it came first is not known here"
-        bring = "git fetch --unshallow (or --refetch --no-filter), then call again"
-        raise Conflict(f"{store.shown(node.path)} {cut}", bring)
+        raise Conflict(f"{store.shown(node.path)} {cut}", _BRING)
+
+
+def refuse_contested(store: Store, node: Node) -> None:
+    """Refuse to change the record of an id that several files state where history is cut: it may be another's.
+
+    Raises:
+        Conflict: says what brings the rest of history.
+    """
+    if told := unsettled(store, [node]).get(node.path):
+        raise Conflict(told, _BRING)
 
 
 def unsettled(store: Store, nodes: Iterable[Node]) -> dict[str, str]:

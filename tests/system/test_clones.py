@@ -178,6 +178,15 @@ def test_whose_an_id_is_that_was_copied_before_a_shallow_clone_begins_is_not_kno
         out = cli(shallow, *command).out
         assert out.count(told) == rows
         assert out.count("which file had it first is not known here") == rows
+    doubtful = (
+        ["update", "d_2", "--outcome", "failed"],
+        [*DECISION, "Eat figs", "--supersedes", "d_2"],
+        ["forget", "d_2"],
+    )
+    for words in doubtful:
+        done = cli(shallow, *words)
+        assert (done.code, told in done.err, "git fetch --unshallow" in done.err) == (5, True, True), words
+    assert git(shallow, "status", "--porcelain") == ""
     git(shallow, "fetch", "-q", "--unshallow")
     assert ok(shallow, "get", "d_2")["results"][0]["title"] == "Eat pears"
     assert told not in cli(shallow, "get", "d_2").out + cli(shallow, "check").out
