@@ -42,14 +42,14 @@ def replaced(store: Store, given: Mapping[str, Any]) -> tuple[str, ...]:
 
     Raises:
         BadInput: the topic is none.
-        Conflict: the topic is forked, and nothing says which heads are meant.
+        Conflict: the topic is forked, and nothing says which heads are meant; or the id of one is not known here.
     """
     if "supersedes" in given:
         return tuple(given["supersedes"])
     key = topic_key(given["topic"])
     if not key:
         raise BadInput("topic has no letters or digits", "name what the decision is about", field="topic")
-    resolved = graph.neighbourhood(store, store.lookup("topic", [key]))[0]
+    resolved, around, _ = graph.neighbourhood(store, store.lookup("topic", [key]))
     heads = resolved.next_supersedes(key)
     merged = set(given.get("synthesizes", ()))
     if len(heads) > 1 and not merged:
@@ -58,7 +58,10 @@ def replaced(store: Store, given: Mapping[str, Any]) -> tuple[str, ...]:
             "read them, then save again with supersedes or synthesizes naming those that this one replaces",
             heads=heads,
         )
-    return tuple(head for head in heads if not merged or len(heads) == 1 or head in merged)
+    meant = tuple(head for head in heads if not merged or len(heads) == 1 or head in merged)
+    for head in meant:
+        refuse_unknown(store, around[head])
+    return meant
 
 
 def dangling(store: Store, record: Record) -> str:

@@ -293,13 +293,19 @@ def test_a_clone_of_one_branch_says_how_to_fetch_another(origin: Path) -> None:
 
 
 def test_what_states_no_id_is_forgotten_and_replaced_only_where_its_past_is_known(origin: Path) -> None:
+    write(origin / "memory/decisions/drinks.md", "---\ntopic: drinks\n---\n# Drink tea\n")
+    git(origin, "add", ".")
+    git(origin, "commit", "-q", "-m", "Drink tea")
     git(origin, "mv", "memory/decisions/hand.md", "memory/decisions/moved.md")
+    git(origin, "mv", "memory/decisions/drinks.md", "memory/decisions/tea.md")
     git(origin, "commit", "-q", "-m", "Move")
     shallow = clone(origin, "--depth", "1")
     done = cli(shallow, "forget", "memory/decisions/moved.md")
     assert (done.code, "under which name it came first is not known here" in done.err) == (5, True), done
     done = cli(shallow, *DECISION, "By another name", "--supersedes", "memory/decisions/moved.md")
     assert (done.code, "under which name it came first is not known here" in done.err) == (5, True), done
+    done = cli(shallow, "save", "decision", "--topic", "drinks", "--decision", "Drink water", "--reasoning", "r")
+    assert (done.code, "memory/decisions/tea.md states no id" in done.err) == (5, True), "nor by the topic alone"
     assert git(shallow, "status", "--porcelain") == ""
     git(shallow, "fetch", "-q", "--unshallow")
     ok(shallow, "forget", "memory/decisions/moved.md")
