@@ -21,25 +21,28 @@ PACE = 50  # a look at every file costs at most one part in so many of one core
 
 
 class Place(NamedTuple):
-    """Where HEAD is, and what was saved that the index on disk does not have yet: path -> blob id, None for removed."""
+    """Where HEAD is, what was saved that the index on disk does not have yet (path -> blob id, None for removed), and
+    how much of the past there is (`past_stamp`)."""
 
     tip: str
     waiting: Mapping[str, str | None]
+    past: str
 
 
 def here(store: Store) -> Place:
     """Where we are now."""
-    return Place(store.repo.tip() or store.repo.head() or "", store.index.waiting())
+    return Place(store.repo.tip() or store.repo.head() or "", store.index.waiting(), past_stamp(store))
 
 
 def knows(store: Store, place: Place) -> bool:
-    """Whether HEAD is where the last look left it, or only filemem has committed since, and what waits is here too."""
+    """Whether HEAD is where the last look left it, or only filemem has committed since, what waits is here too, and
+    history is as deep as it was."""
     before = store.followed
     if not store.index.exists:
         return False
     if before == place:
         return True
-    if store.index.unreadable:
+    if store.index.unreadable or place.past not in (store.index.notes.past, before.past if before else None):
         return False
     came_from, saved = _known_before(store, place.tip, (store.index.notes.head, before.tip if before else None))
     if came_from is None:
