@@ -41,10 +41,14 @@ class Purge(NamedTuple):
     steps: tuple[str, ...]
 
 
-# What a message says of a record goes; trailers stay, for they tie the commit to others.
+# The subjects under which a record was saved go from a message, quoted or squashed too; all else that it says stays.
 _MESSAGE = (
-    'awk \'{ row[NR] = $0 } index($0, "Filemem-Id: %s") { ours = 1 } END { for (n = 1; n <= NR; n++) '
-    'if (!ours || (n > 1 && row[n] ~ /^$|^[A-Z][A-Za-z-]*: /)) print row[n]; else if (n == 1) print "purged" }\''
+    r"{ row[NR] = $0 } "
+    r"/^[ *-]*(decision(\(.*\))?|checkpoint|observation): / { if (ids) saves = ids = 0; saved[++saves] = $0 } "
+    r'tolower($1) == "filemem-id:" { ids = 1; if ($2 == "%s") for (n = 1; n <= saves; n++) '
+    r'{ sub(/^[ *-]+/, "", saved[n]); gone[saved[n]] } } '
+    r"END { for (n = 1; n <= NR; n++) { kept = 1; for (one in gone) if (index(row[n], one)) kept = 0; "
+    r'if (kept) print row[n]; else if (n == 1) print "purged" } }'
 )
 _ALL = "--branches --tags"
 _BEFORE = "refs/purge"  # below it, the commits of the branches and tags that were rewritten, of tag objects too
@@ -69,6 +73,14 @@ _SINGLE = "this clone follows not every branch of {0}, so what it is called on t
 _SINGLE += "git remote set-branches {0} '*' && git fetch {0} brings them"
 _OTHERS = "the commands are for {0} alone: {1} has it too, and keeps it until the same is done there"
 _AGAIN = "; then filemem restore {id} and filemem forget {id} print the commands that take it out of history"
+_LEFT_HERE = (
+    "what is named above came under a name or in a text that these commands did not know: on a branch that "
+    "git branch -a --contains COMMIT names, filemem forget {id} prints the commands that do"
+)
+_LEFT_THERE = (
+    "what is named above came under a name or in a text that these commands did not know, and nothing was pushed: "
+    "remove purge.git, git fetch in your clone, then filemem restore {id} and filemem forget {id} print those that do"
+)
 _THERE = (
     "the commands work in a fresh clone, purge.git; every branch and tag there that had it is replaced, all or none: "
     "where somebody pushed to one meanwhile, nothing is: remove purge.git and start again",
@@ -102,7 +114,7 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
         return Purge((_SINGLE.format(shlex.quote(single.name)) + _AGAIN.format(id=record_id),), ())
     taken = tuple(_taken(store, paths, named))
     rewrite = _rewrite(paths, record_id, _having(first) if own else _ALL, first)
-    left = _left(versions, record_id)
+    left = _left(versions, record_id, (_LEFT_THERE if there else _LEFT_HERE).format(id=shlex.quote(record_id)))
     if there:
         one, *others = there
         told = (_OTHERS.format(one.name, " and ".join(each.name for each in others)),) if others else ()
@@ -197,16 +209,16 @@ def _here(
     )
 
 
-def _left(versions: Sequence[str], record_id: str) -> str:
-    """What names each version that branches and tags still have, and each commit that brings a file with the id; it
-    fails where there is one."""
+def _left(versions: Sequence[str], record_id: str, advice: str) -> str:
+    """What names each version that branches and tags still have, and each commit that brings a file with the id; where
+    there is one it says what to do, and fails."""
     known = "".join(f" -e {blob}" for blob in versions)
     blobs = f"git rev-list --objects {_ALL} | grep -F{known}; " if versions else ""
     stated = f"^id:[[:space:]]*[\"']?{re.sub(_SPECIAL, _LITERAL, record_id)}[\"']?[[:space:]]*$"
     ids = (
         f"git log {_ALL} -m --full-history --pickaxe-regex -S{shlex.quote(stated)} --format='still in %h:' --name-only"
     )
-    return f"! {{ {blobs}{ids}; }} | grep ."
+    return f"{{ ! {{ {blobs}{ids}; }} | grep . || {{ echo {shlex.quote(advice)} >&2; false; }}; }}"
 
 
 def _taken(store: Store, paths: Sequence[str], named: str) -> Iterator[str]:
@@ -238,7 +250,7 @@ def _rewrite(paths: Sequence[str], record_id: str, refs: str, first: str) -> str
     """Take paths out of the commits of some refs, from the first one that has them on: those before stay as they are,
     signatures and all."""
     remove = f"git {_removing('--cached', paths)}"
-    unsaid = _MESSAGE % record_id
+    unsaid = f"awk {shlex.quote(_MESSAGE % record_id.replace(chr(34), chr(92) + chr(34)))}"
     return (
         f"FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --original {_BEFORE} --tag-name-filter cat "
         f"--index-filter {shlex.quote(remove)} --msg-filter {shlex.quote(unsaid)} "

@@ -190,6 +190,30 @@ def test_a_purge_reaches_messages_and_earlier_names_and_no_other_file(tmp_path: 
     assert log.count("Moved\n\nCo-authored-by: Grace <grace@example.com>") == 2
 
 
+def test_a_purge_leaves_what_others_say_in_a_message_that_bears_a_save(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    git(repo, "checkout", "-q", "-b", "side")
+    other = ok(repo, *DECISION, "Keep this")
+    saved = ok(repo, "save", "decision", "--topic", "safe", "--reasoning", "r", "--decision", "Mind swordfish77")
+    write(repo / "code.py", "print('squashed')\n")
+    git(repo, "commit", "-q", "-a", "-m", "Print something else\n\nIt was asked for by Bob,\nand he is right.")
+    ok(repo, "update", saved["id"], "--outcome", "failed", "--reason", "swordfish77 leaked")
+    git(repo, "checkout", "-q", "main")
+    git(repo, "merge", "-q", "--squash", "side")
+    git(repo, "commit", "-q", "--no-edit")
+    subjects = git(repo, "log", "--reverse", "--format=* %s%n%n%b", "main..side")
+    git(repo, "commit", "-q", "--allow-empty", "-m", f"A feature (#7)\n\nThis is what Eve says of it.\n\n{subjects}")
+    git(repo, "branch", "-D", "-q", "side")
+    before = git(repo, "log", "-2", "--format=%B").splitlines()
+    purge(ok(repo, "forget", saved["id"])["purge"], tmp_path)
+    assert "swordfish77" not in objects(repo)
+    after = git(repo, "log", "-2", "--skip=1", "--format=%B").splitlines()
+    assert after == [row for row in before if "swordfish77" not in row]
+    assert len(after) == len(before) - 4
+    assert {"This is what Eve says of it.", "    and he is right.", "* decision(caching): Keep this"} <= set(after)
+    assert f"Filemem-Id: {other['id']}" in after
+
+
 def work(repo: Path) -> dict[str, str]:
     """What a user has that is not committed: stashes, what is staged, what is edited."""
     stashes = git(repo, "stash", "list", "--format=%gd %H").splitlines()
@@ -495,6 +519,21 @@ def test_a_purge_that_left_something_fails_and_names_it(tmp_path: Path, *, pushe
     assert done.returncode
     assert "memory/decisions/z.md" in done.stdout.decode()
     assert git(hub, "for-each-ref") == before, "nothing is pushed then"
+    git(repo, "fetch", "-q")
+    if pushed:
+        assert f"then filemem restore {saved['id']} and filemem forget" in done.stderr.decode().splitlines()[-1]
+        shutil.rmtree(tmp_path / "purge.git")
+        ok(repo, "restore", saved["id"])
+    else:
+        assert "git branch -a --contains COMMIT" in done.stderr.decode().splitlines()[-1]
+        git(repo, "checkout", "-q", "other")
+    again = ok(repo, "forget", saved["id"])["purge"]
+    if pushed:
+        ok(repo, "sync")
+    purge(again, tmp_path)
+    where = hub if pushed else repo
+    git(where, "gc", "-q", "--prune=now")
+    assert "tuna88" not in objects(where)
 
 
 def refused(repo: Path, *arguments: str) -> dict[str, str]:
