@@ -35,6 +35,7 @@ from filemem.record import (
     EDGE_KINDS,
     Outcome,
     Record,
+    amend,
     format_time,
     parse,
     record_path,
@@ -149,6 +150,9 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
     if refuse_secrets(given):
         changes["keys"] = {**changes.get("keys", {}), "secrets": SECRETS_ALLOWED}
     with store.saver.exclusive(), store.naming(node.path):
+        if _says_already(store, node, changes):
+            kept = Done(node.path, "", node.birth.commit)
+            return _answer(store, node, kept, f"{node.id} says that already ({told}); nothing was written")
         message = _message(record, told, agent)
         done = store.saver.amend(node.path, message, policy=_policy(store, node.type), **changes)
         data = store.bytes_of(node.path)
@@ -156,6 +160,15 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
     now = parse(data, node.path, node.birth.name).record
     note = "; ".join(filter(None, (_outdone(now, changes.get("outcome")), _takes_over(store, node, record, now))))
     return _answer(store, node, done, f"Updated {node.id}: {told}", degraded=degraded, note=note)
+
+
+def _says_already(store: Store, node: Node, changes: Mapping[str, Any]) -> bool:
+    """Whether a record says after some changes what it says now, as a status that is accepted where none is stated,
+    and HEAD has it so."""
+    data = store.bytes_of(node.path)
+    before, after = (parse(each, node.path) for each in (data, amend(data, node.path, **changes)))
+    wrong, still = ([problem._replace(line=0) for problem in each.problems] for each in (before, after))
+    return before.record == after.record and wrong == still and not store.edited(node.path)
 
 
 def _outdone(now: Record | None, added: Outcome | None) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 import filemem
 from filemem.memory import Memory, syncing
-from tests.support import write
+from tests.support import git, write
 from tests.system.tools import FILEMEM
 
 
@@ -196,6 +196,20 @@ def test_an_update_says_at_once_what_is_wrong_with_its_values(memory: Memory) ->
             assert told in refused.value.message
     with pytest.raises(filemem.NotFound):
         memory.update("no such record", outcome="failed", reason="r")
+
+
+def test_an_update_to_what_a_record_says_already_changes_nothing(repo: Path, memory: Memory) -> None:
+    saved = memory.save(topic="caching", decision="Use Redis", reasoning="Several processes", tags=["a"])
+    head, path = git(repo, "rev-parse", "HEAD"), repo / saved.path
+    before = path.read_bytes()
+    for fields in ({"status": "accepted"}, {"tags": ["a"]}, {"title": "Use Redis"}, {"text": "Several processes"}):
+        done = memory.update(saved.id, **fields)
+        assert (done.commit, done.message.endswith("; nothing was written")) == (saved.commit, True), done
+        assert (path.read_bytes(), git(repo, "rev-parse", "HEAD")) == (before, head)
+    path.write_bytes(before.replace(b"type: decision\n", b"type: decision\nstatus: deprecated\n"))
+    assert memory.update(saved.id, status="deprecated").commit not in ("", saved.commit), "HEAD did not say so"
+    assert "status: deprecated" in git(repo, "show", f"HEAD:{saved.path}")
+    assert memory.update(saved.id, status="accepted").message == f"Updated {saved.id}: accepted"
 
 
 def test_what_a_limit_is_of(memory: Memory) -> None:
