@@ -144,7 +144,7 @@ class Changing:
         self,
         entries: Manifest,
         load: Load,
-        head: str = "",
+        head: str | None = None,
         progress: Progress | None = None,
         known: Collection[str] | None = None,
     ) -> None:
@@ -152,12 +152,13 @@ class Changing:
 
         Args:
             entries: all files of the store.
-            load, head, progress, known: as for `apply`.
+            head: the commit that HEAD named all the while; "" where it was moved, nothing for the one before.
+            load, progress, known: as for `apply`.
         """
         changes = [Change(ADDED, path, entry) for path, entry in entries.items()]
         with self._writing():
             self._make(changes, load, progress, {}, known, anew=True)
-            self._remember(self.notes._replace(head=head or self.notes.head))
+            self._remember(self.notes if head is None else self.notes._replace(head=head))
 
     def keeps(self, head: str) -> bool:
         """Whether a generation is kept for a commit."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import time
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import changes
 from filemem.documents import Birth, Node
@@ -19,6 +19,9 @@ from filemem.memory.batch import Batch
 from filemem.memory.moves import carried
 from filemem.memory.origins import Origins, origins, passed_on, were_there
 from filemem.memory.store import Progress, Store
+
+if TYPE_CHECKING:
+    from filemem.repo.head import Writing
 
 FEW = 50  # new files for which HEAD is asked one by one
 
@@ -58,7 +61,8 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         return Look(busy=True)
     saves = store.index.saves()  # what is saved while we look is news for the next one: we may see half of it
     waiting = [Node.loads(text).path for text in store.index.pending_nodes()]
-    before, head = store.index.manifest(), store.repo.head() or ""
+    written_to, head = store.repo.writing(), store.repo.head() or ""
+    before = store.index.manifest()
     moved = _moved(store, head) if before else ELSEWHERE  # an index built anew knows nothing of what came before
     news = origins(store, store.index.notes.head) if moved == ONWARD else None
     folders, began = None, time.time_ns()
@@ -94,11 +98,25 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     if moved != STILL or full:
         store.standings.look()
     claims.every(store)  # so that a search can show them without asking Git
-    # A commit on top during the look is news for the next one; after a checkout births may be another branch's.
-    right = head == (store.repo.head() or "") or (head and store.history.is_ancestor(head))
     seen = None if found else after
-    store.index.note(head=head if right else "", folders=times, seen=seen, looked=looked, known=saves)
+    store.index.note(head=_held(store, head, written_to), folders=times, seen=seen, looked=looked, known=saves)
     return Look(len(found))
+
+
+def _held(store: Store, head: str, before: Writing) -> str:
+    """The commit that HEAD named during a look; "" where births may be another branch's, since it was elsewhere too.
+
+    A commit on top is news for the next look.
+
+    Args:
+        store: the parts.
+        head: where it was when the look began.
+        before: when that was written.
+    """
+    now, after = store.repo.head() or "", store.repo.writing()
+    if head == now:
+        return head if after == before else ""
+    return head if head and after.name == before.name and store.history.is_ancestor(head) else ""
 
 
 def _forgotten(store: Store, found: Collection[changes.Change], after: changes.Manifest) -> list[changes.Change]:
@@ -146,14 +164,15 @@ def renew(store: Store, *, progress: Progress | None) -> Look:
     """
     if not store.index.writable:
         return Look(busy=True)
-    head, saves = store.repo.head() or "", store.index.saves()
+    written_to, head = store.repo.writing(), store.repo.head() or ""
+    saves = store.index.saves()
     entries, _ = store.files.scan(store.index.manifest(), hash_name=store.repo.hash_name)
     found = [changes.Change(changes.ADDED, path, entry) for path, entry in entries.items()]
     past = origins(store)
     files = {path: entry.blob for path, entry in entries.items()}
     batch = Batch(store, found, past.births | carried(store, files, entries, known=past))
     listed = {path: change.entry for path, change in batch.changes.items() if change.entry is not None}
-    store.index.rebuild(listed, batch.load, head, progress, saves)
+    store.index.rebuild(listed, batch.load, _held(store, head, written_to), progress, saves)
     store.standings.look()
     return Look(len(found))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore
 from filemem.repo.git import Git, GitError
@@ -15,6 +15,37 @@ if TYPE_CHECKING:
 
 BRANCHES = "refs/heads/"
 ELSEWHERE = "refs/heads/.invalid"  # what HEAD names where refs are not kept in files
+
+
+class Writing(NamedTuple):
+    """When what says where HEAD is was last written: another value after each move, also after one there and back.
+
+    Args:
+        name: of the file that names the branch; nothing where HEAD is detached.
+        commit: of the file that names the commit; nothing where the branch is packed.
+    """
+
+    name: tuple[int, int] | None
+    commit: tuple[int, int] | None
+
+
+def writing(git_dir: Path, common_dir: Path) -> Writing:
+    """When HEAD and the branch that it names were last written."""
+    own = _written(git_dir / "HEAD")
+    try:
+        ref = pointed(git_dir)
+    except OSError:
+        return Writing(own, None)
+    return Writing(own, _written(common_dir / ref)) if ref.startswith("refs/") else Writing(None, own)
+
+
+def _written(path: Path) -> tuple[int, int] | None:
+    """The inode and the time in nanoseconds of a file, which Git replaces to write it; nothing where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def pointed(git_dir: Path) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from filemem.repo.attaching import Attaching
     from filemem.repo.commit import Made, Plan
     from filemem.repo.conversion import Conversion
+    from filemem.repo.head import Writing
     from filemem.repo.history import History
     from filemem.repo.leftovers import Leftovers
     from filemem.repo.lock import SaveLock
@@ -131,6 +132,10 @@ class Repo:
         except OSError:
             return ""
         return tip_of(self.common_dir, found) if found.startswith("refs/") else found
+
+    def writing(self) -> Writing:
+        """What is another value after every move of HEAD, also where that led back."""
+        return head.writing(self.git_dir, self.common_dir)
 
     def here(self) -> Branch:
         """The current branch with its last commit, as files tell; without a name where HEAD is detached."""

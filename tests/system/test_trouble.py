@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,8 @@ from filemem.errors import BrokenStore
 from filemem.index import versions
 from filemem.memory import Memory
 from filemem.record import topic_key
+from filemem.repo.history import History
+from filemem.repo.lives import Walk
 from filemem.watch import Watcher
 from tests.support import git, head_file, index_folder, sound, write
 from tests.system.tools import FILEMEM, cli, ok, talking, until
@@ -130,6 +133,31 @@ def test_searches_during_many_checkouts(repo: Path) -> None:
             return {node.path for node in memory._store.nodes() if node.birth.author} ^ set(there)
 
         until(lambda: not unlike() or print(len(unlike()), sorted(unlike())[:3], memory.trouble, memory.degraded))
+
+
+@pytest.mark.parametrize("look", [lambda memory: memory.refresh(full=True), Memory.rebuild])
+def test_a_look_during_which_another_branch_was_there_is_made_again(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Memory], object]
+) -> None:
+    git(repo, "branch", "other")
+    with Memory.open(repo) as memory:
+        memory.save(topic="db", decision="Use SQLite", reasoning="One file")
+        shown = memory.search("SQLite").hits[0].provenance
+        asked = History.walk
+
+        def elsewhere(*arguments: Any) -> Walk:
+            git(repo, "switch", "-q", "other")
+            try:
+                return asked(*arguments)
+            finally:
+                git(repo, "switch", "-q", "main")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(History, "walk", elsewhere)
+            memory.rebuild()
+            look(memory)
+        memory.refresh()
+        assert memory.search("SQLite").hits[0].provenance == shown
 
 
 @pytest.fixture
