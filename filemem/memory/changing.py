@@ -28,7 +28,7 @@ from filemem.memory.saving import Saved as Done
 from filemem.memory.secrecy import refuse_secrets
 from filemem.memory.store import Store
 from filemem.memory.values import Saved
-from filemem.query.drift import within
+from filemem.query.filter import within
 from filemem.record import (
     CHECKPOINT,
     DECISION,
@@ -61,6 +61,8 @@ def save(store: Store, fields: Mapping[str, object]) -> Saved:
     kind, given = writing.check(fields)
     allowed = refuse_secrets(given)
     given |= {name: linking.ids_of(store, name, given[name]) for name in EDGE_KINDS if given.get(name)}
+    if "affects" in given:
+        given["affects"] = tuple(dict.fromkeys(map(store.from_top, given["affects"])))
     given.setdefault("agent", store.config.agent)
     if kind == CHECKPOINT:
         given.setdefault("branch", store.code.branch() or "")

@@ -13,7 +13,8 @@ from filemem.memory import claims
 from filemem.memory.claims import Called, Claims
 from filemem.memory.store import Store
 from filemem.query import Hit
-from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, rewritten, within
+from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, rewritten
+from filemem.query.filter import within
 from filemem.record import DECISION, Outcome, Record, parse
 from filemem.repo import arrivals
 

@@ -16,8 +16,8 @@ from filemem.files import is_listed
 from filemem.memory import graph, home, meant, searching
 from filemem.memory.store import Store
 from filemem.memory.values import Similar
-from filemem.query.drift import fixed, within
-from filemem.query.filter import affects_match
+from filemem.query.drift import fixed
+from filemem.query.filter import affects_match, within
 from filemem.record import CHECKPOINT, DECISION, Record, topic_key
 from filemem.repo import Repo
 

@@ -182,17 +182,21 @@ class Store:
         """The store path of a path as people see it; one that lies elsewhere stays as it is."""
         return path.removeprefix(f"{self.name}/")
 
+    def from_top(self, path: str) -> str:
+        """A path or glob that is given whole, as it is from the top of the code's work tree; any other stays."""
+        return path.removeprefix(f"{self.code.work_tree.as_posix()}/")
+
     def of_code(self, path: str) -> str:
         """A path of the project's code as people and agents give it, from the top of its work tree.
 
         Raises:
             BadInput: it lies outside.
         """
-        top = self.code.work_tree.as_posix()
-        given = path.strip().replace("\\", "/").removeprefix(f"{top}/")
+        given = self.from_top(path.strip().replace("\\", "/"))
         plain = posixpath.normpath(given) if given else ""
         if not plain or plain == ".." or plain.startswith(("/", "../")):
             hint = "give a path from its top, like src/cache/lru.py"
+            top = self.code.work_tree.as_posix()
             raise BadInput(f"{path[:200]!r} lies outside the work tree {top}", hint, field="path")
         return plain
 

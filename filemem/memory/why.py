@@ -17,7 +17,7 @@ from typing import NamedTuple
 from filemem.documents import Node
 from filemem.errors import BadInput, NotFound
 from filemem.files import fits
-from filemem.memory import claims, governing, meant, searching
+from filemem.memory import claims, governing, meant, places, searching
 from filemem.memory.hits import present
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
@@ -41,7 +41,6 @@ _PARTIAL = (
 IMPORT = 3  # decisions; a commit that brought more moved or imported them, and decided nothing
 AROUND = 3  # lines on either side of one, for the same
 LONGEST = 2_000_000  # bytes of a file whose lines are looked at
-_PLACE = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9})|:\d+)?")  # :LINE:COLUMN too
 
 
 class Place(NamedTuple):
@@ -82,11 +81,14 @@ def why(store: Store, asked: str, limit: int) -> Why:
     reasons += _touched(store, place, commits, [reason.hit.id for reason in reasons])
     reasons += _governed(store, replaced, {reason.hit.id for reason in reasons})
     absent = not (commits or note) and not os.path.lexists(store.code.work_tree / place.path)
+    elsewhere = places.submodule(store, place.path)
     if absent:
-        note, hint = f"there is no file {place.path}", _meant(store, place.path)
+        note, hint = f"there is no file {place.path}", elsewhere or _meant(store, place.path)
         if not reasons:
             raise NotFound(f"{note}, and no decision speaks of it", hint or "name a file of the project, from its top")
         note = f"{note}; {hint}" if hint else note
+    elif elsewhere:
+        note = "; ".join(filter(None, (note, elsewhere)))
     itself = [node.id for node in store.lookup("path", [store.asked(place.path)])] if place.text is not None else []
     if itself:
         note = f"this file is a record itself: filemem history {place.path}"
@@ -108,7 +110,7 @@ def governing_first(stated: Iterable[str]) -> tuple[int, int]:
 def _place(store: Store, asked: str) -> Place:
     if not fits(asked):
         raise BadInput(f"{asked[:80]}... is too long for the name of a file", "name a file of the project", "path")
-    path, lines = _named(store, asked)
+    path, lines = places.named(store, asked)
     file = store.code.work_tree / path
     text = None
     if file.is_file() and not file.is_symlink() and file.stat().st_size <= LONGEST:
@@ -119,21 +121,6 @@ def _place(store: Store, asked: str) -> Place:
         told = f"{count} line{'' if count == 1 else 's'}"
         raise BadInput(f"{path} has {told}, not {wrong}", "give lines that are there", field="path")
     return Place(path, lines, text)
-
-
-def _named(store: Store, asked: str) -> tuple[str, tuple[int, int] | None]:
-    """The path and the lines that are meant; a file of such a name goes first. Raises BadInput."""
-    path, top = store.of_code(asked), store.code.work_tree
-    if (top / path).exists():
-        return path, None
-    if found := _PLACE.fullmatch(asked):
-        first, last = int(found["first"]), int(found["last"] or found["first"])
-        if first <= last:
-            return store.of_code(found["path"]), (first, last)
-    file, _, rest = path.rpartition("#" if "#" in path else ":")
-    if file and (top / file).is_file():
-        raise BadInput(f"{rest!r} names no lines of {file}", f"{file}:40 is a line, {file}:40-60 are several", "path")
-    return path, None
 
 
 def _past(store: Store, place: Place) -> tuple[Sequence[Commit], Collection[str], str]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from filemem.query.filter import affects_match, segments
+from filemem.query.filter import affects_match, segments, within
 
 FRESH, CHANGED, MISSING, UNKNOWN = "fresh", "changed", "missing", "unknown"
 HALF = 0.5  # a file that keeps less than this of itself is another: the measure by which Git finds renames (diff -M)
@@ -149,12 +149,6 @@ class Drift(NamedTuple):
         commits = f", {_count(self.commits, 'commit')}" if self.commits else ""
         told = f"{self.verdict} ({touched} of {_count(self.files, 'file')}{more}{commits})"
         return f"{told}: {_listed(self.missing)} {_is(self.missing)} gone" if self.missing else told
-
-
-def within(path: str) -> bool:
-    """Whether a stated path or glob can be one of this repository: relative, and not leading out of it."""
-    outside = path.startswith(("/", "~")) or "://" in path or (len(path) > 1 and path[1] == ":")
-    return bool(path.strip()) and not outside and ".." not in segments(path)
 
 
 def rewritten(before: bytes, after: bytes) -> bool:

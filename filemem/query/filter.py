@@ -103,8 +103,19 @@ def governs(affected: str, wanted: Filter) -> bool:
 
 
 def touches(affected: str, path: str) -> bool:
-    """Say whether a stated `affects` and an asked path meet: either may be a glob or a folder of the other."""
+    """Say whether a stated `affects` and an asked path meet: either may be a glob or a folder of the other.
+
+    The top folder, `.`, meets all that is stated of this repository.
+    """
+    if not segments(path):
+        return within(affected)
     return affects_match(affected, path) or affects_match(path, affected)
+
+
+def within(path: str) -> bool:
+    """Whether a stated path or glob can be one of this repository: relative, and not leading out of it."""
+    outside = path.startswith(("/", "~")) or "://" in path or (len(path) > 1 and path[1] == ":")
+    return bool(path.strip()) and not outside and ".." not in segments(path)
 
 
 def affects_match(pattern: str, path: str) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from filemem.query.drift import CHANGED, FRESH, MISSING, UNKNOWN, Arrival, Drift, Row, drift, fixed, rewritten, within
+from filemem.query.drift import CHANGED, FRESH, MISSING, UNKNOWN, Arrival, Drift, Row, drift, fixed, rewritten
 from filemem.query.evidence import Claim, evidence, reverted, said
+from filemem.query.filter import within
 
 
 def arrivals(*each: str, decisions: tuple[str, ...] = ()) -> list[Arrival]:

@@ -313,6 +313,40 @@ def test_links_and_submodules_are_governed_as_files_are(repo: Path, monkeypatch:
     assert drift(repo, every) == "changed (2 of 4 files)"
 
 
+def test_what_lies_in_a_submodule_is_asked_in_there(repo: Path) -> None:
+    inner = make_repo(repo / "part/vendor")
+    commit(inner, "Library", lib_py="1\n")
+    write(repo / ".gitmodules", '[submodule "vendor"]\n\tpath = part/vendor\n\turl = ../vendor\n')
+    commit(repo, "Vendor it", part__own_py="2\n")
+    told = "part/vendor is a submodule: what its own memory and history say is asked in there"
+    assert told in cli(repo, "why", "part/vendor/lib.py").out
+    gone = cli(repo, "why", "part/vendor/none.py")
+    assert (gone.code, told in gone.err) == (4, True)
+    decide(repo, "vendor", "Use this library", "part/vendor")
+    for place in ("part/vendor", "part/vendor/lib.py", "part/vendor/lib.py:1"):
+        assert ("governs", "Use this library") in why(repo, place)
+        assert told in cli(repo, "why", place).out
+    assert "submodule" not in cli(repo, "why", "part/own.py").out + cli(repo, "why", "part").out
+
+
+def test_a_place_is_taken_as_people_name_it(repo: Path) -> None:
+    commit(repo, "Code", src__a_py=LINES, src__b_py="1\n")
+    decide(repo, "one", "Use one", str(repo / "src/a.py"), "src/a.py")
+    decide(repo, "all", "Use all", str(repo / "src/**"))
+    decide(repo, "none", "Use what is elsewhere", "/elsewhere/a.py")
+    found = {hit["title"]: hit["affects"] for hit in ok(repo, "search", "--path", "src/a.py:3")["results"]}
+    assert found == {"Use one": ["src/a.py"], "Use all": ["src/**"]}
+    assert "names no lines of src/a.py" in cli(repo, "search", "--path", "src/a.py:three").err
+    with talking(repo) as client:
+        for path in ("src/a.py:3-4", "src/a.py#L3", str(repo / "src/a.py:3")):
+            assert {hit["title"] for hit in client.call("search", path=path)["results"]} == found.keys()
+    commit(repo, "A file with such a name", **{"src/a.py:3": "1\n"})
+    assert [hit["title"] for hit in ok(repo, "search", "--path", "src/a.py:3")["results"]] == ["Use all"]
+    for place, at in ((".", repo), (str(repo), repo), ("src", repo), (".", repo / "src")):
+        assert [hit["title"] for hit in ok(at, "why", place)["results"][:2]] == ["Use one", "Use all"]
+    assert {hit["title"] for hit in ok(repo, "search", "--path", ".")["results"]} == found.keys()
+
+
 def test_a_save_names_no_path_that_nothing_governed_before_it(repo: Path) -> None:
     first = decide(repo, "storage", "Use S3", "src/**")
     ok(repo, "update", first, "--status", "deprecated")
