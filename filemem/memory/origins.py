@@ -70,7 +70,8 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
     seen = store.repo.history_at(tip) if tip else store.history
     if not (commit := _commit(store, seen)):
         return Origins({}, frozenset())
-    walk = seen.walk(store.files.store, since, versions := Versions(store))
+    # Not HEAD, which may be moved meanwhile: what is remembered of this commit must be of this one.
+    walk = seen._replace(tip=commit).walk(store.files.store, since, versions := Versions(store))
     edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
     births = {inside(path): born(b, inside(b.first_path)) for path, b in walk.births.items()}
     births = {path: birth.edited(map(edit_of, edits.get(path, ()))) for path, birth in births.items()}

@@ -16,10 +16,9 @@ import pytest
 from filemem.cli import EXIT_CODES
 from filemem.errors import BrokenStore
 from filemem.index import versions
-from filemem.memory import Memory
+from filemem.memory import Memory, origins, syncing
 from filemem.record import topic_key
 from filemem.repo.history import History
-from filemem.repo.lives import Walk
 from filemem.watch import Watcher
 from tests.support import git, head_file, index_folder, sound, write
 from tests.system.tools import FILEMEM, cli, ok, talking, until
@@ -135,17 +134,23 @@ def test_searches_during_many_checkouts(repo: Path) -> None:
         until(lambda: not unlike() or print(len(unlike()), sorted(unlike())[:3], memory.trouble, memory.degraded))
 
 
-@pytest.mark.parametrize("look", [lambda memory: memory.refresh(full=True), Memory.rebuild])
+@pytest.mark.parametrize("place", [(syncing, "origins"), (History, "walk")])
 def test_a_look_during_which_another_branch_was_there_is_made_again(
-    repo: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Memory], object]
+    repo: Path, monkeypatch: pytest.MonkeyPatch, place: tuple[object, str]
 ) -> None:
     git(repo, "branch", "other")
+    for name in ("old", "new"):  # two files that had one name, one after the other
+        write(repo / "memory/decisions/db.md", f"# Use the {name} one\n")
+        git(repo, "add", ".")
+        git(repo, "commit", "-q", "-m", name)
+        git(repo, "mv", "memory/decisions/db.md", f"memory/decisions/{name}.md")
+        git(repo, "commit", "-q", "-m", "Move")
     with Memory.open(repo) as memory:
-        memory.save(topic="db", decision="Use SQLite", reasoning="One file")
-        shown = memory.search("SQLite").hits[0].provenance
-        asked = History.walk
+        memory.rebuild()
+        shown, owners = memory.search("one").hits, origins.taken(memory._store)
+        asked = getattr(*place)
 
-        def elsewhere(*arguments: Any) -> Walk:
+        def elsewhere(*arguments: Any) -> object:
             git(repo, "switch", "-q", "other")
             try:
                 return asked(*arguments)
@@ -153,11 +158,13 @@ def test_a_look_during_which_another_branch_was_there_is_made_again(
                 git(repo, "switch", "-q", "main")
 
         with monkeypatch.context() as patched:
-            patched.setattr(History, "walk", elsewhere)
+            patched.setattr(*place, elsewhere)
             memory.rebuild()
-            look(memory)
+            memory.refresh(full=True)
+            origins.origins(memory._store)
+        assert origins.taken(memory._store) == owners
         memory.refresh()
-        assert memory.search("SQLite").hits[0].provenance == shown
+        assert [hit.provenance for hit in memory.search("one").hits] == [hit.provenance for hit in shown]
 
 
 @pytest.fixture
