@@ -88,7 +88,7 @@ def past_of(store: Store, nodes: Iterable[Node]) -> dict[str, Past]:
     versions = Versions(store)
     logs = store.history.logs(firsts, versions) if firsts else {}
     whole = {node.path: _whole(store, versions, node, logs.get(named(node.path), ())) for node in listed}
-    return {node.path: _past(store, node, whole[node.path]) for node in listed}
+    return {node.path: _past(store, versions, node, whole[node.path]) for node in listed}
 
 
 def _whole(store: Store, versions: Versions, node: Node, log: Sequence[Version]) -> Sequence[Version]:
@@ -107,12 +107,12 @@ def _whole(store: Store, versions: Versions, node: Node, log: Sequence[Version])
     return found if any(one.commit.id == node.birth.commit for one in found) else log
 
 
-def _past(store: Store, node: Node, log: Sequence[Version]) -> Past:
+def _past(store: Store, versions: Versions, node: Node, log: Sequence[Version]) -> Past:
     begun = next((at for at, version in enumerate(log) if version.commit.id == node.birth.commit), len(log))
     told = [
         Revision(c.id, c.author, c.agent, c.at, c.subject, _told(store, version, before, node.birth.name))
         for version, before in reversed(list(zip(log[:begun], (*log[1:], None), strict=False)))
-        if (c := version.commit)
+        if (c := version.commit) and not (version.sides and versions.joins(version.path, version.sides, version.blob))
     ]
     if node.birth.commit and store.edited(node.path):
         now = store.read(node.path, node.birth.name)
@@ -126,6 +126,9 @@ def _told(store: Store, version: Version, before: Version | None, first_path: st
     if not version.blob:
         return ("removed",)
     now = _read(store, version.blob, version.path, first_path)
+    if version.sides:
+        sides = (_read(store, blob, version.path, first_path) for blob in version.sides)
+        return min((_changes(side, now) for side in sides if side.record is not None), key=len, default=())
     if version.old:
         return _changes(_read(store, version.old, version.before, first_path), now)
     if before is None or before.blob:

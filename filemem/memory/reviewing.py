@@ -15,9 +15,8 @@ from filemem.memory.store import Store
 from filemem.memory.surveying import Survey
 from filemem.query.drift import CHANGED, Drift
 from filemem.record import Problem, Record, parse
-from filemem.record.revising import merge_says_otherwise, revised, says_otherwise
+from filemem.record.revising import merge_says_otherwise, nearest, revised, says_otherwise
 from filemem.repo import arrivals
-from filemem.repo.lives import Edit
 
 _NAMED = 5  # files that a message names
 
@@ -121,19 +120,11 @@ def _edited(store: Store, read: Survey, merge: Merge | None) -> Iterable[Problem
             if edit.commit.id == by.birth.commit or not store.repo.history.is_ancestor(by.birth.commit, edit.commit.id):
                 continue
             new = _at(store.repo.blob(edit.after), node.path)
-            old = [one for blob in _before(store, edit) if (one := _at(store.repo.blob(blob), node.path))]
+            sides = edit.sides or (edit.before,)
+            old = [one for blob in sides if (one := _at(store.repo.blob(blob), node.path))]
             if new and old and (says_otherwise(old[0], new) if len(old) == 1 else merge_says_otherwise(old, new)):
-                nearest = min(old, key=lambda one: len(revised(one, new)))
-                yield rewritten(node.path, by, nearest, new, f" in {edit.commit.id[:10]} by {edit.commit.author}")
-
-
-def _before(store: Store, edit: Edit) -> Iterable[str]:
-    """The versions that a commit changed, or that it merged: one of each parent that has the file."""
-    if len(edit.commit.parents) < 2:
-        return (edit.before,)
-    between, folder = store.repo.history.between, store.files.store
-    rows = (row for parent in edit.commit.parents for row in between(parent, edit.commit.id, folder))
-    return [row.old for row in rows if row.new == edit.after and row.status != "A"]
+                where = f" in {edit.commit.id[:10]} by {edit.commit.author}"
+                yield rewritten(node.path, by, nearest(old, new), new, where)
 
 
 def rewritten(path: str, by: Node, before: Record, after: Record, where: str) -> Problem:

@@ -8,12 +8,13 @@ cannot be read here (a partial clone has not all of them) is taken for what stoo
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from filemem.files import is_record
 from filemem.memory.store import Store
-from filemem.record import derived_id, heading_key, namesake, parse, stated_id
+from filemem.record import Parsed, derived_id, heading_key, namesake, parse, stated_id
+from filemem.record.revising import damage, merge_says_otherwise
 from filemem.repo.git import PROMISED, GitError
 
 _IDS = "ids"  # the memo: a line `blob id` each, the id left out where none is stated
@@ -76,6 +77,21 @@ class Versions:
             return same
         was, now = self.store.repo.blob(before), self.store.repo.blob(after)
         return was is None or now is None or alike(first_path, was, now)
+
+    def joins(self, path: str, sides: Sequence[str], merged: str) -> bool:
+        """Whether a merge says nothing by itself in its version of a file, beside those that it joined.
+
+        One that cannot be read here, or joins what cannot be, is taken to say something.
+        """
+        if merged in sides:
+            return True
+        data = [self.store.repo.blob(blob) for blob in (*sides, merged)]
+        *had, now = [parse(each, path) if each is not None else Parsed(None) for each in data]
+        records = [one.record for one in had if one.record is not None]
+        if now.record is None or len(records) < len(data) - 1:
+            return False
+        damaged = all(damage(one.problems, now.problems) for one in had)
+        return not damaged and not merge_says_otherwise(records, now.record, anything=True)
 
     def _stated(self, path: str, blob: str) -> str | None:
         """The same, None where it cannot be known."""

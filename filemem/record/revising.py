@@ -78,22 +78,39 @@ def says_otherwise(before: Record, after: Record) -> bool:
     return _decided(before) != _decided(after)
 
 
-def merge_says_otherwise(parents: Iterable[Record], merged: Record) -> bool:
+def merge_says_otherwise(parents: Iterable[Record], merged: Record, *, anything: bool = False) -> bool:
     """Tell whether a merge says by itself what was decided, or why: what no parent has, or not what all of them have.
 
     Args:
         parents: the versions that were merged.
         merged: what the merge made of them.
+        anything: compare all that a record says.
     """
-    had = [_stated_lines(parent) for parent in parents]
-    said = _stated_lines(merged)
+    compared = _everything if anything else _decided
+    had = [_stated_lines(compared(parent)) for parent in parents]
+    said = _stated_lines(compared(merged))
     return bool(said - reduce(or_, had, Counter()) or (had and reduce(and_, had) - said))
 
 
-def _stated_lines(record: Record) -> Counter[tuple[int, str]]:
-    """Each line that a decision says, with the number of its field among those that `_decided` compares."""
-    told = ((at, said if isinstance(said, tuple) else (str(said),)) for at, said in enumerate(_decided(record)))
-    return Counter((at, line) for at, texts in told for text in texts for line in _lines(str(text)).elements())
+def nearest(versions: Iterable[Record], after: Record) -> Record:
+    """The version of some from which the fewest changes led to another. Raises ValueError where there is none."""
+    return min(versions, key=lambda one: len(revised(one, after)))
+
+
+def _stated_lines(compared: Iterable[object]) -> Counter[tuple[int, str]]:
+    """Each line that some fields say, with the number of its field."""
+    told = ((at, _items(said)) for at, said in enumerate(compared))
+    return Counter((at, line) for at, texts in told for text in texts for line in _lines(text).elements())
+
+
+def _items(said: object) -> list[str]:
+    if isinstance(said, Mapping):
+        return [f"{key}: {one}" for key, one in said.items()]
+    return [str(one) for one in said] if isinstance(said, tuple) else [str(said)]
+
+
+def _everything(record: Record) -> tuple[object, ...]:
+    return tuple(record._replace(path=""))
 
 
 def _decided(record: Record) -> tuple[object, ...]:

@@ -47,7 +47,7 @@ def arrivals(
                 made.id,
                 made.at,
                 tuple(name for name, outcome in made.said.outcomes if outcome != "failed"),
-                tuple(Row(path, _blob(old), _blob(new)) for _, _, path, old, new in files),
+                tuple(Row(row.path, _blob(row.old), _blob(row.new)) for row in files),
             )
             for made, files in rows
         ]
@@ -67,7 +67,7 @@ def on_line(history: History, commit: str) -> bool:
 def renamed(history: History, commit: str) -> dict[str, str]:
     """The files that a commit renamed against its first parent: old name -> new name."""
     rows = history.rows("--first-parent", "-m", "-M", "--diff-filter=R", "-1", commit, "--")
-    return {before: path for _, files in rows for _, before, path, _, _ in files}
+    return {row.before: row.path for _, files in rows for row in files}
 
 
 def present(history: History, paths: Sequence[str]) -> frozenset[str]:

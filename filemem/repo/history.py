@@ -55,13 +55,13 @@ class History(NamedTuple):
             if told := self.logs({path: ""}, same)[path]:
                 walk.births[path] = Birth(path, told[-1].path, told[-1].commit, walk.births[path].order)
                 walk.edits[path] = [
-                    Edit(one.commit, one.old, one.blob) for one in reversed(told[:-1]) if one.blob != one.old
+                    Edit(one.commit, one.old, one.blob, one.sides) for one in reversed(told[:-1]) if one.blob != one.old
                 ]
         if since:
             walk = walk._replace(given_up=walk.given_up | found.beside | self._beside(walk, folder, since))
         else:
             self._keep_on_line(walk, sorted(found.beside & walk.births.keys())[:_CONTESTED], same)
-        return walk.numbered(self.landed)
+        return walk.without_joins(same).numbered(self.landed)
 
     def _beside(self, walk: Walk, folder: str, since: str) -> frozenset[str]:
         """The files that were changed in a stretch of history from another version than the one it begins with."""
@@ -304,7 +304,7 @@ def _traced(path: str, rows: Iterable[tuple[Commit, Row]], same: Same) -> list[R
     """
     found: list[Revision] = []
     back = ""  # the blob that a commit brought back, as long as it is not known whether the file was there before
-    for commit, (status, before, after, old, new) in rows:
+    for commit, (status, before, after, old, new, sides) in rows:
         if after != path or (back and status != "D" and not same(path, new, back)):
             continue
         if back and status == "D" and not same.returns(path, old, back):
@@ -312,7 +312,7 @@ def _traced(path: str, rows: Iterable[tuple[Commit, Row]], same: Same) -> list[R
         other = status in "MR" and not same(path, old, new)
         added = status == "A" or other
         back = new if status == "A" else ""
-        found.append(Revision(commit, after, "" if status == "D" else new, *(() if added else (before, old))))
+        found.append(Revision(commit, after, "" if status == "D" else new, *(() if added else (before, old, sides))))
         if other or before != path:
             break
     return found

@@ -31,7 +31,7 @@ class Revision(NamedTuple):
     """One commit's version of a file: where it stood then, and its blob ("" where the commit removed it).
 
     `before` and `old` are path and blob of the version that the commit changed, of a merge its first parent's; both are
-    empty where the commit added the file.
+    empty where the commit added the file. `sides` are the versions that a merge joined.
     """
 
     commit: Commit
@@ -39,6 +39,7 @@ class Revision(NamedTuple):
     blob: str
     before: str = ""
     old: str = ""
+    sides: tuple[str, ...] = ()
 
 
 class Removed(NamedTuple):
@@ -55,11 +56,12 @@ class Removed(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """A commit that changed what a file says, with its blob before and after."""
+    """A commit that changed what a file says, with its blob before and after; of a merge, with all that it joined."""
 
     commit: Commit
     before: str
     after: str
+    sides: tuple[str, ...] = ()
 
 
 Counted = TypeVar("Counted", "Removed", "Taking")
@@ -106,6 +108,14 @@ class Walk(NamedTuple):
     taken: Mapping[str, Sequence[Taking]]
     given_up: frozenset[str] = frozenset()
 
+    def without_joins(self, same: "Same") -> "Walk":
+        """The same without the edits of merges that say nothing by themselves."""
+        edits = {
+            path: [edit for edit in found if not (edit.sides and same.joins(path, edit.sides, edit.after))]
+            for path, found in self.edits.items()
+        }
+        return self._replace(edits=edits)
+
     def numbered(self, landing: "Landing") -> "Walk":
         """The same where each file without an id has its number among those that began at its path."""
         of: dict[str, dict[str, None]] = {path: dict.fromkeys(commits) for path, commits in self.began.items()}
@@ -146,6 +156,9 @@ class Same(Protocol):
     def returns(self, first_path: str, before: str, after: str) -> bool:
         """The same of a file that was removed, and of one that comes to its name later."""
 
+    def joins(self, path: str, sides: Sequence[str], merged: str) -> bool:
+        """Whether a merge says nothing by itself in its version of a file, beside those that it joined."""
+
 
 class ByPath:
     """Nothing states an id: what comes back under its name is what it was."""
@@ -164,6 +177,10 @@ class ByPath:
     def returns(self, first_path: str, before: str, after: str) -> bool:
         """As its versions are."""
         return self(first_path, before, after)
+
+    def joins(self, path: str, sides: Sequence[str], merged: str) -> bool:  # noqa: ARG002
+        """Only with the very version that one side had: what others say is not looked at."""
+        return merged in sides
 
 
 BY_PATH = ByPath()

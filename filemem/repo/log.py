@@ -50,6 +50,7 @@ class Row(NamedTuple):
         status: A(dded), D(eleted), M(odified), R(enamed), or T where its kind changed.
         before, path: its path in the one and in the other; the same unless renamed.
         old, new: blob ids, all zeros where there is no file.
+        sides: of a merge that is told against all of its parents: the blob of each that has the file.
     """
 
     status: str
@@ -57,6 +58,7 @@ class Row(NamedTuple):
     path: str
     old: str
     new: str
+    sides: tuple[str, ...] = ()
 
     def seen(self, before: bool, after: bool) -> "Row | None":
         """The row as it is for somebody who does not see the file before, or after; None for neither."""
@@ -165,7 +167,8 @@ def _row(text: str, fields: Iterator[str]) -> Row:
     old = next((one for one in olds if one.strip("0")), olds[0])  # of a merge: on the first side that has the file
     path = next(fields, "")
     if parents > 1:  # of a merge: one letter for each parent, and no path of old
-        return Row("A" if set(status) == {"A"} else "D" if set(status) == {"D"} else "M", path, path, old, new)
+        kind = "A" if set(status) == {"A"} else "D" if set(status) == {"D"} else "M"
+        return Row(kind, path, path, old, new, tuple(one for one in olds if one.strip("0")))
     after = next(fields, "") if status[0] in "RC" else path
     return Row("A" if status[0] == "C" else status[0], path, after, old, new)
 

@@ -39,6 +39,7 @@ class Found:
         self._gone_on: dict[str, Birth] = {}  # the file that was renamed last from a path
         self._commit = ""
         self._differs = Counter[str]()  # of this commit: parents that have something else at a path
+        self._joined: dict[str, list[str]] = {}  # of this merge: the versions of its parents, by path
         self._kept: set[str] = set()  # of this commit: paths at which a parent has another version of the same
         self._sides: list[tuple[Row, int]] = []  # of this merge: other versions that its parents have, of how many
         self._given_up: set[tuple[str, str]] = set()  # path and blob: what merges left for a version that a side had
@@ -48,7 +49,7 @@ class Found:
         """Take a commit in; of a merge, what it shows against one parent."""
         if self._commit != commit.id:
             self._give_up()
-            self._commit, self._differs, self._kept = commit.id, Counter[str](), set()
+            self._commit, self._differs, self._joined, self._kept = commit.id, Counter[str](), {}, set()
         for row in rows:
             self._differs[row.path] += 1
             alone = self._differs[row.path] >= len(commit.parents)  # no parent has this very version
@@ -83,6 +84,8 @@ class Found:
         if merge:
             self._join(row)
             self._sides += [(row, len(commit.parents))] if row.status == "M" else []
+            if row.status in "MR":
+                self._joined.setdefault(row.path, []).append(row.old)
         elif row.status in "AR":
             self._contest(commit, row, order)
         if row.before in self.beside or (not merge and self._last.get(row.before, row.old) != row.old):
@@ -103,8 +106,10 @@ class Found:
         if row.status == "A" and row.path not in self._kept and (stated := self._same.stated(row.path, row.new)):
             self._claims.setdefault(stated, []).append(Birth(row.path, row.path, commit, order))
             self._brought[row.path, commit.id] = row.new
-        if row.status in "MR" and row.old != row.new:
-            self.edits.setdefault(row.path, []).append(Edit(commit, row.old, row.new))
+        sides = tuple(self._joined.get(row.path, ()))
+        if row.old != row.new and (row.status in "MR" or (row.status == "A" and sides)):
+            before = sides[-1] if sides else row.old
+            self.edits.setdefault(row.path, []).append(Edit(commit, before, row.new, sides))
 
     def _give_up(self) -> None:
         """Forget the edits that led only to versions which the last merge left for the version of another side."""

@@ -1,0 +1,139 @@
+"""Whose edits a record has where branches meet: history, `get` and an index built anew name the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import git, write
+from tests.system.tools import ok
+
+FILE = "memory/decisions/redis.md"
+PARTS = ["# Use Redis", "We need a db.", "one", "two", "three", "four", "five", "End."]
+Told = list[tuple[str, tuple[str, ...]]]
+
+
+@pytest.fixture(params=["", "id: decision_redis_1700000000000_aaaaaaaa\n"], ids=["no id", "id"])
+def base(repo: Path, request: pytest.FixtureRequest) -> Path:
+    """A repository with a proposal on main."""
+    text = "\n\n".join(PARTS)
+    write(repo / FILE, f"---\n{request.param}topic: redis\nstatus: proposed\n---\n{text}\n")
+    commit(repo, "Ada")
+    return repo
+
+
+def commit(repo: Path, author: str) -> str:
+    git(repo, "add", "-A", ".")
+    git(repo, "commit", "-q", "-m", f"By {author}", GIT_AUTHOR_NAME=author)
+    return git(repo, "rev-parse", "HEAD")
+
+
+def edit(repo: Path, author: str, old: str, new: str, file: str = FILE) -> str:
+    path = repo / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    return commit(repo, author)
+
+
+def merge(repo: Path, *branches: str, evil: tuple[str, str] | None = None) -> None:
+    """Merge cleanly, by Mallory; an evil one replaces a text by another that no branch has."""
+    git(repo, "merge", "-q", "--no-ff", "--no-commit", *branches)
+    if evil:
+        (repo / FILE).write_text((repo / FILE).read_text().replace(*evil))
+    commit(repo, "Mallory")
+
+
+def told(repo: Path, file: str = FILE) -> Told:
+    """What history tells, by whom; all doors must name the same people, also once the index is built anew."""
+
+    def looks() -> Iterator[tuple[Told, set[str]]]:
+        for _ in range(2):
+            (step,) = ok(repo, "history", "redis")["chain"]
+            by = ok(repo, "get", file)["results"][0]["by"]
+            yield (
+                [(one["author"], tuple(one["changes"])) for one in step["revisions"]],
+                {one["author"] for one in by.get("edited", [])},
+            )
+            ok(repo, "index", "--rebuild")
+
+    for edits, people in (found := list(looks())):
+        assert {author for author, _ in edits} == people
+    assert found[0] == found[1]
+    return found[0][0]
+
+
+ACCEPTED = ("Grace", ("status proposed -> accepted",))
+REWORDED = ("Bob", ("reasoning reworded",))
+
+
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_clean_merge_is_no_edit(base: Path, followed: bool) -> None:
+    git(base, "switch", "-q", "-c", "side")
+    edit(base, "Grace", "proposed", "accepted")
+    git(base, "switch", "-q", "main")
+    edit(base, "Bob", "End", "END")
+    if followed:
+        ok(base, "search", "redis")
+    merge(base, "side")
+    assert sorted(told(base)) == [REWORDED, ACCEPTED]
+
+
+@pytest.mark.parametrize(
+    ("evil", "said"),
+    [
+        (("three", "3"), "reasoning reworded"),
+        (("status: accepted", "status: rejected"), "status proposed -> rejected"),
+        (("topic: redis", "topic: redis\ntags: [cache]"), "tags + cache"),
+        (("one", "<<<<<<< a\none\n=======\nuno\n>>>>>>> b"), "conflict"),
+    ],
+)
+def test_what_a_merge_says_by_itself_is_its_edit(base: Path, evil: tuple[str, str], said: str) -> None:
+    git(base, "switch", "-q", "-c", "side")
+    edit(base, "Grace", "proposed", "accepted")
+    git(base, "switch", "-q", "main")
+    edit(base, "Bob", "End", "END")
+    merge(base, "side", evil=evil)
+    *others, (author, changes) = told(base)
+    assert (author, sorted(others)) == ("Mallory", [REWORDED, ACCEPTED])
+    assert any(one.startswith(said) for one in changes), changes
+
+
+def test_a_merge_of_a_branch_without_the_record_may_edit_it(repo: Path) -> None:
+    git(repo, "branch", "side")  # before there was a record
+    write(repo / FILE, "---\ntopic: redis\n---\n" + "\n\n".join(PARTS))
+    commit(repo, "Ada")
+    git(repo, "switch", "-q", "side")
+    write(repo / "code.py", "1\n")
+    commit(repo, "Bob")
+    git(repo, "switch", "-q", "main")
+    merge(repo, "side", evil=("three", "3"))
+    assert told(repo) == [("Mallory", ("reasoning reworded",))]
+
+
+def test_merges_in_both_directions_are_no_edits(base: Path) -> None:
+    git(base, "switch", "-q", "-c", "side")
+    edit(base, "Grace", "proposed", "accepted")
+    git(base, "branch", "was")
+    git(base, "switch", "-q", "main")
+    edit(base, "Bob", "End", "END")
+    git(base, "switch", "-q", "side")
+    merge(base, "main")
+    edit(base, "Carol", "We need", "We do need")
+    git(base, "switch", "-q", "main")
+    merge(base, "was")
+    edit(base, "Dan", "three", "THREE")
+    merge(base, "side")
+    assert sorted(author for author, _ in told(base)) == ["Bob", "Carol", "Dan", "Grace"]
+
+
+@pytest.mark.parametrize("evil", [None, ("three", "3")])
+def test_a_merge_of_three_is_an_edit_only_of_what_it_says_by_itself(base: Path, evil: tuple[str, str] | None) -> None:
+    for branch, author, old, new in (("a", "Grace", "proposed", "accepted"), ("b", "Carol", "We need", "We do need")):
+        git(base, "switch", "-q", "-c", branch, "main")
+        edit(base, author, old, new)
+    git(base, "switch", "-q", "main")
+    edit(base, "Bob", "End", "END")
+    merge(base, "a", "b", evil=evil)
+    assert {author for author, _ in told(base)} == {"Grace", "Carol", "Bob"} | ({"Mallory"} if evil else set())
