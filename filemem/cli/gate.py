@@ -56,7 +56,7 @@ def check(
     base: str | None,
     paths: tuple[str, ...],
 ) -> None:
-    """Report what is wrong with the records. One line each: path:line: code message.
+    """Report what is wrong with the records. One line each: path:line: code message, the worst first.
 
     Tells only of PATHS where there are any: files or folders, relative to the current folder or, but for --lint, to the
     store.
@@ -136,7 +136,7 @@ def _linted(project: Project, paths: Iterable[str]) -> dict[str, Any]:
             problems += filter(None, map(names.of, names.entries([inside])))
             found += [one._replace(path=path) for one in problems]
             count += 1
-    found.sort(key=lambda one: (one.path, one.line, one.code, one.message))
+    found.sort(key=lambda one: one.order)
     return {"success": True, "checked": count, "problems": [one._asdict() for one in found]}
 
 

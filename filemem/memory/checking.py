@@ -33,7 +33,7 @@ def check(
         drift: tell also of governed code that changed but is not largely rewritten, as hints.
 
     Returns:
-        How many files were read, and the problems by path and line.
+        How many files were read, and the problems, the worst first, then by path and line.
 
     Raises:
         Conflict: this branch has no history in common with `base`.
@@ -52,7 +52,7 @@ def check(
     wanted = [_relative(store, path, manifest) for path in paths]
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     named = [problem._replace(path=store.shown(_printable(problem.path))) for problem in shown]
-    return len(manifest), tuple(sorted(set(named), key=lambda p: (p.path, p.line, p.code, p.message)))
+    return len(manifest), tuple(sorted(set(named), key=lambda problem: problem.order))
 
 
 def _against(store: Store, base: str) -> Moment | None:

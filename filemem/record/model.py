@@ -12,6 +12,9 @@ VISIBILITIES = ("private", "department", "project", "public")
 EDGE_KINDS = ("supersedes", "builds_on", "debates", "synthesizes")
 
 
+_LEVELS = ("error", "warning", "hint")
+
+
 class Problem(NamedTuple):
     """What is wrong with a file: shown by `check`, returned by reads, never raised on human text."""
 
@@ -23,6 +26,11 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.code} {self.message}"
+
+    @property
+    def order(self) -> tuple[int, str, int, str, str]:
+        """What problems are sorted by wherever they are told: the worst first, then by place."""
+        return _LEVELS.index(self.level), self.path, self.line, self.code, self.message
 
 
 class Outcome(NamedTuple):

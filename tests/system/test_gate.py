@@ -67,6 +67,25 @@ def test_formats_for_other_programs(repo: Path) -> None:
     assert process(repo, "check", "--format", "github").out == ""
 
 
+def test_the_worst_comes_first_in_every_form(repo: Path) -> None:
+    for name, text in (("a", GOOD), ("b", GOOD.replace("caching", "caching\nconfidence: much")), ("c", SECRET)):
+        write(repo / f"memory/decisions/{name}.md", text)
+    ranks = ["error", "warning", "note", "notice", "hint"]
+    for words in ([], ["--lint", "memory"]):
+        asked = ["check", *words, "--format"]
+        told = json.loads(process(repo, *asked, "json").out)["problems"]
+        assert [ranks.index(one["level"]) for one in told] == sorted(ranks.index(one["level"]) for one in told)
+        assert len({one["level"] for one in told}) == 3
+        assert [one["path"][-4:] for one in told][:2] == ["c.md", "b.md"]
+        levels = [one["level"].replace("hint", "note") for one in told]
+        results = json.loads(process(repo, *asked, "sarif").out)["runs"][0]["results"]
+        assert [one["level"] for one in results] == levels
+        rows = process(repo, *asked, "github").out.splitlines()
+        assert [row.split()[0][2:].replace("notice", "note") for row in rows] == levels
+        rows = process(repo, *asked, "text").out.splitlines()
+        assert [row.split()[1] for row in rows] == [one["code"] for one in told]
+
+
 def test_drift_is_the_same_for_code_scanning_while_the_code_goes_on(repo: Path) -> None:
     for topic in ("one", "two"):
         ok(repo, "save", "decision", "--topic", topic, "--decision", "x", "--reasoning", "r", "--affects", "code.py")

@@ -89,11 +89,10 @@ def status(answer: Answer) -> str:
 
 
 def problems(answer: Answer) -> str:
-    """One line a problem, path:line: code message: the worst first, and coloured by how bad it is."""
-    found = sorted(answer["problems"], key=lambda problem: [*_LEVELS].index(problem["level"]))
+    """One line a problem, path:line: code message: coloured by how bad it is."""
     rows = (
         f"{one['path']}:{one['line']}: {click.style(one['code'], fg=_LEVELS[one['level']])} {one['message']}"
-        for one in found
+        for one in answer["problems"]
     )
     return "\n".join(row.replace("\n", "\\n").replace("\t", "\\t") for row in rows)
 
