@@ -134,8 +134,9 @@ def _every(store: Store) -> tuple[Claim, ...]:
     known = _remembered(store)
     if not head or known.head == head:
         return known.claims if head else ()
-    onward = known.head and store.code.history.is_ancestor(known.head)
-    found = arrivals.claims(store.code.history, known.head if onward else "")
+    past = store.code.history_at(head)  # not HEAD, which may be moved meanwhile
+    onward = known.head and past.is_ancestor(known.head)
+    found = arrivals.claims(past, known.head if onward else "")
     known = _Remembered(head, (*known.claims, *found) if onward else found, store.code.history.depth())
     store.memo(_CLAIMS).write(json.dumps([_LAYOUT, known], ensure_ascii=False).encode())
     return known.claims
