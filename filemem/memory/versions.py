@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from filemem.files import is_record
 from filemem.memory.store import Store
 from filemem.record import Parsed, derived_id, heading_key, namesake, parse, stated_id
-from filemem.record.revising import damage, merge_says_otherwise
+from filemem.record.revising import damage, merge_says_otherwise, says_already
 from filemem.repo.git import PROMISED, GitError
 
 _IDS = "ids"  # the memo: a line `blob id` each, the id left out where none is stated
@@ -92,6 +92,14 @@ class Versions:
             return False
         damaged = all(damage(one.problems, now.problems) for one in had)
         return not damaged and not merge_says_otherwise(records, now.record, anything=True)
+
+    def includes(self, path: str, version: str, before: str, after: str) -> bool:
+        """Whether a version of a file says already what changed from one to another; not where that cannot be read."""
+        if version == after:
+            return True
+        data = [self.store.repo.blob(blob) for blob in (version, before, after)]
+        records = [record for each in data if each is not None and (record := parse(each, path).record) is not None]
+        return len(records) == len(data) and says_already(*records)
 
     def _stated(self, path: str, blob: str) -> str | None:
         """The same, None where it cannot be known."""

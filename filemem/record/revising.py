@@ -92,6 +92,18 @@ def merge_says_otherwise(parents: Iterable[Record], merged: Record, *, anything:
     return bool(said - reduce(or_, had, Counter()) or (had and reduce(and_, had) - said))
 
 
+def says_already(record: Record, before: Record, after: Record) -> bool:
+    """Tell whether a record says all that a change brought, and nothing that it took away; False where it did neither.
+
+    Args:
+        record: the one.
+        before, after: what was changed, and what it was changed to.
+    """
+    said, was, now = (_stated_lines(_everything(one)) for one in (record, before, after))
+    brought, taken = now - was, was - now
+    return bool(brought or taken) and not (brought - said) and not (taken & said)
+
+
 def nearest(versions: Iterable[Record], after: Record) -> Record:
     """The version of some from which the fewest changes led to another. Raises ValueError where there is none."""
     return min(versions, key=lambda one: len(revised(one, after)))

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from filemem.errors import BadInput
 from filemem.repo import log, shallow, treeless
+from filemem.repo.beside import side_by_side, since_it_came
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.lives import BY_PATH, Birth, Edit, Revision, Same, Walk
 from filemem.repo.log import Commit, Row
@@ -78,7 +78,8 @@ class History(NamedTuple):
         A merge that took one side's version, the same bytes perhaps, is followed on that side alone.
         """
         for path, told in self.logs({path: walk.births[path].commit.id for path in paths}, same).items():
-            if told and told[-1].commit.id == walk.births[path].commit.id:
+            first = walk.births[path].commit.id
+            if told and (told[-1].commit.id == first or not self.is_ancestor(first, told[-1].commit.id)):
                 seen = {one.commit.id for one in told}
                 walk.edits[path] = [edit for edit in walk.edits.get(path, ()) if edit.commit.id in seen]
 
@@ -135,7 +136,7 @@ class History(NamedTuple):
             same: as for `walk`.
 
         Returns:
-            By path; nothing for one that has no commit.
+            By path; nothing for one that has no commit. What the first commit brought as well is left out: `beside`.
         """
         found: dict[str, list[Revision]] = {path: [] for path in births}
         asked = {self.tip: {path: path for path in births}} if births else {}  # where from -> name then -> name now
@@ -157,8 +158,11 @@ class History(NamedTuple):
                 break
         if len(births) > 1:  # together they show branches beside the one that each of them came by
             ways = {path: told for path, told in found.items() if told and births[path]}
-            astray = [path for path, told in ways.items() if told[-1].commit.id != births[path] or _side_by_side(told)]
+            astray = [path for path, told in ways.items() if told[-1].commit.id != births[path] or side_by_side(told)]
             found |= {path: list(self.logs({path: births[path]}, same)[path]) for path in astray}
+        for path, told in found.items():
+            if told and births[path] and (told[-1].commit.id != births[path] or side_by_side(told)):
+                found[path] = list(since_it_came(self, told, births[path], same))
         cut = self.boundary()
         return {path: tuple(_known(one, cut) for one in told) for path, told in found.items()}
 
@@ -203,7 +207,11 @@ class History(NamedTuple):
             BadInput: `rev` is not a revision.
             GitError: there is no such commit.
         """
-        return {path: head.split()[2] for head, path in self._entries([f"{folder}/"], rev) if head.startswith("100")}
+        return self.entries([f"{folder}/"], rev)
+
+    def entries(self, paths: Iterable[str], rev: str = "") -> dict[str, str]:
+        """The same of some files and folders; what is no regular file, or is not there, is left out."""
+        return {path: head.split()[2] for head, path in self._entries(sorted(paths), rev) if head.startswith("100")}
 
     def repositories(self, folder: str) -> frozenset[str]:
         """The paths below a folder at which the tip has another repository: submodules."""
@@ -316,11 +324,6 @@ def _traced(path: str, rows: Iterable[tuple[Commit, Row]], same: Same) -> list[R
         if other or before != path:
             break
     return found
-
-
-def _side_by_side(told: Sequence[Revision]) -> bool:
-    """Whether several branches added the file of these versions."""
-    return any(not one.old and one.blob and below.blob for one, below in pairwise(told))
 
 
 def _to_birth(told: list[Revision], birth: str) -> list[Revision]:

@@ -159,6 +159,9 @@ class Same(Protocol):
     def joins(self, path: str, sides: Sequence[str], merged: str) -> bool:
         """Whether a merge says nothing by itself in its version of a file, beside those that it joined."""
 
+    def includes(self, path: str, version: str, before: str, after: str) -> bool:
+        """Whether a version of a file says already what changed from one to another of them."""
+
 
 class ByPath:
     """Nothing states an id: what comes back under its name is what it was."""
@@ -181,6 +184,10 @@ class ByPath:
     def joins(self, path: str, sides: Sequence[str], merged: str) -> bool:  # noqa: ARG002
         """Only with the very version that one side had: what others say is not looked at."""
         return merged in sides
+
+    def includes(self, path: str, version: str, before: str, after: str) -> bool:  # noqa: ARG002
+        """Only where it is the version that was changed to."""
+        return version == after
 
 
 BY_PATH = ByPath()

@@ -12,6 +12,7 @@ from tests.system.tools import ok
 
 FILE = "memory/decisions/redis.md"
 PARTS = ["# Use Redis", "We need a db.", "one", "two", "three", "four", "five", "End."]
+AGAIN = "added on another branch too"
 Told = list[tuple[str, tuple[str, ...]]]
 
 
@@ -59,7 +60,7 @@ def told(repo: Path, file: str = FILE) -> Told:
             ok(repo, "index", "--rebuild")
 
     for edits, people in (found := list(looks())):
-        assert {author for author, _ in edits} == people
+        assert {author for author, changes in edits if changes != (AGAIN,)} == people
     assert found[0] == found[1]
     return found[0][0]
 
@@ -137,3 +138,35 @@ def test_a_merge_of_three_is_an_edit_only_of_what_it_says_by_itself(base: Path, 
     edit(base, "Bob", "End", "END")
     merge(base, "a", "b", evil=evil)
     assert {author for author, _ in told(base)} == {"Grace", "Carol", "Bob"} | ({"Mallory"} if evil else set())
+
+
+@pytest.mark.parametrize("more", [False, True], ids=["squash", "squash with more"])
+@pytest.mark.parametrize("ours", [False, True], ids=["the branch's text", "both texts"])
+@pytest.mark.parametrize("stated", ["", "id: decision_redis_1700000000000_aaaaaaaa\n"], ids=["no id", "id"])
+def test_what_a_squash_brought_is_no_edit_once_its_branch_is_merged(
+    repo: Path, stated: str, ours: bool, more: bool
+) -> None:
+    git(repo, "switch", "-q", "-c", "side")
+    write(repo / FILE, f"---\n{stated}topic: redis\n---\n" + "\n\n".join(PARTS))
+    commit(repo, "Ada")
+    edit(repo, "Grace", "one", "ONE")
+    edit(repo, "Carol", "two", "TWO")
+    git(repo, "switch", "-q", "main")
+    git(repo, "merge", "-q", "--squash", "side")
+    if more:
+        (repo / FILE).write_text((repo / FILE).read_text().replace("We need", "We do need"))
+    squash = commit(repo, "Squasher")
+    if ours:
+        edit(repo, "Bob", "End", "END")
+    git(repo, "switch", "-q", "side")
+    edit(repo, "Dan", "five", "FIVE")
+    git(repo, "switch", "-q", "main")
+    git(repo, "merge", "-q", "--no-ff", "--no-commit", "side", ok=False)
+    git(repo, "checkout", "-q", "--ours" if ours else "--theirs", FILE)
+    if ours:
+        (repo / FILE).write_text((repo / FILE).read_text().replace("five", "FIVE"))
+    commit(repo, "Mallory")
+    edits = told(repo)
+    assert ok(repo, "history", "redis")["chain"][0]["commit"] == squash
+    assert [one for one in edits if one[0] in {"Ada", "Grace", "Carol"}] == [("Ada", (AGAIN,))]
+    assert sorted(author for author, _ in edits) == ["Ada", *(["Bob"] if ours else []), "Dan"]
