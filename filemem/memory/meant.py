@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from filemem.documents import Node
 from filemem.errors import BrokenStore
 from filemem.files import is_listed
+from filemem.memory.origins import all_ended
 from filemem.memory.versions import Versions
 from filemem.record import (
     DECISION,
@@ -110,6 +111,8 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
         return unread
     if store.repo.head() is None:
         return None
+    if _unheard(store, inside):
+        return None
     versions = Versions(store)
     try:
         walk = store.history.walk(store.files.store, same=versions)
@@ -129,16 +132,32 @@ def ended(store: Store, topic: str) -> tuple[str, str] | None:
         return record
     if store.repo.head() is None or not topic_key(topic):
         return None
+    folder = f"decisions/{topic_folders(topic)}"
+    if (known := all_ended(store)) and folder not in map(posixpath.dirname, known.ended or ()):
+        return None
     try:
         walk = store.history.walk(store.files.store, same=Versions(store))
     except BrokenStore:  # a hint is not worth another failure
         return None
-    folder = f"decisions/{topic_folders(topic)}"
     for path, last in reversed(walk.removed.items()):
         if posixpath.dirname(store.files.inside(path)) == folder:
             told, hint = _fate(store, last)
             return f"its last decision was {told}", hint
     return None
+
+
+def _unheard(store: Store, inside: str) -> bool:
+    """Whether no file of HEAD that is not read, and none that was ever removed, can go by a name, as far as what is
+    remembered of history tells: all of it need not be asked then."""
+    known = all_ended(store)
+    if known is None or inside.startswith("file_"):  # which may be of a path that several files had
+        return False
+    read = {node.path for node in store.nodes()}
+    if any(is_listed(path) and path not in read for path in store.listing(store.history)):
+        return False
+    return not any(_states(one, inside) for one in known.left) and not any(
+        _goes_by(path, inside, path) for path in known.ended or ()
+    )
 
 
 def _standing(store: Store, walk: Walk, inside: str) -> tuple[str, str] | None:

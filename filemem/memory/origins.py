@@ -156,11 +156,22 @@ def taken(store: Store) -> Takings:
 
 
 def _same_still(store: Store, known: Remembered) -> bool:
-    """Whether no name was given on since, up to the commit from which the store is seen."""
+    """Whether no name was given on since, up to the commit from which the store is seen; if so, it is remembered."""
+    commit = _commit(store, store.history)
     if not known.commit or not store.history.is_ancestor(known.commit):
         return False
     news = origins(store, known.commit)
-    return not news.ended and news.touched.isdisjoint(known.takings)
+    same = not news.ended and news.touched.isdisjoint(known.takings)
+    if same and store.history.tip == "HEAD" and commit == store.repo.head():
+        _keep(store, known._replace(left=known.left | news.left, commit=commit))
+    return same
+
+
+def all_ended(store: Store) -> Remembered | None:
+    """What was ever removed up to the commit from which the store is seen, or None where all of history must tell."""
+    commit, known = _commit(store, store.history), remembered(store)
+    here = commit and commit == known.commit and known.ended is not None
+    return known if here and not store.history.partial() else None
 
 
 def passed_on(store: Store, news: Origins | None = None) -> Collection[str]:

@@ -8,10 +8,13 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from filemem.errors import NotFound
 from filemem.memory import Memory
+from filemem.repo.history import History
 from tests.support import environment, git, make_repo, write
 from tests.system.tools import cli, ok
 
@@ -51,6 +54,45 @@ def test_forget_and_restore(repo: Path) -> None:
     assert ok(repo, "search", "is:live")["results"][0]["id"] == new["id"]
     assert cli(repo, "restore", new["id"]).code == 4, "it is there"
     assert cli(repo, "restore", "nothing").code == 4
+
+
+def test_what_never_was_is_told_without_a_walk_through_history(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = [ok(repo, *DECISION, f"Use {name}") for name in ("Redis", "an LRU cache", "nothing")]
+    git(repo, "mv", saved[0]["path"], "memory/decisions/redis.md")
+    git(repo, "commit", "-q", "-m", "Move")
+    ok(repo, "forget", saved[1]["id"])
+    git(repo, "rm", "-q", saved[2]["path"])
+    git(repo, "commit", "-q", "-m", "Remove")
+    write(repo / "code.py", "print('later')\n")
+    git(repo, "commit", "-q", "-a", "-m", "Code")
+    asked = [one[name] for one in saved[1:] for name in ("id", "path")]
+    asked += [saved[1]["id"][-8:], Path(saved[2]["path"]).name]
+    with Memory.open(repo) as memory:
+        for one in asked:
+            with pytest.raises(NotFound, match="deleted in"):
+                memory.get(one)
+        assert memory.get(saved[0]["path"])[0].id == saved[0]["id"]
+    write(repo / "code.py", "print('later still')\n")
+    git(repo, "commit", "-q", "-a", "-m", "Code again")
+    with Memory.open(repo) as memory:
+        whole, walk = [], History.walk
+
+        def walked(self: History, folder: str, since: str = "", *how: Any, **more: Any) -> Any:
+            whole.append(since)
+            return walk(self, folder, since, *how, **more)
+
+        monkeypatch.setattr(History, "walk", walked)
+        for one in ("WRONG-ID", "decision_caching_1763650000123_k3f9w2ma", "k3f9w2ma", "memory/decisions/none.md"):
+            with pytest.raises(NotFound) as refused:
+                memory.get(one)
+            assert "deleted" not in refused.value.message
+        assert "" not in whole, "what commits brought since is asked for, and nothing before"
+        with pytest.raises(NotFound, match="no topic"):
+            memory.history("never heard of")
+        assert "" not in whole
+    (repo / "memory/decisions/redis.md").unlink()
+    with Memory.open(repo) as memory, pytest.raises(NotFound, match="is gone, and no commit says so"):
+        memory.get(saved[0]["id"])
 
 
 def test_an_edited_record_is_not_forgotten_and_named_as_people_see_it(repo: Path) -> None:
