@@ -18,6 +18,7 @@ MOST = 30  # effects of one kind that are listed; the rest is counted
 LONG = 200  # characters of a title or phrase
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&$:])")
 _LINKED = re.compile(r"@|:(?=//)|#(?=\d)|\bGH(?=-\d)|\bw(?=ww\.)", re.IGNORECASE)
+_PLAIN = re.compile(r"[\w./-]+")
 _BREAK, _HERE = "&#8203;", "\0"
 HEADINGS = {
     "forked": "Forked: more than one decision holds",
@@ -59,8 +60,13 @@ def _rows(effect: Answer) -> Iterator[str]:
     told = [f"{word} {others}".strip()] if others else []
     told += [escaped(phrase) for phrase in effect.get("details", ())]
     head = f"- **{escaped(effect['title'])}**" + (f" ({', '.join(shown)})" if shown else "")
-    where = f" – {escaped(effect['path'])}" if effect.get("path") else ""
+    where = f" – {_named(effect['path'])}" if effect.get("path") else ""
     yield head + (f": {'; '.join(told)}" if told else "") + where
+
+
+def _named(path: str) -> str:
+    """A path as code, where nothing in it could end that."""
+    return f"`{path}`" if _PLAIN.fullmatch(path) else escaped(path)
 
 
 def escaped(text: str) -> str:

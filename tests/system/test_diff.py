@@ -295,7 +295,8 @@ def test_hostile_titles_are_only_titles_in_a_comment(feature: Path) -> None:
     git(feature, "commit", "-q", "-m", "Bad")
     out = cli(feature, "diff", "--format", "markdown").out
     (row,) = [line for line in out.splitlines() if line.startswith("- ")]
-    assert row == f"- **{escaped(HOSTILE)}** ({escaped('1. @here')}): why\\: Text\\. – memory/decisions/bad\\.md"
+    assert row == f"- **{escaped(HOSTILE)}** ({escaped('1. @here')}): why\\: Text\\. – `memory/decisions/bad.md`"
+    row = row.replace("`memory/decisions/bad.md`", "")
     for raw in (
         "**bold**",
         "](",
@@ -322,11 +323,13 @@ def test_a_comment_has_a_heading_for_each_kind_and_counts_what_is_too_much(featu
     assert out == (
         "### Memory: what feature changes against main\n\n"
         "**New** (1)\n- **Use an LRU cache** (caching): proposed; would supersede Use Redis; why\\: One process"
-        f" – {escaped(path)}\n"
+        f" – `{path}`\n"
     )
     effect = {"kind": "new", "type": "observation", "title": "T"}
     answer = {"base": {"name": "main"}, "head": {"name": "x"}, "effects": [effect] * 32}
     assert comparison(answer).endswith("- **T** (observation)\n- and 2 more")
+    answer["effects"] = [effect | {"path": "a/`@x`.md"}]
+    assert comparison(answer).endswith(r"- **T** (observation) – a/\`@&#8203;x\`\.md")
 
 
 @pytest.mark.parametrize("way", ["tombstone", "suffix", "folder", "link", "padded", "linked tombstones"])
