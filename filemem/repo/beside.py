@@ -1,17 +1,19 @@
-"""What of other branches is no edit of a file as it is here: what its first commit brought as well.
+"""What of other branches is an edit of a file as it is here, and what is none.
 
-Rule: a squash or a cherry-pick brings a text at once; the commits in which another branch came to that text are no
-edits of it, whenever that branch is merged. What it says tells them apart, not when they were made.
+Rule: what a merged side changed is an edit, also where it had the file under another name. A squash or a cherry-pick
+brings a text at once; the commits in which another branch came to that text are no edits of it, whenever that branch is
+merged. What they say tells them apart, not when they were made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from filemem.repo.git import LONG, Git
 from filemem.repo.lives import Revision, Same
+from filemem.repo.log import Row
 
 if TYPE_CHECKING:
     from filemem.repo.history import History
@@ -20,6 +22,37 @@ if TYPE_CHECKING:
 def side_by_side(told: Sequence[Revision]) -> bool:
     """Whether several branches added the file of these versions, newest first."""
     return any(not one.old and one.blob and below.blob for one, below in pairwise(told))
+
+
+def of_all_sides(history: History, told: Sequence[Revision], first: str, same: Same) -> Sequence[Revision]:
+    """The versions of a file with those of merged sides that had it under another name.
+
+    Args:
+        history: where they are told from.
+        told: newest first.
+        first: the first commit; "" where it is not known.
+        same: which versions are one and the same.
+    """
+    found = {one.commit.id: one for one in told}
+    for merge, parent, row in _renamed_sides(history, told, same):
+        known = found[merge]
+        found[merge] = known._replace(sides=(*known.sides, row.old))
+        if not any(one.path == row.before and one.blob == row.old for one in found.values()):
+            side = history._replace(tip=parent).logs({row.before: first}, same)[row.before]
+            found |= {one.commit.id: one for one in side if one.commit.id not in found}
+    if len(found) == len(told):
+        return list(found.values())
+    return [found[commit] for commit in reversed(history.landed(found.keys()))]
+
+
+def _renamed_sides(history: History, told: Iterable[Revision], same: Same) -> Iterator[tuple[str, str, Row]]:
+    """The merges of some versions, each with a parent that has the file under another name, and how they differ."""
+    for one in told:
+        if one.sides and len(one.sides) < len(one.commit.parents):
+            for parent in one.commit.parents:
+                for row in history.between(parent, one.commit.id):
+                    if row.status == "R" and row.path == one.path and same(row.before, row.old, row.new):
+                        yield one.commit.id, parent, row
 
 
 def since_it_came(history: History, told: Sequence[Revision], first: str, same: Same) -> Sequence[Revision]:

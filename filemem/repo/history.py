@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from filemem.errors import BadInput
 from filemem.repo import log, shallow, treeless
-from filemem.repo.beside import side_by_side, since_it_came
+from filemem.repo.beside import of_all_sides, side_by_side, since_it_came
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.lives import BY_PATH, Birth, Edit, Revision, Same, Walk
 from filemem.repo.log import Commit, Row
@@ -156,6 +156,10 @@ class History(NamedTuple):
                     asked.setdefault(f"{end.commit.id}^@", {})[before] = path
             if not asked:
                 break
+        found = {
+            path: _to_birth([*of_all_sides(self, all_, births[path], same)], births[path])
+            for path, all_ in found.items()
+        }
         if len(births) > 1:  # together they show branches beside the one that each of them came by
             ways = {path: told for path, told in found.items() if told and births[path]}
             astray = [path for path, told in ways.items() if told[-1].commit.id != births[path] or side_by_side(told)]

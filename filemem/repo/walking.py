@@ -136,7 +136,12 @@ class Found:
             self._begin_at(commit, row)
 
     def _join(self, row: Row) -> None:
-        """Where a merge makes one of two such files, the first commit that landed earlier counts."""
+        """Where a merge makes one of two such files, the first commit that landed earlier counts.
+
+        What a side changed that has a file under the name that it had before another side renamed it goes on with it.
+        """
+        if row.status == "R" and row.path in self.births and row.before not in self.births:
+            self.edits.setdefault(row.path, []).extend(self.edits.pop(row.before, []))
         if row.status == "M" and (rivals := self._rivals.pop(row.path, None)) and row.path in self.births:
             known = {birth.commit.id: birth for birth in (*filter(None, rivals), self.births[row.path])}
             first = next(iter(self._landing(known.keys())), self.births[row.path].commit.id)

@@ -170,3 +170,32 @@ def test_what_a_squash_brought_is_no_edit_once_its_branch_is_merged(
     assert ok(repo, "history", "redis")["chain"][0]["commit"] == squash
     assert [one for one in edits if one[0] in {"Ada", "Grace", "Carol"}] == [("Ada", (AGAIN,))]
     assert sorted(author for author, _ in edits) == ["Ada", *(["Bob"] if ours else []), "Dan"]
+
+
+@pytest.mark.parametrize("into", ["main", "side"])
+@pytest.mark.parametrize("both", [False, True], ids=["renamed", "renamed and edited"])
+def test_what_a_side_changed_under_the_name_of_before_is_an_edit(base: Path, both: bool, into: str) -> None:
+    edit(base, "Eve", "one", "ONE")
+    moved = "memory/decisions/cache.md"
+    git(base, "switch", "-q", "-c", "side")
+    git(base, "mv", FILE, moved)
+    renamed = commit(base, "Grace")
+    if both:
+        edit(base, "Carol", "two", "TWO", moved)
+    git(base, "switch", "-q", "main")
+    edit(base, "Bob", "End", "END")
+    edit(base, "Dan", "four", "FOUR")
+    git(base, "switch", "-q", into)
+    merge(base, "side" if into == "main" else "main")
+    edit(base, "Fay", "five", "FIVE", moved)
+    (step,) = ok(base, "history", "redis")["chain"]
+    revisions = step["revisions"]
+    assert [one["changes"] for one in revisions if one["commit"] == renamed] == [["renamed from decisions/redis.md"]]
+    names = [one["author"] for one in revisions]
+    on_main, on_side = ["Bob", "Dan"], ["Grace", *(["Carol"] if both else [])]
+    first, then = (on_main, on_side) if into == "main" else (on_side, on_main)
+    assert names == ["Eve", *first, *then, "Fay"]
+    for _ in range(2):
+        by = ok(base, "get", moved)["results"][0]["by"]
+        assert {one["author"] for one in by["edited"]} == {*names} - {"Grace"}, "a new name is no new text"
+        ok(base, "index", "--rebuild")
