@@ -51,6 +51,12 @@ def topic_of_heading(heading: str) -> str:
     return re.sub(_NUMBER_IN_FRONT, "", heading, count=1)
 
 
+def number_of_heading(heading: str) -> str:
+    """Return the number in front of a heading as it is written, `ADR-0012` or `7`; "" for none."""
+    found = re.match(_NUMBER_IN_FRONT, heading)
+    return found[0].strip(" \t.:)]-–—") if found else ""
+
+
 def heading_key(heading: str) -> str:
     """Return what two headings have in common that differ in blanks, letter case and punctuation alone."""
     folded = _nfc_fold(heading)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from filemem.record.identity import short_id
+from filemem.record.identity import number_of_heading, short_id
 from filemem.record.model import Record
 
 ReferenceIndex = Mapping[str, str | None]  # how a record may be named -> its id, None where several answer
@@ -53,24 +53,29 @@ def names_of(record: Record) -> Iterator[tuple[int, str]]:
     name = path.rpartition("/")[2]
     stem = name.removesuffix(".md")
     if record.title:
-        yield 0, record.title.casefold()
+        yield 1, record.title.casefold()
     if match := _NUMBERED.match(stem):
         prefix, number = _number(match)
-        yield (1 if prefix else 2), number
+        yield (2 if prefix else 3), number
         if prefix:
-            yield 2, f"{prefix}{number}"
+            yield 3, f"{prefix}{number}"
     elif match := _NUMBERED.fullmatch(record.number):
         prefix, number = _number(match)
+        yield 1, number
+        yield 2, f"{prefix}{number}"
+    elif match := _NUMBERED.fullmatch(number_of_heading(record.title).casefold()):
+        prefix, number = _number(match)
         yield 0, number
-        yield 1, f"{prefix}{number}"
+        if prefix not in NUMBER_WORDS:  # `ADR-7` means first the file of that number, whatever its name has in front
+            yield 0, f"{prefix}{number}"
     if path:
-        yield 3, stem
-        yield 4, name
-    yield 5, short_id(record.id)
+        yield 4, stem
+        yield 5, name
+    yield 6, short_id(record.id)
     if path:
-        yield 6, path.removesuffix(".md")
-        yield 6, path
-    yield 7, record.id
+        yield 7, path.removesuffix(".md")
+        yield 7, path
+    yield 8, record.id
 
 
 def _number(match: re.Match[str]) -> tuple[str, str]:

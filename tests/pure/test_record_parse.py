@@ -12,6 +12,7 @@ from filemem.record import (
     Outcome,
     Parsed,
     Record,
+    answering,
     edges_in,
     format_time,
     numbers_in,
@@ -527,6 +528,34 @@ def test_a_number_in_the_header_is_a_name(header: str, names: list[str]) -> None
         assert {resolve_reference(name, index) for name in names} <= {None, other.id}, "the file's own number counts"
         index = reference_index([record, record._replace(id="file_c000000000000000", path="decisions/use-z.md")])
         assert resolve_reference(names[0], index) is None, "it names two"
+
+
+@pytest.mark.parametrize(
+    ("heading", "names"),
+    [
+        ("ADR-0007: Use X", ["7", "#7", "ADR-7", "adr 0007"]),
+        ("7. Use X", ["7", "ADR-7"]),
+        ("FIP 7 - Use X", ["7", "FIP-7"]),
+        ("7 reasons to use X", []),
+        ("Use X 7: a try", []),
+    ],
+)
+def test_a_number_in_front_of_a_heading_is_a_name_where_no_file_or_header_has_it(
+    heading: str, names: list[str]
+) -> None:
+    record = parse(f"# {heading}\n".encode(), "decisions/use-x.md").record
+    assert record is not None
+    alone = reference_index([record])
+    assert {resolve_reference(name, alone) for name in ("7", *names)} == ({record.id} if names else {None})
+    named = make("decisions/0007-use-y.md", "file_b000000000000000")
+    stated = parse(b"---\nnumber: 7\n---\n# Use Z\n", "decisions/use-z.md").record
+    assert stated is not None
+    for other in (named, stated):
+        for one in {*names} - {"FIP-7"}:
+            assert resolve_reference(one, reference_index([record, other])) == other.id
+            assert answering(one, [record, other]) == (other.id,)
+    twin = record._replace(id="file_c000000000000000", path="decisions/use-w.md")
+    assert {resolve_reference(name, reference_index([record, twin])) for name in names} <= {None}, "it names two"
 
 
 @pytest.mark.parametrize(

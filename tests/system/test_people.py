@@ -326,6 +326,37 @@ def test_a_record_answers_to_the_number_in_its_header(foreign: Path) -> None:
     assert cli(foreign, *adr, "get", "FIP-7").code == 4
 
 
+def test_a_record_answers_to_the_number_of_its_heading_alone(repo: Path) -> None:
+    adr, folder = ("--store", "docs/adr"), repo / "docs/adr"
+    old = write(folder / "use-redis.md", "# ADR-0007: Use Redis\n\n## Status\n\nAccepted\n")
+    write(folder / "use-lru.md", "# 8. Use an LRU cache\n\n## Status\n\nSupersedes ADR-7\n")
+
+    def told(name: str) -> str:
+        return str(ok(repo, *adr, "get", name)["results"][0]["title"])
+
+    with Memory.open(repo, store="docs/adr") as memory:
+
+        def look() -> dict[str, tuple[str, ...]]:
+            memory.refresh(full=True)
+            followed = {node.path: node for node in memory._store.nodes()}
+            memory.rebuild()
+            assert {node.path: node for node in memory._store.nodes()} == followed
+            return {path: node.supersedes or () for path, node in followed.items()}
+
+        redis = ok(repo, *adr, "get", "use-redis.md")["results"][0]["id"]
+        assert look()["use-lru.md"] == (redis,)
+        assert {told(name) for name in ("7", "ADR-7", "#7")} == {"ADR-0007: Use Redis"}
+        assert {told(name) for name in ("8", "adr-0008")} == {"8. Use an LRU cache"}
+        write(folder / "0007-use-disk.md", "# Use the disk\n\n## Status\n\nAccepted\n")
+        assert redis not in look()["use-lru.md"], "a file of that name has it"
+        assert told("ADR-7") == "Use the disk"
+        (folder / "0007-use-disk.md").unlink()
+        assert look()["use-lru.md"] == (redis,)
+        write(old, "# Use Redis\n\n## Status\n\nAccepted\n")
+        assert redis not in look()["use-lru.md"]
+        assert cli(repo, *adr, "get", "7").code == 4
+
+
 def test_what_was_deleted_says_when_and_how_to_read_it(repo: Path) -> None:
     saved = ok(repo, *DECISION)
     done = cli(repo, "delete", saved["id"], "--reason", "saved twice")
