@@ -157,14 +157,13 @@ def _moved(before: Record, after: Record) -> Iterator[str]:
 
 def status(before: Record, after: Record) -> str:
     """Say how the status of a record changed, with what its file says that it was superseded by; "" for no change."""
-    new = [reference for reference in after.superseded_by if reference not in before.superseded_by]
-    old, now = _standing(before), _standing(after)
-    if new:
-        return f"status {old} -> superseded by {_listed(new)}"
-    if old != now:
-        return f"status {old} -> {now}"
-    gone = [reference for reference in before.superseded_by if reference not in after.superseded_by]
-    return f"status superseded by {_listed(gone)} -> {now}" if gone else ""
+    replaced = set(before.superseded_by) != set(after.superseded_by)
+    old, now = ((_replaced(one) if replaced else "") or _standing(one) for one in (before, after))
+    return f"status {old} -> {now}" if replaced or old != now else ""
+
+
+def _replaced(record: Record) -> str:
+    return f"superseded by {_listed(list(record.superseded_by))}" if record.superseded_by else ""
 
 
 def _restated(before: Record, after: Record) -> bool:

@@ -124,6 +124,22 @@ def test_a_status_that_stands_in_the_text_is_told_once(
     assert (revised(was, now), says_otherwise(was, now)) == (told, otherwise)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("Superseded by [2](2-go.md)", "Accepted", "superseded by 2-go.md -> accepted"),
+        ("Superseded by [2](2-go.md)", "Deprecated", "superseded by 2-go.md -> deprecated"),
+        ("Deprecated", "Superseded by [2](2-go.md)", "deprecated -> superseded by 2-go.md"),
+        ("Superseded by [2](2-go.md)", "Superseded by [3](3-c.md)", "superseded by 2-go.md -> superseded by 3-c.md"),
+    ],
+)
+def test_a_status_is_told_from_and_to_what_its_line_said(old: str, new: str, told: str) -> None:
+    was, now = (parse(NYGARD.format(each).encode(), "0001-p.md").record for each in (old, new))
+    assert was is not None
+    assert now is not None
+    assert revised(was, now) == (f"status {told}",)
+
+
 def test_a_move_and_several_edits_at_once() -> None:
     told = words(("confidence: 0.5", "confidence: 1"), ("needs no", "wants no"), path="decisions/b.md")
     assert told == ("renamed from decisions/a.md", "confidence 0.5 -> 1.0", "reasoning reworded")
