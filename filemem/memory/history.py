@@ -58,7 +58,9 @@ def history(store: Store, topic_or_id: str) -> History:
     topic = next((around[m].topic for m in reversed(members) if key and around[m].stated), start[0].topic)
     chain = tuple(steps)
     vacancy = "" if heads else graph.vacancy(resolved, around, members)
-    return History(topic, heads, chain, _notes(store, chain), resolved.chain(key).is_forked, vacancy)
+    alone = f"{meant.called(start[0].title, start[0].id)} states no topic: told are the decisions that links join to it"
+    notes = (*([] if key or len(chain) < 2 else [alone]), *_notes(store, chain))
+    return History(topic, heads, chain, notes, resolved.chain(key).is_forked, vacancy)
 
 
 def revisions(store: Store, references: Iterable[str]) -> dict[str, tuple[Revision, ...]]:

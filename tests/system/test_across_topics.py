@@ -296,3 +296,20 @@ def test_the_end_of_a_heading_that_was_cut_and_the_reason_are_one_text(repo: Pat
     decide(repo, "a", long)
     [row] = [row.strip() for row in cli(repo, "history", "a").out.splitlines() if row.strip().startswith("…")]
     assert row.endswith("merge. Because")
+
+
+def test_the_history_of_a_decision_without_a_topic_says_that_links_make_it(repo: Path) -> None:
+    adr(repo, "0007-seven", "7. Use seven", "Accepted")
+    adr(repo, "0012-twelve", "12. Use twelve", "Proposed\n\nSupersedes ADR-7")
+    adr(repo, "0013-thirteen", "13. Use thirteen", "Proposed\n\nSupersedes ADR-7")
+    adr(repo, "0020-alone", "20. Use no other", "Accepted")
+    [twelve] = ok(repo, "get", "12")["results"]
+    told = cli(repo, "history", "12").out
+    name = called("12. Use twelve", twelve["id"])
+    assert f"note: {name} states no topic: told are the decisions that links join to it\n" in told
+    linked = ["7. Use seven", "12. Use twelve", "13. Use thirteen"]
+    assert sorted(one["title"] for one in ok(repo, "history", "12")["chain"]) == sorted(linked)
+    assert "states no topic" not in cli(repo, "history", "20").out
+    decide(repo, "a", "Use A")
+    decide(repo, "a", "Use B")
+    assert "states no topic" not in cli(repo, "history", "a").out
