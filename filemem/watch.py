@@ -71,12 +71,17 @@ class Watcher:
     def _run(self) -> None:
         self._look(full=True)
         self.looked.set()
+        there = True  # until a look came after it was seen to be gone
         while not self._stop.is_set():
             root = self.memory.folder
             before = _identity(root)
             if before is None:
+                if there:
+                    self._look(full=True)
+                there = False
                 self._stop.wait(APPEARS)
                 continue
+            there = True
             try:
                 self._follow(root, before)
             except OSError:  # out of watches, or the folder went away under us: folder times still find everything

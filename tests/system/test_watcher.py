@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,6 +109,21 @@ def test_the_store_is_removed_and_made_again(watched: Memory, repo: Path) -> Non
     until(lambda: titles(watched) == {"A new beginning"}, SOON)
     decision(repo, "third", "The new folder is watched as well")
     until(lambda: count(watched) == 2, SOON)
+
+
+def test_the_store_is_removed_before_it_is_watched(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decision(repo, "first", "Begin with this")
+    looked = Memory.refresh
+
+    def removed(memory: Memory, **arguments: Any) -> object:
+        told = looked(memory, **arguments)
+        shutil.rmtree(repo / "memory", ignore_errors=True)
+        return told
+
+    with Memory.open(repo, serving=True) as memory:
+        monkeypatch.setattr(Memory, "refresh", removed)
+        with Watcher(memory):
+            until(lambda: memory._store.index.exists and count(memory) == 0, SOON)
 
 
 def test_the_store_is_exchanged_by_renames(watched: Memory, repo: Path) -> None:
