@@ -15,7 +15,8 @@ from filemem.memory.reviewing import rewritten
 from filemem.memory.surveying import Finding, Survey
 from filemem.memory.writing import article
 from filemem.record import DECISION, Problem, Record, topic_key
-from filemem.record.revising import says_otherwise, status
+from filemem.record.revising import status
+from filemem.record.saying import says_otherwise
 
 
 def worse(base: Survey, merged: Survey) -> Iterator[Problem]:

@@ -15,7 +15,8 @@ from filemem.memory.store import Store
 from filemem.memory.surveying import Survey
 from filemem.query.drift import CHANGED, Drift
 from filemem.record import Problem, Record, parse
-from filemem.record.revising import merge_says_otherwise, nearest, revised, says_otherwise
+from filemem.record.revising import nearest, revised
+from filemem.record.saying import merge_says_otherwise, says_otherwise
 from filemem.repo import arrivals
 
 _NAMED = 5  # files that a message names

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from filemem.files import is_record
 from filemem.memory.store import Store
 from filemem.record import Parsed, derived_id, heading_key, namesake, parse, stated_id
-from filemem.record.revising import damage, merge_says_otherwise, says_already
+from filemem.record.revising import damage
+from filemem.record.saying import merge_says_otherwise, says_already
 from filemem.repo.git import PROMISED, GitError
 
 _IDS = "ids"  # the memo: a line `blob id` each, the id left out where none is stated

@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
 from itertools import groupby
-from operator import and_, or_
 
 from filemem.record.decoding import CONFLICT
-from filemem.record.foreign import Parted, parted
 from filemem.record.keys import KEYS, SECRETS_ALLOWED
 from filemem.record.lines import fenced, one_line
 from filemem.record.model import DECISION, Edge, Problem, Record
+from filemem.record.saying import apart, lines_of
 from filemem.record.times import format_time
 
 FORM = "only its form changed"
@@ -55,7 +53,7 @@ def revised(before: Record, after: Record, damaged: Iterable[str] = ()) -> tuple
         Phrases such as `status accepted -> deprecated`, the weightiest first; one that says so where nothing is said
         differently.
     """
-    was, now = _parted(before), _parted(after)
+    was, now = apart(before), apart(after)
     found = [
         *_moved(before, after),
         *_fields(before, after, _WEIGHTY),
@@ -73,68 +71,9 @@ def revised(before: Record, after: Record, damaged: Iterable[str] = ()) -> tuple
     return tuple(found) or (FORM,)
 
 
-def says_otherwise(before: Record, after: Record) -> bool:
-    """Tell whether what was decided, or why, reads differently: outcomes, status, links and tags may still change."""
-    return _decided(before) != _decided(after)
-
-
-def merge_says_otherwise(parents: Iterable[Record], merged: Record, *, anything: bool = False) -> bool:
-    """Tell whether a merge says by itself what was decided, or why: what no parent has, or not what all of them have.
-
-    Args:
-        parents: the versions that were merged.
-        merged: what the merge made of them.
-        anything: compare all that a record says.
-    """
-    compared = _everything if anything else _decided
-    had = [_stated_lines(compared(parent)) for parent in parents]
-    said = _stated_lines(compared(merged))
-    return bool(said - reduce(or_, had, Counter()) or (had and reduce(and_, had) - said))
-
-
-def says_already(record: Record, before: Record, after: Record) -> bool:
-    """Tell whether a record says all that a change brought, and nothing that it took away; False where it did neither.
-
-    Args:
-        record: the one.
-        before, after: what was changed, and what it was changed to.
-    """
-    said, was, now = (_stated_lines(_everything(one)) for one in (record, before, after))
-    brought, taken = now - was, was - now
-    return bool(brought or taken) and not (brought - said) and not (taken & said)
-
-
 def nearest(versions: Iterable[Record], after: Record) -> Record:
     """The version of some from which the fewest changes led to another. Raises ValueError where there is none."""
     return min(versions, key=lambda one: len(revised(one, after)))
-
-
-def _stated_lines(compared: Iterable[object]) -> Counter[tuple[int, str]]:
-    """Each line that some fields say, with the number of its field."""
-    told = ((at, _items(said)) for at, said in enumerate(compared))
-    return Counter((at, line) for at, texts in told for text in texts for line in _lines(text).elements())
-
-
-def _items(said: object) -> list[str]:
-    if isinstance(said, Mapping):
-        return [f"{key}: {one}" for key, one in said.items()]
-    return [str(one) for one in said] if isinstance(said, tuple) else [str(said)]
-
-
-def _everything(record: Record) -> tuple[object, ...]:
-    return tuple(record._replace(path=""))
-
-
-def _decided(record: Record) -> tuple[object, ...]:
-    if record.type != DECISION:
-        return ()
-    return record.topic, record.title, record.decision, _parted(record).argument, record.rejected
-
-
-def _parted(record: Record) -> Parted:
-    """A text and, beside it, the lines of it that are read as status, date and links, as of a record without an id."""
-    foreign = record.type == DECISION and not record.id_stated
-    return parted(record.text) if foreign else Parted(record.text, "")
 
 
 def damage(before: Iterable[Problem], after: Iterable[Problem]) -> tuple[str, ...]:
@@ -272,7 +211,7 @@ def _text(name: str, before: str, after: str) -> Iterator[str]:
     named += [f"+ {part}" for part in new if part and part not in old]
     named += [f"- {part}" for part in old if part and part not in new]
     where = f" ({_listed(named)})" if named else ""
-    yield f"{name} {_how(_lines(before), _lines(after))}{where}"
+    yield f"{name} {_how(lines_of(before), lines_of(after))}{where}"
 
 
 def _how(before: Counter[str], after: Counter[str]) -> str:
@@ -284,10 +223,6 @@ def _how(before: Counter[str], after: Counter[str]) -> str:
     return (
         "reworded" if same >= _KEPT * before.total() or max(before.total(), after.total()) <= _LISTED else "rewritten"
     )
-
-
-def _lines(text: str) -> Counter[str]:
-    return Counter(" ".join(line.split()) for line in text.split("\n") if line.strip())
 
 
 def _sections(text: str) -> dict[str, str]:

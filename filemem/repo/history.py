@@ -14,8 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem.errors import BadInput
-from filemem.repo import log, shallow, treeless
-from filemem.repo.beside import of_all_sides, side_by_side, since_it_came
+from filemem.repo import log, shallow, tracing, treeless
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.lives import BY_PATH, Birth, Edit, Revision, Same, Walk
 from filemem.repo.log import Commit, Row
@@ -23,7 +22,6 @@ from filemem.repo.walking import Found
 
 _REVISION = r"[^\W_][\w./@{}^~+=-]*"
 _EVERYWHERE = ("--branches", "--tags", "--remotes")
-_RENAMES = 8  # names of one file that are followed back
 _CONTESTED = 50  # paths that several branches gave to different files, looked at one by one
 
 
@@ -49,7 +47,7 @@ class History(NamedTuple):
         head, cut, found = "", self.boundary(), Found(same, self.landed)
         for order, (made, rows) in enumerate(log):
             head = made.id
-            found.add(_nobodys(made) if made.id in cut else made, rows, order)
+            found.add(made.anonymous() if made.id in cut else made, rows, order)
         walk = found.walk(head)
         for path in sorted(found.contested & walk.births.keys() - walk.ids.keys())[:_CONTESTED]:
             if told := self.logs({path: ""}, same)[path]:
@@ -126,79 +124,8 @@ class History(NamedTuple):
         return self.logs({path: ""})[path]
 
     def logs(self, births: Mapping[str, str], same: Same = BY_PATH) -> dict[str, tuple[Revision, ...]]:
-        """The versions of some files, each newest first, through renames and where they were away and came back.
-
-        One `git log` tells of all of them. What had another name before costs another, from the commit that renamed it
-        and for that name alone: on other branches it may have meant another file.
-
-        Args:
-            births: paths from the top of the work tree, each with its first commit; "" where that is not known.
-            same: as for `walk`.
-
-        Returns:
-            By path; nothing for one that has no commit. What the first commit brought as well is left out: `beside`.
-        """
-        found: dict[str, list[Revision]] = {path: [] for path in births}
-        asked = {self.tip: {path: path for path in births}} if births else {}  # where from -> name then -> name now
-        for _ in range(_RENAMES):
-            for tip, names in asked.items():
-                rows = [(commit, row) for commit, rows in self._versions(tip, names) for row in rows]
-                for before, path in names.items():
-                    found[path] = _to_birth([*found[path], *_traced(before, rows, same)], births[path])
-            ends = {p: told[-1] for names in asked.values() for p in names.values() if (told := found[p])}
-            ends = {path: end for path, end in ends.items() if end.commit.id != births[path]}
-            begun = [end for end in ends.values() if not end.before and end.commit.author]
-            sources, asked = self._sources(begun, same) if begun else {}, {}
-            for path, end in ends.items():
-                if source := sources.get((end.commit.id, end.path)):
-                    found[path][-1] = end._replace(before=source.before, old=source.old)
-                if (before := found[path][-1].before) and before != end.path:
-                    asked.setdefault(f"{end.commit.id}^@", {})[before] = path
-            if not asked:
-                break
-        found = {
-            path: _to_birth([*of_all_sides(self, all_, births[path], same)], births[path])
-            for path, all_ in found.items()
-        }
-        if len(births) > 1:  # together they show branches beside the one that each of them came by
-            ways = {path: told for path, told in found.items() if told and births[path]}
-            astray = [path for path, told in ways.items() if told[-1].commit.id != births[path] or side_by_side(told)]
-            found |= {path: list(self.logs({path: births[path]}, same)[path]) for path in astray}
-        for path, told in found.items():
-            if told and births[path] and (told[-1].commit.id != births[path] or side_by_side(told)):
-                found[path] = list(since_it_came(self, told, births[path], same))
-        cut = self.boundary()
-        return {path: tuple(_known(one, cut) for one in told) for path, told in found.items()}
-
-    def _versions(self, tip: str, names: Iterable[str]) -> Iterator[tuple[Commit, list[Row]]]:
-        # A merge counts where its version of a file is none of its parents': somebody decided it there.
-        how = ("--topo-order", "--diff-merges=combined", "-M", tip)
-        try:
-            yield from self.rows(*how, "--", *sorted(names))
-        except GitError as error:
-            first, rows = treeless.beginning(self.git, self.tip, list(names), error)
-            yield from self.rows(*how, f"^{first.id}", "--", *sorted(names))
-            yield first, rows
-
-    def _sources(self, ends: Iterable[Revision], same: Same) -> dict[tuple[str, str], Row]:
-        """Where files came from that seem to begin in these commits, by commit and path.
-
-        Git does not call it a rename where two files took each other's names: then the id in them tells.
-        """
-        wanted = {(end.commit.id, end.path): end.blob for end in ends}
-        commits = sorted({commit for commit, _ in wanted})
-        found: dict[tuple[str, str], Row] = {}
-        for commit, rows in self.rows("--no-walk=unsorted", "-m", "-M", *commits, "--"):
-            here = {path: blob for (one, path), blob in wanted.items() if one == commit.id}
-            moved = (row for row in rows if row.status == "R" and row.path in here)
-            found |= {(commit.id, row.path): row for row in moved if same(row.before, row.old, row.new)}
-            stated = {same.stated(path, blob): path for path, blob in here.items() if (commit.id, path) not in found}
-            left = [row for row in rows if row.status in "MDR"] if stated.keys() - {""} else []
-            same.know(row.old for row in left)
-            for row in left:
-                if path := stated.get(same.stated(row.before, row.old) or "-", ""):
-                    found[commit.id, path] = row
-        return found
+        """The versions of some files, each newest first: `tracing.logs`."""
+        return tracing.logs(self, births, same)
 
     def between(self, one: str, other: str, *paths: str, links: bool = False) -> tuple[Row, ...]:
         """How the files of some folders differ from one commit to another: `log.differences`."""
@@ -307,43 +234,3 @@ def revision(text: str) -> str:
     if not re.fullmatch(_REVISION, text) or ".." in text or len(text) > 250:
         raise BadInput(f"{text[:80]!r} is not a revision", "give a commit id, a branch or a tag", field="rev")
     return text
-
-
-def _traced(path: str, rows: Iterable[tuple[Commit, Row]], same: Same) -> list[Revision]:
-    """The versions of the file that is at `path` after the newest of some rows, back to where it got this name.
-
-    Where a commit added it and the row below does not remove it, that row is of another branch that added it too.
-    """
-    found: list[Revision] = []
-    back = ""  # the blob that a commit brought back, as long as it is not known whether the file was there before
-    for commit, (status, before, after, old, new, sides) in rows:
-        if after != path or (back and status != "D" and not same(path, new, back)):
-            continue
-        if back and status == "D" and not same.returns(path, old, back):
-            break
-        other = status in "MR" and not same(path, old, new)
-        added = status == "A" or other
-        back = new if status == "A" else ""
-        found.append(Revision(commit, after, "" if status == "D" else new, *(() if added else (before, old, sides))))
-        if other or before != path:
-            break
-    return found
-
-
-def _to_birth(told: list[Revision], birth: str) -> list[Revision]:
-    """The same with the first commit last, also where versions of another branch that added the file follow it."""
-    at = next((at for at, one in enumerate(told[:-1]) if one.commit.id == birth), -1)
-    if at < 0 or told[at].old or not told[at + 1].blob:
-        return told
-    return [*told[:at], *told[at + 1 :], told[at]]
-
-
-def _known(revision: Revision, cut: frozenset[str]) -> Revision:
-    """The revision without an author where a shallow clone ends."""
-    if revision.commit.id not in cut:
-        return revision
-    return revision._replace(commit=_nobodys(revision.commit))
-
-
-def _nobodys(commit: Commit) -> Commit:
-    return commit._replace(author="", email="", subject="", agent="", written=0, reviewers=(), co_authors=())

@@ -42,6 +42,10 @@ class Commit(NamedTuple):
     parents: tuple[str, ...] = ()
     said: Said = Said()
 
+    def anonymous(self) -> "Commit":
+        """The same without who made it and what they said: where a shallow clone ends, that is not known."""
+        return self._replace(author="", email="", subject="", agent="", written=0, reviewers=(), co_authors=())
+
 
 class Row(NamedTuple):
     """How one file differs between two commits.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from filemem.record import Edge, Outcome, Record, parse
-from filemem.record.revising import FORM, revised, says_otherwise
+from filemem.record.revising import FORM, revised
+from filemem.record.saying import says_otherwise
 
 PLAIN = """\
 ---
