@@ -56,23 +56,46 @@ def step(
             _refuse_nested(code, place, name)
         if os.path.lexists(place / ".git") and (told := _found(place, branch, name)):
             return Step(path, "keep", None, told)
-        if not os.path.lexists(place / ".git"):
-            if elsewhere := worktrees.of_branch(code.places, branch):
-                return Step(path, "keep", None, f"the branch {branch} is attached at {elsewhere}")
-            if code.item(name) is not None:
-                raise Conflict(
-                    f"{path} holds files of this branch already",
-                    f"move them to the new branch: git rm -rq --cached {name}, commit, move {name} away, run this "
-                    f"again, move the files into {name} and commit there",
-                )
+        if not os.path.lexists(place / ".git") and (elsewhere := worktrees.of_branch(code.places, branch)):
+            return Step(path, "keep", None, f"the branch {branch} is attached at {elsewhere}")
+        beneath = _beneath(code, name, begun=bool(stated) or files is None)
         if dry_run:
-            return Step(path, "create", None, f"a work tree of the branch {branch}")
+            return Step(path, "create", None, f"a work tree of the branch {branch}{beneath}")
         from filemem.memory import attaching
 
         done = attaching.attach(code, name, branch, files, time.time_ns() // 1_000_000, tell, announce)
-        return Step(path, "create", None, done)
+        return Step(path, "create", None, done + beneath)
     finally:
         code.close()
+
+
+def _beneath(code: Repo, name: str, *, begun: bool) -> str:
+    """What to beware of where commits of the code have files in the folder; "" where none has.
+
+    The folder is hidden from the code's branches, and what is hidden Git takes for expendable: a checkout of such a
+    commit writes over the memory's work tree without a word.
+
+    Args:
+        code: the code's repository.
+        name: the folder.
+        begun: the project has such a memory already, in this folder.
+
+    Raises:
+        Conflict: another folder can be taken still; or the commit that is checked out has files there.
+    """
+    there = code.item(name) is not None
+    found = (code.head() or "") if there else code.history.first([f"{name}/"], "--branches", "--tags", "--remotes")
+    if not found:
+        return ""
+    told = f"{name}/ holds files of {'this branch' if there else f'the code in its commit {found[:10]}'}"
+    if there or not begun:
+        why = "where such a commit is checked out, Git would write over the memory without a word"
+        raise Conflict(
+            f"{told}: {why}",
+            f"take another folder: filemem --store NAME init --own-branch; then move the records there and commit them "
+            f"there, and commit on this branch that {name}/ is gone",
+        )
+    return f"; {told}: commit what you edit in it before you check such a commit out, and git -C {name} restore . after"
 
 
 def _refuse_nested(code: Repo, place: Path, name: str) -> None:

@@ -274,3 +274,41 @@ def test_a_branch_goes_by_its_short_name(repo: Path) -> None:
     assert ok(repo, "init", "--own-branch", "refs/heads/z")["branch"] == "z"
     assert (repo / ".filemem.toml").read_text() == 'branch = "z"\n'
     assert git(repo, "for-each-ref", "--format=%(refname)", "refs/heads/z", "refs/heads/refs") == "refs/heads/z"
+
+
+def test_no_branch_of_its_own_begins_where_the_code_had_files(repo: Path) -> None:
+    path = ok(repo, *DECISION, "Use Redis")["path"]
+    began = git(repo, "rev-parse", "--short=10", "HEAD")
+    git(repo, "switch", "-q", "-c", "old")
+    git(repo, "switch", "-q", "main")
+    done = cli(repo, "init", "--own-branch")
+    assert (done.code, "memory/ holds files of this branch" in done.err) == (5, True)
+    git(repo, "rm", "-q", path)
+    git(repo, "commit", "-q", "-m", "Away")
+    done = cli(repo, "init", "--own-branch", "--dry-run")
+    assert (done.code, f"memory/ holds files of the code in its commit {began}" in done.err) == (5, True)
+    assert "filemem --store NAME init --own-branch" in done.err
+    assert git(repo, "status", "--porcelain") + git(repo, "branch", "--list", "filemem") == ""
+    ok(repo, "--store", "records", "init", "--own-branch")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Records have a branch")
+    edited = repo / ok(repo, *DECISION, "Use an LRU cache")["path"]
+    write(edited, edited.read_text() + "\nBy hand.\n")
+    for branch in ("old", "main"):
+        git(repo, "switch", "-q", branch)
+    assert edited.read_text().endswith("By hand.\n")
+    assert ok(repo, "search")["count"] == 1
+
+
+@pytest.mark.usefixtures("own")
+def test_who_attaches_a_branch_in_a_folder_that_the_code_had_is_told(hub: Path) -> None:
+    elsewhere = clone(hub, "bob")
+    git(elsewhere, "switch", "-q", "-c", "old")
+    write(elsewhere / "memory/decisions/hand.md", "# By hand\n")
+    git(elsewhere, "add", "-f", "memory")
+    git(elsewhere, "commit", "-q", "-m", "Old")
+    git(elsewhere, "push", "-q", "origin", "old")
+    late = clone(hub, "eve")
+    told = cli(late, "init").out
+    assert "memory/ holds files of the code in its commit" in told
+    assert "git -C memory restore . after" in told

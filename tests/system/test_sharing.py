@@ -264,7 +264,7 @@ def test_a_second_work_tree_of_the_code_uses_the_memory_of_the_first(hub: Path) 
 def test_an_own_branch_is_not_begun_over_records_of_this_branch(repo: Path) -> None:
     ok(repo, *DECISION, "Use Redis")
     refused = cli(repo, "init", "--own-branch")
-    assert (refused.code, "git rm -rq --cached memory" in refused.err) == (5, True)
+    assert (refused.code, "filemem --store NAME init --own-branch" in refused.err) == (5, True)
     assert git(repo, "branch", "--list", "filemem") == ""
     for bad in ("-x", "a..b", "a b", "x.lock", "HEAD"):
         assert cli(repo, "init", f"--own-branch={bad}", "--dry-run").code == 2
