@@ -66,13 +66,14 @@ def since_it_came(history: History, told: Sequence[Revision], first: str, same: 
     """
     there = history.entries({one.path for one in told}, first)
     version = next((there[one.path] for one in reversed(told) if one.path in there), "")
-    after = _listed(history.git, "--ancestry-path", history.tip, f"^{first}")
+    after = listed(history.git, "--ancestry-path", history.tip, f"^{first}")
     edits = [one for one in told if one.old and one.blob and one.commit.id not in after]
     brought = [one.commit.id for one in edits if version and same.includes(one.path, version, one.old, one.blob)]
-    led = _listed(history.git, *brought, f"^{first}") if brought else frozenset()
+    led = listed(history.git, *brought, f"^{first}") if brought else frozenset()
     passed_over = {one.commit.id for one in edits} & led
     return [one for one in told if one.commit.id not in passed_over]
 
 
-def _listed(git: Git, *asked: str) -> frozenset[str]:
+def listed(git: Git, *asked: str) -> frozenset[str]:
+    """The commits that `git rev-list` names."""
     return frozenset(git.run("rev-list", *asked, "--", limit=LONG).decode().split())

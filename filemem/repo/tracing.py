@@ -6,11 +6,11 @@ what another branch had under its name is another's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from filemem.repo import treeless
-from filemem.repo.beside import of_all_sides, side_by_side, since_it_came
+from filemem.repo.beside import listed, of_all_sides, side_by_side, since_it_came
 from filemem.repo.git import GitError
 from filemem.repo.lives import Revision, Same
 from filemem.repo.log import Commit, Row
@@ -59,15 +59,14 @@ def _through_renames(history: History, births: Mapping[str, str], same: Same) ->
             rows = [(commit, row) for commit, rows in _versions(history, tip, names) for row in rows]
             for before, path in names.items():
                 found[path] = _to_birth([*found[path], *_traced(before, rows, same)], births[path])
-        ends = {p: told[-1] for names in asked.values() for p in names.values() if (told := found[p])}
-        ends = {path: end for path, end in ends.items() if end.commit.id != births[path]}
-        begun = [end for end in ends.values() if not end.before and end.commit.author]
+        reached = [path for names in asked.values() for path in names.values() if found[path]]
+        begun = [one for path in reached for one in _begun(found[path], births[path])]
         sources, asked = _sources(history, begun, same) if begun else {}, {}
-        for path, end in ends.items():
-            if source := sources.get((end.commit.id, end.path)):
-                found[path][-1] = end._replace(before=source.before, old=source.old)
-            if (before := found[path][-1].before) and before != end.path:
-                asked.setdefault(f"{end.commit.id}^@", {})[before] = path
+        for path in reached:
+            found[path] = _to_source(history, found[path], sources)
+            end = found[path][-1]
+            if end.before and end.before != end.path and end.commit.id != births[path]:
+                asked.setdefault(f"{end.commit.id}^@", {})[end.before] = path
         if not asked:
             break
     return found
@@ -103,6 +102,28 @@ def _sources(history: History, ends: Iterable[Revision], same: Same) -> dict[tup
             if path := stated.get(same.stated(row.before, row.old) or "-", ""):
                 found[commit.id, path] = row
     return found
+
+
+def _begun(told: Sequence[Revision], birth: str) -> Iterator[Revision]:
+    """The versions of a file that seem to begin it, of those newest first: the oldest, and those over a removal."""
+    for at, one in enumerate(told):
+        seems = one.blob and not one.before and one.commit.author and one.commit.id != birth
+        if seems and (at == len(told) - 1 or any(not below.blob for below in told[at:])):
+            yield one
+
+
+def _to_source(history: History, told: list[Revision], sources: Mapping[tuple[str, str], Row]) -> list[Revision]:
+    """The versions of a file, newest first, back to where a rename gave it its name.
+
+    What is older bore the name before that, and comes by the other one if it is of this file; other branches go on.
+    """
+    at = next((at for at, one in enumerate(told) if (one.commit.id, one.path) in sources), -1)
+    if at < 0:
+        return told
+    source = sources[told[at].commit.id, told[at].path]
+    named, older = told[at]._replace(before=source.before, old=source.old), told[at + 1 :]
+    apart = listed(history.git, *(one.commit.id for one in older), f"^{named.commit.id}") if older else ()
+    return [*told[:at], *(one for one in older if one.commit.id in apart), named]
 
 
 def _traced(path: str, rows: Iterable[tuple[Commit, Row]], same: Same) -> list[Revision]:

@@ -84,3 +84,56 @@ def test_a_file_that_states_its_id_is_known_by_it_when_it_was_edited_before_it_m
     after = ok(project, "get", before["id"])["results"][0]
     assert after["path"].endswith("moved.md")
     assert (after["by"]["author"], after["by"]["commit"]) == (before["by"]["author"], before["by"]["commit"])
+
+
+AWAY = "memory/decisions/db/away.md"
+
+
+def story(repo: Path, path: str) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The subjects of the commits of a file's history, who made them, and what they changed."""
+    with Memory.open(repo) as memory:
+        (edits,) = memory.revisions(path).values()
+    return [(edit.subject, edit.author, edit.changes) for edit in edits]
+
+
+@pytest.mark.parametrize("stated", [False, True])
+def test_a_file_that_was_renamed_away_and_back_was_never_gone(project: Path, stated: bool) -> None:
+    """Twice, edited under the other name by another, and on a branch under the first one."""
+    path = ok(project, "get", "Use MySQL")["results"][0]["path"] if stated else OLD
+    (old, new) = ("Many writers", "Too many writers") if stated else ("One file.", "But one file.")
+    told = []
+    for author in ("Grace", "Linus"):
+        git(project, "mv", path, AWAY)
+        git(project, "commit", "-q", "-m", f"Away, {author}")
+        file = project / AWAY
+        file.write_text(file.read_text().replace(old, new))
+        git(project, "commit", "-q", "-a", "-m", f"Edit by {author}", GIT_AUTHOR_NAME=author)
+        git(project, "mv", AWAY, path)
+        git(project, "commit", "-q", "-m", f"Back, {author}")
+        told += [
+            (f"Away, {author}", "Ada", (f"renamed from {path.removeprefix('memory/')}",)),
+            (f"Edit by {author}", author, ("reasoning reworded",)),
+            (f"Back, {author}", "Ada", (f"renamed from {AWAY.removeprefix('memory/')}",)),
+        ]
+        old, new = new, old
+    assert story(project, path) == told
+
+
+@pytest.mark.parametrize("year", ["2020", "2035"])  # whichever Git lists first
+def test_what_a_branch_changed_while_a_file_was_away_is_told_too(project: Path, year: str) -> None:
+    git(project, "switch", "-q", "-c", "feature")
+    file = project / OLD
+    file.write_text(file.read_text().replace("One file.", "One small file."))
+    made = f"{year}-01-01T00:00:00Z"
+    git(project, "commit", "-q", "-a", "-m", "Edit beside", GIT_AUTHOR_NAME="Grace", GIT_COMMITTER_DATE=made)
+    git(project, "switch", "-q", "main")
+    git(project, "mv", OLD, AWAY)
+    git(project, "commit", "-q", "-m", "Away")
+    away = project / AWAY
+    away.write_text(away.read_text().replace("topic: db\n", "topic: db\ntags: [storage]\n"))
+    git(project, "commit", "-q", "-a", "-m", "Tag it", GIT_AUTHOR_NAME="Linus")
+    git(project, "mv", AWAY, OLD)
+    git(project, "commit", "-q", "-m", "Back")
+    git(project, "merge", "-q", "--no-edit", "feature")
+    told = {subject: author for subject, author, _ in story(project, OLD)}
+    assert told == {"Away": "Ada", "Tag it": "Linus", "Back": "Ada", "Edit beside": "Grace"}
