@@ -140,8 +140,10 @@ class Found:
 
         What a side changed that has a file under the name that it had before another side renamed it goes on with it.
         """
-        if row.status == "R" and row.path in self.births and row.before not in self.births:
-            self.edits.setdefault(row.path, []).extend(self.edits.pop(row.before, []))
+        other = row.status == "R" and row.path in self.births and row.before not in self.births
+        if other and (moved := self.edits.pop(row.before, [])):
+            self.edits.setdefault(row.path, []).extend(moved)
+            self.beside.add(row.path)
         if row.status == "M" and (rivals := self._rivals.pop(row.path, None)) and row.path in self.births:
             known = {birth.commit.id: birth for birth in (*filter(None, rivals), self.births[row.path])}
             first = next(iter(self._landing(known.keys())), self.births[row.path].commit.id)
@@ -186,6 +188,10 @@ class Found:
             self.replaced.append(gone)
         self._rivals.pop(row.before, None)
         self.ended.add(row.before)  # whatever comes there later is another file
+        here = self.births.get(row.path)
+        if here is not None and here.commit.id == born.commit.id:
+            edits = [*self.edits.get(row.path, []), *edits]
+            self.beside.add(row.path)
         self.births[row.path] = born._replace(path=row.path)
         self.edits[row.path] = edits
 
@@ -244,5 +250,5 @@ def _led(edits: Sequence[Edit], blob: str) -> set[str]:
     found = {blob} - {""}
     for edit in reversed(edits):
         if edit.after in found:
-            found.add(edit.before)
+            found.update(edit.sides or (edit.before,))
     return found - {""}

@@ -11,6 +11,7 @@ from tests.support import git, write
 from tests.system.tools import ok
 
 FILE = "memory/decisions/redis.md"
+MOVED = "memory/decisions/moved.md"
 PARTS = ["# Use Redis", "We need a db.", "one", "two", "three", "four", "five", "End."]
 AGAIN = "added on another branch too"
 Told = list[tuple[str, tuple[str, ...]]]
@@ -199,3 +200,40 @@ def test_what_a_side_changed_under_the_name_of_before_is_an_edit(base: Path, bot
         by = ok(base, "get", moved)["results"][0]["by"]
         assert {one["author"] for one in by["edited"]} == {*names} - {"Grace"}, "a new name is no new text"
         ok(base, "index", "--rebuild")
+
+
+def test_a_merge_of_other_work_takes_no_editor_away(base: Path) -> None:
+    git(base, "switch", "-q", "-c", "side")
+    edit(base, "Grace", "proposed", "accepted")
+    git(base, "switch", "-q", "main")
+    edit(base, "Bob", "End", "END")
+    git(base, "switch", "-q", "-c", "other")
+    write(base / "code.py", "1\n")
+    commit(base, "Cy")
+    git(base, "switch", "-q", "main")
+    merge(base, "side")
+    merge(base, "other")
+    assert sorted(told(base)) == [REWORDED, ACCEPTED]
+
+
+def test_what_a_merge_left_behind_under_another_name_is_no_edit(base: Path) -> None:
+    git(base, "switch", "-q", "-c", "side")
+    edit(base, "Grace", "proposed", "accepted")
+    git(base, "switch", "-q", "main")
+    git(base, "mv", FILE, MOVED)
+    edit(base, "Cy", "End", "END", MOVED)
+    git(base, "merge", "-q", "-s", "ours", "-m", "merge", "side")
+    ((author, _),) = told(base, MOVED)
+    assert author == "Cy"
+
+
+def test_a_rename_that_comes_twice_keeps_the_edits_before_it(base: Path) -> None:
+    edit(base, "Bob", "End", "END")
+    git(base, "switch", "-q", "-c", "side")
+    git(base, "mv", FILE, MOVED)
+    edit(base, "Cy", "two", "2", MOVED)
+    git(base, "switch", "-q", "main")
+    git(base, "cherry-pick", "side", GIT_COMMITTER_NAME="Dan")
+    edit(base, "Eve", "three", "3", MOVED)
+    merge(base, "side")
+    assert {author for author, _ in told(base, MOVED)} == {"Bob", "Cy", "Eve"}
