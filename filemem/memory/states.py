@@ -1,7 +1,7 @@
 """The memory at the commits that a comparison is about, as far as it needs them.
 
 Rule: the index only says which records belong together. Files in which a commit differs from what is indexed are read
-from Git's objects, all at once; for all others the index speaks.
+from Git's objects, all at once, also where only the work tree differs; for all others the index speaks.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from filemem.memory.differing import rows_of
 from filemem.memory.identities import Claim, Landing, known_as, landing
 from filemem.memory.origins import origins, shared
 from filemem.memory.store import Store
+from filemem.memory.uncommitted import unlike
 from filemem.memory.values import Named
 from filemem.record import DECISION, Problem, Record
 from filemem.repo.log import Row
@@ -65,6 +66,12 @@ class States:
             ends, starts = {**onwards, **ends}, {**old, **starts}
             not_now |= onwards.keys()
             not_then |= old.keys()
+        apart = unlike(store)
+        at_here = {path: _File(blob, path) for path, blob in apart.held.items()}
+        ends = {**{path: file for path, file in at_here.items() if path not in not_now}, **ends}
+        starts = {**{path: file for path, file in at_here.items() if path not in not_then}, **starts}
+        not_now |= apart.new
+        not_then |= apart.new
         touched = {path for row in rows for path in (row.before, row.path)}
         theirs = {r.path: _File(r.new, r.before) for r in self.theirs if r.status != "D" and r.before not in touched}
         wanted = {file.blob for files in (ends, starts, theirs) for file in files.values()}
@@ -72,6 +79,7 @@ class States:
         self._store, self._blobs = store, store.repo.revisions.blobs(wanted) if wanted else {}
         paths = {file.here for files in (ends, starts, theirs) for file in files.values()}
         self._births = {node.path: node.birth for node in store.lookup("path", list(paths)) if node.birth.commit}
+        self._births |= {path: birth for path, birth in apart.births.items() if path in paths}
         start = Moment("", parted, store.repo.revisions.time_of(parted))
         self._walked: dict[str, Mapping[str, Birth]] = {}
         at = store.repo.history_at
@@ -101,8 +109,9 @@ class States:
             problems[path] = found.problems
             if found.record is not None:
                 read[path] = found.record
+        kept = {path: one for path, one in on.stated.items() if path not in hidden} if on else {}
+        stated = {**kept, **read}
         hidden = {*hidden, *files, *(on.hidden if on else ())}
-        stated = {**(on.stated if on else {}), **read}
         ids = self._ids(stated, births, hidden, order)
         known = {path: one._replace(id=ids[path]) for path, one in stated.items()}
         references = References(self._store, hidden, births)
@@ -114,7 +123,7 @@ class States:
             return reference if reference in there else references.resolve(reference, path)
 
         nodes = {path: node_of(known[path], births[path], partial(resolve, path=path)) for path in read}
-        earlier = {path: node._replace(id=known[path].id) for path, node in on.files.items()} if on else {}
+        earlier = {path: on.files[path]._replace(id=known[path].id) for path in kept} if on else {}
         return State(self._present, {**earlier, **nodes}, known, hidden, ids, stated, births, problems)
 
     def _birth(self, file: _File, path: str, at: Moment) -> Birth:

@@ -63,6 +63,7 @@ class Store:
     pasts: dict[str, Store] = field(default_factory=dict)  # at commits asked about, last used last
     walked: tuple[Mapping[str, int], Mapping[str, int]] | None = None  # folder times noted, and found to bring no news
     followed: Place | None = None  # where HEAD was when it was last found that the index had heard of it
+    committed: tuple[str, Mapping[str, str]] = ("", MappingProxyType({}))  # of a commit: blobs of its records, by path
     takings: tuple[str, Takings] = ("", MappingProxyType({}))  # of a commit: who had names that were given on
     _plain: list[Node] | None = None
     _saver: Saver | None = field(default=None, init=False)

@@ -12,6 +12,7 @@ import pytest
 from filemem.cli.markdown import comparison, escaped
 from filemem.errors import BadInput
 from filemem.memory import Memory
+from filemem.memory.values import Effect
 from tests.support import git, make_repo, write
 from tests.system.tools import cli, ok
 
@@ -483,3 +484,53 @@ def test_a_range_that_begins_before_the_memory_is_all_of_it(feature: Path) -> No
     assert "range 2001-01-01: nothing was committed by 2001-01-01" in done.err
     (first,) = re.findall(r"for that commit: ([0-9a-f]{10})", done.err)
     assert [one[0] for one in effects(feature, first)] == ["new", "new"]
+
+
+def test_what_is_not_committed_changes_no_answer(repo: Path) -> None:
+    first = "# 1. Use SQLite\n\n## Status\n\n{}\n\n## Decision\n\nUse SQLite.\n"
+    write(repo / "memory/0001-use-sqlite.md", first.format("Accepted"))
+    write(repo / "memory/0002-keep-it.md", "# 2. Keep it\n\n## Status\n\nAccepted\n\nAmends [1](0001-use-sqlite.md)\n")
+    decide(repo, "caching", "Use Redis")
+    decide(repo, "queues", "Use NATS")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Import")
+    git(repo, "switch", "-q", "-c", "feature")
+    lru = decide(repo, "caching", "Use an LRU cache")
+    write(repo / "memory/0001-use-sqlite.md", first.format("Superseded by [3](0003-use-mysql.md)"))
+    write(repo / "memory/0003-use-mysql.md", "# 3. Use MySQL\n\n## Status\n\nAccepted\n\n## Decision\n\nUse MySQL.\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Use MySQL")
+    git(repo, "switch", "-q", "main")
+    decide(repo, "caching", "Use memcached")
+    git(repo, "rm", "-q", *[str(one.relative_to(repo)) for one in (repo / "memory/decisions/queues").iterdir()])
+    git(repo, "commit", "-q", "-m", "Drop queues")
+
+    def answers() -> list[tuple[Effect, ...]]:
+        with Memory.open(repo) as memory:
+            return [memory.diff(each).effects for each in ("main...feature", "feature..main")]
+
+    told = answers()
+    assert [one.kind for one in told[0]] == ["forked", "new", "new", "superseded", "superseded", "revised"]
+    edits: dict[str, list[str]] = {
+        "deleted": ["rm", "-rq", "memory/decisions/caching"],
+        "all deleted": ["rm", "-rq", "memory"],
+        "moved": ["mv", "memory/0001-use-sqlite.md", "memory/9-elsewhere.md"],
+        "sparse": ["sparse-checkout", "set", "src"],
+    }
+    for branch in ("feature", "main"):
+        git(repo, "switch", "-q", branch)
+        for what, command in edits.items():
+            git(repo, *command)
+            assert answers() == told, (branch, what)
+            git(repo, "sparse-checkout", "disable")
+            git(repo, "reset", "-q", "--hard")
+        for path in (repo / "memory").rglob("*.md"):
+            path.write_text(path.read_text().replace("topic: caching", "topic: queues\nstatus: deprecated"))
+        write(repo / "memory/0001-use-sqlite.md", first.format("Deprecated").replace("SQLite", "Oracle"))
+        assert answers() == told, (branch, "edited")
+        git(repo, "reset", "-q", "--hard")
+    git(repo, "switch", "-q", "feature")
+    ok(repo, "forget", lru["id"])
+    told = answers()
+    git(repo, "rm", "-rq", "memory")
+    assert answers() == told, "a forgotten record stays so"

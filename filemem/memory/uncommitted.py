@@ -1,0 +1,64 @@
+"""What the work tree has otherwise than HEAD: records that are edited, moved, gone, or left out by a sparse checkout.
+
+Rule: the index speaks of the work tree. What is asked of commits is read from Git wherever the two differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from filemem.documents import Birth
+from filemem.files import is_listed
+from filemem.memory import tombstones
+from filemem.memory.names import bare
+from filemem.memory.origins import origins
+from filemem.memory.store import Store
+from filemem.record import names_of, parse
+
+
+class Unlike(NamedTuple):
+    """The records of HEAD for which the index does not speak.
+
+    Args:
+        held: blob ids that HEAD has, by path.
+        new: paths at which only the work tree has a record.
+        births: first commits of `held`, by path.
+    """
+
+    held: Mapping[str, str]
+    new: frozenset[str]
+    births: Mapping[str, Birth]
+
+
+def unlike(store: Store) -> Unlike:
+    """Compare what HEAD has in the store with what is indexed."""
+    known, here = _committed(store), store.index.manifest()
+    differing = {path: blob for path, blob in known.items() if path not in here or here[path].blob != blob}
+    new = frozenset(here.keys() - known.keys())
+    if not differing and not new:
+        return Unlike({}, new, {})
+    nodes = {node.path: node for node in store.lookup("path", [*differing, *new])}
+    births = {path: nodes[path].birth for path in differing if path in nodes and nodes[path].birth.commit}
+    if births.keys() != differing.keys() or (differing and new):
+        births = origins(store).births
+    blobs = store.repo.revisions.blobs(differing.values())
+    read = (parse(blobs.get(blob, b""), path, births.get(path, Birth()).name) for path, blob in differing.items())
+    records = {one.record.path: one.record for one in read if one.record is not None}
+    marks = tombstones.at(store, store.repo.head() or "")
+    held = {p: b for p, b in differing.items() if p not in records or not tombstones.forgotten(records[p].id, marks)}
+    others = known.keys() - differing.keys()
+    names = {name for one in (*records.values(), *map(bare, nodes.values())) for _, name in names_of(one)}
+    found = store.lookup("refers", names) if others else ()
+    referring = {node.path: node for node in found if node.path in others}  # what they mean may be another in HEAD
+    births = {**{path: node.birth for path, node in referring.items()}, **births}
+    return Unlike({**{path: known[path] for path in referring}, **held}, new, births)
+
+
+def _committed(store: Store) -> Mapping[str, str]:
+    """Blob id by path of the records that HEAD has; the last commit asked for is remembered."""
+    head = store.repo.head() or ""
+    if store.committed[0] != head:
+        found = store.listing(store.repo.history_at(head)) if head else {}
+        store.committed = head, {path: blob for path, blob in found.items() if is_listed(path)}
+    return store.committed[1]
