@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from filemem.record.identity import number_of_heading, short_id
-from filemem.record.model import Record
+from filemem.record.model import DECISION, Record
 
 ReferenceIndex = Mapping[str, str | None]  # how a record may be named -> its id, None where several answer
 
@@ -53,29 +53,36 @@ def names_of(record: Record) -> Iterator[tuple[int, str]]:
     name = path.rpartition("/")[2]
     stem = name.removesuffix(".md")
     if record.title:
-        yield 1, record.title.casefold()
+        yield 2, record.title.casefold()
     if match := _NUMBERED.match(stem):
         prefix, number = _number(match)
-        yield (2 if prefix else 3), number
+        yield (3 if prefix else 4), number
         if prefix:
-            yield 3, f"{prefix}{number}"
+            yield 4, f"{prefix}{number}"
     elif match := _NUMBERED.fullmatch(record.number):
         prefix, number = _number(match)
-        yield 1, number
-        yield 2, f"{prefix}{number}"
-    elif match := _NUMBERED.fullmatch(number_of_heading(record.title).casefold()):
+        yield 2, number
+        yield 3, f"{prefix}{number}"
+    elif match := _NUMBERED.fullmatch(_number_in_front(record)):
         prefix, number = _number(match)
-        yield 0, number
-        if prefix not in NUMBER_WORDS:  # `ADR-7` means first the file of that number, whatever its name has in front
+        series = bool(prefix) and prefix not in NUMBER_WORDS
+        yield (0 if series else 1), number  # `ADR-7` means no RFC of that number where there is another
+        if series:
             yield 0, f"{prefix}{number}"
     if path:
-        yield 4, stem
-        yield 5, name
-    yield 6, short_id(record.id)
+        yield 5, stem
+        yield 6, name
+    yield 7, short_id(record.id)
     if path:
-        yield 7, path.removesuffix(".md")
-        yield 7, path
-    yield 8, record.id
+        yield 8, path.removesuffix(".md")
+        yield 8, path
+    yield 9, record.id
+
+
+def _number_in_front(record: Record) -> str:
+    """The number in front of the heading of another maker's decision; our own have none, whatever they are headed."""
+    foreign = record.type == DECISION and record.id.startswith("file_")
+    return number_of_heading(record.title).casefold() if foreign else ""
 
 
 def _number(match: re.Match[str]) -> tuple[str, str]:

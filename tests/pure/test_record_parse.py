@@ -558,6 +558,22 @@ def test_a_number_in_front_of_a_heading_is_a_name_where_no_file_or_header_has_it
     assert {resolve_reference(name, reference_index([record, twin])) for name in names} <= {None}, "it names two"
 
 
+def test_a_number_in_front_of_a_heading_names_decisions_of_other_makers_alone() -> None:
+    adr, rfc, seen, own = (
+        parse(text.encode(), path).record
+        for text, path in (
+            ("# ADR-0007: Use X\n", "decisions/x.md"),
+            ("# RFC-0007: Wire format\n", "decisions/y.md"),
+            ("# 7. Seen\n", "observations/7.md"),
+            ("---\nid: decision_a_1700000000000_aaaaaaaa\ntopic: a\n---\n# 7. Own\n", "decisions/own.md"),
+        )
+    )
+    assert adr and rfc and seen and own
+    index = reference_index([adr, rfc, seen._replace(path="observations/seen.md"), own])
+    assert [resolve_reference(name, index) for name in ("7", "ADR-7", "RFC-7")] == [adr.id, adr.id, rfc.id]
+    assert resolve_reference("ADR-7", reference_index([rfc])) == rfc.id, "a number of any series"
+
+
 @pytest.mark.parametrize(
     ("text", "edges"),
     [
