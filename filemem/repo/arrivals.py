@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from filemem.query.drift import Arrival, Row
 from filemem.query.evidence import Claim, reverted
+from filemem.repo import log
 from filemem.repo.git import LONG, PROMISED, GitError
 from filemem.repo.history import History
 from filemem.repo.log import SAID, Commit, said_in
@@ -118,20 +119,34 @@ def touching(history: History, path: str, lines: tuple[int, int] | None = None, 
 
 
 def _of_file(history: History, path: str, limit: float) -> tuple[Sequence[Commit], set[str]]:
-    commits: dict[str, Commit] = {}
-    names, before = {path}, path
-    for _ in range(RENAMES):  # not by --follow, which compares every commit with its parent even where a graph tells
-        rows = list(history.rows("--no-renames", f"-{MOST_TOUCHING}", history.tip, "--", before, limit=limit))
-        commits.update((made.id, made) for made, _ in rows)
-        born = rows[-1] if rows and len(rows) < MOST_TOUCHING else None
-        if born is None or born[1][-1].status != "A":
+    """Not by --follow, which compares every commit with its parent even where a graph tells, and renames back once."""
+    commits: list[Commit] = []
+    names = {path: ""}  # each with the commit that renamed the file from it
+    for at in range(RENAMES):
+        if at == len(names):
             break
-        sources = {new: old for old, new in renamed(history, born[0].id).items()}
-        if before not in sources:
-            break
-        before = sources[before]
-        names.add(before)
-    return tuple(commits.values()), names
+        name, until = list(names.items())[at]
+        rows = list(history.rows("--no-renames", f"-{MOST_TOUCHING}", history.tip, "--", name, limit=limit))
+        place = next((place for place, made in enumerate(commits, 1) if made.id == until), 0)
+        commits[place:place] = [made for made, _ in rows]
+        for commit, before in _sources(history, name, _beginnings(rows)):
+            names.setdefault(before, commit)
+    return tuple({made.id: made for made in commits}.values()), set(names)
+
+
+def _beginnings(rows: Sequence[tuple[Commit, Sequence[log.Row]]]) -> list[str]:
+    """The commits that seem to begin a file, of those that touched it: its oldest, and those over a removal."""
+    kinds = [found[-1].status if found else "" for _, found in rows]  # Git lists merges without files
+    oldest = len(rows) - 1 if len(rows) < MOST_TOUCHING else -1
+    seeming = (at for at, kind in enumerate(kinds) if kind == "A" and (at == oldest or "D" in kinds[at:]))
+    return [rows[at][0].id for at in seeming]
+
+
+def _sources(history: History, name: str, commits: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Those of some commits that renamed a file to a name, each with the name that it had before."""
+    how = ("--no-walk=unsorted", "--first-parent", "-m", "-M", "--diff-filter=R")
+    for made, rows in history.rows(*how, *commits, "--") if commits else ():
+        yield from ((made.id, row.before) for row in rows if row.path == name)
 
 
 def claims(history: History, since: str = "") -> tuple[Claim, ...]:

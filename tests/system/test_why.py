@@ -174,6 +174,20 @@ def test_a_file_is_governed_under_the_name_it_had(repo: Path) -> None:
     assert drift(repo, one) == ""
 
 
+def test_what_changed_a_file_under_another_name_before_it_was_renamed_back_is_found(repo: Path) -> None:
+    commit(repo, "Code", a_py=LINES)
+    ages, sizes = decide(repo, "evict", "Evict by age"), decide(repo, "limits", "Limit by size")
+    git(repo, "mv", "a.py", "b.py")
+    commit(repo, "Away")
+    commit(repo, f"Limit\n\nDecision: {sizes}", b_py=f"{LINES}more\n")
+    commit(repo, f"Evict\n\nDecision: {ages}", b_py=f"{LINES}more\nand more\n")
+    git(repo, "mv", "b.py", "a.py")
+    commit(repo, "Back")
+    told = why(repo, "a.py:12")
+    assert told[0] == ("touched", "Evict by age")
+    assert why(repo, "a.py")[:2] == [told[0], ("touched", "Limit by size")], "the newest first"
+
+
 @pytest.mark.parametrize(
     ("place", "code", "words"),
     [
