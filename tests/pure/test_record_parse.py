@@ -568,7 +568,10 @@ def test_a_number_in_front_of_a_heading_names_decisions_of_other_makers_alone() 
             ("---\nid: decision_a_1700000000000_aaaaaaaa\ntopic: a\n---\n# 7. Own\n", "decisions/own.md"),
         )
     )
-    assert adr and rfc and seen and own
+    assert adr
+    assert rfc
+    assert seen
+    assert own
     index = reference_index([adr, rfc, seen._replace(path="observations/seen.md"), own])
     assert [resolve_reference(name, index) for name in ("7", "ADR-7", "RFC-7")] == [adr.id, adr.id, rfc.id]
     assert resolve_reference("ADR-7", reference_index([rfc])) == rfc.id, "a number of any series"
