@@ -80,6 +80,7 @@ class Names:
         self._told = takings
         listed = list(records)
         self._had = {one.id: {one.path, births.get(one.path, Birth()).path} for one in listed}
+        self._came = {one.id: births.get(one.path, Birth()).commit for one in listed}
         self._index = reference_index(listed, _first(listed, births))
         self._logs: dict[str, list[tuple[str, bytes]]] = {}
 
@@ -91,8 +92,13 @@ class Names:
         surer, name = placed_reference(reference, self._once)
         if surer < place:  # `decisions/e/a.md` is no `a.md` of today
             today = None
-        if name is None or (today and name not in self._had[today]):
+        if name is None:
             return today
+        if today and name not in self._had[today]:  # a number, which files of two names had
+            written, came = self._written(reference, path), self._came[today]
+            if not written or (came and self._before(came, written)):
+                return today
+            today = None
         owners = [owner for _, owner in self._taken[name]]
         if len({*owners, *([today] if today else ())}) < 2:
             return today or owners[0]

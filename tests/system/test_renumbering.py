@@ -153,3 +153,28 @@ def test_a_name_that_is_taken_as_its_file_moves_on_stays_who_it_was_unless_there
     git(repo, "mv", f"memory/{SECOND}", f"memory/{FIRST}")
     _commit(repo, "Move Beta")
     assert ids(repo) == {ALPHA: derived_id(third), BETA: derived_id(FIRST if at_once else SECOND)}
+
+
+@pytest.mark.parametrize("reference", ["ADR-7", "7", "0007-alpha.md"])
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_number_means_who_had_it_when_it_was_written(repo: Path, reference: str, followed: bool) -> None:
+    write(repo / "memory/0007-alpha.md", f"# {ALPHA}\n\nAlpha because.\nIt lasts.\n")
+    _commit(repo, "Decide Alpha")
+    write(repo / "memory/0008-gamma.md", f"# Gamma instead\n\n## Status\n\nAccepted. Supersedes {reference}\n")
+    _commit(repo, "Decide Gamma")
+    if followed:
+        ids(repo)
+    git(repo, "mv", "memory/0007-alpha.md", "memory/0009-alpha.md")
+    _commit(repo, "Renumber Alpha")
+    write(repo / "memory/0007-beta.md", f"# {BETA}\n\nBeta for other reasons.\n")
+
+    for _ in range(3):
+        found = {one["title"]: one.get("superseded_by") for one in ok(repo, "search")["results"]}
+        assert bool(found[ALPHA]), found
+        assert not found[BETA], found
+        ok(repo, "index", "--rebuild")
+        _commit(repo, "Decide Beta") if git(repo, "status", "--porcelain") else None
+    write(repo / "memory/0010-delta.md", f"# Delta\n\n## Status\n\nAccepted. Supersedes {reference}\n")
+    _commit(repo, "Decide Delta")
+    found = {one["title"]: one.get("superseded_by") for one in ok(repo, "search")["results"]}
+    assert bool(found[BETA]) == (reference != "0007-alpha.md")
