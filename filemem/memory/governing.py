@@ -14,6 +14,7 @@ from filemem.memory.claims import Called, Claims
 from filemem.memory.store import Store
 from filemem.query import Hit
 from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, rewritten
+from filemem.query.evidence import Said
 from filemem.query.filter import within
 from filemem.record import DECISION, Outcome, Record, parse
 from filemem.repo import arrivals
@@ -183,11 +184,16 @@ class Code:
         """What came, read at first need. Raises TimeoutError where history is too long to answer a question soon."""
         if self._came is None:
             limit = SOON if self._few else LONG
-            found = arrivals.arrivals(self._history, sorted(self._paths), after=self._after, limit=limit)
+            found = arrivals.arrivals(self._history, sorted(self._paths), self._said, after=self._after, limit=limit)
             if found is None:
                 raise TimeoutError
             self._came = Line(found)
         return self._came
+
+    @cached_property
+    def _said(self) -> Mapping[str, Said]:
+        """What commits say of decisions, by commit."""
+        return {claim.commit: claim.said for claim in claims.every(self._store).told if claim.said.names}
 
     def _differing(self, node: Node, affects: Sequence[str]) -> set[str]:
         """The governed files that are not what they were at the decision's first commit."""

@@ -32,8 +32,8 @@ class Arrival(NamedTuple):
     Args:
         commit: its id.
         at: epoch milliseconds.
-        decisions: what it carries out: what its `Decision:` trailers name, unless it says that this failed, or says
-            nothing clear of what came of it.
+        decisions: what it carries out: what its `Decision:` trailers name, and those of the commits that it brought,
+            unless one says that this failed, or says nothing clear of what came of it.
         rows: the files.
     """
 

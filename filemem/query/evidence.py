@@ -101,6 +101,18 @@ def said(trailers: Iterable[tuple[str, str]]) -> Said:
     )
 
 
+def carried_out(together: Iterable[Said]) -> tuple[str, ...]:
+    """The decisions that commits carry out which come together: not what one of them says failed, or nothing clear of.
+
+    Args:
+        together: what each of them says.
+    """
+    told = list(together)
+    not_so = {name for one in told for name, outcome in one.outcomes if outcome == "failed"}
+    not_so |= {name for one in told for name, _ in one.unclear}
+    return tuple(dict.fromkeys(name for one in told for name, _ in one.outcomes if name not in not_so))
+
+
 def _outcome(texts: Sequence[str]) -> tuple[str, str]:
     """The outcome that some trailers state, each perhaps with a reason after a colon; else why none can be told."""
     words = {text: parse_outcome(text.partition(":")[0]) for text in texts}

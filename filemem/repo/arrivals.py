@@ -7,11 +7,11 @@ squash as the one commit it is. So it does not matter how a pull request was mer
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem.query.drift import Arrival, Row
-from filemem.query.evidence import Claim, reverted
+from filemem.query.evidence import Claim, Said, carried_out, reverted
 from filemem.repo import log
 from filemem.repo.git import LONG, PROMISED, GitError
 from filemem.repo.history import History
@@ -27,13 +27,14 @@ MOST_TOUCHING = 200  # commits of a file that are looked at, the newest
 
 
 def arrivals(
-    history: History, paths: Iterable[str], *, after: str = "", limit: float = LONG
+    history: History, paths: Iterable[str], said: Mapping[str, Said], *, after: str = "", limit: float = LONG
 ) -> tuple[Arrival, ...] | None:
     """What came to the branch for some files and folders, oldest first.
 
     Args:
         history: of the code.
         paths: from the top of the work tree; everything where none is given.
+        said: what commits say of decisions, by commit: what one says that a merge brought, the merge carries out.
         after: only what came after this commit.
         limit: seconds it may take.
 
@@ -43,11 +44,12 @@ def arrivals(
     span = (history.tip, f"^{after}") if after else (history.tip,)
     rows = history.rows("--first-parent", "-m", "--no-renames", *span, "--", *paths, limit=limit)
     try:
+        brought = _brought(history, span, said, limit) if said else {}
         found = [
             Arrival(
                 made.id,
                 made.at,
-                tuple(name for name, outcome in made.said.outcomes if outcome != "failed"),
+                carried_out((made.said, *(said[one] for one in brought.get(made.id, ()) if one != made.id))),
                 tuple(Row(row.path, _blob(row.old), _blob(row.new)) for row in files),
             )
             for made, files in rows
@@ -57,6 +59,27 @@ def arrivals(
             raise
         return None
     return tuple(reversed(found))
+
+
+def _brought(history: History, span: Iterable[str], wanted: Collection[str], limit: float) -> dict[str, list[str]]:
+    """Which of some commits came with which commit of the line: with itself, or with the merge that brought it."""
+    told = history.git.run("rev-list", "--parents", *span, "--", limit=limit).decode().splitlines()
+    parents = {commit: found for commit, *found in map(str.split, told)}
+    line = list(parents)[:1]
+    while line and (first := parents[line[-1]][:1]) and first[0] in parents:
+        line += first
+    found: dict[str, list[str]] = {}
+    seen: set[str] = set()
+    for arrived in reversed(line):
+        waiting = [arrived]
+        while waiting:
+            commit = waiting.pop()
+            if commit in parents and commit not in seen:
+                seen.add(commit)
+                waiting += parents[commit]
+                if commit in wanted:
+                    found.setdefault(arrived, []).append(commit)
+    return found
 
 
 def on_line(history: History, commit: str) -> bool:

@@ -414,6 +414,29 @@ def test_a_commit_that_carries_a_decision_out_is_no_drift(repo: Path) -> None:
     assert drift(repo, one).startswith("changed"), "what says that it failed does not carry it out"
 
 
+@pytest.mark.parametrize("how", ["--no-ff", "--squash", "--ff-only"])
+def test_a_merge_carries_out_what_it_brought(repo: Path, how: str) -> None:
+    """Also what a branch brought that was merged into the one that is merged; not what one says failed."""
+    commit(repo, "Code", code_py="1\n", other_py="1\n")
+    one, two = decide(repo, "code", "Rewrite it", "code.py"), decide(repo, "other", "Rewrite that", "other.py")
+    git(repo, "switch", "-q", "-c", "feature")
+    git(repo, "switch", "-q", "-c", "part")
+    said = f"Rewrite\n\nDecision: {one}\nDecision: {two}"
+    commit(repo, said, code_py="2\n", other_py="2\n")
+    git(repo, "switch", "-q", "feature")
+    git(repo, "merge", "-q", how if how != "--squash" else "--no-ff", "--no-edit", "part")
+    failed = f"It does not do\n\nDecision: {two}\nOutcome: failed"
+    commit(repo, failed, other_py="3\n")
+    git(repo, "switch", "-q", "main")
+    git(repo, "merge", "-q", how, *(["--no-edit"] if how == "--no-ff" else []), "feature")
+    if how == "--squash":
+        git(repo, "commit", "-q", "-m", f"Rewrite\n\nDecision: {two}\nOutcome: failed\nDecision: {one}")
+    assert drift(repo, one) == ""
+    assert drift(repo, two).startswith("changed (1 of 1 file, 1 commit)")
+    commit(repo, "Go on", code_py="4\n")
+    assert drift(repo, one) == "changed (1 of 1 file, 1 commit)"
+
+
 def test_a_file_that_came_and_was_reverted_is_not_missing(repo: Path) -> None:
     one = decide(repo, "web", "Write the page by hand", "web/**")
     commit(repo, "Add a page", web__a_js="1\n")
