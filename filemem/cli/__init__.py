@@ -57,6 +57,8 @@ class Project:
             BadInput: it lies outside the work tree.
         """
         named = Path(os.path.normpath(self.folder.resolve() / path))
+        if not named.is_relative_to(work_tree):  # by a link that leads to it, perhaps
+            named = Path(os.path.realpath(named.parent), named.name)
         if not named.is_relative_to(work_tree):
             raise BadInput(f"{path} lies outside the work tree {work_tree}", "name a file of the project", field="path")
         return named.relative_to(work_tree).as_posix()

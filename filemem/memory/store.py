@@ -185,7 +185,10 @@ class Store:
 
     def from_top(self, path: str) -> str:
         """A path or glob that is given whole, as it is from the top of the code's work tree; any other stays."""
-        return path.removeprefix(f"{self.code.work_tree.as_posix()}/")
+        top = f"{self.code.work_tree.as_posix()}/"
+        folder, _, name = path.rpartition("/")
+        ways = (path, f"{os.path.realpath(folder)}/{name}") if folder.startswith("/") else (path,)  # through a link
+        return next((one.removeprefix(top) for one in ways if one.startswith(top)), path)
 
     def of_code(self, path: str) -> str:
         """A path of the project's code as people and agents give it, from the top of its work tree.

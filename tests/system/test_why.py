@@ -361,6 +361,18 @@ def test_a_place_is_taken_as_people_name_it(repo: Path) -> None:
     assert {hit["title"] for hit in ok(repo, "search", "--path", ".")["results"]} == found.keys()
 
 
+def test_a_place_may_be_named_through_a_link(repo: Path) -> None:
+    commit(repo, "Code", src__a_py=LINES)
+    (link := repo.parent / "link").symlink_to(repo)
+    decide(repo, "one", "Use one", str(link / "src/a.py"))
+    for command in (("why", str(link / "src/a.py")), ("search", "--path", str(link / "src/a.py:1"))):
+        assert [hit["affects"] for hit in ok(repo, *command)["results"]] == [["src/a.py"]]
+    with talking(repo) as client:
+        assert client.call("search", path=str(link / "src/a.py"))["count"] == 1
+    outside = cli(repo, "why", str(link.parent / "a.py"))
+    assert (outside.code, "lies outside the work tree" in outside.err) == (2, True)
+
+
 def test_a_save_names_no_path_that_nothing_governed_before_it(repo: Path) -> None:
     first = decide(repo, "storage", "Use S3", "src/**")
     ok(repo, "update", first, "--status", "deprecated")
