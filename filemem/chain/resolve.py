@@ -66,7 +66,7 @@ def resolve(
     problems = [
         *(_in_circle(new, stated[new] & members) for new, members in circles.items()),
         *(Flaw(new, "supersedes-itself", "warning", ITSELF) for new, olds in stated.items() if new in olds),
-        *(_leads_nowhere(each, each.reference in known_removed) for each in gone),
+        *(_leads_nowhere(each, each.reference in known_removed, bool(bridged.get(each.node))) for each in gone),
     ]
     return _graph(order, _joined(replaces, implied, bridged), implied, tuple(sorted(problems)))
 
@@ -207,9 +207,9 @@ def _in_circle(node: str, onwards: Collection[str]) -> Flaw:
     return Flaw(node, "supersedes-cycle", "error", told)
 
 
-def _leads_nowhere(gone: _Gone, on_purpose: bool) -> Flaw:
-    why = "was removed" if on_purpose else "does not exist"
-    then = "; the one before it on the topic is taken instead" if gone.key == "supersedes" else ""
+def _leads_nowhere(gone: _Gone, on_purpose: bool, bridged: bool) -> Flaw:
+    why = "was removed" if on_purpose else "names no decision, or several"
+    then = "; the one before it on the topic is taken instead" if gone.key == "supersedes" and bridged else ""
     return Flaw(
         gone.node,
         "supersedes-missing" if gone.key == "supersedes" else "superseded-by-missing",

@@ -52,7 +52,7 @@ def _unknown(store: Store, called: claims.Called, removed: Iterable[str], merge:
         commit = f"{claim.commit[:10]} ({claim.subject})"
         lost = ", ".join(name for name in claim.said.names if called.meant(name) is None and name not in gone)
         if lost:
-            told = f"{commit} names the decision {lost}, which no one record is called"
+            told = f"{commit} names the decision {lost}, which no decision is called, or several are"
             yield Problem("", 1, "unknown-decision", "warning", f"{told}, so its trailers are passed over")
         for why in dict.fromkeys(why for _, why in claim.said.unclear):
             names = ", ".join(name for name, each in claim.said.unclear if each == why)
