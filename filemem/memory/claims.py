@@ -28,7 +28,7 @@ from filemem.record import (
 from filemem.repo import arrivals
 
 DAY = 86_400_000  # milliseconds
-_CLAIMS, _LAYOUT = "claims", 4  # the memo, and its layout
+_CLAIMS, _LAYOUT = "claims", 5  # the memo, and its layout
 
 
 class Called:
@@ -160,7 +160,10 @@ def _loaded(text: bytes) -> _Remembered:
         if layout != _LAYOUT:
             return _Remembered()
         found = map(Claim._make, rows)
-        whole = (one._replace(reverts=tuple(one.reverts), said=_said(one.said)) for one in found)
+        whole = (
+            one._replace(reverts=tuple(one.reverts), said=_said(one.said), aside=tuple(map(tuple, one.aside)))
+            for one in found
+        )
         return _Remembered(head, tuple(whole), depth)
     except (ValueError, TypeError, IndexError, KeyError):
         return _Remembered()

@@ -46,7 +46,7 @@ def problems(store: Store, read: Survey, merge: Merge | None, drift: bool) -> It
 
 
 def _unknown(store: Store, called: claims.Called, removed: Iterable[str], merge: Merge) -> Iterable[Problem]:
-    """Commits of this branch whose trailers name a decision that is none, or say nothing clear: that is lost."""
+    """Commits of this branch that name what is no decision, or not in trailers, or say nothing clear: that is lost."""
     gone = {path.removesuffix(".md").rpartition("-")[2] for path in removed}
     for claim in arrivals.claims(store.code.history, merge.code):
         commit = f"{claim.commit[:10]} ({claim.subject})"
@@ -58,6 +58,10 @@ def _unknown(store: Store, called: claims.Called, removed: Iterable[str], merge:
             names = ", ".join(name for name, each in claim.said.unclear if each == why)
             told = f"{commit} says nothing clear of what came of {names}: {why}"
             yield Problem("", 1, "unclear-outcome", "warning", f"{told}; its trailers on that are passed over")
+        known = set(map(called.meant, claim.said.names)) | {None}
+        if aside := ", ".join(" ".join(names) for names in claim.aside if known.isdisjoint(map(called.meant, names))):
+            told = f"{commit} names the decision {aside} outside of its trailers, the last block of the message"
+            yield Problem("", 1, "no-trailer", "hint", f"{told}, so that counts for nothing")
 
 
 def _drifted(

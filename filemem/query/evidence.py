@@ -13,6 +13,7 @@ from filemem.record import OUTCOMES, parse_outcome
 # What `git revert` writes below the subject, and what the button of a forge leaves of it in the subject.
 _REVERTS = r"(?m)^This reverts commit ([0-9a-f]{7,64})(?:,\s+reversing\s+changes\s+made\s+to\s+([0-9a-f]{7,64}))?"
 _TITLE = r'^(Revert|Reapply) "(.*)"(?: \(#\d+\))?$'
+_LINE = r"(?mi)^[ \t]*Decision:(.+)$"  # also as a squash quotes it
 _SHOWN = 60  # characters of a trailer that a message cites
 _UNSURE = "an Outcome stands before every Decision, and another follows"
 
@@ -40,6 +41,7 @@ class Claim(NamedTuple):
         reverts: full ids of the commits that it reverts, as far as they are written and on this branch; of a merge,
             all that it brought.
         said: what its trailers say.
+        aside: what each `Decision:` line names that is no trailer: it stands not in the last block of the message.
     """
 
     commit: str
@@ -48,6 +50,7 @@ class Claim(NamedTuple):
     subject: str
     reverts: tuple[str, ...] = ()
     said: Said = Said()
+    aside: tuple[tuple[str, ...], ...] = ()
 
     @property
     def title(self) -> str:
@@ -120,6 +123,17 @@ def _outcome(texts: Sequence[str]) -> tuple[str, str]:
         return "", f"{unread[0][:_SHOWN]!r} is none of {', '.join(OUTCOMES)}"
     found = list(dict.fromkeys(filter(None, words.values())))
     return (next(iter(found), ""), "") if len(found) < 2 else ("", f"it says {' and '.join(found)}")
+
+
+def aside(body: str, trailers: Said) -> tuple[tuple[str, ...], ...]:
+    """What each `Decision:` line of a message names that is none of its trailers.
+
+    Args:
+        body: the message below its subject.
+        trailers: what its trailers say.
+    """
+    lines = dict.fromkeys(tuple(line.replace(",", " ").split()) for line in re.findall(_LINE, body))
+    return tuple(names for names in lines if not set(names) <= set(trailers.names))
 
 
 def reverted(body: str) -> tuple[tuple[str, str], ...]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem.query.drift import Arrival, Row
-from filemem.query.evidence import Claim, Said, carried_out, reverted
+from filemem.query.evidence import Claim, Said, aside, carried_out, reverted
 from filemem.repo import log
 from filemem.repo.git import LONG, PROMISED, GitError
 from filemem.repo.history import History
@@ -20,7 +20,7 @@ from filemem.repo.stamps import millis
 
 _LINES = 10.0  # seconds for the past of a few lines, which Git works out patch by patch
 _CLAIM = f"format:%x01%H%x00%ct%x00%an%x00%s%x00{SAID}%x00%b%x00"
-_TELLING = ("^This reverts commit [0-9a-f]{7,}", '^(Revert|Reapply) "', "^(Decision|Outcome):")
+_TELLING = ("^This reverts commit [0-9a-f]{7,}", '^(Revert|Reapply) "', "^[[:blank:]]*(Decision|Outcome):")
 BROUGHT = 1_000  # commits that a merge brought, of those that count as reverted with it
 RENAMES = 4  # names of one file that are followed
 MOST_TOUCHING = 200  # commits of a file that are looked at, the newest
@@ -241,7 +241,8 @@ def _claims(fields: Iterator[str]) -> Iterator[tuple[Claim, tuple[tuple[str, str
         if field.lstrip("\n").startswith("\x01"):
             commit = field.lstrip("\n")[1:]
             at, author, subject, trailers, body = (next(fields, "") for _ in range(5))
-            yield Claim(commit, millis(at), author, subject, (), said_in(trailers)), reverted(body)
+            said = said_in(trailers)
+            yield Claim(commit, millis(at), author, subject, (), said, aside(body, said)), reverted(body)
 
 
 def _blob(oid: str) -> str:

@@ -513,6 +513,23 @@ def test_an_outcome_that_is_not_clear_carries_nothing_out_and_is_told(repo: Path
     assert cli(repo, "check", "--base", "main", "--strict").code == 1
 
 
+@pytest.mark.parametrize("quoted", ["* Try\n\nDecision: {}\n\n* Go on", "commit 123\n\n    Try\n\n    decision: {}"])
+def test_a_decision_named_outside_of_the_trailers_is_hinted_at(repo: Path, quoted: str) -> None:
+    """As squashes quote the messages of what they were made of."""
+    commit(repo, "Code", code_py="1\n")
+    one = decide(repo, "code", "Keep it", "code.py")
+    git(repo, "switch", "-q", "-c", "side")
+    said = quoted.format(one)
+    commit(repo, f"All of it\n\nDecision: we keep it, as ADR-1 says\n\n{said}", code_py="2\n")
+    told = f"(All of it) names the decision {one} outside of its trailers"
+    for _ in range(2):  # what is kept of messages tells the same
+        assert drift(repo, one) == "changed (1 of 1 file, 1 commit)"
+        assert cli(repo, "check", "--base", "main").out.count(told) == 1
+    git(repo, "commit", "-q", "--amend", "-m", f"All of it\n\n{said}\n\nDecision: {one.rpartition('_')[2]}")
+    assert drift(repo, one) == ""
+    assert "no-trailer" not in cli(repo, "check", "--base", "main").out
+
+
 def test_a_revert_is_known_by_its_subject_where_a_rebase_made_ids_stale(repo: Path) -> None:
     commit(repo, "Code", code_py="1\n")
     git(repo, "checkout", "-q", "-b", "side")
