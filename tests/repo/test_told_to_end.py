@@ -45,6 +45,7 @@ def told(
     if pid == 0:
         os.setsid()
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which `nohup` has ignored
         code = 1
         try:
             with unwinding():
