@@ -37,6 +37,7 @@ RULES: Mapping[str, str] = {
     "own-settings": "The settings in the memory's own branch name a part of it",
     "secret": "Something that looks like a secret",
     "store-missing": "The store is not in the work tree",
+    "record-missing": "The work tree lost a record that HEAD has",
     "stray-record": "A record stands in a folder that is not read",
     "supersedes-cycle": "Decisions supersede each other in a circle",
     "supersedes-itself": "A decision supersedes itself",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from filemem import secrets
 from filemem.changes import Manifest
 from filemem.errors import BadInput, NotFound
-from filemem.memory import merged, moments, obstacles, overlooking, reviewing
+from filemem.memory import merged, moments, obstacles, overlooking, reviewing, uncommitted
 from filemem.memory.identities import landing
 from filemem.memory.merging import merging, states
 from filemem.memory.moves import carried
@@ -44,7 +44,7 @@ def check(
     against = _against(store, base)
     problems = list(_brought(store, against, now, skipped, drift) if against else _wrong(store, now, skipped, drift))
     if unseen := obstacles.unseen(store):
-        problems.append(Problem("", 1, "sparse-checkout", "hint", unseen))
+        problems.append(Problem("", 1, "sparse-checkout", "hint" if manifest or against else "error", unseen))
     elif missing := obstacles.unfilled(store) or obstacles.gone(store):
         problems.append(Problem("", 1, "store-missing", "error", missing))
     if astray := obstacles.astray(store):
@@ -68,6 +68,9 @@ def _wrong(store: Store, now: State, skipped: Iterable[Problem], drift: bool) ->
     yield from (finding.problem for finding in read.findings)
     yield from reviewing.problems(store, read, None, drift)
     yield from overlooking.problems(store, now.data, None)
+    for path, command in uncommitted.gone(store, now.data).items():
+        text = f"HEAD has it and the work tree does not: {command}, or commit that it is removed"
+        yield Problem(path, 1, "record-missing", "warning", text)
 
 
 def _brought(store: Store, base: Moment, now: State, skipped: Iterable[Problem], drift: bool) -> Iterator[Problem]:

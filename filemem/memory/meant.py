@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from filemem.documents import Node
 from filemem.errors import BrokenStore
 from filemem.files import is_listed
+from filemem.memory import obstacles
 from filemem.memory.origins import all_ended
 from filemem.memory.versions import Versions
 from filemem.record import (
@@ -166,10 +167,20 @@ def _standing(store: Store, walk: Walk, inside: str) -> tuple[str, str] | None:
         here, name = store.files.inside(path), namesake(store.files.inside(birth.first_path), birth.nth)
         if is_listed(here) and (_states(walk.ids.get(path, ""), inside) or _goes_by(here, inside, name)):
             if not store.files.exists(here):
-                return f"its file {path} is gone, and no commit says so", f"`git restore {path}` brings it back"
+                return _lost(store, path)
             if unread := _unread(store, here):
                 return unread
     return None
+
+
+def _lost(store: Store, path: str) -> tuple[str, str]:
+    """Why a file that HEAD has is not in the work tree; `path` from the top of its repository."""
+    if path in store.repo.left_out(store.files.store):
+        return f"its file {path} is outside the sparse checkout", f"`{obstacles.widening(store)}` brings it"
+    return (
+        f"its file {path} is gone, and no commit says so",
+        f"`{obstacles.restoring(store, store.files.inside(path))}` brings it back",
+    )
 
 
 def _removed(store: Store, walk: Walk, versions: Versions, inside: str) -> tuple[str, str] | None:

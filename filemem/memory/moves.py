@@ -92,6 +92,18 @@ def _id(record: Record | None, path: str) -> str:
     return record.id if record else path
 
 
+def sources(store: Store, there: Collection[str]) -> frozenset[str]:
+    """The paths at which HEAD has files that were moved, and that is not committed yet.
+
+    Args:
+        store: the parts.
+        there: the paths of all files that stand in the work tree.
+    """
+    held = store.committed()
+    new = {path: store.blob(path) or "" for path in there if path not in held}
+    return frozenset(_sources(store, new, there, held).values())
+
+
 def is_moved(store: Store, path: str) -> bool:
     """Whether a file was moved to this path, and that is not committed yet."""
     if store.repo.head() is None or store.repo.item(store.files.named(path)) is not None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import posixpath
+import shlex
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
 from filemem.files import is_record
-from filemem.repo import discovery
+from filemem.memory import home, tombstones
+from filemem.record import parse
+from filemem.repo import REMOVE, discovery
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
@@ -18,7 +22,60 @@ def gone(store: Store) -> str:
     """What brings the store back where it was removed from the work tree, or ""."""
     if store.folder.exists() or store.repo.item(store.files.store) is None:
         return ""
-    return f"{store.name} is gone from the work tree, though HEAD has it: git restore {store.name}"
+    brings = _restore(store, lost(store), store.files.store)
+    return f"{store.name} is gone from the work tree, though HEAD has it: {brings}"
+
+
+def emptied(store: Store) -> str:
+    """How many records HEAD has where none stands in the work tree, and what brings them back, or ""."""
+    if not store.index.sound or store.index.count() or not (found := lost(store)):
+        return ""
+    told = "1 record is" if len(found) == 1 else f"{len(found)} records are"
+    return f"{told} in HEAD and gone from the work tree: {_restore(store, found, store.files.store)}"
+
+
+def lost(store: Store, standing: Collection[str] = ()) -> list[str]:
+    """The records that HEAD has and the work tree has not, by path, where no command of ours took them away.
+
+    Args:
+        store: the parts.
+        standing: paths at which something is known to stand.
+    """
+    inside, journal = store.files.inside, store.repo.journal
+    away = {inside(path) for path in store.repo.left_out(store.files.store)}
+    ours = (one.operation for one in journal.entries() if one.operation.worktree == journal.worktree)
+    away |= {inside(one.path) for one in ours if one.kind == REMOVE}
+    held, marks = store.committed(), store.tombstones
+    found = [path for path in held if path not in away and path not in standing and not store.files.exists(path)]
+    blobs = store.repo.revisions.blobs(held[path] for path in found) if found and marks else {}
+    read = {path: parse(blobs[held[path]], path).record for path in found if held[path] in blobs}
+    return [path for path in found if not ((one := read.get(path)) and tombstones.forgotten(one.id, marks))]
+
+
+def restoring(store: Store, path: str, staged: Collection[str] | None = None) -> str:
+    """The command that brings a record back as HEAD has it.
+
+    Args:
+        store: the parts.
+        path: of the record.
+        staged: what Git's index has, by path from the top, where it was asked already.
+    """
+    return _restore(store, [path], store.files.named(path), staged)
+
+
+def _restore(store: Store, found: Sequence[str], where: str, staged: Collection[str] | None = None) -> str:
+    """The command that brings records back as HEAD has them, all below one path from the top of their repository."""
+    known = store.repo.index.entries([where]) if staged is None else staged
+    flags = "" if all(store.files.named(path) in known for path in found) else " --staged --worktree"
+    return f"{_git(store)} restore{flags} {shlex.quote(where)}"
+
+
+def _git(store: Store) -> str:
+    """How Git is called, from the top of the project's work tree, on the repository that holds the records."""
+    if store.repo is store.code:
+        return "git"
+    below = f"/{store.files.store}" if store.files.store != home.TOP else ""
+    return f"git -C {shlex.quote(store.name.removesuffix(below))}"
 
 
 def unfilled(store: Store) -> str:
@@ -59,7 +116,12 @@ def unseen(store: Store) -> str:
     if not count:
         return ""
     told = "1 record is" if count == 1 else f"{count} records are"
-    return f"{told} in HEAD but outside the sparse checkout: git sparse-checkout add {store.files.store}"
+    return f"{told} in HEAD but outside the sparse checkout: {widening(store)}"
+
+
+def widening(store: Store) -> str:
+    """The command that brings a store which a sparse checkout leaves out."""
+    return f"{_git(store)} sparse-checkout add {shlex.quote(store.files.store)}"
 
 
 def astray(store: Store) -> str:

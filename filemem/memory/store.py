@@ -22,7 +22,7 @@ from filemem.changes import blob_id
 from filemem.config import Config
 from filemem.documents import Birth, Node, node_of
 from filemem.errors import BadInput, FilememError, NotFound
-from filemem.files import Files
+from filemem.files import Files, is_listed
 from filemem.index import Index, embedder, versions
 from filemem.memory import home, obstacles, tombstones
 from filemem.record import Parsed
@@ -63,9 +63,9 @@ class Store:
     pasts: dict[str, Store] = field(default_factory=dict)  # at commits asked about, last used last
     walked: tuple[Mapping[str, int], Mapping[str, int]] | None = None  # folder times noted, and found to bring no news
     followed: Place | None = None  # where HEAD was when it was last found that the index had heard of it
-    committed: tuple[str, Mapping[str, str]] = ("", MappingProxyType({}))  # of a commit: blobs of its records, by path
     takings: tuple[str, Takings] = ("", MappingProxyType({}))  # of a commit: who had names that were given on
     _plain: list[Node] | None = None
+    _committed: tuple[str, Mapping[str, str]] = ("", MappingProxyType({}))  # of the commit last asked for
     _saver: Saver | None = field(default=None, init=False)
     _making: threading.Lock = field(default_factory=threading.Lock, init=False)
     _related: dict[tuple[str, str], bool] = field(default_factory=dict)
@@ -134,6 +134,13 @@ class Store:
     def listing(self, seen: History) -> dict[str, str]:
         """What a commit has in the store: blob id by store path of every regular file, records and others."""
         return {self.files.inside(path): blob for path, blob in seen.listing(self.files.store).items()}
+
+    def committed(self) -> Mapping[str, str]:
+        """Blob id by path of the records that HEAD has, readable or not."""
+        if (head := self.repo.head() or "") != self._committed[0]:
+            found = self.listing(self.repo.history_at(head)) if head else {}
+            self._committed = head, {path: blob for path, blob in found.items() if is_listed(path)}
+        return self._committed[1]
 
     @property
     def tombstones(self) -> frozenset[str]:
@@ -224,7 +231,7 @@ class Store:
         """Why records cannot be read although there may be some, or ""."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             return f"{self.name} is not a folder (links are not followed), so no record is read"
-        return obstacles.unfilled(self) or obstacles.unseen(self) or obstacles.gone(self)
+        return obstacles.unfilled(self) or obstacles.unseen(self) or obstacles.gone(self) or obstacles.emptied(self)
 
     def bytes_of(self, path: str) -> bytes:
         """What a record holds now, operations that wait for the repository included.

@@ -12,7 +12,7 @@ from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.files import is_listed
-from filemem.memory import finding, graph, home, obstacles, searching
+from filemem.memory import finding, graph, home, obstacles, searching, uncommitted
 from filemem.memory.hits import present
 from filemem.memory.store import Store
 from filemem.memory.values import Name, Results, Topic
@@ -169,6 +169,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         },
         "unshared": _unshared(store),
         **({"unresolved": unresolved} if (unresolved := _unresolved(store)) else {}),
+        **({"gone": gone} if (gone := _gone(store)) else {}),
         **({"ignored": ignored} if (ignored := obstacles.ignored(store.repo, store.files.store)) else {}),
         "pending": [
             {
@@ -180,6 +181,12 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
             for op in store.saver.pending()
         ],
     }
+
+
+def _gone(store: Store) -> list[dict[str, str]]:
+    """The records that HEAD has and the work tree lost, each with the command that brings it back."""
+    lost = uncommitted.gone(store, store.index.manifest())
+    return [{"path": store.shown(path), "restore": command} for path, command in lost.items()]
 
 
 def _unresolved(store: Store) -> dict[str, Any]:

@@ -5,12 +5,11 @@ Rule: the index speaks of the work tree. What is asked of commits is read from G
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from filemem.documents import Birth
-from filemem.files import is_listed
-from filemem.memory import tombstones
+from filemem.memory import moves, obstacles, tombstones
 from filemem.memory.names import bare
 from filemem.memory.origins import origins
 from filemem.memory.store import Store
@@ -33,7 +32,7 @@ class Unlike(NamedTuple):
 
 def unlike(store: Store) -> Unlike:
     """Compare what HEAD has in the store with what is indexed."""
-    known, here = _committed(store), store.index.manifest()
+    known, here = store.committed(), store.index.manifest()
     differing = {path: blob for path, blob in known.items() if path not in here or here[path].blob != blob}
     new = frozenset(here.keys() - known.keys())
     if not differing and not new:
@@ -55,10 +54,17 @@ def unlike(store: Store) -> Unlike:
     return Unlike({**{path: known[path] for path in referring}, **held}, new, births)
 
 
-def _committed(store: Store) -> Mapping[str, str]:
-    """Blob id by path of the records that HEAD has; the last commit asked for is remembered."""
-    head = store.repo.head() or ""
-    if store.committed[0] != head:
-        found = store.listing(store.repo.history_at(head)) if head else {}
-        store.committed = head, {path: blob for path, blob in found.items() if is_listed(path)}
-    return store.committed[1]
+def gone(store: Store, standing: Collection[str]) -> dict[str, str]:
+    """The command that brings each record back that HEAD has and the work tree lost, by path.
+
+    Not what was moved, nor what is staged as removed.
+
+    Args:
+        store: the parts.
+        standing: the paths at which records stand.
+    """
+    found = obstacles.lost(store, standing)
+    staged = store.repo.index.entries([store.files.store]) if found else {}
+    moved = moves.sources(store, standing) if found else ()
+    lost = [path for path in found if store.files.named(path) in staged and path not in moved]
+    return {path: obstacles.restoring(store, path, staged) for path in lost}

@@ -243,6 +243,12 @@ def test_records_outside_a_sparse_checkout_are_missed_aloud(origin: Path) -> Non
     assert ok(sparse, "status")["degraded"] == why
     assert ok(sparse, "topics")["degraded"] == why
     assert f"sparse-checkout {why}" in cli(sparse, "check").out
+    assert cli(sparse, "check").code == 1, "nothing was checked"
+    record = git(sparse, "ls-tree", "-r", "--name-only", "HEAD", "memory").splitlines()[-1]
+    missed = cli(sparse, "get", record).err
+    assert "outside the sparse checkout" in missed
+    assert "git sparse-checkout add memory" in missed
+    assert "no commit says so" not in missed
     lost = cli(sparse, "history", "caching")
     assert (lost.code, why in lost.err) == (4, True)
     before = git(sparse, "rev-parse", "HEAD")

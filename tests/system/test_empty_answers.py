@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,10 @@ import pytest
 from filemem.dialects import native_calls
 from filemem.errors import NotFound
 from filemem.memory import Memory
-from tests.support import git, make_repo
-from tests.system.tools import ok, talking
+from tests.support import git, make_repo, write
+from tests.system.tools import cli, ok, talking
+
+DECISION = ("save", "decision", "--reasoning", "r", "--topic")
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +141,50 @@ def test_a_query_without_a_word_says_so(memory: Memory, query: str) -> None:
     assert found.note == "the query has no word in it: these are the newest"
     assert [hit.id for hit in found.hits] == [hit.id for hit in memory.search("").hits]
     assert memory.search(" ").note == memory.search("topic:caching").note == memory.search("-redis").note == ""
+
+
+@pytest.fixture(params=["in-branch", "own branch"])
+def two(request: pytest.FixtureRequest, repo: Path) -> Path:
+    """Two records in the work tree and in HEAD."""
+    if request.param == "own branch":
+        ok(repo, "init", "--own-branch")
+    ok(repo, *DECISION, "caching", "--decision", "Use Redis")
+    ok(repo, *DECISION, "queues", "--decision", "Use NATS")
+    write(repo / "memory/README.md", "# Not a record\n")
+    return repo
+
+
+def test_records_that_the_work_tree_lost_are_no_empty_memory(two: Path) -> None:
+    own = (two / "memory/.git").exists()
+    caching, queues = (one["path"] for one in reversed(ok(two, "search")["results"]))
+    holding, inside = (two / "memory", caching.removeprefix("memory/")) if own else (two, caching)
+    command = "git -C memory restore" if own else "git restore"
+    back = f"{command} {inside}"
+    (two / caching).unlink()
+    told = cli(two, "check", "--json").json["problems"]
+    found = [(one["path"], one["code"], one["level"]) for one in told if one["level"] != "hint"]
+    assert found == [(caching, "record-missing", "warning")]
+    assert back in cli(two, "check").out
+    status = ok(two, "status")
+    assert (status["gone"], status["degraded"]) == ([{"path": caching, "restore": back}], "")
+    assert f"gone, and no commit says so: {caching} ({back})" in cli(two, "status").out
+    assert back in cli(two, "get", Path(caching).name).err
+    shutil.rmtree(two / "memory/decisions")
+    everything = f"2 records are in HEAD and gone from the work tree: {command} {'.' if own else 'memory'}"
+    assert ok(two, "search", "redis") == {"success": True, "count": 0, "results": [], "degraded": everything}
+    assert ok(two, "status")["degraded"] == everything
+    assert everything in cli(two, "get", "Use Redis").err
+    assert [one["path"] for one in ok(two, "status")["gone"]] == sorted([caching, queues])
+    subprocess.run(shlex.split(everything.rpartition(": ")[2]), cwd=two, check=True)
+    assert ok(two, "search")["count"] == 2
+    assert "gone" not in ok(two, "status")
+    git(holding, "rm", "-rq", "decisions" if own else "memory/decisions")
+    assert cli(two, "check").code == 0, "what is staged is being removed"
+    staged = ok(two, "search")["degraded"]
+    assert "restore --staged --worktree" in staged
+    subprocess.run(shlex.split(staged.rpartition(": ")[2]), cwd=two, check=True)
+    git(holding, "mv", inside, inside.replace("/caching/", "/queues/"))
+    assert cli(two, "check").code == 0, "moved is not lost"
+    git(holding, "reset", "-q", "--hard")
+    ok(two, "delete", ok(two, "search", "redis")["results"][0]["id"])
+    assert cli(two, "check").code == 0, "removed by a commit"

@@ -333,7 +333,7 @@ def test_a_store_that_is_not_here_is_not_clean(repo: Path) -> None:
     shutil.rmtree(repo / "memory")
     for folder, brings in (
         (repo, "git restore memory"),
-        (bare, "git restore memory"),
+        (bare, "git restore --staged --worktree memory"),
         (unfilled, "git submodule update --init memory"),
     ):
         for more in ((), ("--base", "HEAD~1")):

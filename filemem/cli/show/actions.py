@@ -78,6 +78,7 @@ def status(answer: Answer) -> str:
     ]
     if left := answer.get("unresolved"):
         rows.append(f"unresolved: {', '.join(left['paths'])}" + (f" ({left['reason']})" if left["reason"] else ""))
+    rows += [f"gone, and no commit says so: {one['path']} ({one['restore']})" for one in answer.get("gone", ())]
     waiting = answer["pending"]
     rows += [f"not committed yet: {op['kind']} of {op['path']}, {op['age']} ago: {op['reason']}" for op in waiting]
     busy = any("hook refused" not in op["reason"] for op in waiting)
