@@ -98,10 +98,18 @@ def conflicts(lines: Lines) -> list[tuple[int, int, int]]:
 
 
 _OUTCOME_LINE = r"outcome:|[ \t]*[-*+][ \t]+\d{4}-\d\d-\d\d\S*[ \t]+\w+"
+_AROUND_OUTCOMES = r"\s*$|#+[ \t]+Outcomes\b"
 
 
 def way_out(lines: Lines, conflict: tuple[int, int, int]) -> str:
     """Return how to end a conflict from `conflicts`: both sides may have appended to the log of outcomes."""
-    if any(re.match(_OUTCOME_LINE, line) for line in lines[conflict[0] : conflict[2]]):
-        return "keep both lines under Outcomes and one `outcome:`"
-    return "keep one side"
+    start, middle, end = conflict
+    second = next(number for number in range(middle, end) if lines[number].rstrip() == "=======")
+    sides = lines[start + 1 : middle], lines[second + 1 : end]
+    outcomes = [[line for line in side if re.match(_OUTCOME_LINE, line)] for side in sides]
+    others = [line for line in (*sides[0], *sides[1]) if not re.match(f"{_OUTCOME_LINE}|{_AROUND_OUTCOMES}", line)]
+    if not any(outcomes):
+        return "keep one side"
+    if others:
+        return "keep one side of the text, and every line under Outcomes"
+    return "keep both lines under Outcomes and one `outcome:`" if all(outcomes) else "keep the outcome"

@@ -520,6 +520,30 @@ def test_watching_tells_what_it_indexes(repo: Path) -> None:
         watching.send_signal(signal.SIGTERM)  # not SIGINT, which what runs in the background ignores
 
 
+def test_a_merge_of_two_texts_says_how_it_ends_without_losing_an_outcome(repo: Path) -> None:
+    saved = ok(repo, *DECISION)
+    path = repo / saved["path"]
+    before = path.read_text()
+    last = before.splitlines()[-1]
+    git(repo, "switch", "-q", "-c", "side")
+    path.write_text(before.replace(last, "Reworded there."))
+    ok(repo, "update", saved["id"], "--outcome", "failed", "--reason", "evicts too early")
+    git(repo, "commit", "-q", "-a", "-m", "Reword there")
+    git(repo, "switch", "-q", "main")
+    path.write_text(before.replace(last, "Reworded here."))
+    git(repo, "commit", "-q", "-a", "-m", "Reword here")
+    git(repo, "merge", "-q", "side", ok=False)
+    merged = path.read_text()
+    assert "Reworded here.\n=======\nReworded there.\n" in merged
+    told = cli(repo, "check").out
+    assert "keep one side of the text, and every line under Outcomes" in told
+    assert "one `outcome:`" not in told
+    path.write_text(merged.replace("Reworded there.\n", "").replace("Reworded here.\n", ""))
+    assert "keep the outcome" in cli(repo, "check").out
+    path.write_text(before.replace(last, "<<<<<<< HEAD\nHere.\n=======\nThere.\n>>>>>>> side\n"))
+    assert cli(repo, "check").out.rstrip().endswith("keep one side")
+
+
 def test_a_merge_of_two_outcomes_says_how_it_ends(repo: Path) -> None:
     saved = ok(repo, *DECISION)
     git(repo, "switch", "-q", "-c", "side")
