@@ -57,6 +57,10 @@ class AsOf(Store):
         """What Git remembers, seen from that commit."""
         return self.repo.history_at(self.moment.commit)
 
+    def committed(self) -> Mapping[str, str]:
+        """Blob id by path of the records that the commit has."""
+        return self.blobs
+
     @property
     def tombstones(self) -> frozenset[str]:
         """What was forgotten then; what was forgotten since was known."""

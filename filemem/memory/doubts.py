@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from filemem.memory.elsewhere import NOTHING_YET, left
+from filemem.memory.uncommitted import missed
 from filemem.query import FIELDS, NOTHING, Filter, Terms
 from filemem.record import format_time
 
@@ -40,11 +41,11 @@ def why_empty(store: Store, terms: Terms, wanted: Filter, matched: int, offset: 
     if not store.index.count():
         return "" if store.absent or store.obstacle() or not store.index.exists else (left(store) or NOTHING_YET)
     reasons = list(_unpassed(store, wanted))
-    if reasons:
-        return "; ".join(reasons)
-    if not store.index.count(wanted):
-        return "no record passes all these restrictions at once"
-    return nothing_like(mode if terms.words or terms.phrases else "", restricted=wanted != Filter())
+    if not reasons and not store.index.count(wanted):
+        reasons = ["no record passes all these restrictions at once"]
+    if not reasons:
+        reasons = [nothing_like(mode if terms.words or terms.phrases else "", restricted=wanted != Filter())]
+    return "; ".join(filter(None, (*reasons, missed(store))))
 
 
 def passed_over(matched: int, offset: int) -> str:

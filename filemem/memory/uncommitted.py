@@ -54,6 +54,14 @@ def unlike(store: Store) -> Unlike:
     return Unlike({**{path: known[path] for path in referring}, **held}, new, births)
 
 
+def missed(store: Store) -> str:
+    """That records of HEAD are gone from the work tree and what brings them back, or "": they may be what was asked."""
+    found = gone(store, store.index.manifest())
+    if len(found) == 1:
+        return f"1 record is in HEAD and gone from the work tree: {next(iter(found.values()))}"
+    return f"{len(found)} records are in HEAD and gone from the work tree: filemem status names them" if found else ""
+
+
 def gone(store: Store, standing: Collection[str]) -> dict[str, str]:
     """The command that brings each record back that HEAD has and the work tree lost, by path.
 

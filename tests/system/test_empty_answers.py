@@ -169,6 +169,11 @@ def test_records_that_the_work_tree_lost_are_no_empty_memory(two: Path) -> None:
     assert (status["gone"], status["degraded"]) == ([{"path": caching, "restore": back}], "")
     assert f"gone, and no commit says so: {caching} ({back})" in cli(two, "status").out
     assert back in cli(two, "get", Path(caching).name).err
+    why = f"1 record is in HEAD and gone from the work tree: {back}"
+    assert ok(two, "search", "Redis", "--mode", "keyword")["note"].endswith(f"; {why}")
+    assert ok(two, "search", "--topic", "caching")["note"] == f"no topic 'caching'; {why}"
+    assert "note" not in ok(two, "search", "NATS"), "it is told where the answer may miss it"
+    assert why not in ok(two, "search", "nowhere", "--mode", "keyword", "--at", "filemem" if own else "HEAD")["note"]
     shutil.rmtree(two / "memory/decisions")
     everything = f"2 records are in HEAD and gone from the work tree: {command} {'.' if own else 'memory'}"
     assert ok(two, "search", "redis") == {"success": True, "count": 0, "results": [], "degraded": everything}
