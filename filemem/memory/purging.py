@@ -11,14 +11,13 @@ before they end.
 from __future__ import annotations
 
 import posixpath
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.files import is_record
-from filemem.memory import home
+from filemem.memory import home, unsaying
 from filemem.memory.versions import Versions
 from filemem.repo import worktrees
 from filemem.repo.git import GitError
@@ -41,15 +40,6 @@ class Purge(NamedTuple):
     steps: tuple[str, ...]
 
 
-# The subjects under which a record was saved go from a message, quoted or squashed too; all else that it says stays.
-_MESSAGE = (
-    r"{ row[NR] = $0 } "
-    r"/^[ *-]*(decision(\(.*\))?|checkpoint|observation): / { if (ids) saves = ids = 0; saved[++saves] = $0 } "
-    r'tolower($1) == "filemem-id:" { ids = 1; if ($2 == "%s") for (n = 1; n <= saves; n++) '
-    r'{ sub(/^[ *-]+/, "", saved[n]); gone[saved[n]] } } '
-    r"END { for (n = 1; n <= NR; n++) { kept = 1; for (one in gone) if (index(row[n], one)) kept = 0; "
-    r'if (kept) print row[n]; else if (n == 1) print "purged" } }'
-)
 _ALL = "--branches --tags"
 _BEFORE = "refs/purge"  # below it, the commits of the branches and tags that were rewritten, of tag objects too
 _OLD = "%(refname:lstrip=2)"  # of a ref there: the branch or tag
@@ -64,7 +54,6 @@ _HERE = (
     "git log --all --reflog --find-object=ID tells where",
 )
 _STASHES = "stashes are left alone, and those made while it was there keep it: git stash list"
-_SPECIAL, _LITERAL = r"[][.{}()*+?|^$\\]", r"\\\g<0>"  # of an extended regular expression
 _SHALLOW = "history is shallow, so what it was called before, and where else it is, is not known here: "
 _SHALLOW += "git fetch --unshallow brings it"
 _PARTIAL = "this partial clone lacks older versions, so what it was called in them is not known here: "
@@ -113,12 +102,15 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
     if single := next((one for one in there if not store.repo.sharing.follows_all(one.name)), None):
         return Purge((_SINGLE.format(shlex.quote(single.name)) + _AGAIN.format(id=record_id),), ())
     taken = tuple(_taken(store, paths, named))
-    rewrite = _rewrite(paths, record_id, _having(first) if own else _ALL, first)
-    left = _left(versions, record_id, (_LEFT_THERE if there else _LEFT_HERE).format(id=shlex.quote(record_id)))
+    told = unsaying.subjects(store.repo.history, record_id)
+    unsaid = unsaying.unsaid(record_id, told)
+    rewrite = _rewrite(paths, unsaid, _having(first) if own else _ALL, first)
+    quoted = () if own else told  # the code's branches stay as they are
+    left = _left(versions, record_id, quoted, (_LEFT_THERE if there else _LEFT_HERE).format(id=shlex.quote(record_id)))
     if there:
         one, *others = there
-        told = (_OTHERS.format(one.name, " and ".join(each.name for each in others)),) if others else ()
-        return Purge((*taken, *told, *_THERE), _chained(_there(one.push_url, rewrite, left)))
+        more = (_OTHERS.format(one.name, " and ".join(each.name for each in others)),) if others else ()
+        return Purge((*taken, *more, *_THERE), _chained(_there(one.push_url, rewrite, left)))
     stashes = (_STASHES,) if store.repo.objects.read("refs/stash") else ()
     removing = () if own else tuple(_other_trees(store))
     return Purge((*taken, *_HERE, *stashes), _chained(_here(store, paths, versions, removing, rewrite, left)))
@@ -209,16 +201,17 @@ def _here(
     )
 
 
-def _left(versions: Sequence[str], record_id: str, advice: str) -> str:
-    """What names each version that branches and tags still have, and each commit that brings a file with the id; where
-    there is one it says what to do, and fails."""
+def _left(versions: Sequence[str], record_id: str, told: Sequence[str], advice: str) -> str:
+    """What names each version that branches and tags still have, each commit that brings a file with the id, and each
+    that quotes a subject; where there is one it says what to do, and fails."""
     known = "".join(f" -e {blob}" for blob in versions)
     blobs = f"git rev-list --objects {_ALL} | grep -F{known}; " if versions else ""
-    stated = f"^id:[[:space:]]*[\"']?{re.sub(_SPECIAL, _LITERAL, record_id)}[\"']?[[:space:]]*$"
+    stated = f"^id:[[:space:]]*[\"']?{unsaying.literal(record_id)}[\"']?[[:space:]]*$"
     ids = (
         f"git log {_ALL} -m --full-history --pickaxe-regex -S{shlex.quote(stated)} --format='still in %h:' --name-only"
     )
-    return f"{{ ! {{ {blobs}{ids}; }} | grep . || {{ echo {shlex.quote(advice)} >&2; false; }}; }}"
+    quotes = f"; {said}" if (said := unsaying.still_said(told, _ALL)) else ""
+    return f"{{ ! {{ {blobs}{ids}{quotes}; }} | grep . || {{ echo {shlex.quote(advice)} >&2; false; }}; }}"
 
 
 def _taken(store: Store, paths: Sequence[str], named: str) -> Iterator[str]:
@@ -246,11 +239,10 @@ def _removing(how: str, paths: Sequence[str]) -> str:
     return f"--literal-pathspecs rm -q {how} --ignore-unmatch -- {' '.join(map(shlex.quote, paths))}"
 
 
-def _rewrite(paths: Sequence[str], record_id: str, refs: str, first: str) -> str:
+def _rewrite(paths: Sequence[str], unsaid: str, refs: str, first: str) -> str:
     """Take paths out of the commits of some refs, from the first one that has them on: those before stay as they are,
     signatures and all."""
     remove = f"git {_removing('--cached', paths)}"
-    unsaid = f"awk {shlex.quote(_MESSAGE % record_id.replace(chr(34), chr(92) + chr(34)))}"
     return (
         f"FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --original {_BEFORE} --tag-name-filter cat "
         f"--index-filter {shlex.quote(remove)} --msg-filter {shlex.quote(unsaid)} "

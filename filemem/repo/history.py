@@ -154,6 +154,16 @@ class History(NamedTuple):
             head, _, path = row.partition("\t")
             yield head, path
 
+    def messages(self, pattern: str) -> list[str]:
+        """The messages of the commits of any branch or tag, here or fetched, that have a line which matches.
+
+        Args:
+            pattern: an extended regular expression; letters match in either case.
+        """
+        how = ("-z", "-i", "-E", f"--grep={pattern}", "--format=%B", "--no-show-signature", "--no-color")
+        answer = self.git.run("log", *how, *_EVERYWHERE, self.tip, "--", limit=LONG)
+        return answer.decode("utf-8", "replace").split("\0")
+
     def is_ancestor(self, commit: str, of: str = "") -> bool:
         """Whether `commit` is `of` (or the tip) or one of its ancestors; False where either is unknown."""
         try:

@@ -256,6 +256,42 @@ def test_a_purge_leaves_what_others_say_in_a_message_that_bears_a_save(tmp_path:
     assert f"Filemem-Id: {other['id']}" in after
 
 
+@pytest.mark.parametrize("said", ["Use swordfish7", 'Use "sword\\fish7" (it\'s $HOME, 9% `safe`)', "Use swordfish7é"])
+def test_a_purge_reaches_what_quotes_the_subject_without_the_id(tmp_path: Path, said: str) -> None:
+    """A revert, a merge that lists what it brought, a squash: not saves of others that begin with the same words."""
+    repo = make_repo(tmp_path / "repo")
+    base = git(repo, "rev-parse", "HEAD")
+    save = ("save", "decision", "--topic", "h", "--reasoning", "r", "--decision")
+    secret = ok(repo, *save, said)
+    like = [f"{said}è", f"{said}0", f"{said} for now"]
+    for other in like:
+        ok(repo, *save, other)
+    git(repo, "revert", "--no-edit", secret["commit"])
+    git(repo, "revert", "--no-edit", "HEAD")
+    git(repo, "switch", "-q", "-c", "side", base)
+    git(repo, "merge", "-q", "--no-ff", "--log", "--no-edit", "main")
+    subjects = git(repo, "log", "--reverse", "--format=* %s (#7)", f"{base}..main")
+    write(repo / "code.py", "print(2)\n")
+    git(repo, "commit", "-q", "-a", "-m", f"All of it\n\n{subjects}\n\nSee decision(h): {said}, which was wrong.")
+    git(repo, "switch", "-q", "main")
+    purge(ok(repo, "forget", secret["id"])["purge"], tmp_path)
+    after = git(repo, "log", "--branches", "--format=%B").splitlines()
+    kept = [line for line in after if said in line]
+    assert all(any(other in line for other in like) for line in kept), kept
+    assert [sum(other in line for line in kept) for other in like] == [3, 3, 3], kept
+    assert {"purged", "All of it"} <= set(after)
+
+
+def test_a_purge_that_leaves_a_subject_says_so(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    saved = ok(repo, *DECISION, "Use swordfish7")
+    steps = ok(repo, "forget", saved["id"])["purge"]
+    git(repo, "commit", "-q", "--allow-empty", "-m", 'Revert "decision(caching): Use swordfish7"')
+    told = subprocess.run(["bash", "-c", steps[-1]], cwd=repo, env=environment(), capture_output=True, check=False)
+    assert f"still said in {git(repo, 'rev-parse', '--short', 'HEAD')}" in told.stdout.decode()
+    assert told.returncode != 0
+
+
 def work(repo: Path) -> dict[str, str]:
     """What a user has that is not committed: stashes, what is staged, what is edited."""
     stashes = git(repo, "stash", "list", "--format=%gd %H").splitlines()
