@@ -202,7 +202,7 @@ def _open(store: Store, moment: Moment, tree: str) -> AsOf:
     blobs = {path: blob for path, blob in files.items() if is_listed(path)}
     marks = tombstones.at(store, moment.commit)
     shared = {each.name: getattr(store, each.name) for each in fields(Store) if each.init}
-    own: dict[str, Any] = {"serving": False, "pasts": {}, "_plain": None, "_related": {}}
+    own: dict[str, Any] = {"serving": False, "pasts": {}, "_related": {}}
     past = AsOf(
         **{**shared, **own}, moment=moment, tree=tree or "none", blobs=blobs, marks=marks, beside=store.index.root
     )

@@ -64,7 +64,7 @@ class Store:
     walked: tuple[Mapping[str, int], Mapping[str, int]] | None = None  # folder times noted, and found to bring no news
     followed: Place | None = None  # where HEAD was when it was last found that the index had heard of it
     takings: tuple[str, Takings] = ("", MappingProxyType({}))  # of a commit: who had names that were given on
-    _plain: list[Node] | None = None
+    _own: threading.local = field(default_factory=threading.local, init=False)  # what one thread answers from
     _committed: tuple[str, Mapping[str, str]] = ("", MappingProxyType({}))  # of the commit last asked for
     _saver: Saver | None = field(default=None, init=False)
     _making: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -274,16 +274,27 @@ class Store:
 
     @contextlib.contextmanager
     def without_index(self) -> Iterator[None]:
-        """Answer `lookup` from the files themselves, as they are now: a save never fails because of the index."""
+        """Answer `lookup` from the files themselves, as they are now: a save never fails because of the index.
+
+        For this thread alone: a look under way in another must not take for the index what is no index.
+        """
+        from filemem.memory.origins import origins
+
         listing, _ = self.files.scan({}, hash_name=self.repo.hash_name)
-        found = (self.read(path).record for path in listing)
-        known = self.tombstones
-        shown = (record for record in found if record and not tombstones.forgotten(record.id, known))
-        self._plain = [node_of(record, Birth(), lambda reference: reference) for record in shown]
+        known, first = self.tombstones, origins(self).births
+        births = {path: first.get(path, Birth()) for path in listing}
+        found = ((self.read(path, birth.name).record, birth) for path, birth in births.items())
+        shown = ((one, birth) for one, birth in found if one and not tombstones.forgotten(one.id, known))
+        self._own.plain = [node_of(one, birth, lambda reference: reference) for one, birth in shown]
         try:
             yield
         finally:
-            self._plain = None
+            self._own.plain = None
+
+    @property
+    def _plain(self) -> list[Node] | None:
+        found: list[Node] | None = getattr(self._own, "plain", None)
+        return found
 
     def surely(self, question: Callable[[], _Answer]) -> _Answer:
         """Answer from the index where it stands all the while, else from the files: a deleted one says too little."""

@@ -375,3 +375,16 @@ def test_a_full_disk_is_no_damage(repo: Path) -> None:
     assert "damaged" not in done.stdout + done.stderr
     assert "not in step" in done.stdout
     assert ok(repo, "search", "word77")["results"][0]["title"] == "Use thing 77"
+
+
+def test_answers_without_an_index_are_one_threads_and_name_who_wrote(filled: Path) -> None:
+    with Memory.open(filled, serving=True) as memory:
+        shown = memory.get("Decide number 1")[0]
+        followed = list(memory._store.nodes())
+        memory._store.index.note(head="")  # so that the next look asks for everything
+        with memory._store.without_index():
+            assert memory.get(shown.record.id)[0].provenance == shown.provenance
+            beside = threading.Thread(target=memory.refresh, kwargs={"full": True})
+            beside.start()
+            beside.join()
+        assert list(memory._store.nodes()) == followed
