@@ -7,6 +7,7 @@ and one that had it once only where none has.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
@@ -14,7 +15,7 @@ from filemem.documents import Birth, Node
 from filemem.memory.origins import Takings, taken
 from filemem.memory.store import Store
 from filemem.memory.versions import Versions
-from filemem.record import Record, ReferenceIndex, answering, names_of, placed_reference, reference_index
+from filemem.record import Record, ReferenceIndex, answering, names_of, placed_reference, readings, reference_index
 from filemem.repo.lives import Revision
 
 
@@ -63,6 +64,11 @@ def _first(records: Iterable[Record], births: Mapping[str, Birth]) -> Iterator[R
             yield Record(id=one.id, type="", path=path)
 
 
+def _numbers(path: str) -> frozenset[str]:
+    """The numbers that a file name gives a record."""
+    return frozenset(name for _, name in names_of(Record(id=path, type="", path=path)) if name.startswith("#"))
+
+
 class Names:
     """Resolves references by the names of some records, each as of its time.
 
@@ -80,31 +86,48 @@ class Names:
         self._told = takings
         listed = list(records)
         self._had = {one.id: {one.path, births.get(one.path, Birth()).path} for one in listed}
-        self._came = {one.id: births.get(one.path, Birth()).commit for one in listed}
+        self._at = {one.path: one.id for one in listed}
         self._index = reference_index(listed, _first(listed, births))
         self._logs: dict[str, list[tuple[str, bytes]]] = {}
+        self._listed: dict[str, list[str]] = {}  # the files of commits
 
     def resolve(self, reference: str, path: str) -> str | None:
         """The id that a reference of the record at `path` means; None where nothing answers to it."""
         place, today = placed_reference(reference, self._index)
         if today == reference or not self._taken:
             return today
+        number = next((one for one in readings(reference) if one in self._numbers), "")
+        if number and (owner := self._numbered(number, reference, path)):
+            return owner
         surer, name = placed_reference(reference, self._once)
         if surer < place:  # `decisions/e/a.md` is no `a.md` of today
             today = None
-        if name is None:
+        if name is None or (today and name not in self._had[today]):
             return today
-        if today and name not in self._had[today]:  # a number, which files of two names had
-            written, came = self._written(reference, path), self._came[today]
-            if not written or (came and self._before(came, written)):
-                return today
-            today = None
         owners = [owner for _, owner in self._taken[name]]
         if len({*owners, *([today] if today else ())}) < 2:
             return today or owners[0]
         written = self._written(reference, path)
         had = [owner for commit, owner in self._taken[name] if written and self._before(commit, written)]
         return had[-1] if had else today or owners[-1]
+
+    def _numbered(self, number: str, reference: str, path: str) -> str | None:
+        """Whose file alone had a number when a reference by it was written; None where that is not known."""
+        written = self._written(reference, path)
+        if not written:
+            return None
+        if written not in self._listed:
+            self._listed[written] = list(self._store.listing(self._store.repo.history_at(written)))
+        had = [one for one in self._listed[written] if number in _numbers(one)]
+        if len(had) != 1:
+            return None
+        owners = [owner for commit, owner in self._taken.get(had[0], ()) if self._before(commit, written)]
+        return owners[-1] if owners else self._at.get(had[0])
+
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        """The numbers that files were renamed or removed from."""
+        return frozenset(number for path in self._taken for number in _numbers(path))
 
     @cached_property
     def _taken(self) -> Takings:
@@ -124,9 +147,10 @@ class Names:
             birth, named = self._births.get(path, Birth()), self._store.files.named(path)
             log = self._store.history.logs({named: birth.commit}, Versions(self._store))[named] if birth.commit else ()
             self._logs[path] = [(one.commit.id, self._data(one)) for one in log]
-        found = ""
+        found, stated = "", re.escape(reference.encode(errors="surrogateescape"))
+        whole = re.compile(rb"(?<!\w)" + stated + rb"(?!\w)")  # `7` stands in no date, and `ADR-1` in no `ADR-12`
         for commit, data in self._logs[path]:
-            if reference.encode(errors="surrogateescape") not in data:
+            if not whole.search(data):
                 break
             found = commit
         return found

@@ -178,3 +178,33 @@ def test_a_number_means_who_had_it_when_it_was_written(repo: Path, reference: st
     _commit(repo, "Decide Delta")
     found = {one["title"]: one.get("superseded_by") for one in ok(repo, "search")["results"]}
     assert bool(found[BETA]) == (reference != "0007-alpha.md")
+
+
+@pytest.mark.parametrize("reference", ["7", "ADR-7"])
+def test_a_number_stays_whose_it_was_when_older_records_are_renumbered(repo: Path, reference: str) -> None:
+    write(repo / "memory/0007-alpha.md", f"# {ALPHA}\n\nAlpha because.\nIt lasts.\n")
+    write(repo / "memory/0008-beta.md", f"# {BETA}\n\nBeta for other reasons.\nIt queues.\n")
+    write(repo / "memory/0010-gamma.md", "# Gamma\n\nDate: 2017-01-07\n\n## Status\n\nAccepted. Builds on ADR-71\n")
+    _commit(repo, "Decide")
+    for old, new in (("7-alpha", "7-first"), ("7-first", "9-alpha")):
+        git(repo, "mv", f"memory/000{old}.md", f"memory/000{new}.md")
+        _commit(repo, "Renumber Alpha")
+    git(repo, "mv", "memory/0008-beta.md", "memory/0007-beta.md")
+    _commit(repo, "Renumber Beta")
+
+    def held() -> dict[str, bool]:
+        found = [{one["title"]: not one.get("superseded_by") for one in ok(repo, "search")["results"]}]
+        ok(repo, "index", "--rebuild")
+        found.append({one["title"]: not one.get("superseded_by") for one in ok(repo, "search")["results"]})
+        assert found[0] == found[1]
+        return {title: holds for title, holds in found[0].items() if title in (ALPHA, BETA)}
+
+    assert held() == {ALPHA: True, BETA: True}
+    gamma = repo / "memory/0010-gamma.md"
+    write(gamma, gamma.read_text().replace("Accepted.", f"Accepted. Supersedes {reference}."))
+    _commit(repo, "Supersede Beta")
+    assert held() == {ALPHA: True, BETA: False}
+    git(repo, "mv", "memory/0007-beta.md", "memory/0011-beta.md")
+    git(repo, "mv", "memory/0009-alpha.md", "memory/0007-alpha.md")
+    _commit(repo, "Renumber both")
+    assert held() == {ALPHA: True, BETA: False}, "whoever has the number now"
