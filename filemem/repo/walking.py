@@ -140,7 +140,8 @@ class Found:
 
         What a side changed that has a file under the name that it had before another side renamed it goes on with it.
         """
-        other = row.status == "R" and row.path in self.births and row.before not in self.births
+        here, there = self.births.get(row.path), self.births.get(row.before)
+        other = row.status == "R" and here is not None and (there is None or there.commit.id == here.commit.id)
         if other and (moved := self.edits.pop(row.before, [])):
             self.edits.setdefault(row.path, []).extend(moved)
             self.beside.add(row.path)

@@ -237,3 +237,24 @@ def test_a_rename_that_comes_twice_keeps_the_edits_before_it(base: Path) -> None
     edit(base, "Eve", "three", "3", MOVED)
     merge(base, "side")
     assert {author for author, _ in told(base, MOVED)} == {"Bob", "Cy", "Eve"}
+
+
+@pytest.mark.parametrize("kept", ["main", "side"])
+def test_a_file_that_both_sides_renamed_keeps_the_edits_of_both(base: Path, kept: str) -> None:
+    names = {"main": MOVED, "side": "memory/decisions/other.md"}
+    git(base, "switch", "-q", "-c", "side")
+    git(base, "mv", FILE, names["side"])
+    edit(base, "Bob", "one", "ONE", names["side"])
+    git(base, "switch", "-q", "main")
+    git(base, "mv", FILE, names["main"])
+    edit(base, "Cy", "five", "FIVE", names["main"])
+    git(base, "merge", "-q", "side", ok=False)
+    gone = next(name for branch, name in names.items() if branch != kept)
+    write(base / names[kept], (base / names[kept]).read_text())
+    git(base, "rm", "-q", "--cached", "--ignore-unmatch", FILE, gone)
+    (base / gone).unlink(missing_ok=True)
+    commit(base, "Mallory")
+    text = (base / names[kept]).read_text()
+    assert "ONE" in text
+    assert "FIVE" in text
+    assert {author for author, _ in told(base, names[kept])} == {"Bob", "Cy"}
