@@ -81,6 +81,8 @@ class Watcher:
                 there = False
                 self._stop.wait(APPEARS)
                 continue
+            if not there:
+                self._look(full=True)
             there = True
             try:
                 self._follow(root, before)
