@@ -221,7 +221,7 @@ class Kept:
                 return question()
             except NotFound as error:
                 if why := self.degraded:
-                    raise NotFound(error.message, why) from None
+                    raise NotFound(error.message, "; ".join(filter(None, (why, error.hint)))) from None
                 raise
             except IndexDamaged:
                 return self._ask_anew(question)
