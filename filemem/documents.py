@@ -116,9 +116,12 @@ class Birth(NamedTuple):
         return namesake(self.path, self.nth)
 
     def edited(self, later: Iterable[Edited]) -> Self:
-        """The same with further edits; those it knows already are not counted twice."""
-        every = {*self.edits, *later}
-        return self._replace(edits=tuple(sorted(every, key=lambda edit: (edit.at, edit.commit))[-EDITS_KEPT:]))
+        """The same with further edits, each after its ancestors; those it knows already are not counted twice.
+
+        Sides that were merged are told by time; a rebase makes many commits in one second, which stay as they came.
+        """
+        every = dict.fromkeys((*self.edits, *later))
+        return self._replace(edits=tuple(sorted(every, key=lambda edit: edit.at)[-EDITS_KEPT:]))
 
 
 class Node(NamedTuple):

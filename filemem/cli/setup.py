@@ -86,7 +86,7 @@ def run(
     work_tree, name, steps = _begun(folder, store, dry_run=dry_run)
     branch = config.branch_name(own_branch) if own_branch else _asked(work_tree, partial(_own_branch, store))
     shown = name if branch else _asked(work_tree, partial(_place, name)) or name
-    warnings = [] if branch else list(_warnings(work_tree, name))  # before anything is written
+    warnings = [_asked(work_tree, partial(_left, name))] if branch else list(_warnings(work_tree, name))
     settings = _settings(work_tree, name, branch)
     steps += [settings, _mcp(work_tree), _agents(work_tree, shown, branch)]
     if branch:
@@ -180,6 +180,11 @@ def _beginning(diff_driver: bool) -> dict[str, bytes]:
     if diff_driver:
         files[driving.FILE] = driving.naming()
     return {name: text.encode() for name, text in files.items()}
+
+
+def _left(store: str, code: Repo) -> str:
+    """That records stand in the usual folder, where they are not looked for any more."""
+    return elsewhere.beside(code, store) if code.item(store) is None else ""
 
 
 def _warnings(work_tree: Path, store: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from filemem.memory.store import Store
 
 NOTHING_YET = "nothing is saved yet"
+_USUAL = config.Config().store
 _LATELY = 86_400.0  # seconds
 _LEFT = (
     "nothing is left of what was saved: git log --diff-filter=D -- {0} lists it, "
@@ -81,12 +82,17 @@ def told(code: Repo, store: str) -> str:
 
 
 def beside(code: Repo, store: str) -> str:
-    """How to read the decision records of other tools that the work tree has, or "".
+    """How to read the decision records that the work tree has in another folder, of other tools perhaps, or "".
 
     Args:
         code: the repository of the project.
         store: the folder of records.
     """
+    usual = code.work_tree / _USUAL / "decisions"
+    if store not in (_USUAL, home.TOP) and any(is_record(one.name) for one in usual.rglob("*.md")):
+        return (
+            f"{_USUAL}/ has records, which are not read from {store}/: move them there, and commit that on both sides"
+        )
     others = (one for one in FOLDERS if one != store)
     found = next((one for one in others if any(is_record(p.name) for p in (code.work_tree / one).glob("*.md"))), "")
     return f"{found} has Markdown files: filemem --store {found} reads them as decisions" if found else ""

@@ -258,3 +258,17 @@ def test_a_file_that_both_sides_renamed_keeps_the_edits_of_both(base: Path, kept
     assert "ONE" in text
     assert "FIVE" in text
     assert {author for author, _ in told(base, names[kept])} == {"Bob", "Cy"}
+
+
+def test_who_edited_last_is_known_of_commits_of_one_second(base: Path) -> None:
+    git(base, "switch", "-q", "-c", "side")
+    for author, word in (("Bob", "one"), ("Cy", "two"), ("Dan", "three"), ("Eve", "four"), ("Fay", "five")):
+        edit(base, author, word, word.upper())
+    git(base, "switch", "-q", "main")
+    write(base / "code.py", "1\n")
+    commit(base, "Gus")
+    git(base, "rebase", "-q", "main", "side", GIT_COMMITTER_DATE="2025-01-01T00:00:00Z")
+    for _ in range(2):
+        edited = ok(base, "get", FILE)["results"][0]["by"]["edited"]
+        assert [one["author"] for one in edited] == ["Bob", "Cy", "Dan", "Eve", "Fay"]
+        ok(base, "index", "--rebuild")

@@ -312,3 +312,15 @@ def test_who_attaches_a_branch_in_a_folder_that_the_code_had_is_told(hub: Path) 
     told = cli(late, "init").out
     assert "memory/ holds files of the code in its commit" in told
     assert "git -C memory restore . after" in told
+
+
+def test_records_that_stay_in_the_usual_folder_are_told(repo: Path) -> None:
+    path = ok(repo, *DECISION, "Use Redis")["path"]
+    told = "memory/ has records, which are not read from records/: move them there"
+    assert told in ok(repo, "--store", "records", "init", "--own-branch")["warning"]
+    for command in (("search", "redis"), ("topics",), ("status",)):
+        assert told in ok(repo, *command)["note"], command
+    (repo / path).rename(repo / "records/redis.md")
+    git(repo / "records", "add", ".")
+    git(repo / "records", "commit", "-q", "-m", "Move")
+    assert ok(repo, "search", "redis")["count"] == 1
