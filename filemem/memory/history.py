@@ -86,11 +86,25 @@ def past_of(store: Store, nodes: Iterable[Node]) -> dict[str, Past]:
     """
     listed = list(nodes)
     named = store.files.named
-    firsts = {named(node.path): node.birth.commit for node in listed if node.birth.commit}
+    held = {node.path: _held(store, node) for node in listed}
+    firsts = {named(held[node.path]): node.birth.commit for node in listed if node.birth.commit}
     versions = Versions(store)
     logs = store.history.logs(firsts, versions) if firsts else {}
-    whole = {node.path: _whole(store, versions, node, logs.get(named(node.path), ())) for node in listed}
-    return {node.path: _past(store, versions, node, whole[node.path]) for node in listed}
+    whole = {node.path: _whole(store, versions, node, logs.get(named(held[node.path]), ())) for node in listed}
+    return {
+        node.path: _past(store, versions, node, whole[node.path], moved=held[node.path] != node.path) for node in listed
+    }
+
+
+def _held(store: Store, node: Node) -> str:
+    """Where HEAD has a record: at another path, where its move is not committed."""
+    if store.history.tip != "HEAD" or not node.birth.commit or node.path in (held := store.committed()):
+        return node.path
+    for path, blob in held.items():
+        was = None if store.files.exists(path) else _read(store, blob, path, node.birth.name).record
+        if was is not None and was.id == node.id:
+            return path
+    return node.path
 
 
 def _whole(store: Store, versions: Versions, node: Node, log: Sequence[Version]) -> Sequence[Version]:
@@ -109,14 +123,14 @@ def _whole(store: Store, versions: Versions, node: Node, log: Sequence[Version])
     return found if any(one.commit.id == node.birth.commit for one in found) else log
 
 
-def _past(store: Store, versions: Versions, node: Node, log: Sequence[Version]) -> Past:
+def _past(store: Store, versions: Versions, node: Node, log: Sequence[Version], *, moved: bool) -> Past:
     begun = next((at for at, version in enumerate(log) if version.commit.id == node.birth.commit), len(log))
     told = [
         Revision(c.id, c.author, c.agent, c.at, c.subject, _told(store, version, before, node.birth.name))
         for version, before in reversed(list(zip(log[:begun], (*log[1:], None), strict=False)))
         if (c := version.commit) and not (version.sides and versions.joins(version.path, version.sides, version.blob))
     ]
-    if node.birth.commit and store.edited(node.path):
+    if node.birth.commit and (moved or store.edited(node.path)):
         now = store.read(node.path, node.birth.name)
         was = _read(store, log[0].blob, log[0].path, node.birth.name) if log else NOTHING
         told.append(Revision("", "", "", 0, "", _changes(was, now)))

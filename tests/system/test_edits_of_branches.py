@@ -272,3 +272,18 @@ def test_who_edited_last_is_known_of_commits_of_one_second(base: Path) -> None:
         edited = ok(base, "get", FILE)["results"][0]["by"]["edited"]
         assert [one["author"] for one in edited] == ["Bob", "Cy", "Dan", "Eve", "Fay"]
         ok(base, "index", "--rebuild")
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_a_rename_that_is_not_committed_hides_no_edit(base: Path, staged: bool) -> None:
+    edit(base, "Grace", "proposed", "accepted")
+    if staged:
+        git(base, "mv", FILE, MOVED)
+    else:
+        (base / FILE).rename(base / MOVED)
+    (step,) = ok(base, "history", "redis")["chain"]
+    assert [tuple(one["changes"]) for one in step["revisions"]] == [
+        ("status proposed -> accepted",),
+        ("renamed from decisions/redis.md",),
+    ]
+    assert [one["author"] for one in step["revisions"]] == ["Grace", ""]
