@@ -175,19 +175,20 @@ def attached(code: Repo, name: str, branch: str) -> Path | None:
 
 
 def beside(code: Repo, name: str) -> tuple[Path | None, str]:
-    """The memory that stands in for a store folder which is not here: one attached in another work tree of the project.
+    """The memory that stands in for a store folder without records: one attached in another work tree of the project.
 
     Args:
         code: the repository of the project's code.
         name: the folder.
 
     Returns:
-        Its place and its branch ("" where it is on none); None and "" where there is none, or the folder is here.
+        Its place and its branch ("" where it is on none); None and "" where there is none, or records are here.
     """
-    if os.path.lexists(code.work_tree / name):
+    found = next((each for each in worktrees.linked(code.places) if settings.own_store(each[0]) == TOP), None)
+    folder = code.work_tree / name
+    if found is None or os.path.lexists(folder / ".git") or any(is_record(one.name) for one in folder.rglob("*.md")):
         return None, ""
-    found = (each for each in worktrees.linked(code.places) if settings.own_store(each[0]) == TOP)
-    return next(found, (None, ""))
+    return found
 
 
 def is_memory(repo: Repo, commit: str) -> bool:

@@ -324,3 +324,19 @@ def test_records_that_stay_in_the_usual_folder_are_told(repo: Path) -> None:
     git(repo / "records", "add", ".")
     git(repo / "records", "commit", "-q", "-m", "Move")
     assert ok(repo, "search", "redis")["count"] == 1
+
+
+def test_a_branch_of_before_with_code_in_the_usual_folder_uses_the_memory_that_is_attached(repo: Path) -> None:
+    write(repo / "memory/pool.c", "int pool;\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "A pool")
+    git(repo, "branch", "old")
+    ok(repo, "--store", "records", "init", "--own-branch")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Records")
+    saved = ok(repo, *DECISION, "Use Redis")
+    git(repo, "switch", "-q", "old")
+    assert [hit["id"] for hit in ok(repo, "search", "redis")["results"]] == [saved["id"]]
+    again = ok(repo, *DECISION, "Use an LRU cache")
+    assert (again["superseded"], again["path"].startswith("records/")) == ([saved["id"]], True)
+    assert git(repo, "status", "--porcelain") == ""
