@@ -18,7 +18,7 @@ from filemem.repo.log import Commit, Row
 if TYPE_CHECKING:
     from filemem.repo.history import History
 
-_RENAMES = 8  # names of one file that are followed back
+_RENAMES = 50  # names of one file that are followed back, each by a `git log` of its own
 
 
 def logs(history: History, births: Mapping[str, str], same: Same) -> dict[str, tuple[Revision, ...]]:

@@ -287,3 +287,17 @@ def test_a_rename_that_is_not_committed_hides_no_edit(base: Path, staged: bool) 
         ("renamed from decisions/redis.md",),
     ]
     assert [one["author"] for one in step["revisions"]] == ["Grace", ""]
+
+
+def test_a_file_is_followed_through_a_dozen_names(base: Path) -> None:
+    edit(base, "Grace", "proposed", "accepted")
+    before = FILE
+    for number in range(12):
+        after = f"memory/decisions/{number}.md"
+        git(base, "mv", before, after)
+        commit(base, "Cy")
+        before = after
+    (step,) = ok(base, "history", "redis")["chain"]
+    first, *others = [tuple(one["changes"]) for one in step["revisions"]]
+    assert first == ("status proposed -> accepted",)
+    assert others == [(f"renamed from decisions/{name}.md",) for name in ("redis", *range(11))]
