@@ -10,7 +10,7 @@ from pathlib import Path
 from filemem.documents import TERM_FIELDS, Birth, Doc, Node
 from filemem.index.keyword import READING
 
-_LAYOUT = 7  # of the files, and what they say of chains; the rest of the format follows from how texts are read
+_LAYOUT = 8  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 _SHAPES = (Doc._fields, Node._fields, Birth._fields, TERM_FIELDS)
 FORMAT = f"{_LAYOUT}.{zlib.crc32(repr((READING, _SHAPES)).encode()):08x}"
 

@@ -7,7 +7,6 @@ and one that had it once only where none has.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
@@ -15,7 +14,16 @@ from filemem.documents import Birth, Node
 from filemem.memory.origins import Takings, taken
 from filemem.memory.store import Store
 from filemem.memory.versions import Versions
-from filemem.record import Record, ReferenceIndex, answering, names_of, placed_reference, readings, reference_index
+from filemem.record import (
+    Record,
+    ReferenceIndex,
+    answering,
+    names_of,
+    parse,
+    placed_reference,
+    readings,
+    reference_index,
+)
 from filemem.repo.lives import Revision
 
 
@@ -88,7 +96,7 @@ class Names:
         self._had = {one.id: {one.path, births.get(one.path, Birth()).path} for one in listed}
         self._at = {one.path: one.id for one in listed}
         self._index = reference_index(listed, _first(listed, births))
-        self._logs: dict[str, list[tuple[str, bytes]]] = {}
+        self._logs: dict[str, list[tuple[str, frozenset[str]]]] = {}  # what each version refers to, newest first
         self._listed: dict[str, list[str]] = {}  # the files of commits
 
     def resolve(self, reference: str, path: str) -> str | None:
@@ -96,7 +104,7 @@ class Names:
         place, today = placed_reference(reference, self._index)
         if today == reference or not self._taken:
             return today
-        number = next((one for one in readings(reference) if one in self._numbers), "")
+        number = next((one for one in readings(reference) if len(self._owners.get(one, ())) > 1), "")
         if number and (owner := self._numbered(number, reference, path)):
             return owner
         surer, name = placed_reference(reference, self._once)
@@ -125,9 +133,15 @@ class Names:
         return owners[-1] if owners else self._at.get(had[0])
 
     @cached_property
-    def _numbers(self) -> frozenset[str]:
-        """The numbers that files were renamed or removed from."""
-        return frozenset(number for path in self._taken for number in _numbers(path))
+    def _owners(self) -> Mapping[str, set[str]]:
+        """The ids of all whose files ever had a number, by number, as far as a file gave one up."""
+        had = [(path, one) for one, paths in self._had.items() for path in paths]
+        had += [(path, owner) for path, takings in self._taken.items() for _, owner in takings]
+        found: dict[str, set[str]] = {}
+        for path, owner in had:
+            for number in _numbers(path):
+                found.setdefault(number, set()).add(owner)
+        return found
 
     @cached_property
     def _taken(self) -> Takings:
@@ -146,14 +160,18 @@ class Names:
         if path not in self._logs:
             birth, named = self._births.get(path, Birth()), self._store.files.named(path)
             log = self._store.history.logs({named: birth.commit}, Versions(self._store))[named] if birth.commit else ()
-            self._logs[path] = [(one.commit.id, self._data(one)) for one in log]
-        found, stated = "", re.escape(reference.encode(errors="surrogateescape"))
-        whole = re.compile(rb"(?<!\w)" + stated + rb"(?!\w)")  # `7` stands in no date, and `ADR-1` in no `ADR-12`
-        for commit, data in self._logs[path]:
-            if not whole.search(data):
+            self._logs[path] = [(one.commit.id, self._stated(one)) for one in log]
+        found = ""
+        for commit, stated in self._logs[path]:
+            if reference not in stated:
                 break
             found = commit
         return found
 
-    def _data(self, version: Revision) -> bytes:
-        return (self._store.repo.blob(version.blob) if version.blob else None) or b""
+    def _stated(self, version: Revision) -> frozenset[str]:
+        """What a version of a record refers to, in its own words."""
+        data = self._store.repo.blob(version.blob) if version.blob else None
+        record = None if data is None else parse(data, self._store.files.inside(version.path)).record
+        if record is None:
+            return frozenset()
+        return frozenset((*(record.supersedes or ()), *record.superseded_by, *(edge.target for edge in record.edges)))

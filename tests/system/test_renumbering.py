@@ -184,7 +184,10 @@ def test_a_number_means_who_had_it_when_it_was_written(repo: Path, reference: st
 def test_a_number_stays_whose_it_was_when_older_records_are_renumbered(repo: Path, reference: str) -> None:
     write(repo / "memory/0007-alpha.md", f"# {ALPHA}\n\nAlpha because.\nIt lasts.\n")
     write(repo / "memory/0008-beta.md", f"# {BETA}\n\nBeta for other reasons.\nIt queues.\n")
-    write(repo / "memory/0010-gamma.md", "# Gamma\n\nDate: 2017-01-07\n\n## Status\n\nAccepted. Builds on ADR-71\n")
+    write(
+        repo / "memory/0010-gamma.md",
+        "# Gamma\n\nDate: 2017-01-07\n\n## Status\n\nAccepted. ADR-7 explains it; kept 7 days.\n",
+    )
     _commit(repo, "Decide")
     for old, new in (("7-alpha", "7-first"), ("7-first", "9-alpha")):
         git(repo, "mv", f"memory/000{old}.md", f"memory/000{new}.md")
