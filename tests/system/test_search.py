@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,14 @@ TOPICS = {
 
 
 @pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     repo = make_repo(tmp_path_factory.mktemp("search") / "repo")
     for topic, (title, text) in TOPICS.items():
         header = f"id: decision_{topic}\ntopic: {topic}\ntags: [tag-{topic}]\ncreated: 2025-11-20"
         write(repo / f"memory/decisions/{topic}.md", f"---\n{header}\n---\n# {title}\n\n{text}\n")
     write(repo / "memory/checkpoints/c.md", "---\nid: checkpoint_1\n---\n# Users and tokens are done\n")
     with Memory.open(repo) as opened:
-        return opened
+        yield opened
 
 
 def first(memory: Memory, query: str, **more: Any) -> str:
