@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from filemem.errors import BadInput, NotFound
-from filemem.memory import arguments, elsewhere, finding, places, searching
+from filemem.memory import arguments, elsewhere, finding, searching
 from filemem.memory.hits import present
 from filemem.memory.keeping import Kept
 from filemem.memory.restrictions import restrictions_of
@@ -91,6 +91,8 @@ class Asked(Kept):
         """
         wanted = restrictions_of(restrictions, self._store.clock())
         if wanted.path:
+            from filemem.memory import places
+
             # Who governs a file governs each line of it.
             wanted = wanted._replace(path=places.named(self._store, wanted.path)[0])
         text = arguments.text("query", query)

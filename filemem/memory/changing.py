@@ -22,7 +22,7 @@ from filemem.memory import (
     tombstones,
     writing,
 )
-from filemem.memory.moves import is_moved
+from filemem.memory.moves import source
 from filemem.memory.saving import BATCH, COMMIT
 from filemem.memory.saving import Saved as Done
 from filemem.memory.secrecy import refuse_secrets
@@ -205,7 +205,7 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
     shown = record._replace(id=node.id) if record else Record(node.id, node.type, title=node.title, topic=node.topic)
     identities.refuse_unknown(store, node)
     (revived, forked), aware = hints.revived(store, node), not following.deepened(store)
-    if node.birth.commit and is_moved(store, node.path):
+    if node.birth.commit and source(store, node.path):
         # Its removal would be of a file that no commit has, and HEAD would keep it under the old name.
         raise Conflict(f"{store.shown(node.path)} was moved, and the move is not committed", "commit the move first")
     with store.saver.exclusive(), store.naming(node.path):

@@ -14,6 +14,7 @@ from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.memory import claims, finding, graph, identities, meant, writing
+from filemem.memory.moves import source
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
 from filemem.memory.values import History, Revision, Step
@@ -98,13 +99,8 @@ def past_of(store: Store, nodes: Iterable[Node]) -> dict[str, Past]:
 
 def _held(store: Store, node: Node) -> str:
     """Where HEAD has a record: at another path, where its move is not committed."""
-    if store.history.tip != "HEAD" or not node.birth.commit or node.path in (held := store.committed()):
-        return node.path
-    for path, blob in held.items():
-        was = None if store.files.exists(path) else _read(store, blob, path, node.birth.name).record
-        if was is not None and was.id == node.id:
-            return path
-    return node.path
+    live = bool(node.birth.commit) and store.history.tip == "HEAD"
+    return (source(store, node.path) if live else "") or node.path
 
 
 def _whole(store: Store, versions: Versions, node: Node, log: Sequence[Version]) -> Sequence[Version]:

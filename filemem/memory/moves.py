@@ -104,9 +104,9 @@ def sources(store: Store, there: Collection[str]) -> frozenset[str]:
     return frozenset(_sources(store, new, there, held).values())
 
 
-def is_moved(store: Store, path: str) -> bool:
-    """Whether a file was moved to this path, and that is not committed yet."""
+def source(store: Store, path: str) -> str:
+    """Where HEAD has the file that was moved to this path, and that is not committed yet; "" where none was."""
     if store.repo.head() is None or store.repo.item(store.files.named(path)) is not None:
-        return False
+        return ""
     new, there = {path: store.blob(path) or ""}, store.index.manifest()
-    return any(_sources(store, new, there, store.listing(store.history)).values())
+    return _sources(store, new, there, store.committed()).get(path, "")

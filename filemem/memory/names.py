@@ -104,7 +104,7 @@ class Names:
         place, today = placed_reference(reference, self._index)
         if today == reference or not self._taken:
             return today
-        number = next((one for one in readings(reference) if len(self._owners.get(one, ())) > 1), "")
+        number = next((one for one in readings(reference) if one[:1] == "#" and len(self._owners.get(one, ())) > 1), "")
         if number and (owner := self._numbered(number, reference, path)):
             return owner
         surer, name = placed_reference(reference, self._once)
