@@ -151,20 +151,7 @@ class Node(NamedTuple):
 
     def values(self, field: str) -> tuple[str, ...]:
         """The exact terms of a field that decide which decisions belong together, as the index would have them."""
-        found = {
-            "topic": (self.key,),
-            "id": (self.id,),
-            "short": (short_id(self.id),),
-            "path": (self.path,),
-            "ref": (*(self.supersedes or ()), *self.superseded_by, *(target for _, target, _ in self.edges)),
-            "open": self.open,
-            "refers": (),  # only the files say how a reference is written
-        }
-        return found[field]
-
-    def has_any(self, wanted: Mapping[str, Collection[str]]) -> bool:
-        """Whether the node has one of the exact terms in any of the fields, which `values` knows."""
-        return any(not set(terms).isdisjoint(self.values(field)) for field, terms in wanted.items())
+        return _TERMS[field](self)
 
     def dumps(self) -> str:
         """Write the node as JSON."""
@@ -174,6 +161,23 @@ class Node(NamedTuple):
     def loads(cls, text: str) -> "Node":
         """Read a node from JSON written by `dumps`."""
         return _loaded(text)
+
+
+_TERMS: Mapping[str, Callable[[Node], tuple[str, ...]]] = {
+    "topic": lambda node: (node.key,),
+    "id": lambda node: (node.id,),
+    "short": lambda node: (short_id(node.id),),
+    "path": lambda node: (node.path,),
+    "ref": lambda node: (*(node.supersedes or ()), *node.superseded_by, *(target for _, target, _ in node.edges)),
+    "open": lambda node: node.open,
+    "refers": lambda _: (),  # only the files say how a reference is written
+}
+
+
+def having(nodes: Iterable[Node], wanted: Mapping[str, Collection[str]]) -> list[Node]:
+    """The nodes that have one of the exact terms in any of the fields, which `Node.values` knows."""
+    asked = [(_TERMS[field], frozenset(terms)) for field, terms in wanted.items() if terms]
+    return [node for node in nodes if any(not terms.isdisjoint(terms_of(node)) for terms_of, terms in asked)]
 
 
 @lru_cache(maxsize=1024)  # one question meets the same nodes over and over: as candidates, neighbours and hits

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
+from filemem.record import cut
+
 Answer = Mapping[str, Any]
 
 MOST = 30  # effects of one kind that are listed; the rest is counted
@@ -71,7 +73,6 @@ def _named(path: str) -> str:
 
 def escaped(text: str) -> str:
     """Text that reads the same in Markdown and is nothing else: no markup, link, mention, reference or further line."""
-    line = " ".join(text.replace(_HERE, " ").split())
-    line = line if len(line) <= LONG else line[: LONG - 1].rstrip() + "…"
+    line = cut(" ".join(text.replace(_HERE, " ").split()), LONG)
     broken = _LINKED.sub(lambda found: found[0] + _HERE, line)
     return _MARKS.sub(r"\\\1", broken).replace(_HERE, _BREAK)

@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from filemem.record import cut
+
 Answer = dict[str, Any]
 
 LONGEST_TITLE = 160  # characters
@@ -117,7 +119,7 @@ def _told(result: Answer, facts: Answer, texts: Answer) -> Answer:
 
 def _shorter(value: Any, limit: int) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= limit else value[: limit - 1].rstrip() + "…"
+        return cut(value, limit)
     if isinstance(value, list):
         return [_shorter(item, limit) for item in value[: limit // _ITEM]]
     if isinstance(value, Mapping):

@@ -9,7 +9,7 @@ from filemem.dialects.mama_calls import CONFIDENCE, decide
 from filemem.dialects.reading import Answer, Arguments, asides, in_words, reason, similarities
 from filemem.errors import BadInput, Conflict
 from filemem.memory import arguments as checked
-from filemem.record import DECISION, OUTCOMES, Record, format_time
+from filemem.record import DECISION, OUTCOMES, Record, cut, format_time, one_line
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 DAY = 86_400_000
 SUPERSEDED, WITHDRAWN = "superseded", "deprecated"  # theirs is an outcome; ours is derived, or said by the status
 _CANDIDATES = 50  # as many as are ranked by age
+_LINE = 100  # characters of a decision in a listing
 _THEIRS = {"failed": "failure"}
 _DECIDERS = {"user_decision": "user", "assistant_insight": "assistant"}
 
@@ -86,7 +87,7 @@ def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
         {"decision_id": hit.id, **_decided(hit.record, hit.created, bool(hit.superseded_by))} for hit in found.hits
     ]
     rows = [
-        f"{place}. **{one['topic']}**: {_one_line(one['decision'])} ({one['outcome']}, {one['timestamp'][:10]})"
+        f"{place}. **{one['topic']}**: {cut(one_line(one['decision']), _LINE)} ({one['outcome']}, {one['timestamp'][:10]})"
         for place, one in enumerate(decisions, offset + 1)
     ]
     return {"success": True, "list": "\n".join(rows) or "No decisions.", "decisions": decisions, **asides(found)}
@@ -161,8 +162,3 @@ def _suggested(hit: Hit, near: float, age: float, weight: float, scale: float, d
         "outcome": _shown(hit.record, bool(hit.superseded_by)),
     }
     return answer
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 100 else line[:99] + "…"

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
 from filemem import changes
-from filemem.documents import Birth, Doc, Node, doc_of, node_of
+from filemem.documents import Birth, Doc, Node, doc_of, having, node_of
 from filemem.memory import graph, names, tombstones
 from filemem.memory.identities import Claim, known_as, landing
 from filemem.memory.store import Store
@@ -143,7 +143,7 @@ class Batch:
 
     def _lookup(self, wanted: Mapping[str, Collection[str]]) -> list[Node]:
         """What the index knows, and what this batch knows better."""
-        mine = [node for node in self.nodes.values() if node.has_any(wanted)]
+        mine = having(self.nodes.values(), wanted)
         return [*mine, *(n for n in self.store.lookup_any(wanted) if n.path not in self.changes)]
 
 

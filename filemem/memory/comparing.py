@@ -7,7 +7,6 @@ nothing. The index only says which records belong together; where a commit diffe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from textwrap import shorten
 
 from filemem.chain import DEMOTING
 from filemem.chain.comparing import Consequences, consequences
@@ -18,7 +17,7 @@ from filemem.memory.differing import rows_of
 from filemem.memory.states import State, States
 from filemem.memory.store import Store
 from filemem.memory.values import KINDS, Comparison, Effect, Named
-from filemem.record import DECISION, Record, prose
+from filemem.record import DECISION, Record, cut, prose
 from filemem.record.revising import damage, revised
 from filemem.repo.branches import REMOTE, tip_of
 from filemem.repo.log import Row
@@ -146,7 +145,7 @@ def _revisions(was: Record, now: Record, before: State, after: State) -> Iterato
 
 def _why(one: Record) -> tuple[str, ...]:
     """The beginning of what a decision gives as its reason: a reviewer asks for it first."""
-    reason = shorten(prose(one.text), _REASON, placeholder=" …") if one.type == DECISION else ""
+    reason = cut(" ".join(prose(one.text).split()), _REASON) if one.type == DECISION else ""
     return (f"why: {reason}",) if reason else ()
 
 

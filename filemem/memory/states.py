@@ -6,14 +6,14 @@ from Git's objects, all at once, also where only the work tree differs; for all 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from filemem import record
 from filemem.chain import Graph
-from filemem.documents import Birth, Node, node_of
+from filemem.documents import Birth, Node, having, node_of
 from filemem.files import MAX_SIZE
 from filemem.memory import graph
 from filemem.memory.batch import References
@@ -172,7 +172,7 @@ class _Present:
             self._asked[field] |= values
         found = self._store.lookup_any(new) if any(new.values()) else []
         self._nodes |= {node.path: self._stated.get(node.path, node) for node in found if node.birth.commit}
-        return [node for node in self._nodes.values() if node.has_any(wanted)]
+        return having(self._nodes.values(), wanted)
 
 
 class State:
@@ -210,7 +210,7 @@ class State:
         """The nodes that the commit has with one of the exact terms."""
         kept = [node for node in self._present.lookup(wanted) if node.path not in self.hidden]
         named = (node._replace(id=self._ids.get(node.path, node.id)) for node in kept)
-        return [node for node in (*named, *self.files.values()) if node.has_any(wanted)]
+        return having((*named, *self.files.values()), wanted)
 
     def around(self, changed: Iterable[Node], unrelated: graph.Unrelated) -> None:
         """Work out the chains that some records, of this commit or of another, belong to."""
@@ -225,5 +225,5 @@ class State:
 
     def named(self, ids: Iterable[str], earlier: State | None = None) -> tuple[Named, ...]:
         """Titles of records by id, as they are here or were earlier; one that is nowhere is named by its id."""
-        nodes = {**earlier.nodes, **self.nodes} if earlier else self.nodes
+        nodes = ChainMap(self.nodes, earlier.nodes) if earlier else self.nodes
         return tuple(Named(one, nodes[one].title if one in nodes else one) for one in ids)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from filemem import record
 from filemem.changes import blob_id
 from filemem.config import Config
-from filemem.documents import Birth, Node, node_of
+from filemem.documents import Birth, Node, having, node_of
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.files import Files, is_listed
 from filemem.index import Index, embedder, versions
@@ -317,7 +317,7 @@ class Store:
     def lookup_any(self, wanted: Mapping[str, Collection[str]]) -> list[Node]:
         """The nodes that have one of the exact terms in any of the fields."""
         if self._plain is not None:
-            return [node for node in self._plain if node.has_any(wanted)]
+            return having(self._plain, wanted)
         return [Node.loads(text) for text in self.index.by_terms(wanted)] if any(wanted.values()) else []
 
     def nodes(self) -> Iterable[Node]:

@@ -35,6 +35,7 @@ from filemem.record import (
     VISIBILITIES,
     Outcome,
     Record,
+    cut,
     new_id,
 )
 
@@ -230,7 +231,7 @@ def _other(name: str, kind: str, given: Mapping[str, object], known: Iterable[st
 def heading(whole: str) -> str:
     """The heading for a text: its first line that is not blank, cut to HEADING characters."""
     first = next((stripped for row in whole.splitlines() if (stripped := " ".join(row.split()))), "")
-    return first if len(first) <= HEADING else first[: HEADING - 1].rstrip() + "…"
+    return cut(first, HEADING)
 
 
 def compose(kind: str, fields: Mapping[str, Any], now: int, entropy: bytes) -> Record:

@@ -24,7 +24,7 @@ from filemem.record.identity import (
     topic_of_heading,
 )
 from filemem.record.keys import KEY_BY_NAME, KEYS, Key
-from filemem.record.lines import heading, one_line, tidy
+from filemem.record.lines import cut, heading, one_line, tidy
 from filemem.record.model import (
     CHECKPOINT,
     DECIDERS,
@@ -110,6 +110,7 @@ __all__ = [
     "ReferenceIndex",
     "amend",
     "answering",
+    "cut",
     "derived_id",
     "edges_in",
     "format_time",

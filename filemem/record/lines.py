@@ -32,6 +32,11 @@ def one_line(text: str) -> str:
     return " ".join(part for line in tidy(text).split("\n") if (part := line.strip()))
 
 
+def cut(line: str, limit: int) -> str:
+    """Return up to `limit` characters of a line, the last of them an ellipsis where there are more."""
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
 def heading(text: str) -> str:
     """Return the heading for a text that has none: its first line, up to 100 characters."""
     return tidy(text).partition("\n")[0].strip()[:HEADING_LIMIT].strip()

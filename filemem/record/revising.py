@@ -13,7 +13,7 @@ from itertools import groupby
 
 from filemem.record.decoding import CONFLICT
 from filemem.record.keys import KEYS, SECRETS_ALLOWED
-from filemem.record.lines import fenced, one_line
+from filemem.record.lines import cut, fenced, one_line
 from filemem.record.model import DECISION, Edge, Problem, Record
 from filemem.record.saying import apart, lines_of
 from filemem.record.times import format_time
@@ -201,7 +201,7 @@ def _said(record: Record) -> str:
 
 def _text(name: str, before: str, after: str) -> Iterator[str]:
     """How a text changed, and in which of its sections."""
-    if " ".join(before.split()) == " ".join(after.split()):
+    if before == after or before.split() == after.split():
         return
     if not before or not after:
         yield f"{name} {'added' if after else 'removed'}"
@@ -270,5 +270,4 @@ def _time(at: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    line = one_line(text)
-    return line if len(line) <= _LONG else line[: _LONG - 1].rstrip() + "…"
+    return cut(one_line(text), _LONG)
