@@ -87,7 +87,8 @@ def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
         {"decision_id": hit.id, **_decided(hit.record, hit.created, bool(hit.superseded_by))} for hit in found.hits
     ]
     rows = [
-        f"{place}. **{one['topic']}**: {cut(one_line(one['decision']), _LINE)} ({one['outcome']}, {one['timestamp'][:10]})"
+        f"{place}. **{one['topic']}**: {cut(one_line(one['decision']), _LINE)} "
+        f"({one['outcome']}, {one['timestamp'][:10]})"
         for place, one in enumerate(decisions, offset + 1)
     ]
     return {"success": True, "list": "\n".join(rows) or "No decisions.", "decisions": decisions, **asides(found)}
