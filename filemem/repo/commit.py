@@ -8,6 +8,7 @@ read it; when somebody else was faster, the commit is built again on top of thei
 from __future__ import annotations
 
 import random
+import stat
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from filemem.changes import blob_id
 from filemem.errors import BrokenStore, Conflict, FilememError, told
 from filemem.repo import trees
 from filemem.repo.disk import sync_folder, together
@@ -126,6 +128,7 @@ class Committer:
         text: what the commit says.
         stamp: who commits, and when.
         signing: Git settings to sign with; None for no signature.
+        unfiltered: Git settings under which no filter runs; None where there are none such.
     """
 
     objects: Objects
@@ -135,6 +138,7 @@ class Committer:
     text: str
     stamp: Stamp
     signing: tuple[str, ...] | None
+    unfiltered: tuple[str, ...] | None
 
     def commit(self, plan: Plan) -> Made:
         """Carry out a plan.
@@ -149,7 +153,7 @@ class Committer:
             for change in plan.changes:
                 trees.refuse_obstacle(self.objects.tree, head.tree, change.path)
         plan.note("index", _now())
-        index = IndexUpdate(self.objects.git, {change.path: change.entry for change in touched}, self.objects.hash_name)
+        index = self._index_update(touched)
         plan.step("index-started")
         try:
             commit, made, branch = self._attempts(plan, index)
@@ -188,6 +192,12 @@ class Committer:
                 return made[-1].oid, made, branch
             time.sleep(random.uniform(0, 0.01))  # noqa: S311 - spreads competitors, nothing secret
         raise BrokenStore("HEAD does not hold still", "another program commits without a pause; try again later")
+
+    def _index_update(self, touched: Sequence[Change]) -> IndexUpdate:
+        top, hash_name = self.objects.git.places.work_tree, self.objects.hash_name
+        entries = {change.path: change.entry for change in touched}
+        as_stated = all(_stated(top / path, entry, hash_name) for path, entry in entries.items())
+        return IndexUpdate(self.objects.git, entries, hash_name, reading=self.unfiltered if as_stated else None)
 
     def _put_back(self, index: IndexUpdate, touched: Sequence[Change]) -> None:
         try:
@@ -272,6 +282,19 @@ class Committer:
     def _heal(self, made: Sequence[Loose]) -> int:
         """Write again what is no longer there; returns how many."""
         return self.objects.heal({loose.oid: loose.packed for loose in made if loose.packed})
+
+
+def _stated(file: Path, entry: tuple[str, str] | None, hash_name: str) -> bool:
+    """Whether a file is what an entry of the index says of it."""
+    try:
+        mode = file.lstat().st_mode
+        if entry is None or not stat.S_ISREG(mode):
+            return False
+        return entry == ("100755" if mode & stat.S_IXUSR else "100644", blob_id(file.read_bytes(), hash_name))
+    except FileNotFoundError:
+        return entry is None
+    except OSError:
+        return False
 
 
 def _sync_listing(folder: Path) -> None:

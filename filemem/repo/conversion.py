@@ -30,7 +30,7 @@ class Conversion(NamedTuple):
         """Why the path cannot be committed by us, or ""."""
         driver = self.attributes.get("filter", "unset")
         drivers = ("clean", "process", "required")
-        if driver not in ("unset", "set") and any(self.settings.text(f"filter.{driver}.{key}") for key in drivers):
+        if driver not in ("unset", "set") and any(self.settings.text_of("filter", driver, key) for key in drivers):
             return f"left uncommitted: the path is under the filter {driver!r}; commit it with Git"
         for name in ("ident", "working-tree-encoding"):
             if self.attributes.get(name, "unset") != "unset":

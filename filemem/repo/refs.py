@@ -5,6 +5,7 @@ Both wait a little for the other's lock and never remove it.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,9 @@ PATIENCE = 3.0  # seconds to wait for a lock of another Git command
 _DIGITS = {"sha1": 40, "sha256": 64}  # of an object id
 PAUSE = 0.02  # seconds between two tries
 _AT_ONCE = 4096  # bytes that an empty pipe takes on every system
+_STATED: tuple[str, ...] = ("update-index", "-z", "--index-info")
+_READING = ("update-index", "--add", "--remove", "--replace", "--ignore-skip-worktree-entries", "-z", "--stdin")
+_UNCHECKED = ("core.safecrlf=false",)  # it would refuse a file for its line endings, or warn
 _LOCKED = ("File exists", "Another git process", "Unable to create", "unable to create")
 LET_GO = "try again in a while; if no Git command is running there, one was interrupted: remove that file"
 _MOVED = ("but expected", "reference already exists", "unable to resolve reference")
@@ -117,13 +121,21 @@ class IndexUpdate:
         git: runs Git.
         entries: mode and blob id by path from the top of the work tree; None removes the entry.
         hash_name: the repository's object format.
+        reading: settings under which Git may read the entries from the files, where these are as the entries say: it
+            notes their times too then, without which `git diff-files` takes a file for changed. None: it may not.
     """
 
-    def __init__(self, git: Git, entries: Mapping[str, tuple[str, str] | None], hash_name: str) -> None:
-        self._git = git
-        self._input = index_rows(entries, hash_name)
-        self._process: subprocess.Popen[bytes] | None = self._start() if self._input else None
-        self.written = not self._input
+    def __init__(
+        self,
+        git: Git,
+        entries: Mapping[str, tuple[str, str] | None],
+        hash_name: str,
+        reading: Sequence[str] | None = None,
+    ) -> None:
+        self._git, self._entries, self._hash_name, self._reading = git, entries, hash_name, reading
+        self._input = b""
+        self._process: subprocess.Popen[bytes] | None = self._start() if entries else None
+        self.written = not entries
 
     def wait(self) -> None:
         """Wait until the index is written.
@@ -137,13 +149,18 @@ class IndexUpdate:
             try:
                 finish(self._process, "update-index", self._input)
                 self._process, self.written = None, True
+                if self._reading is not None and not self._taken():  # edited meanwhile, or converted by Git
+                    self._reading = None
+                    self._process = self._start()
             except GitError as error:
                 self._process = None
-                if not any(text in error.stderr for text in _LOCKED):
+                locked = any(text in error.stderr for text in _LOCKED)
+                if not locked and self._reading is None:
                     raise
-                if time.monotonic() > stop:
+                if locked and time.monotonic() > stop:
                     raise self._held() from None
                 time.sleep(PAUSE)
+                self._reading = self._reading if locked else None
                 self._process = self._start()
 
     def abandon(self) -> None:
@@ -156,11 +173,20 @@ class IndexUpdate:
             self._process = None
 
     def _start(self) -> subprocess.Popen[bytes]:
+        if self._reading is None:
+            how, self._input = _STATED, index_rows(self._entries, self._hash_name)
+        else:
+            how, self._input = _READING, b"".join(os.fsencode(path) + b"\0" for path in self._entries)
         # Ctrl-C must not reach it: where it has just made its lock, it leaves that behind.
-        process = self._git.start("update-index", "-z", "--index-info", apart=True)
+        process = self._git.start(*how, config=(*_UNCHECKED, *(self._reading or ())), apart=True)
         if len(self._input) <= _AT_ONCE:
             feed(process, self._input)
         return process
+
+    def _taken(self) -> bool:
+        """Whether the index seems to have what it was to get: ids are looked for in its bytes."""
+        data = _index_bytes(self._git)
+        return all(bytes.fromhex(entry[1]) in data for entry in self._entries.values() if entry)
 
     def _held(self) -> NotNow:
         return NotNow(
@@ -215,9 +241,8 @@ class UserIndex(NamedTuple):
 
         A doubt says no; where another file has the same content, yes.
         """
-        try:
-            data = (self.git.places.git_dir / "index").read_bytes()
-        except OSError:
+        data = _index_bytes(self.git)
+        if not data:
             return False
         for change in changes:
             if change.entry and change.staged != "" and bytes.fromhex(change.entry[1]) not in data:
@@ -229,6 +254,13 @@ class UserIndex(NamedTuple):
     def repair(self, entries: Mapping[str, tuple[str, str] | None]) -> None:
         """Set entries: mode and blob id by path, None removes. Raises NotNow."""
         IndexUpdate(self.git, entries, self.hash_name).wait()
+
+
+def _index_bytes(git: Git) -> bytes:
+    try:
+        return (git.places.git_dir / "index").read_bytes()
+    except OSError:
+        return b""
 
 
 def _age(lock: Path) -> str:

@@ -351,8 +351,8 @@ class Repo:
             from filemem.repo import hooks
 
             text = hooks.before(self._git, self.settings, self.private, plan.changes, text)
-        signing = self.settings.signing
-        made = Committer(self.objects, self._refs, self._head, self.head_ref, text, stamp, signing).commit(plan)
+        how = self.settings.signing, self.settings.unfiltered
+        made = Committer(self.objects, self._refs, self._head, self.head_ref, text, stamp, *how).commit(plan)
         if self.run_hooks:
             hooks.after(self._git, self.settings)
         return made

@@ -72,6 +72,15 @@ class Settings(NamedTuple):
             key for key in keys if key.startswith("filter.") and key.endswith((".smudge", ".process", ".clean"))
         )
 
+    @property
+    def unfiltered(self) -> tuple[str, ...] | None:
+        """The settings under which no filter runs; None where one has a name that cannot be told to Git."""
+        names = {key.removeprefix("filter.").rpartition(".")[0] for key in self.values if key.startswith("filter.")}
+        if any("=" in name or "\ufffd" in name for name in names):
+            return None
+        off = ("clean=", "process=", "required=false")
+        return tuple(f"filter.{name}.{each}" for name in sorted(names) if name for each in off)
+
     def flag(self, key: str, *, user_only: bool = False) -> bool:
         """Whether a switch is on, in Git's spellings; `user_only` as for `text`."""
         return (self.text(key, user_only=user_only) or "").lower() in ("true", "yes", "on", "1")

@@ -108,6 +108,20 @@ def test_an_external_filter_on_records_is_not_run(hostile: Path, canary: Path) -
     assert not canary.exists(), canary.read_text()
 
 
+@pytest.mark.parametrize("name", ["evil", "Evil", "e=vil", "e.vil"])
+def test_a_filter_that_only_the_index_gives_to_records_is_not_run(repo: Path, canary: Path, name: str) -> None:
+    git(repo, "config", f"filter.{name}.clean", f"touch {canary}; cat")
+    git(repo, "config", f"filter.{name}.required", "true")
+    write(repo / ".gitattributes", f"*.md filter={name}\n")
+    git(repo, "add", ".gitattributes")
+    (repo / ".gitattributes").unlink()
+    saver = make_saver(repo)
+    saver.put(PATH, TEXT, message())
+    saver.close()
+    assert not canary.exists()
+    assert head_file(repo, f"memory/{PATH}") is not None
+
+
 def test_the_environment_does_not_lead_elsewhere(
     repo: Path, tmp_path: Path, canary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,41 @@ def test_a_save_is_one_commit_of_one_file(repo: Path, saver: Saver) -> None:
     assert sound(repo)
 
 
+def test_after_a_save_git_takes_nothing_for_changed(repo: Path, saver: Saver) -> None:
+    def clean() -> bool:
+        commands = (("diff-files", "--quiet"), ("diff-index", "--quiet", "HEAD"))
+        return all(subprocess.run(["git", *each], cwd=repo, check=False).returncode == 0 for each in commands)
+
+    git(repo, "status")
+    saver.put(PATH, RECORD, message())
+    assert clean()
+    saver.amend(PATH, message(), outcome=OUTCOME)
+    assert clean()
+    saver.put("decisions/b.md", b"# b\n", message(), policy="batch")
+    saver.flush()
+    assert clean()
+    saver.remove("decisions/b.md", message(), tombstone=".forgotten/b")
+    assert clean()
+    saver.put("decisions/b.md", b"# b\n", message(), tombstone=".forgotten/b")
+    assert clean()
+
+
+def test_an_edit_made_while_a_save_is_under_way_is_not_staged(repo: Path) -> None:
+    lock = write(repo / ".git/index.lock", "")
+
+    def edit(step: str) -> None:
+        if step == "index-started":
+            write(repo / "memory" / PATH, "edited\n")
+            lock.unlink()
+
+    saver = make_saver(repo, steps=edit)
+    saved = saver.put(PATH, RECORD, message())
+    saver.close()
+    assert saved.commit == git(repo, "rev-parse", "HEAD")
+    assert git(repo, "status", "--porcelain") == f" M memory/{PATH}"
+    assert git(repo, "rev-parse", f":memory/{PATH}") == saved.blob == git(repo, "rev-parse", f"HEAD:memory/{PATH}")
+
+
 def test_what_the_user_staged_and_edited_stays_theirs(repo: Path, saver: Saver) -> None:
     write(repo / "staged.py", "staged\n")
     git(repo, "add", "staged.py")
@@ -166,13 +201,14 @@ def test_autocrlf_gives_the_blob_that_git_gives(repo: Path, setting: str, data: 
     assert git(repo, "rev-parse", "HEAD:memory/decisions/x.md") == git(repo, "rev-parse", ":memory/decisions/y.md")
 
 
-def test_a_path_under_a_filter_is_left_uncommitted_with_the_reason(repo: Path, tmp_path: Path) -> None:
-    git(repo, "config", "filter.secret.clean", f"touch {tmp_path / 'canary'}")
-    write(repo / ".gitattributes", "*.md filter=secret\n")
+@pytest.mark.parametrize("name", ["secret", "Secret"])
+def test_a_path_under_a_filter_is_left_uncommitted_with_the_reason(repo: Path, tmp_path: Path, name: str) -> None:
+    git(repo, "config", f"filter.{name}.clean", f"touch {tmp_path / 'canary'}")
+    write(repo / ".gitattributes", f"*.md filter={name}\n")
     saver = make_saver(repo)
     saved = saver.put(PATH, RECORD, message())
     assert saved.commit is None
-    assert "filter 'secret'" in (saved.pending or "")
+    assert f"filter {name!r}" in (saved.pending or "")
     assert (repo / "memory" / PATH).read_bytes() == RECORD
     assert saver.pending() == ()
     assert not (tmp_path / "canary").exists()
