@@ -86,7 +86,7 @@ def take_along(git: Git, old: str, new: str, locking: Callable[[], None]) -> Non
     locking()
     _enter(git, same)
     with suppress(GitError):  # it tells of files that differ; those are found out next
-        git.run("update-index", "-q", "--refresh", limit=LONG)  # some saves leave entries without the times of their files
+        git.run("update-index", "-q", "--refresh", limit=LONG)  # some saves leave entries without file times
     step = ("read-tree", "-m", "-u", old, new)
     try:
         git.run(*step[:1], "-n", *step[1:], limit=LONG, config=_ALONE)
