@@ -84,7 +84,7 @@ def commit(place: Path, shown: str) -> str:
         why = "it has other changes"
         if (place / FILE).read_bytes() == wanted:
             why = attaching.commit(repo, FILE, wanted, "memory: name the diff driver", time.time_ns() // 1_000_000)
-    by_hand = f"git -C {shown} add {FILE} && git -C {shown} commit"
+    by_hand = f"{repo.places.by_hand} add {FILE} && {repo.places.by_hand} commit"
     return f"{shown}/{FILE} is not committed ({why}): {by_hand}" if why else ""
 
 

@@ -95,7 +95,8 @@ def _beneath(code: Repo, name: str, *, begun: bool) -> str:
             f"take another folder: filemem --store NAME init --own-branch; then move the records there and commit them "
             f"there, and commit on this branch that {name}/ is gone",
         )
-    return f"; {told}: commit what you edit in it before you check such a commit out, and git -C {name} restore . after"
+    restore = f"{code.places._replace(work_tree=code.work_tree / name).by_hand} restore ."
+    return f"; {told}: commit what you edit in it before you check such a commit out, and {restore} after"
 
 
 def _refuse_nested(code: Repo, place: Path, name: str) -> None:

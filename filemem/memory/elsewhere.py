@@ -21,7 +21,7 @@ NOTHING_YET = "nothing is saved yet"
 _USUAL = config.Config().store
 _LATELY = 86_400.0  # seconds
 _LEFT = (
-    "nothing is left of what was saved: git log --diff-filter=D -- {0} lists it, "
+    "nothing is left of what was saved: {0} log --diff-filter=D -- {1} lists it, "
     "filemem restore ID (or its path) brings it back"
 )
 # Where MADR, adr-tools, log4brains and people who follow them keep theirs.
@@ -58,7 +58,7 @@ def left(store: Store) -> str:
         origins.origins(store)
         known = origins.remembered(store)
     any_gone = known.ended or known.left or tombstones.marks(store.folder)
-    return _LEFT.format(shlex.quote(f":/{store.shown('').rstrip('/')}")) if any_gone else ""
+    return _LEFT.format(store.repo.places.by_hand, shlex.quote(store.files.store)) if any_gone else ""
 
 
 def told(code: Repo, store: str) -> str:
@@ -78,7 +78,8 @@ def told(code: Repo, store: str) -> str:
         return ""
     records = (one.where for one in known if store in code.sharing.names_at(one.tip))
     found = next(records, None)
-    return f"no commit here yet, but {found.label} has records: git switch {found.branch}" if found else ""
+    switch = f"{code.places.by_hand} switch {found.branch}" if found else ""
+    return f"no commit here yet, but {found.label} has records: {switch}" if found else ""
 
 
 def beside(code: Repo, store: str) -> str:

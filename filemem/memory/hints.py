@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import shlex
 from collections.abc import Iterable, Sequence
 
 from filemem.chain import DEMOTING
@@ -135,7 +136,8 @@ def unreplaced(store: Store, record: Record) -> str:
         return ""
     where = store.shown(folder)
     told = "1 record is" if len(lost) == 1 else f"{len(lost)} records are"
-    return f"{told} gone from {where}, though not from HEAD, and so not replaced: git restore {where}"
+    brings = f"{store.repo.places.by_hand} restore {shlex.quote(store.files.named(folder))}"
+    return f"{told} gone from {where}, though not from HEAD, and so not replaced: {brings}"
 
 
 def unseen(store: Store, record: Record, waits: str | None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import shlex
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, NoReturn
@@ -160,7 +161,8 @@ def attached(code: Repo, name: str, branch: str) -> Path | None:
     place = code.work_tree / name
     for parent in PurePosixPath(name).parents[:-1]:
         if os.path.lexists(code.work_tree / parent / ".git"):
-            hint = f"work in that one: filemem -C {parent} --store {PurePosixPath(name).relative_to(parent)}"
+            inner = shlex.quote(str(PurePosixPath(name).relative_to(parent)))
+            hint = f"work in that one: filemem -C {shlex.quote(str(code.work_tree / parent))} --store {inner}"
             raise BadInput(f"store: {name} lies inside another repository, {parent}", hint, field="store")
     if name != TOP and not place.is_symlink() and os.path.lexists(place / ".git"):
         return place

@@ -204,7 +204,7 @@ def _removed(store: Store, walk: Walk, versions: Versions, inside: str) -> tuple
 def _fate(store: Store, last: Removed) -> tuple[str, str]:
     """What became of a removed record, and what to do."""
     told = f"deleted in {last.commit.id[:10]} ({format_time(last.commit.at)[:10]}, {last.commit.subject})"
-    reads = f"`git show {shlex.quote(f'{last.commit.id[:10]}^:{last.path}')}`"
+    reads = f"`{store.repo.places.by_hand} show {shlex.quote(f'{last.commit.id[:10]}^:{last.path}')}`"
     if (back := _back(store, last)) is None:
         fetches = "`git fetch --refetch --no-filter` all that it lacks"
         return told, f"{reads} fetches its text, which this partial clone lacks, {fetches}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
 from filemem.files import is_record
-from filemem.memory import home, tombstones
+from filemem.memory import tombstones
 from filemem.record import parse
 from filemem.repo import REMOVE, discovery
 
@@ -67,15 +67,7 @@ def _restore(store: Store, found: Sequence[str], where: str, staged: Collection[
     """The command that brings records back as HEAD has them, all below one path from the top of their repository."""
     known = store.repo.index.entries([where]) if staged is None else staged
     flags = "" if all(store.files.named(path) in known for path in found) else " --staged --worktree"
-    return f"{_git(store)} restore{flags} {shlex.quote(where)}"
-
-
-def _git(store: Store) -> str:
-    """How Git is called, from the top of the project's work tree, on the repository that holds the records."""
-    if store.repo is store.code:
-        return "git"
-    below = f"/{store.files.store}" if store.files.store != home.TOP else ""
-    return f"git -C {shlex.quote(store.name.removesuffix(below))}"
+    return f"{store.repo.places.by_hand} restore{flags} {shlex.quote(where)}"
 
 
 def unfilled(store: Store) -> str:
@@ -92,7 +84,8 @@ def unfilled_in(repo: Repo, folder: str, shown: str) -> str:
         return ""
     item = repo.item(folder)
     submodule = item is not None and item.mode == b"160000"
-    return f"{shown} is a submodule: git submodule update --init {shown}" if submodule else ""
+    fills = f"{repo.places.by_hand} submodule update --init {shlex.quote(folder)}"
+    return f"{shown} is a submodule: {fills}" if submodule else ""
 
 
 def refuse_unfilled(why: str, so: str = "") -> None:
@@ -121,7 +114,7 @@ def unseen(store: Store) -> str:
 
 def widening(store: Store) -> str:
     """The command that brings a store which a sparse checkout leaves out."""
-    return f"{_git(store)} sparse-checkout add {shlex.quote(store.files.store)}"
+    return f"{store.repo.places.by_hand} sparse-checkout add {shlex.quote(store.files.store)}"
 
 
 def astray(store: Store) -> str:

@@ -78,7 +78,8 @@ def find(store: Store, wanted: str) -> Gone:
         told = f"{fate[0]}, and its text is not here" if fate else "unknown here"
         raise NotFound(f"{wanted!r}: {told}: this is a partial clone, which lacks older versions", brings)
     missing = " in the part of history that is here" if store.repo.history.boundary() else ""
-    raise NotFound(f"no record {wanted!r} was removed{missing}", "git log --diff-filter=D --name-only lists what was")
+    lists = f"{store.repo.places.by_hand} log --diff-filter=D --name-only lists what was"
+    raise NotFound(f"no record {wanted!r} was removed{missing}", lists)
 
 
 def _found(store: Store, wanted: str) -> list[Node]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from filemem.errors import Conflict
@@ -29,7 +30,7 @@ def of(store: Store, tip: str, head: str, forgotten: dict[str, str], hint: str) 
             record = parse(base or b"", inside).record
             if record is not None and any(tombstones.held(store, record.id, one) for one in (tip, head)):
                 changed = head if theirs is None else tip
-                show = f"git -C {store.repo.work_tree} show {changed[:10]}:{path}"
+                show = f"{store.repo.places.by_hand} show {shlex.quote(f'{changed[:10]}:{path}')}"
                 forgotten[shown] = f"{show} tells what was changed, filemem restore {record.id} brings the record back"
                 return None  # forgetting wins
             sides = "removed there and changed here" if theirs is None else "removed here and changed there"

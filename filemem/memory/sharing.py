@@ -8,6 +8,7 @@ records, outcomes), and else refused with file and line, both sides left as they
 from __future__ import annotations
 
 import random
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from filemem.files import is_private
 from filemem.memory import elsewhere, graph, home, meant, settling, withdrawn
 from filemem.memory.store import Store
 from filemem.record import DECISION
+from filemem.record.identity import PRIVATE
 from filemem.repo import InTheWay, Raced, Remote, state
 
 if TYPE_CHECKING:
@@ -162,7 +164,7 @@ def _synced(store: Store, tell: Tell | None) -> Synced:
                     answer = answer._replace(sent=answer.waiting, waiting=0)
                     if where.push_url != where.url and not _arrived(store, exchange, where, here.push):
                         left = f"not there for who fetches, because remote.{where.name}.pushurl leads elsewhere"
-                        hint = f"git -C {store.repo.work_tree} remote -v tells where; push to where it is fetched from"
+                        hint = f"{store.repo.places.by_hand} remote -v tells where; push to where it is fetched from"
                         return answer._replace(left=left, hint=hint)
                     sharing.track(where, here.push)
                     return answer
@@ -180,17 +182,18 @@ def _where(store: Store, sharing: Sharing) -> Remote:
     """The branch on the other side; a branch that is only a memory goes where its name says, where it follows none."""
     branch = store.repo.branch() or state.rebased(store.repo.git_dir)
     if not branch:
-        switch = f"git -C {store.repo.work_tree} switch {home.branch_of(store.code, store.config) or 'BRANCH'}"
+        switch = f"{store.repo.places.by_hand} switch {home.branch_of(store.code, store.config) or 'BRANCH'}"
         raise Conflict("HEAD is detached, so there is no branch to share", f"{switch}, then try again")
     where = sharing.upstream(branch)
     if where is None and store.files.store == home.TOP:
         where = sharing.usual(branch)
     if where is not None:
         return where
+    call = store.repo.places.by_hand
     if not sharing.remotes:
-        raise NotFound("this repository has no remote to share with", "git remote add origin URL")
+        raise NotFound("this repository has no remote to share with", f"{call} remote add origin URL")
     name = "origin" if "origin" in sharing.remotes else sharing.remotes[0]
-    raise NotFound(f"the branch {branch} follows none on another side", f"git push -u {name} {branch}")
+    raise NotFound(f"the branch {branch} follows none on another side", f"{call} push -u {name} {branch}")
 
 
 def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], tip: str | None) -> _Here:
@@ -198,7 +201,7 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     head, contains = store.repo.head(), store.repo.history.is_ancestor
     if head is None:
         left = "nothing is committed here yet" if tip else ""
-        return _Here("", Synced(where.label, left=left, hint="git pull" if tip else ""))
+        return _Here("", Synced(where.label, left=left, hint=f"{store.repo.places.by_hand} pull" if tip else ""))
     commits = sharing.unpublished(head, *known, tip or "")
     gone = _without(sharing.unpublished(head, tip), commits) if tip else ()
     behind, removed = tip is not None and (bool(gone) or not contains(tip, head)), tip is None and bool(known)
@@ -213,16 +216,16 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
         return _Here("", answer._replace(left=left, hint=hint))
     apart, push = sharing.pushed_elsewhere(store.repo.branch() or "", where) if commits else ("", "")
     if apart:
-        hint = f"git -C {store.repo.work_tree} {push}"
+        hint = f"{store.repo.places.by_hand} {push}"
         return _Here("", answer._replace(left=f"left to you, because {apart}", hint=hint))
     if lost:
         return _Here("", answer._replace(left=f"left to you, because {lost}", hint=way))
     if told := _foreign(store, commits, replaying=behind and bool(commits)):
-        pull = _pull(store, where) if behind else f"git -C {store.repo.work_tree} push"
+        pull = _pull(store, where) if behind else f"{store.repo.places.by_hand} push"
         return _Here("", answer._replace(left=f"left to you, because {told}", hint=pull))
     if removed:
         left = "left to you, because it is not there any more: merged, or removed"
-        hint = f"git -C {store.repo.work_tree} push -u {where.name} HEAD:{where.branch} makes it anew"
+        hint = f"{store.repo.places.by_hand} push -u {where.name} HEAD:{where.branch} makes it anew"
         return _Here("", answer._replace(left=left, hint=hint))
     if not behind or tip is None:
         return _Here(head, answer)
@@ -249,11 +252,12 @@ def _below(store: Store) -> tuple[str, ...]:
 
 def _refuse_private(store: Store, paths: Sequence[str]) -> None:
     """Refuse what would be written where private records are, which stand nowhere else."""
+    where = shlex.quote(f":/{store.files.named(PRIVATE)}")
     for path in paths:
         if is_private(store.files.inside(path)):
             raise Conflict(
                 f"{settling.seen(store, path)} came from the other side, and lies where private records are",
-                f"have it removed there: git rm -r --cached {store.shown('private')}, commit and push",
+                f"have it removed there, in a work tree of {store.branch}: git rm -r --cached {where}, commit and push",
             )
 
 
@@ -268,7 +272,7 @@ def _rewritten(
     """What would be lost by going along with what the branch on the other side has become, and what to do about it."""
     sharing = store.repo.sharing
     related = bool(sharing.fork_point(head, tip))
-    here, there = f"git -C {store.repo.work_tree}", f"{where.name} HEAD:{where.branch}"
+    here, there = store.repo.places.by_hand, f"{where.name} HEAD:{where.branch}"
     rebase, push = f"{here} rebase {where.label}", f"{here} push"
     back = f"{rebase} && {push} {there}" if related else f"{push} --force-with-lease {there}"
     hint = f"to put it back there: {back}; to go along with it here: {here} rebase --fork-point {where.label}"
@@ -284,7 +288,7 @@ def _rewritten(
 
 def _pull(store: Store, where: Remote) -> str:
     """The command that puts what is here on top of what is there, also where the branch follows none."""
-    return f"git -C {store.repo.work_tree} pull --rebase {where.name} {where.branch}"
+    return f"{store.repo.places.by_hand} pull --rebase {where.name} {where.branch}"
 
 
 def _in_the_way(store: Store, sharing: Sharing, way: str, pull: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ the user's was committed from it, and where its making died it is ended, or begu
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -83,7 +84,7 @@ class Attaching(NamedTuple):
         if programs := self.settings.own_programs:
             raise BrokenStore(
                 f"a checkout would run {programs[0]}, which only this repository's own configuration names",
-                f"if you trust it: git worktree add {place.name} {branch}",
+                f"if you trust it: {self.git.places.by_hand} worktree add {shlex.quote(str(place))} {branch}",
             )
         if os.path.lexists(place / ".git"):
             return

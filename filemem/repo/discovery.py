@@ -4,6 +4,7 @@ A repository that belongs to another user is used only where Git itself says so 
 """
 
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,11 @@ class Places(NamedTuple):
     git_dir: Path
     common_dir: Path
     foreign: str = ""
+
+    @property
+    def by_hand(self) -> str:
+        """How people call Git on this work tree, wherever they stand: how commands begin that are printed."""
+        return f"git -C {shlex.quote(str(self.work_tree))}"
 
     @property
     def private(self) -> Path:

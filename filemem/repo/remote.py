@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shlex
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -203,7 +202,7 @@ class Exchange(NamedTuple):
         marks = ("remote: ", "fatal: ", "error: ", "!\t", "ssh: ", "Permission denied", "no answer")
         said = [re.sub(r"^(remote|fatal|error): ", "", row).replace("\t", " ") for row in rows if row.startswith(marks)]
         words = "; ".join(dict.fromkeys(said[:4])) or f"exit status {error.code}"
-        more = f"git -C {shlex.quote(str(self.git.places.work_tree))} {command}"
+        more = f"{self.git.places.by_hand} {command}"
         hint = f"saves go on here, and the next `filemem sync` catches up; `{more}` tells more"
         return BrokenStore(f"{remote.name} ({_public(remote.url)}): {words}", hint)
 

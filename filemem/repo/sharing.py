@@ -109,7 +109,7 @@ class Sharing:
         followed = self._settings.text_of("remote", side, "fetch")
         if not followed or "*" in followed or not _BRANCH.fullmatch(branch):
             return ""
-        return f"git fetch {side} {branch}:refs/remotes/{side}/{branch}"
+        return f"{self._git.places.by_hand} fetch {side} {branch}:refs/remotes/{side}/{branch}"
 
     @cached_property
     def folder(self) -> Path:
@@ -269,7 +269,7 @@ class Sharing:
         if programs := self.own_programs:
             raise BrokenStore(
                 f"a sync died here; to undo it Git would run {programs[0]}, which only this repository itself names",
-                f"if you do not trust it: git config --unset {programs[0]}",
+                f"if you do not trust it: {self._git.places.by_hand} config --unset {programs[0]}",
             )
         self._unfinished.settle()
 

@@ -237,7 +237,7 @@ def test_the_past_that_a_clone_lacks_the_trees_of_is_no_empty_memory(treeless: P
 
 def test_records_outside_a_sparse_checkout_are_missed_aloud(origin: Path) -> None:
     sparse = clone(origin, "--sparse")
-    why = "3 records are in HEAD but outside the sparse checkout: git sparse-checkout add memory"
+    why = f"3 records are in HEAD but outside the sparse checkout: git -C {sparse} sparse-checkout add memory"
     assert ok(sparse, "search", "redis") == {"success": True, "count": 0, "results": [], "degraded": why}
     assert ok(sparse, "search") == {"success": True, "count": 0, "results": [], "degraded": why}
     assert ok(sparse, "status")["degraded"] == why
@@ -247,13 +247,13 @@ def test_records_outside_a_sparse_checkout_are_missed_aloud(origin: Path) -> Non
     record = git(sparse, "ls-tree", "-r", "--name-only", "HEAD", "memory").splitlines()[-1]
     missed = cli(sparse, "get", record).err
     assert "outside the sparse checkout" in missed
-    assert "git sparse-checkout add memory" in missed
+    assert f"git -C {sparse} sparse-checkout add memory" in missed
     assert "no commit says so" not in missed
     lost = cli(sparse, "history", "caching")
     assert (lost.code, why in lost.err) == (4, True)
     before = git(sparse, "rev-parse", "HEAD")
     refused = cli(sparse, *DECISION, "Fork it unseen")
-    assert (refused.code, "git sparse-checkout add memory" in refused.err) == (7, True)
+    assert (refused.code, f"git -C {sparse} sparse-checkout add memory" in refused.err) == (7, True)
     with talking(sparse) as client:
         assert "sparse checkout" in client.call("search", query="redis")["degraded"]
         error = client.refused("save", topic="caching", decision="Fork it unseen", reasoning="r")
@@ -291,7 +291,7 @@ def test_a_clone_of_one_branch_says_how_to_fetch_another(origin: Path) -> None:
     git(origin, "switch", "-q", "-c", "mine")
     single = clone(origin, "--single-branch", "--branch", "mine")
     done = cli(single, "diff", "origin/main...HEAD")
-    command = "git fetch origin main:refs/remotes/origin/main"
+    command = f"git -C {single} fetch origin main:refs/remotes/origin/main"
     assert (done.code, done.err.rstrip().endswith(f"follows other branches alone: {command}")) == (4, True), done
     git(single, *command.split()[1:])
     assert ok(single, "diff", "origin/main...HEAD")["effects"] == []

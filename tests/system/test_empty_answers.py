@@ -97,9 +97,8 @@ def test_where_nothing_is_left(tmp_path: Path, way: str) -> None:
         git(repo, "commit", "-q", "-m", "Away")
     for command in (("search", "cache"), ("search",), ("topics",), ("status",)):
         told = ok(repo, *command)["note"]
-        assert told.startswith("nothing is left of what was saved: git log --diff-filter=D -- :/memory lists it"), (
-            command
-        )
+        lists = f"git -C {repo} log --diff-filter=D -- memory"
+        assert told.startswith(f"nothing is left of what was saved: {lists} lists it"), command
     ok(repo, "restore", saved["path"])
     assert ok(repo, "get", saved["id"])["count"] == 1
     assert "note" not in ok(repo, "topics")
@@ -135,6 +134,15 @@ def test_the_first_question_in_a_fresh_clone_is_answered(fresh_clone: Path) -> N
     assert (told["checkpoint"]["title"], told.get("degraded")) == ("Half of it is done", None)
 
 
+def test_a_command_that_is_printed_works_wherever_it_is_pasted(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "Ada's project")
+    ok(repo, *DECISION, "caching", "--decision", "Use Redis")
+    shutil.rmtree(repo / "memory")
+    command = shlex.split(ok(repo, "search")["degraded"].rpartition(": ")[2])
+    subprocess.run(command, cwd="/", check=True)
+    assert ok(repo, "search")["count"] == 1
+
+
 @pytest.mark.parametrize("query", ["((((", "?!", "...", "-", '""', "\N{SNOWMAN}"])
 def test_a_query_without_a_word_says_so(memory: Memory, query: str) -> None:
     found = memory.search(query)
@@ -158,7 +166,7 @@ def test_records_that_the_work_tree_lost_are_no_empty_memory(two: Path) -> None:
     own = (two / "memory/.git").exists()
     caching, queues = (one["path"] for one in reversed(ok(two, "search")["results"]))
     holding, inside = (two / "memory", caching.removeprefix("memory/")) if own else (two, caching)
-    command = "git -C memory restore" if own else "git restore"
+    command = f"git -C {holding} restore"
     back = f"{command} {inside}"
     (two / caching).unlink()
     told = cli(two, "check", "--json").json["problems"]
@@ -180,14 +188,14 @@ def test_records_that_the_work_tree_lost_are_no_empty_memory(two: Path) -> None:
     assert ok(two, "status")["degraded"] == everything
     assert everything in cli(two, "get", "Use Redis").err
     assert [one["path"] for one in ok(two, "status")["gone"]] == sorted([caching, queues])
-    subprocess.run(shlex.split(everything.rpartition(": ")[2]), cwd=two, check=True)
+    subprocess.run(shlex.split(everything.rpartition(": ")[2]), cwd=two.parent, check=True)
     assert ok(two, "search")["count"] == 2
     assert "gone" not in ok(two, "status")
     git(holding, "rm", "-rq", "decisions" if own else "memory/decisions")
     assert cli(two, "check").code == 0, "what is staged is being removed"
     staged = ok(two, "search")["degraded"]
     assert "restore --staged --worktree" in staged
-    subprocess.run(shlex.split(staged.rpartition(": ")[2]), cwd=two, check=True)
+    subprocess.run(shlex.split(staged.rpartition(": ")[2]), cwd=two.parent, check=True)
     git(holding, "mv", inside, inside.replace("/caching/", "/queues/"))
     assert cli(two, "check").code == 0, "moved is not lost"
     git(holding, "reset", "-q", "--hard")

@@ -332,9 +332,9 @@ def test_a_store_that_is_not_here_is_not_clean(repo: Path) -> None:
     git(repo.parent, "clone", "-q", str(outer), str(unfilled))
     shutil.rmtree(repo / "memory")
     for folder, brings in (
-        (repo, "git restore memory"),
-        (bare, "git restore --staged --worktree memory"),
-        (unfilled, "git submodule update --init memory"),
+        (repo, f"git -C {repo} restore memory"),
+        (bare, f"git -C {bare} restore --staged --worktree memory"),
+        (unfilled, f"git -C {unfilled} submodule update --init memory"),
     ):
         for more in ((), ("--base", "HEAD~1")):
             done = cli(folder, "check", *more)

@@ -151,7 +151,7 @@ def test_what_a_folder_that_was_renamed_makes_unclear_is_told(repo: Path) -> Non
     ("where", "filled", "told"),
     [
         ("memory", True, "memory was no repository of its own, and 1 of its records is not in memory"),
-        ("memory", False, "memory is a submodule: git submodule update --init memory"),
+        ("memory", False, "memory is a submodule: git -C {} submodule update --init memory"),
         ("memory/decisions/k", True, "memory/decisions/k:1: repository is a repository of its own"),
         ("memory/decisions/k", False, "memory/decisions/k:1: repository is a repository of its own"),
     ],
@@ -170,7 +170,7 @@ def test_a_submodule_in_the_place_of_records_is_told(
     if not filled:
         git(repo, "submodule", "--quiet", "deinit", "-f", where)
     done = cli(repo, "check", "--base", "main")
-    assert (done.code, done.out.count(told)) == (1, 1), done
+    assert (done.code, done.out.count(told.format(repo))) == (1, 1), done
 
 
 def test_a_repository_of_code_in_the_place_of_records_is_refused(repo: Path, tmp_path: Path) -> None:

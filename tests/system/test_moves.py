@@ -265,7 +265,7 @@ def test_an_odd_commit_hides_nothing(repo: Path, memory: Memory, header: str) ->
 def test_a_store_that_was_removed_does_not_look_like_an_empty_one(repo: Path, memory: Memory) -> None:
     shutil.rmtree(repo / "memory")
     memory.refresh(full=True)
-    assert "git restore memory" in memory.search("postgres").degraded
+    assert f"git -C {repo} restore memory" in memory.search("postgres").degraded
 
 
 def test_a_question_waits_for_another_process_to_repair_the_index(repo: Path, memory: Memory) -> None:

@@ -84,7 +84,7 @@ def test_each_clone_may_have_the_diff_driver(hub: Path) -> None:
 def test_a_diff_driver_beside_attributes_of_the_users(own: Path) -> None:
     write(own / "memory/.gitattributes", "*.md text\n")
     told = ok(own, "init", "--diff-driver")["warning"]
-    assert "memory/.gitattributes is not committed (it has other changes): git -C memory add" in told
+    assert f"memory/.gitattributes is not committed (it has other changes): git -C {own / 'memory'} add" in told
     assert git(own / "memory", "status", "--porcelain") == "?? .gitattributes"
     git(own / "memory", "add", ".gitattributes")
     git(own / "memory", "commit", "-q", "-m", "Text")
@@ -311,7 +311,7 @@ def test_who_attaches_a_branch_in_a_folder_that_the_code_had_is_told(hub: Path) 
     late = clone(hub, "eve")
     told = cli(late, "init").out
     assert "memory/ holds files of the code in its commit" in told
-    assert "git -C memory restore . after" in told
+    assert f"git -C {late / 'memory'} restore . after" in told
 
 
 def test_records_that_stay_in_the_usual_folder_are_told(repo: Path) -> None:

@@ -367,13 +367,13 @@ def test_what_was_deleted_says_when_and_how_to_read_it(repo: Path) -> None:
             error = cli(repo, *command).err
             assert f"deleted in {commit} (20" in error, command
             assert f"delete {saved['id'][-8:]} (saved twice))" in error
-            assert f"`git show '{commit}^:{saved['path']}'` reads it" in error
+            assert f"`git -C {repo} show '{commit}^:{saved['path']}'` reads it" in error
             assert "`filemem restore " in error
     assert "# Use an LRU cache" in git(repo, "show", f"{commit}^:{saved['path']}")
     other = ok(repo, *DECISION)
     (repo / other["path"]).unlink()
-    assert f"`git restore {other['path']}`" in cli(repo, "get", other["id"]).err
-    assert "deleted" not in cli(repo, "get", "abcdefgh").err
+    assert f"`git -C {repo} restore {other['path']}`" in cli(repo, "get", other["id"]).err
+    assert "deleted in" not in cli(repo, "get", "abcdefgh").err
 
 
 def test_a_fork_names_its_ends_and_the_command_that_joins_them(repo: Path) -> None:
@@ -598,13 +598,13 @@ def test_a_decision_is_not_saved_past_what_was_removed_from_the_work_tree_by_han
     newer = (*DECISION[:-4], "--decision", "Use SQLite", "--reasoning", "r")
     refused = cli(repo, *newer)
     assert refused.code == 7
-    assert "git restore memory" in refused.err
+    assert f"git -C {repo} restore memory" in refused.err
     git(repo, "restore", "memory")
     (repo / first["path"]).unlink()
     beside = ok(repo, *newer)
     assert beside["superseded"] == []
     gone = "1 record is gone from memory/decisions/caching, though not from HEAD, and so not replaced"
-    assert beside["note"] == f"{gone}: git restore memory/decisions/caching"
+    assert beside["note"] == f"{gone}: git -C {repo} restore memory/decisions/caching"
 
 
 def test_words_between_commas_are_several_on_every_way_in(repo: Path) -> None:

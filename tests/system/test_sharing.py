@@ -234,7 +234,7 @@ def test_a_clone_that_checked_nothing_out_says_where_the_records_are(hub: Path) 
     git(hub.parent, "-c", "init.defaultBranch=master", "clone", "-q", "x.bundle", "bob")
     bob = hub.parent / "bob"
     told = cli(bob, "search", "redis").out
-    assert "origin/main has records: git switch main" in told
+    assert f"origin/main has records: git -C {bob} switch main" in told
     git(bob, "switch", "-q", "main")
     assert ok(bob, "search", "redis")["count"] == 1
 

@@ -258,12 +258,12 @@ def test_a_file_that_says_the_same_already_is_not_in_the_way(pair: tuple[Path, P
 def test_where_there_is_no_other_side(hub: Path, repo: Path) -> None:
     ok(repo, *DECISION, "x")
     alone = cli(repo, "sync")
-    assert (alone.code, "git remote add origin" in alone.err) == (4, True)
+    assert (alone.code, " remote add origin" in alone.err) == (4, True)
     ada = clone(hub, "ada")
     git(ada, "checkout", "-q", "-b", "feature")
     ok(ada, *DECISION, "x")
     loose = cli(ada, "sync")
-    assert (loose.code, "git push -u origin feature" in loose.err) == (4, True)
+    assert (loose.code, " push -u origin feature" in loose.err) == (4, True)
     git(ada, "checkout", "-q", "--detach")
     assert "detached" in cli(ada, "sync").err
     git(ada, "checkout", "-q", "main")
