@@ -94,7 +94,11 @@ def why(store: Store, asked: str, limit: int) -> Why:
         note = f"this file is a record itself: filemem history {place.path}"
     known = [*(reason.hit.id for reason in reasons), *itself]
     total = len(reasons)
-    reasons += _near(store, place, known, 0 if absent else min(NEARBY, limit - total))
+    room = 0 if absent else min(NEARBY, limit - total)
+    near = _near(store, place, known, room)
+    if not near and not reasons and place.lines:  # a few lines may speak of nothing: then what the file is about
+        near = _near(store, place._replace(lines=None), known, room, "the whole file is ")
+    reasons += near
     shown = reasons[:limit]
     sure = {reason.hit.id for reason in shown if reason.kind in (GOVERNS, TOUCHED)}
     hits = governing.added(store, [reason.hit for reason in shown], sure)
@@ -233,8 +237,8 @@ def _named_by(commit: Commit, called: claims.Called) -> Iterable[str]:
     return dict.fromkeys(one for one in found if one)
 
 
-def _near(store: Store, place: Place, known: Collection[str], limit: int) -> list[Reason]:
-    """Live decisions that speak of what a file is about."""
+def _near(store: Store, place: Place, known: Collection[str], limit: int, subject: str = "") -> list[Reason]:
+    """Live decisions that speak of what a file is about; `subject` says what of it, where more than was asked."""
     if limit <= 0:
         return []
     words = " ".join((split_identifiers(place.path) or place.path, place.path.replace("/", " ")))
@@ -242,7 +246,7 @@ def _near(store: Store, place: Place, known: Collection[str], limit: int) -> lis
     found = searching.search(store, _plain(asked), Filter(types=(DECISION,), live=True), limit=limit + len(known))
     near = [hit for hit in found.hits if hit.id not in known and hit.score >= ENOUGH and not hit.superseded_by]
     hits = [hit._replace(already_rejected=()) for hit in near[:limit]]  # nobody asked for what it rejected
-    return [Reason(hit, NEAR, f"near in meaning ({hit.score:.2f})") for hit in hits]
+    return [Reason(hit, NEAR, f"{subject}near in meaning ({hit.score:.2f})") for hit in hits]
 
 
 def _gist(place: Place) -> str:

@@ -89,6 +89,16 @@ def test_a_line_leads_to_the_decision_that_came_with_it(repo: Path) -> None:
     assert ("touched", "Seven is special") in why(repo, "renamed.py:7")
 
 
+def test_lines_that_speak_of_nothing_lead_to_what_the_file_is_about(repo: Path) -> None:
+    about = "Invoices are rendered to PDF by a queue worker."
+    commit(repo, "Code", src__invoices_py=f'"""{about}"""\n' + "\n" * 8 + "    return None, True\n")
+    decide(repo, "invoices", "A queue worker renders invoices to PDF", reasoning=about)
+    (told,) = ok(repo, "why", "src/invoices.py:10")["results"]
+    assert (told["kind"], told["title"]) == ("near", "A queue worker renders invoices to PDF")
+    assert "the whole file is near in meaning" in told["because"]
+    assert "the whole file" not in ok(repo, "why", "src/invoices.py:1")["results"][0]["because"]
+
+
 def test_several_lines_lead_to_all_that_came_with_them(repo: Path) -> None:
     commit(repo, "Code", src__a_py=LINES, **{"memory/decisions/ten.md": "# Ten lines are enough\n"})
     text = LINES
