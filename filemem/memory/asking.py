@@ -94,7 +94,9 @@ class Asked(Kept):
             from filemem.memory import places
 
             # Who governs a file governs each line of it.
-            wanted = wanted._replace(path=places.named(self._store, wanted.path)[0])
+            named, _ = places.named(self._store, wanted.path)
+            path, _ = places.led(self._store, named)
+            wanted = wanted._replace(path=path, earlier=(named,) if path != named else ())
         text = arguments.text("query", query)
         how: dict[str, Any] = {
             "limit": arguments.whole("limit", limit, 1, MOST_HITS),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from itertools import accumulate
+from pathlib import Path
 
 from filemem.errors import BadInput
 from filemem.memory.store import Store
@@ -33,6 +34,29 @@ def named(store: Store, asked: str) -> tuple[str, tuple[int, int] | None]:
     if file and os.path.isfile(top / file):  # noqa: PTH113 - which takes names of any length
         raise BadInput(f"{rest!r} names no lines of {file}", f"{file}:40 is a line, {file}:40-60 are several", "path")
     return path, None
+
+
+def led(store: Store, path: str) -> tuple[str, str]:
+    """Where a path leads through the symbolic links of the code's work tree, and what is to be said of that, or "".
+
+    A link that leads out of the work tree stays what it is: a file of the project that says where to.
+
+    Raises:
+        BadInput: the path passes through a folder that leads out of it.
+    """
+    top = store.code.work_tree
+    folder, _, name = path.rpartition("/")
+    at = _from_top(top, Path(os.path.realpath(top / folder), name))
+    end = _from_top(top, os.path.realpath(top / at))
+    if at.startswith("../"):
+        raise BadInput(f"{path} lies outside the work tree: it is {at}", "name a file of the project", "path")
+    if end == ".." or end.startswith("../"):
+        return at, f"{path} is a link that leads out of the work tree, to {end}"
+    return end, f"{path} leads to {end}" if end != path else ""
+
+
+def _from_top(top: Path, place: str | Path) -> str:
+    return Path(os.path.relpath(place, os.path.realpath(top))).as_posix()
 
 
 def submodule(store: Store, path: str) -> str:

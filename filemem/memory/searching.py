@@ -44,7 +44,7 @@ def search(
     terms, stated = query.parse(text, store.clock())
     wanted = query.merge(given, stated)
     if wanted.path:
-        wanted = wanted._replace(earlier=_earlier(store, wanted.path))
+        wanted = wanted._replace(earlier=(*wanted.earlier, *_earlier(store, wanted.path)))
     demoted, revived = _demoted_by_pending(store), _revived_by_pending(store)
     if not (terms.words or terms.phrases):
         nodes = [Node.loads(one) for one in store.index.newest(wanted, limit, offset, dead=demoted, alive=revived)]

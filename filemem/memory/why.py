@@ -44,11 +44,20 @@ LONGEST = 2_000_000  # bytes of a file whose lines are looked at
 
 
 class Place(NamedTuple):
-    """A file, and the first and the last of some lines of it or None; `text` is what the work tree holds, or None."""
+    """A file, and the first and the last of some lines of it or None.
+
+    Args:
+        path, lines: from the top of the work tree; from 1.
+        text: what the work tree holds, or None.
+        asked: the path that was named, where a link leads from there to this one.
+        note: what is to be said of such links, or "".
+    """
 
     path: str
     lines: tuple[int, int] | None
     text: str | None
+    asked: str
+    note: str
 
     @property
     def what(self) -> str:
@@ -76,7 +85,7 @@ def why(store: Store, asked: str, limit: int) -> Why:
     if place.text is None and not commits and _is_folder(store, place.path.rpartition(".")[0]):
         place = place._replace(path=place.path.rpartition(".")[0], lines=None)  # a module that became a package
         note = f"there is no file {asked}; this is about the folder {place.path}"
-    governs, replaced = _governing(store, {place.path, *names})
+    governs, replaced = _governing(store, {place.path, place.asked, *names})
     reasons = [Reason(hit, GOVERNS, f"affects {', '.join(stated)}") for hit, stated in governs]
     reasons += _touched(store, place, commits, [reason.hit.id for reason in reasons])
     reasons += _governed(store, replaced, {reason.hit.id for reason in reasons})
@@ -85,13 +94,16 @@ def why(store: Store, asked: str, limit: int) -> Why:
     if absent:
         note, hint = f"there is no file {place.path}", elsewhere or _meant(store, place.path)
         if not reasons:
-            raise NotFound(f"{note}, and no decision speaks of it", hint or "name a file of the project, from its top")
+            led = f"{place.note}; " if place.note else ""
+            hint = hint or "name a file of the project, from its top"
+            raise NotFound(f"{led}{note}, and no decision speaks of it", hint)
         note = f"{note}; {hint}" if hint else note
     elif elsewhere:
         note = "; ".join(filter(None, (note, elsewhere)))
     itself = [node.id for node in store.lookup("path", [store.asked(place.path)])] if place.text is not None else []
     if itself:
         note = f"this file is a record itself: filemem history {place.path}"
+    note = "; ".join(filter(None, (place.note, note)))
     known = [*(reason.hit.id for reason in reasons), *itself]
     total = len(reasons)
     room = 0 if absent else min(NEARBY, limit - total)
@@ -114,17 +126,25 @@ def governing_first(stated: Iterable[str]) -> tuple[int, int]:
 def _place(store: Store, asked: str) -> Place:
     if not fits(asked):
         raise BadInput(f"{asked[:80]}... is too long for the name of a file", "name a file of the project", "path")
-    path, lines = places.named(store, asked)
+    link, lines = places.named(store, asked)
+    path, note = places.led(store, link)
     file = store.code.work_tree / path
     text = None
-    if file.is_file() and not file.is_symlink() and file.stat().st_size <= LONGEST:
+    if file.is_symlink():
+        lines = None  # it leads out of the work tree, and what it is itself is no text
+    elif file.is_file() and file.stat().st_size <= LONGEST:
         text = file.read_bytes().decode("utf-8", "replace")
-    count = len(text.splitlines()) if text is not None else 0
-    wrong = next((line for line in lines or () if text is not None and not 1 <= line <= count), None)
+    if text is not None:
+        _check_lines(path, text, lines)
+    return Place(path, lines, text, link, note)
+
+
+def _check_lines(path: str, text: str, lines: tuple[int, int] | None) -> None:
+    count = len(text.splitlines())
+    wrong = next((line for line in lines or () if not 1 <= line <= count), None)
     if wrong is not None:
         told = f"{count} line{'' if count == 1 else 's'}"
         raise BadInput(f"{path} has {told}, not {wrong}", "give lines that are there", field="path")
-    return Place(path, lines, text)
 
 
 def _past(store: Store, place: Place) -> tuple[Sequence[Commit], Collection[str], str]:
@@ -139,6 +159,8 @@ def _past(store: Store, place: Place) -> tuple[Sequence[Commit], Collection[str]
         gone = committed is None and bool(past.commits or past.cut)
         return past.commits, past.names, "; ".join(["the file is gone"] * gone + _cut(store, past))
     before = committed.decode("utf-8", "replace")
+    if place.text is None:
+        _check_lines(place.path, before, place.lines)
     lines = place.lines if place.text is None else lines_in(place.text, before, place.lines)
     names = arrivals.touching(store.code.history, place.path).names
     if lines is None:

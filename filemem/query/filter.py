@@ -35,7 +35,7 @@ class Filter(NamedTuple):
         since, until: epoch milliseconds, both inclusive.
         metadata: groups of terms of `filemem.query.metadata`; of each group a record must have one.
         path: a path or glob that the record's `affects` must touch.
-        earlier: names that the file at `path` had before; one of them does as well.
+        earlier: names that the file at `path` had before, and links to it; one of them does as well.
         live: only records that nothing supersedes.
     """
 

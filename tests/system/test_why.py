@@ -383,6 +383,46 @@ def test_a_place_may_be_named_through_a_link(repo: Path) -> None:
     assert (outside.code, "lies outside the work tree" in outside.err) == (2, True)
 
 
+def test_a_link_in_the_work_tree_stands_for_what_it_leads_to(repo: Path) -> None:
+    write(repo / "memory/decisions/seven.md", "---\ntopic: seven\n---\n# Seven is special\n")
+    for link, end in (("link.py", "src/a.py"), ("folder", "src"), ("gone.py", "src/none.py")):
+        (repo / link).symlink_to(end)
+    (repo / "record.md").symlink_to("memory/decisions/seven.md")
+    commit(repo, "Code", src__a_py=LINES)
+    decide(repo, "code", "Use it", "src/a.py")
+    decide(repo, "link", "Use a link", "link.py")
+    for place in ("link.py", "folder/a.py", str(repo / "link.py")):
+        answer = ok(repo, "why", place)
+        assert (answer["path"], answer["results"][0]["title"]) == ("src/a.py", "Use it")
+        assert answer["note"].endswith(" leads to src/a.py")
+    assert ("touched", "Seven is special") in why(repo, "link.py:7")
+    assert [title for kind, title in why(repo, "link.py") if kind == "governs"] == ["Use it", "Use a link"]
+    assert "link.py leads to src/a.py" in cli(repo, "why", "link.py").out
+    assert "src/a.py has 10 lines, not 11" in cli(repo, "why", "link.py:11").err
+    assert "filemem history memory/decisions/seven.md" in cli(repo, "why", "record.md").out
+    gone = cli(repo, "why", "gone.py")
+    assert (gone.code, "gone.py leads to src/none.py; there is no file src/none.py" in gone.err) == (4, True)
+    found = ok(repo, "search", "--path", "link.py:3")["results"]
+    assert {hit["title"] for hit in found} == {"Use it", "Use a link"}
+    (repo / "src/a.py").unlink()
+    beyond = cli(repo, "why", "src/a.py:11")
+    assert (beyond.code, "src/a.py has 10 lines, not 11" in beyond.err) == (2, True)
+
+
+def test_a_link_that_leads_out_of_the_work_tree_is_not_followed(repo: Path, tmp_path: Path) -> None:
+    secret = write(tmp_path / "elsewhere/secret.py", LINES)
+    (repo / "out.py").symlink_to(secret)
+    (repo / "folder").symlink_to(secret.parent)
+    commit(repo, "Links")
+    decide(repo, "out", "Use what is elsewhere", "out.py")
+    for place in ("out.py", "out.py:3"):
+        assert why(repo, place) == [("governs", "Use what is elsewhere")]
+        assert "out.py is a link that leads out of the work tree" in cli(repo, "why", place).out
+    for command in (("why", "folder/secret.py"), ("search", "--path", "folder/secret.py:2")):
+        refused = cli(repo, *command)
+        assert (refused.code, "folder/secret.py lies outside the work tree" in refused.err) == (2, True)
+
+
 def test_a_save_names_no_path_that_nothing_governed_before_it(repo: Path) -> None:
     first = decide(repo, "storage", "Use S3", "src/**")
     ok(repo, "update", first, "--status", "deprecated")
