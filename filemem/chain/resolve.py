@@ -25,6 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from filemem.chain.graph import Chain, Flaw, Graph, Node
@@ -47,6 +48,7 @@ def resolve(
     *,
     known_removed: Collection[str] = frozenset(),
     unrelated: Callable[[str, str], bool] = never,
+    several: Mapping[str, str] = MappingProxyType({}),
 ) -> Graph:
     """Return the supersession graph of all decisions of a store.
 
@@ -54,6 +56,7 @@ def resolve(
         nodes: every decision, in any order.
         known_removed: references that a tombstone or Git's history shows to be removed on purpose.
         unrelated: says of two commit ids that neither contains the other; asked only for edges that nobody stated.
+        several: what several records answer to, and these in words; for what is said of it.
     """
     known: dict[str, Node] = {}
     for node in sorted(nodes, key=lambda node: node.age):
@@ -66,7 +69,7 @@ def resolve(
     problems = [
         *(_in_circle(new, stated[new] & members) for new, members in circles.items()),
         *(Flaw(new, "supersedes-itself", "warning", ITSELF) for new, olds in stated.items() if new in olds),
-        *(_leads_nowhere(each, each.reference in known_removed, bool(bridged.get(each.node))) for each in gone),
+        *(_leads_nowhere(one, one.reference in known_removed, several, bool(bridged.get(one.node))) for one in gone),
     ]
     return _graph(order, _joined(replaces, implied, bridged), implied, tuple(sorted(problems)))
 
@@ -207,8 +210,9 @@ def _in_circle(node: str, onwards: Collection[str]) -> Flaw:
     return Flaw(node, "supersedes-cycle", "error", told)
 
 
-def _leads_nowhere(gone: _Gone, on_purpose: bool, bridged: bool) -> Flaw:
-    why = "was removed" if on_purpose else "names no decision, or several"
+def _leads_nowhere(gone: _Gone, on_purpose: bool, several: Mapping[str, str], bridged: bool) -> Flaw:
+    others = several.get(gone.reference)
+    why = "was removed" if on_purpose else f"several have: {others}" if others else "names no decision"
     then = "; the one before it on the topic is taken instead" if gone.key == "supersedes" and bridged else ""
     return Flaw(
         gone.node,

@@ -20,7 +20,7 @@ _GITHUB = {"error": "error", "warning": "warning", "hint": "notice"}
 # Code -> what it means, for the list of rules; docs/format.md has the whole table.
 RULES: Mapping[str, str] = {
     "conflict": "A merge of this record was not finished",
-    "dangling-edge": "An edge leads to a record that is not there",
+    "dangling-edge": "An edge leads to a record that is not there, or to several",
     "drift": "Code that a decision governs was largely rewritten since, or is gone",
     "duplicate-id": "Two files have one id",
     "edited-superseded": "What a superseded decision says was changed",

@@ -10,8 +10,6 @@ from filemem.memory import arguments, elsewhere, meant, names
 from filemem.memory.store import Store
 from filemem.record import answering, topic_key
 
-_SHOWN = 5  # candidates in a message
-
 Near = Callable[[Iterable[Node], str], str]
 Fate = Callable[[Store, str], tuple[str, str] | None]
 
@@ -50,9 +48,8 @@ def find(
     if len(found) == 1:
         return found[0]
     if found:
-        named = "; ".join(meant.called(node.title, node.id) for node in found[:_SHOWN])
-        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        raise NotFound(f"{len(found)} records answer to {wanted!r}: {named}{more}", "name one by its short id or path")
+        named = meant.listed((node.title, node.id) for node in found)
+        raise NotFound(f"{len(found)} records answer to {wanted!r}: {named}", "name one by its short id or path")
     if told := fate(store, wanted):
         raise NotFound(f"no {what} {wanted!r}: {told[0]}", told[1])
     hint = near(store.nodes(), wanted) or elsewhere.unbegun(store) or "search lists what there is"

@@ -74,13 +74,14 @@ def gather(lookup: Lookup, start: Iterable[Node], known: Mapping[str, Node] | No
 
 
 def resolve(
-    nodes: Iterable[Node], *, removed: frozenset[str] = frozenset(), unrelated: Unrelated | None = None
+    nodes: Iterable[Node],
+    *,
+    removed: frozenset[str] = frozenset(),
+    unrelated: Unrelated = chain.never,
+    several: Mapping[str, str] | None = None,
 ) -> chain.Graph:
-    """Resolve supersession over nodes; `removed` and `unrelated` as `chain.resolve` takes them."""
-    chain_nodes = [chain_node(node) for node in nodes]
-    if unrelated is None:
-        return chain.resolve(chain_nodes, known_removed=removed)
-    return chain.resolve(chain_nodes, known_removed=removed, unrelated=unrelated)
+    """Resolve supersession over nodes; `removed`, `unrelated` and `several` as `chain.resolve` takes them."""
+    return chain.resolve(map(chain_node, nodes), known_removed=removed, unrelated=unrelated, several=several or {})
 
 
 def neighbourhood(store: Store, nodes: Iterable[Node]) -> tuple[chain.Graph, dict[str, Node], tuple[Node, ...]]:

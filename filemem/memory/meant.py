@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from filemem.repo.lives import Removed, Walk
 
 LIKE = 0.5  # how near a misspelling must be, on difflib's scale
+SHOWN = 5  # records in a message
 SHORT = 8  # characters of a short id
 
 
@@ -92,6 +93,12 @@ def topics(nodes: Iterable[Node], wanted: str) -> str:
 def called(title: str, record_id: str) -> str:
     """What to call a record by: its title, and the end of its id, which is enough to name it."""
     return f"{title} ({record_id.rpartition('_')[2]})"
+
+
+def listed(names: Iterable[tuple[str, str]]) -> str:
+    """What to call several records by, given their titles and ids; the first few, and how many more."""
+    found = [called(title, one) for title, one in names]
+    return "; ".join(found[:SHOWN]) + (f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
 
 
 def ending(topic: str) -> str:

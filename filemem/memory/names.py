@@ -17,6 +17,7 @@ from filemem.memory.versions import Versions
 from filemem.record import (
     Record,
     ReferenceIndex,
+    ambiguous,
     answering,
     names_of,
     parse,
@@ -95,7 +96,8 @@ class Names:
         listed = list(records)
         self._had = {one.id: {one.path, births.get(one.path, Birth()).path} for one in listed}
         self._at = {one.path: one.id for one in listed}
-        self._index = reference_index(listed, _first(listed, births))
+        self._records, self._earlier = listed, list(_first(listed, births))
+        self._index = reference_index(listed, self._earlier)
         self._logs: dict[str, list[tuple[str, frozenset[str]]]] = {}  # what each version refers to, newest first
         self._listed: dict[str, list[str]] = {}  # the files of commits
 
@@ -118,6 +120,12 @@ class Names:
         written = self._written(reference, path)
         had = [owner for commit, owner in self._taken[name] if written and self._before(commit, written)]
         return had[-1] if had else today or owners[-1]
+
+    def several(self, references: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+        """The ids of all that a reference may mean, where it is several; by a name of once where none has it today."""
+        wanted = set(references)
+        today = ambiguous(wanted, self._records)
+        return {**ambiguous(wanted - today.keys(), self._earlier), **today}
 
     def _numbered(self, number: str, reference: str, path: str) -> str | None:
         """Whose file alone had a number when a reference by it was written; None where that is not known."""

@@ -160,20 +160,19 @@ class Surveyor:
         by_id = {node.id: node for node in nodes.values() if node.type == DECISION}
         gone = _gone(by_id, {node.id for node in nodes.values()})
         removed = _removed(gone, self._names_of_lost(gone, state.past))
-        resolved = graph.resolve(by_id.values(), removed=removed, unrelated=self._store.unrelated)
+        titles = {record.id: record.title for record in records.values()}
+        asked = names.several(gone).items()
+        several = {reference: meant.listed((titles[one], one) for one in sorted(ids)) for reference, ids in asked}
+        resolved = graph.resolve(by_id.values(), removed=removed, unrelated=self._store.unrelated, several=several)
         for flaw in resolved.problems:
             problem = Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message)
             found.append(Finding(problem, flaw.node, (flaw.message,)))
-        found += [
-            Finding(
-                Problem(node.path, 1, "dangling-edge", "warning", f"{kind}: there is no record {target}"),
-                node.id,
-                (kind, target),
-            )
-            for node in by_id.values()
-            for kind, target, _ in node.edges
-            if target in gone and kind != "synthesizes"
-        ]
+        for node in by_id.values():
+            for kind, target, _ in node.edges:
+                if target in gone:
+                    what = f"several have it: {several[target]}" if target in several else "there is no such record"
+                    problem = Problem(node.path, 1, "dangling-edge", "warning", f"{kind} {target}: {what}")
+                    found.append(Finding(problem, node.id, (kind, target)))
         found += self._forks(by_id, resolved)
         return records, Survey(records, by_id, resolved, state.past, found)
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from filemem.record.proof import refuse_unreadable
     from filemem.record.references import (
         ReferenceIndex,
+        ambiguous,
         answering,
         names_of,
         numbers_in,
@@ -66,6 +67,7 @@ else:
     _LATER = {
         "ReferenceIndex": "references",
         "amend": "amending",
+        "ambiguous": "references",
         "answering": "references",
         "merge": "merging",
         "names_of": "references",
@@ -108,6 +110,7 @@ __all__ = [
     "Problem",
     "Record",
     "ReferenceIndex",
+    "ambiguous",
     "amend",
     "answering",
     "cut",

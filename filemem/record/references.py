@@ -139,6 +139,21 @@ def answering(reference: str, records: Iterable[Record]) -> tuple[str, ...]:
     return several
 
 
+def ambiguous(references: Iterable[str], records: Iterable[Record]) -> Mapping[str, tuple[str, ...]]:
+    """Return, for those references that several records answer to, their ids; in one walk of the records."""
+    wanted = {reference: frozenset(readings(reference)) for reference in references}
+    names = frozenset().union(*wanted.values())
+    having: dict[str, list[Record]] = {}
+    for record in records if names else ():
+        for name in {name for _, name in names_of(record)} & names:
+            having.setdefault(name, []).append(record)
+    found = {
+        reference: answering(reference, (one for name in among for one in having.get(name, ())))
+        for reference, among in wanted.items()
+    }
+    return {reference: ids for reference, ids in found.items() if len(ids) > 1}
+
+
 def _unquote(match: re.Match[str]) -> str:
     return bytes.fromhex(match[1].replace("%", "")).decode(errors="replace")
 

@@ -310,3 +310,21 @@ def test_a_path_that_others_had_is_no_file_name_of_today(repo: Path) -> None:
     assert holding(repo) == {"x": ["New"], "w": ["Second"], "z": ["Unrelated"]}
     everywhere(repo)
     assert holding(repo) == {"x": ["New"], "w": ["Second"], "z": ["Unrelated"]}
+
+
+def test_a_reference_by_a_name_of_several_says_whose_it_is(repo: Path) -> None:
+    folder = repo / "memory/decisions"
+    for name in ("a", "b"):
+        known = f"id: decision_{name}_1763650000123_{name * 8}"
+        write(folder / f"0007-{name}.md", f"---\n{known}\ntopic: {name}\n---\n# Go\n")
+    edges = "supersedes: ['7']\nbuilds_on: [ADR-7, nothing, 0007-a.md]\nsynthesizes: [nowhere, go]"
+    write(folder / "c.md", f"---\nid: decision_c_1763650000123_cccccccc\ntopic: c\n{edges}\n---\n# C\n")
+    problems = cli(repo, "check", "--json").json["problems"]
+    several = "Go (aaaaaaaa); Go (bbbbbbbb)"
+    assert {one["message"] for one in problems if one["code"] in ("dangling-edge", "supersedes-missing")} == {
+        f"builds_on ADR-7: several have it: {several}",
+        "builds_on nothing: there is no such record",
+        "synthesizes nowhere: there is no such record",
+        f"synthesizes go: several have it: {several}",
+        f"supersedes 7, which several have: {several}",
+    }
