@@ -119,7 +119,7 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
         return unread
     if store.repo.head() is None:
         return None
-    if _unheard(store, inside):
+    if unheard(store, inside):
         return None
     versions = Versions(store)
     try:
@@ -154,16 +154,17 @@ def ended(store: Store, topic: str) -> tuple[str, str] | None:
     return None
 
 
-def _unheard(store: Store, inside: str) -> bool:
-    """Whether no file of HEAD that is not read, and none that was ever removed, can go by a name, as far as what is
-    remembered of history tells: all of it need not be asked then."""
+def unheard(store: Store, inside: str) -> bool:
+    """Whether no file of HEAD that is not read, and none that was ever removed, can go by an id, short id or path, as
+    far as what is remembered of history tells: all of it need not be asked then."""
     known = all_ended(store)
     if known is None or inside.startswith("file_"):  # which may be of a path that several files had
         return False
     read = {node.path for node in store.nodes()}
     if any(is_listed(path) and path not in read for path in store.listing(store.history)):
         return False
-    return not any(_states(one, inside) for one in known.left) and not any(
+    ids = known.left.union(owner for takings in known.takings.values() for _, owner in takings)
+    return not any(_states(one, inside) for one in ids) and not any(
         _goes_by(path, inside, path) for path in known.ended or ()
     )
 
@@ -250,5 +251,6 @@ def _goes_by(path: str, wanted: str, name: str) -> bool:
         name: what the file was known by where it states no id.
     """
     short = posixpath.basename(path).removesuffix(".md").rpartition("-")[2]
-    known = (path, posixpath.basename(path), derived_id(name), surrogate_id(path))
-    return wanted in known or (len(short) == SHORT and short == short_id(wanted))
+    if wanted in (path, posixpath.basename(path)) or (len(short) == SHORT and short == short_id(wanted)):
+        return True
+    return any(_states(one, wanted) for one in (derived_id(name), surrogate_id(path)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -86,6 +87,9 @@ def test_what_never_was_is_told_without_a_walk_through_history(repo: Path, monke
             with pytest.raises(NotFound) as refused:
                 memory.get(one)
             assert "deleted" not in refused.value.message
+        for one in ("decision_caching_1763650000123_k3f9w2ma", "k3f9w2ma"):
+            with pytest.raises(NotFound, match=f"no record '{one}' was removed"):
+                memory.restore(one)
         assert "" not in whole, "what commits brought since is asked for, and nothing before"
         with pytest.raises(NotFound, match="no topic"):
             memory.history("never heard of")
@@ -93,6 +97,36 @@ def test_what_never_was_is_told_without_a_walk_through_history(repo: Path, monke
     (repo / "memory/decisions/redis.md").unlink()
     with Memory.open(repo) as memory, pytest.raises(NotFound, match="is gone, and no commit says so"):
         memory.get(saved[0]["id"])
+
+
+def test_what_was_comes_back_by_its_short_id_whatever_became_of_its_name(repo: Path) -> None:
+    def known(path: str) -> str:
+        git(repo, "add", "-A")
+        git(repo, "commit", "-q", "-m", "Change")
+        return next(str(one["id"]) for one in ok(repo, "search")["results"] if one["path"] == path)
+
+    own = ok(repo, *DECISION, "Use Redis")
+    first, moved = "memory/decisions/a.md", "memory/decisions/b.md"
+    ids = []
+    for title in ("One", "Another"):  # under one name, one after the other
+        write(repo / first, f"# {title}\n\n{title} for its own reasons.\n")
+        ids.append(known(first))
+        git(repo, "rm", "-q", first)
+        git(repo, "commit", "-q", "-m", "Remove")
+    write(repo / first, "# A third\n\nFor reasons that nobody remembers.\n")
+    known(first)
+    git(repo, "mv", first, moved)
+    ids.append(known(moved))
+    git(repo, "rm", "-q", moved)
+    ok(repo, "forget", own["id"])
+    git(repo, "commit", "-q", "-m", "Remove")
+    shorts = [one[-8:] for one in ids]
+    assert len({*shorts}) == 3
+    assert all(re.search("[0-9]", one) for one in shorts), "which is no word, so that it is looked up as an id"
+    for one in shorts:
+        ok(repo, "search")
+        assert ok(repo, "restore", one)["id"][-8:] == one
+    ok(repo, "restore", own["id"][-8:])
 
 
 def test_an_edited_record_is_not_forgotten_and_named_as_people_see_it(repo: Path) -> None:
