@@ -81,8 +81,8 @@ def _raises(count: int) -> Iterator[tuple[int, int]]:
 
 def _facts(result: Answer) -> Answer:
     """What is always shown; and, until all is, that it is not all."""
-    cut = {name: value for name, value in result.items() if name in _FACTS}
-    return cut | {"title": _shorter(result["title"], LONGEST_TITLE), "truncated": True}
+    facts = {name: value for name, value in result.items() if name in _FACTS}
+    return facts | {"title": _shorter(result["title"], LONGEST_TITLE), "truncated": True}
 
 
 def _texts(result: Answer, step: int) -> Answer:
@@ -91,12 +91,12 @@ def _texts(result: Answer, step: int) -> Answer:
     lead = next((name for name in _LEADS if name in result), "")
     limits = {"decision": most.decision} | dict.fromkeys((lead, *_POINTED), most.lead)
     details = most.rest if step == len(_STEPS) - 1 else 0
-    cut = {}
+    texts = {}
     for name in result.keys() - _FACTS:
         if limit := limits.get(name, details if name in _DETAILS else most.rest):
             value = _telling(result, limit) if name == "snippet" else result[name]
-            cut[name] = _shorter(value[::-1][: limit // _ITEM][::-1] if name == "reasons" else value, limit)
-    return cut
+            texts[name] = _shorter(value[::-1][: limit // _ITEM][::-1] if name == "reasons" else value, limit)
+    return texts
 
 
 def _telling(result: Answer, limit: int) -> str:
@@ -113,8 +113,8 @@ def _telling(result: Answer, limit: int) -> str:
 def _told(result: Answer, facts: Answer, texts: Answer) -> Answer:
     """A result as it is shown, in the order in which it came."""
     shown = facts | texts
-    cut = {name: shown[name] for name in result if name in shown}
-    return cut if cut == result else cut | {"truncated": True}
+    told = {name: shown[name] for name in result if name in shown}
+    return told if told == result else told | {"truncated": True}
 
 
 def _shorter(value: Any, limit: int) -> Any:
