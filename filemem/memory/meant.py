@@ -17,6 +17,8 @@ from filemem.memory.origins import all_ended
 from filemem.memory.versions import Versions
 from filemem.record import (
     DECISION,
+    Record,
+    answering,
     derived_id,
     format_time,
     namesake,
@@ -112,13 +114,16 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
 
     Args:
         store: the parts.
-        wanted: its id, short id or path, as it was given.
+        wanted: its id, short id or path, as it was given; where only the work tree lost it, any name.
     """
     inside = store.asked(wanted)
     if unread := _unread(store, inside):
         return unread
     if store.repo.head() is None:
         return None
+    lost = _lost_here(store)
+    if known := answering(inside, lost):
+        return _lost(store, store.files.named(next(one.path for one in lost if one.id == known[0])))
     if unheard(store, inside):
         return None
     versions = Versions(store)
@@ -140,6 +145,12 @@ def ended(store: Store, topic: str) -> tuple[str, str] | None:
         return record
     if store.repo.head() is None or not topic_key(topic):
         return None
+    key = topic_key(topic)
+    members = [one for one in _lost_here(store) if one.topic_stated and topic_key(one.topic) == key]
+    if members:
+        newest = max(members, key=lambda one: (one.created or 0, one.path))
+        told, hint = _lost(store, store.files.named(newest.path))
+        return f"{called(newest.title, newest.id)} decided it, and {told}", hint
     folder = f"decisions/{topic_folders(topic)}"
     if (known := all_ended(store)) and folder not in map(posixpath.dirname, known.ended or ()):
         return None
@@ -152,6 +163,17 @@ def ended(store: Store, topic: str) -> tuple[str, str] | None:
             told, hint = _fate(store, last)
             return f"its last decision was {told}", hint
     return None
+
+
+def _lost_here(store: Store) -> list[Record]:
+    """The records that HEAD has and the work tree alone has lost."""
+    if store.history.tip != "HEAD":
+        return []
+    held = store.committed()
+    found = {path: held[path] for path in obstacles.lost(store)}
+    blobs = store.repo.revisions.blobs(found.values()) if found else {}
+    read = (parse(blobs.get(blob, b""), path).record for path, blob in found.items())
+    return [one for one in read if one is not None]
 
 
 def unheard(store: Store, inside: str) -> bool:

@@ -176,7 +176,13 @@ def test_records_that_the_work_tree_lost_are_no_empty_memory(two: Path) -> None:
     status = ok(two, "status")
     assert (status["gone"], status["degraded"]) == ([{"path": caching, "restore": back}], "")
     assert f"gone, and no commit says so: {caching} ({back})" in cli(two, "status").out
-    assert back in cli(two, "get", Path(caching).name).err
+    for asked in (("get", Path(caching).name), ("get", "Use Redis"), ("history", "use redis"), ("history", "caching")):
+        told = cli(two, *asked)
+        assert (told.code, "is gone, and no commit says so" in told.err, back in told.err) == (4, True, True), asked
+    if not own:
+        git(two, "rm", "-q", "--cached", caching)
+        assert f"{command} --staged --worktree {inside}" in cli(two, "get", "Use Redis").err
+        git(two, "reset", "-q", "--", caching)
     why = f"1 record is in HEAD and gone from the work tree: {back}"
     assert ok(two, "search", "Redis", "--mode", "keyword")["note"].endswith(f"; {why}")
     assert ok(two, "search", "--topic", "caching")["note"] == f"no topic 'caching'; {why}"
