@@ -11,7 +11,7 @@ from pathlib import Path
 from filemem import config
 from filemem.cli.plan import Step
 from filemem.errors import BadInput, BrokenStore, Conflict
-from filemem.memory import home
+from filemem.memory import astray, home
 from filemem.repo import Repo, worktrees
 
 SETTINGS = f'store = "{home.TOP}"\n'  # of the branch itself, so that it is a memory wherever it is checked out
@@ -69,6 +69,70 @@ def step(
         code.close()
 
 
+def agreed(work_tree: Path, name: str, store: str | None, own_branch: str) -> tuple[str, str]:
+    """The store folder and the branch of the records ("" for none): as attached, else as asked for or as stated.
+
+    Args:
+        work_tree: top of the project.
+        name: the store folder as asked for, or as the settings have it.
+        store: the same, where it was asked for.
+        own_branch: the branch that was asked for, if any.
+
+    Raises:
+        BadInput: no name of a branch.
+        Conflict: what was asked for, or what the settings name, is another memory than the one that a work tree of the
+            project has attached; or that is on no branch now.
+    """
+    asked = config.branch_name(own_branch) if own_branch else ""
+    if not (work_tree / ".git").exists():
+        return name, asked
+    with closing(Repo.discover(work_tree)) as code:
+        place, branch = home.attachment(code)
+        here = (work_tree / name).resolve()
+        if place is None or (os.path.lexists(here / ".git") and (here != place.resolve() or not branch)):
+            there = home.settings_there(code)
+            stated = asked or home.branch_of(code, config.load(work_tree)) or config.own_branch(there)
+            taken = stated and stated == config.own_branch(there) and not (store or config.own_store(work_tree))
+            return (taken and config.stated_store(there)) or name, stated
+        if not branch:
+            hint = "end what is going on there"
+            raise Conflict(f"the memory of this project is at {place}, and on no branch now", hint)
+        folder = home.folder_of(code, place)
+        _refuse_another(work_tree, config.store_path(store) if store else "", asked, place, (folder, branch))
+        return folder or name, branch
+
+
+def _refuse_another(work_tree: Path, store: str, own_branch: str, place: Path, known: tuple[str, str]) -> None:
+    """Raise Conflict where another memory is asked for, or named in the settings, than the one that is attached."""
+    file, (folder, branch) = config.REPOSITORY_FILE, known
+    for where, named, held in (
+        ("--store", store, folder),
+        ("--own-branch", own_branch, branch),
+        (f"{file}: store", config.own_store(work_tree), folder),
+        (f"{file}: branch", config.load(work_tree).branch, branch),
+    ):
+        if named and held and named != held:
+            told = (
+                f"the memory of this repository is the branch {branch}, attached at {place}, and {where} names {named}"
+            )
+            hint = f"let it name {held}, or leave it out: filemem init sets this work tree up for that memory"
+            raise Conflict(told, hint)
+
+
+def stray(work_tree: Path, name: str, place: Path) -> astray.Stray | None:
+    """The records that nobody reads now that the memory is at a place; none where it is not there yet.
+
+    Args:
+        work_tree: top of the project.
+        name: the store folder.
+        place: the work tree of the memory.
+    """
+    if not os.path.lexists(place / ".git"):
+        return None
+    with closing(Repo.discover(work_tree)) as code, closing(Repo.discover(place)) as memory:
+        return astray.find(code, memory, name)
+
+
 def _beneath(code: Repo, name: str, *, begun: bool) -> str:
     """What to beware of where commits of the code have files in the folder; "" where none has.
 
@@ -92,8 +156,7 @@ def _beneath(code: Repo, name: str, *, begun: bool) -> str:
         why = "where such a commit is checked out, Git would write over the memory without a word"
         raise Conflict(
             f"{told}: {why}",
-            f"take another folder: filemem --store NAME init --own-branch; then move the records there and commit them "
-            f"there, and commit on this branch that {name}/ is gone",
+            "take another folder: filemem --store NAME init --own-branch; it says what takes the records along",
         )
     restore = f"{code.places._replace(work_tree=code.work_tree / name).by_hand} restore ."
     return f"; {told}: commit what you edit in it before you check such a commit out, and {restore} after"

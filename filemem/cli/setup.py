@@ -18,7 +18,7 @@ from filemem import config
 from filemem.cli import driving, owning
 from filemem.cli.plan import Step, line_end, read, write
 from filemem.cli.splice import with_member
-from filemem.errors import BadInput, Conflict, NotFound
+from filemem.errors import BadInput, NotFound
 from filemem.memory import elsewhere, home, obstacles
 from filemem.record.identity import PRIVATE
 from filemem.repo import Repo, create, worktrees
@@ -80,13 +80,14 @@ def run(
     Raises:
         BadInput: a file that cannot be merged with, a store that every command refuses, or another than the settings
             name. Nothing is written then.
-        Conflict: records stand where the own branch should; or the memory in another work tree is on no branch.
+        Conflict: records stand where the own branch should; the memory in another work tree is on no branch; or what is
+            asked for, or named in the settings, is another memory than the one that is attached.
         BrokenStore: the store is a submodule that is not here.
     """
     work_tree, name, steps = _begun(folder, store, dry_run=dry_run)
-    branch = config.branch_name(own_branch) if own_branch else _asked(work_tree, partial(_own_branch, store))
+    name, branch = owning.agreed(work_tree, name, store, own_branch)
     shown = name if branch else _asked(work_tree, partial(_place, name)) or name
-    warnings = [_asked(work_tree, partial(_left, name))] if branch else list(_warnings(work_tree, name))
+    warnings = [] if branch else list(_warnings(work_tree, name))
     settings = _settings(work_tree, name, branch)
     steps += [settings, _mcp(work_tree), _agents(work_tree, shown, branch)]
     if branch:
@@ -95,13 +96,17 @@ def run(
         steps.insert(0, owning.step(work_tree, name, branch, begin, dry_run=dry_run, tell=tell, announce=announce))
     else:
         steps.insert(0, _readme(work_tree, shown))
-    elsewhere = _asked(work_tree, partial(_elsewhere, name, branch)) if branch else ""
-    top, inside = (Path(elsewhere), home.TOP) if elsewhere else (work_tree, shown)
+    attached = _asked(work_tree, partial(_elsewhere, name, branch)) if branch else ""
+    top, inside = (Path(attached), home.TOP) if attached else (work_tree, shown)
     theirs = [_private(top, inside)]  # of the records
+    stray = owning.stray(work_tree, name, top / inside) if branch else None
+    warnings += (
+        [_asked(work_tree, lambda code: elsewhere.beside(code, name))] if branch and dry_run and not stray else []
+    )
     if diff_driver:
         came = bool(branch) and steps[0].action == "create"  # with the branch, attached just now
         theirs += driving.steps(top, inside, dry_run=dry_run, came=came)
-    steps += [replace(step, top=top) for step in theirs] if elsewhere else theirs
+    steps += [replace(step, top=top) for step in theirs] if attached else theirs
     if not dry_run:
         _carry_out(work_tree, steps)
         if branch and diff_driver:
@@ -112,6 +117,7 @@ def run(
         "folder": str(work_tree),
         "branch": branch,
         "to_commit": [step.path for step in steps if _to_commit(step, name, branch)],
+        **({"stray": stray._asdict()} if stray else {}),
         **({"warning": warning} if (warning := "; ".join(filter(None, (*warnings, _unreachable())))) else {}),
         "steps": [_told(work_tree, step) for step in steps if step.action != "skip"],
     }
@@ -149,17 +155,6 @@ def _asked(work_tree: Path, question: Callable[[Repo], str]) -> str:
         return question(code)
 
 
-def _own_branch(store: str | None, code: Repo) -> str:
-    """The branch of records: what the settings name; unless a store is asked for, what another work tree attached."""
-    settings = config.load(Path(code.work_tree))
-    if (stated := home.branch_of(code, settings)) or store:
-        return stated
-    place, branch = home.beside(code, settings.store)
-    if place and not branch:
-        raise Conflict(f"the memory of this project is at {place}, and on no branch now", "end what is going on there")
-    return branch
-
-
 def _elsewhere(store: str, branch: str, code: Repo) -> str:
     """The work tree in which the branch of the records is attached, where it is not the store folder of this one."""
     found = None if os.path.lexists(code.work_tree / store / ".git") else worktrees.of_branch(code.places, branch)
@@ -180,11 +175,6 @@ def _beginning(diff_driver: bool) -> dict[str, bytes]:
     if diff_driver:
         files[driving.FILE] = driving.naming()
     return {name: text.encode() for name, text in files.items()}
-
-
-def _left(store: str, code: Repo) -> str:
-    """That records stand in the usual folder, where they are not looked for any more."""
-    return elsewhere.beside(code, store) if code.item(store) is None else ""
 
 
 def _warnings(work_tree: Path, store: str) -> Iterator[str]:

@@ -86,6 +86,10 @@ class AsOf(Store):
         """Objects can always be read."""
         return ""
 
+    def astray(self) -> str:
+        """The work tree is not asked."""
+        return ""
+
     def bytes_of(self, path: str) -> bytes:
         """What a record held.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from filemem import secrets
 from filemem.changes import Manifest
 from filemem.errors import BadInput, NotFound
-from filemem.memory import merged, moments, obstacles, overlooking, reviewing, uncommitted
+from filemem.memory import astray, merged, moments, obstacles, overlooking, reviewing, uncommitted
 from filemem.memory.identities import landing
 from filemem.memory.merging import merging, states
 from filemem.memory.moves import carried
@@ -47,8 +47,8 @@ def check(
         problems.append(Problem("", 1, "sparse-checkout", "hint" if manifest or against else "error", unseen))
     elif missing := obstacles.unfilled(store) or obstacles.gone(store):
         problems.append(Problem("", 1, "store-missing", "error", missing))
-    if astray := obstacles.astray(store):
-        problems.append(Problem("", 1, "stray-record", "warning", astray))
+    if not against and (stray := astray.of(store)):
+        problems.append(Problem("", 1, "stray-record", "hint", str(stray)))
     wanted = [_relative(store, path, manifest) for path in paths]
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     named = [problem._replace(path=store.shown(_printable(problem.path))) for problem in shown]

@@ -45,7 +45,7 @@ def why_empty(store: Store, terms: Terms, wanted: Filter, matched: int, offset: 
         reasons = ["no record passes all these restrictions at once"]
     if not reasons:
         reasons = [nothing_like(mode if terms.words or terms.phrases else "", restricted=wanted != Filter())]
-    return "; ".join(filter(None, (*reasons, missed(store))))
+    return "; ".join(filter(None, (*reasons, missed(store), store.astray())))
 
 
 def passed_over(matched: int, offset: int) -> str:

@@ -41,8 +41,8 @@ def unbegun(store: Store) -> str:
         return gone
     if store.absent:
         begin = told(code, name) or "no memory here yet: filemem init, or just save"
-        return "; ".join(filter(None, (begin, beside(code, name))))
-    other = beside(code, name) if store.index.exists and not store.obstacle() else ""
+        return "; ".join(filter(None, (begin, store.astray() or beside(code, name))))
+    other = (store.astray() or beside(code, name)) if store.index.exists and not store.obstacle() else ""
     return f"{NOTHING_YET}; {other}" if other else ""
 
 
@@ -91,9 +91,7 @@ def beside(code: Repo, store: str) -> str:
     """
     usual = code.work_tree / _USUAL / "decisions"
     if store not in (_USUAL, home.TOP) and any(is_record(one.name) for one in usual.rglob("*.md")):
-        return (
-            f"{_USUAL}/ has records, which are not read from {store}/: move them there, and commit that on both sides"
-        )
+        return f"{_USUAL}/ has records, which are not read from {store}/: move them there, and commit that"
     others = (one for one in FOLDERS if one != store)
     found = next((one for one in others if any(is_record(p.name) for p in (code.work_tree / one).glob("*.md"))), "")
     return f"{found} has Markdown files: filemem --store {found} reads them as decisions" if found else ""

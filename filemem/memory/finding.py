@@ -52,7 +52,10 @@ def find(
         raise NotFound(f"{len(found)} records answer to {wanted!r}: {named}", "name one by its short id or path")
     if told := fate(store, wanted):
         raise NotFound(f"no {what} {wanted!r}: {told[0]}", told[1])
-    hint = near(store.nodes(), wanted) or elsewhere.unbegun(store) or "search lists what there is"
+    hint = elsewhere.unbegun(store)
+    if not hint:
+        known = near(store.nodes(), wanted) or "search lists what there is"
+        hint = "; ".join(filter(None, (known, store.astray())))
     raise NotFound(f"no {what} {wanted!r}", hint)
 
 

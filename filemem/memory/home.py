@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import posixpath
 import shlex
-from collections.abc import Collection
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, NoReturn
 
@@ -74,8 +74,8 @@ def _home(code: Repo, stated: str | None) -> Home:
     named = bool(stated) or config.store != Config().store
     branch = branch_of(code, config)
     place = attached(code, name, "" if stated else branch)
-    if place is None and stated is None:
-        place, _ = beside(code, name)
+    if place is None and stated is None and name != TOP:
+        place, _ = attachment(code)
     if place is None:
         return Home(config, code, code, name, name, named)
     repo = Repo.discover(place)
@@ -116,13 +116,14 @@ def _store_in(place: Path, shown: str = "") -> str:
     inside, atop = Config().store in names, bool(RECORDS & names)
     if inside or atop:
         return "" if inside and atop else TOP if atop else Config().store
-    return "" if _strange(names) - {PRIVATE} else TOP
+    return "" if strange(names) - {PRIVATE} else TOP
 
 
-def _strange(names: Collection[str]) -> set[str]:
+def strange(names: Iterable[str]) -> set[str]:
     """Of what stands at the top of a repository, what is nothing that a memory has there."""
+    names = {*names}
     papers = {one for one in names if one.partition(".")[0].upper() in _PAPERS and not is_record(one)}
-    return {*names} - papers - _OWN
+    return names - papers - _OWN
 
 
 def _refuse_unclear(place: Path, shown: str) -> NoReturn:
@@ -170,27 +171,45 @@ def attached(code: Repo, name: str, branch: str) -> Path | None:
         return None
     if (elsewhere := worktrees.of_branch(code.places, branch)) is not None:
         return elsewhere
+    other, found = attachment(code)
+    if found:
+        told = f"{settings.REPOSITORY_FILE} names the branch {branch} for the memory, and {other} is one of {found}"
+        raise BrokenStore(told, f"let it name {found}; or remove that work tree, and filemem init attaches {branch}")
     raise BrokenStore(
         f"the memory of this project is the branch {branch}, and its work tree {name}/ is not attached here",
         "`filemem init` attaches it",
     )
 
 
-def beside(code: Repo, name: str) -> tuple[Path | None, str]:
-    """The memory that stands in for a store folder without records: one attached in another work tree of the project.
-
-    Args:
-        code: the repository of the project's code.
-        name: the folder.
+def attachment(code: Repo) -> tuple[Path | None, str]:
+    """The memory of a project that any of its work trees has attached, and so is the memory of all of them.
 
     Returns:
-        Its place and its branch ("" where it is on none); None and "" where there is none, or records are here.
+        Its place and its branch ("" where it is on none); None and "" where there is none.
     """
-    found = next((each for each in worktrees.linked(code.places) if settings.own_store(each[0]) == TOP), None)
-    folder = code.work_tree / name
-    if found is None or os.path.lexists(folder / ".git") or any(is_record(one.name) for one in folder.rglob("*.md")):
-        return None, ""
-    return found
+    trees = tuple(worktrees.linked(code.places))
+    found = next((each for each in trees if settings.stated_store(_settings_at(each[0])) == TOP), None)
+    if found is None and trees:  # its own settings may be lost
+        named = {settings.own_branch(_settings_at(place)) for place, _ in (*worktrees.main(code.places), *trees)}
+        found = next((each for each in trees if each[1] and each[1] in named), None)
+    return found or (None, "")
+
+
+def _settings_at(place: Path) -> bytes:
+    """What the settings file of a work tree holds; nothing where it is none."""
+    file = place / settings.REPOSITORY_FILE
+    try:
+        return b"" if file.is_symlink() or file.stat().st_size > settings.MAX_FILE else file.read_bytes()
+    except OSError:
+        return b""
+
+
+def folder_of(code: Repo, place: Path) -> str:
+    """The store folder that a memory is attached as, from the top of the work tree around it; "" outside of all."""
+    inner = place.resolve()
+    tops = [top.resolve() for top, _ in (*worktrees.main(code.places), *worktrees.linked(code.places))]
+    around = [top for top in tops if top in inner.parents]
+    return inner.relative_to(max(around, key=lambda top: len(top.parts))).as_posix() if around else ""
 
 
 def is_memory(repo: Repo, commit: str) -> bool:
@@ -202,7 +221,7 @@ def is_memory(repo: Repo, commit: str) -> bool:
 def _foreign(repo: Repo, commit: str) -> set[str]:
     """What stands at the top of a commit and is nothing that `filemem` writes into a memory."""
     names = set(repo.sharing.names_at(commit))
-    return _strange(names) - ({settings.REPOSITORY_FILE} if RECORDS & names else set())
+    return strange(names) - ({settings.REPOSITORY_FILE} if RECORDS & names else set())
 
 
 def refuse_other(code: Repo, branch: str, tip: str) -> None:
@@ -232,7 +251,13 @@ def branch_of(code: Repo, config: Config) -> str:
     """
     if config.branch or os.path.lexists(code.work_tree / config.store):
         return config.branch
-    return settings.own_branch(code.show(settings.REPOSITORY_FILE, "origin/HEAD") or b"")
+    return settings.own_branch(settings_there(code))
+
+
+def settings_there(code: Repo) -> bytes:
+    """The settings file of the default branch on the other side; nothing where that is not known."""
+    known = os.path.lexists(code.common_dir / "refs/remotes/origin/HEAD")
+    return (code.show(settings.REPOSITORY_FILE, "origin/HEAD") or b"") if known else b""
 
 
 def project(folder: Path) -> Repo:
@@ -252,6 +277,8 @@ def project(folder: Path) -> Repo:
         return found
     around = settings.load(outer.work_tree)
     if outer.work_tree / around.store != found.work_tree:
-        return found
+        # An old branch of the code may not name it.
+        place = attachment(outer)[0] if linked and outer.common_dir == found.common_dir else None
+        return outer if place and place.resolve() == found.work_tree.resolve() else found
     alone = (linked and bool(branch_of(outer, around))) or _store_in(found.work_tree) == TOP
     return outer if alone else found

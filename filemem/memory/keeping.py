@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from filemem.errors import BrokenStore, Locked, NotFound
 from filemem.index import NOT_BUILT, IndexDamaged
-from filemem.memory import arguments, following, obstacles
+from filemem.memory import arguments, following
 from filemem.memory.store import Progress, Store
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ class Kept:
         """Why answers may lack something, or ""."""
         behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
         unbuilt = "" if self._store.index.exists or self._store.absent else NOT_BUILT
-        astray = obstacles.astray(self._store)
-        return "; ".join(part for part in (self.trouble or "", unbuilt, behind, self._store.obstacle(), astray) if part)
+        return "; ".join(part for part in (self.trouble or "", unbuilt, behind, self._store.obstacle()) if part)
 
     @property
     def lacked(self) -> str:

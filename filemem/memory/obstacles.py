@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
 from filemem.files import is_record
-from filemem.memory import tombstones
+from filemem.memory import astray, tombstones
 from filemem.record import parse
 from filemem.repo import REMOVE, discovery
 
@@ -117,18 +117,6 @@ def widening(store: Store) -> str:
     return f"{store.repo.places.by_hand} sparse-checkout add {shlex.quote(store.files.store)}"
 
 
-def astray(store: Store) -> str:
-    """Which records of this work tree are not read since the memory is attached in another, or ""."""
-    here = store.code.work_tree / store.config.store
-    if store.repo is store.code or store.repo.work_tree.is_relative_to(store.code.work_tree):
-        return ""
-    names = sorted(one.relative_to(here).as_posix() for one in here.rglob("*.md") if is_record(one.name))
-    if not names:
-        return ""
-    more = f" and {len(names) - 1} more" if names[1:] else ""
-    return f"{store.config.store}/{names[0]}{more} is not read: the memory is attached at {store.name}, move it there"
-
-
 def ignored(repo: Repo, folder: str) -> str:
     """That records which are saved in a folder of the work tree stay uncommitted, and by which rule, or ""."""
     rule = repo.ignored(posixpath.normpath(f"{folder}/decisions/a.md"))
@@ -147,6 +135,9 @@ def refuse_blind(store: Store, *, replacing: bool) -> None:
     """
     discovery.refuse_gone(store.repo.work_tree)
     refuse_unfilled(unfilled(store), "nothing was saved: ")
+    if why := astray.unattached(store):
+        missing, _, brings = why.partition(": ")
+        raise BrokenStore(f"nothing was saved: {missing}", brings)
     if replacing and (why := unseen(store) or gone(store)):
         missing, _, brings = why.rpartition(": ")
         raise BrokenStore(

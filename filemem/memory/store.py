@@ -24,7 +24,7 @@ from filemem.documents import Birth, Node, having, node_of
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.files import Files, is_listed
 from filemem.index import Index, embedder, versions
-from filemem.memory import home, obstacles, tombstones
+from filemem.memory import astray, home, obstacles, tombstones
 from filemem.record import Parsed
 from filemem.repo import PUT, Repo, discovery
 from filemem.repo.memo import Memo
@@ -232,6 +232,10 @@ class Store:
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             return f"{self.name} is not a folder (links are not followed), so no record is read"
         return obstacles.unfilled(self) or obstacles.unseen(self) or obstacles.gone(self) or obstacles.emptied(self)
+
+    def astray(self) -> str:
+        """That the work tree has records which nobody reads, as the memory is elsewhere, or ""."""
+        return astray.briefly(self.code, self.repo, self.config.store)
 
     def bytes_of(self, path: str) -> bytes:
         """What a record holds now, operations that wait for the repository included.

@@ -12,7 +12,7 @@ from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
 from filemem.files import is_listed
-from filemem.memory import finding, graph, home, obstacles, searching, uncommitted
+from filemem.memory import astray, finding, graph, home, obstacles, searching, uncommitted
 from filemem.memory.hits import present
 from filemem.memory.store import Store
 from filemem.memory.values import Name, Results, Topic
@@ -170,6 +170,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "unshared": _unshared(store),
         **({"unresolved": unresolved} if (unresolved := _unresolved(store)) else {}),
         **({"gone": gone} if (gone := _gone(store)) else {}),
+        **({"stray": stray._asdict()} if (stray := astray.of(store)) else {}),
         **({"ignored": ignored} if (ignored := obstacles.ignored(store.repo, store.files.store)) else {}),
         "pending": [
             {

@@ -27,6 +27,11 @@ def of_branch(places: Places, branch: str) -> Path | None:
     return next((place for place, has in linked(places) if has == branch), None)
 
 
+def main(places: Places) -> tuple[tuple[Path, str], ...]:
+    """The main work tree and its branch, wherever we are; nothing where there is none."""
+    return ((places.common_dir.parent, main_branch(places)),) if places.common_dir.name == ".git" else ()
+
+
 def main_branch(places: Places) -> str:
     """The branch that the main work tree has, wherever we are; "" where HEAD is detached there, or it has none."""
     return head.branch(places.common_dir) if places.common_dir.name == ".git" else ""

@@ -64,7 +64,16 @@ def plan(answer: Answer) -> str:
     if not answer["dry_run"] and answer["to_commit"]:
         here = " on this branch" if answer.get("branch") else ""
         rows.append(f"nothing was staged or committed{here}: look at the files, then commit them yourself")
-    return joined([*rows, aside("warning", answer.get("warning"))])
+    return joined([*rows, *_stray(answer), aside("warning", answer.get("warning"))])
+
+
+def _stray(answer: Answer) -> list[str]:
+    """Which records nobody reads, and the commands that change that, each in a row of its own."""
+    if not (found := answer.get("stray")):
+        return []
+    words = {"take": "to take them along", "remove": "to remove them here then"}
+    rows = (f"    {words[name]}: {found[name]}" for name in words if found[name])
+    return [aside("stray", found["told"]), *rows]
 
 
 def status(answer: Answer) -> str:
@@ -86,7 +95,7 @@ def status(answer: Answer) -> str:
     if answer.get("unshared"):
         rows.append(f"not shared yet: {counted(answer['unshared'], 'commit')} (filemem sync)")
     rows += [aside(name, answer.get(name)) for name in ("note", "settings", "ignored", "degraded")]
-    return joined(rows)
+    return joined([*rows, *_stray(answer)])
 
 
 def problems(answer: Answer) -> str:

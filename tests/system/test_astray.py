@@ -1,0 +1,262 @@
+"""Records that stay behind when the memory gets a branch of its own, and branches of the code from before that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import environment, git, make_repo, write
+from tests.system.test_economy import WATCHED
+from tests.system.test_sharing import DECISION, clone, hub
+from tests.system.tools import cli, ok, until
+
+__all__ = ["hub"]
+
+
+def shell(folder: Path, command: str) -> None:
+    """Run a command as somebody who pastes it."""
+    done = subprocess.run(["sh", "-e", "-c", command], cwd=folder, capture_output=True, env=environment(), check=False)
+    assert done.returncode == 0, (command, done.stderr)
+
+
+def told_by_check(folder: Path) -> list[tuple[str, str, str]]:
+    return [(one["code"], one["level"], one["message"]) for one in cli(folder, "check", "--json").json["problems"]]
+
+
+def moved(project: Path) -> Any:
+    """Give the records a branch of their own; what is told of those that are left."""
+    told = ok(project, "--store", "records", "init", "--own-branch")["stray"]
+    git(project, "add", ".filemem.toml", ".mcp.json", "AGENTS.md")
+    git(project, "commit", "-q", "-m", "Records have a branch")
+    return told
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with records in the branch of the code: of two people, edited, forgotten, private, by hand."""
+    made = make_repo(tmp_path / "Ada's project")
+    write(made / "src/a.py", "1\n")
+    ok(made, "init")
+    git(made, "add", "-A")
+    git(made, "commit", "-q", "-m", "init")
+    first = ok(made, *DECISION, "Use Redis")
+    ok(made, *DECISION, "Use an LRU cache")
+    git(made, "config", "user.name", "Grace")
+    ok(made, "save", "decision", "--topic", "queues", "--decision", "Use NATS", "--reasoning", "r")
+    ok(made, "update", first["id"], "--outcome", "failed", "--reason", "slow")
+    ok(made, "delete", ok(made, "save", "observation", "--title", "Gone", "--text", "x")["id"])
+    ok(made, "save", "observation", "--title", "Mine", "--text", "for me alone", "--visibility", "private")
+    write(made / "memory/decisions/queues/by hand.md", "---\ntopic: logs\n---\n# Use Kafka\n")
+    git(made, "config", "user.name", "Ada")
+    git(made, "branch", "old", "HEAD")
+    return made
+
+
+def known(project: Path) -> dict[str, tuple[str, str]]:
+    """The records by id, each with its title and who brought it when."""
+    hits = ok(project, "search", "--limit", "50")["results"]
+    return {hit["id"]: (hit["title"], hit.get("by", {}).get("author", "")) for hit in hits}
+
+
+@pytest.mark.parametrize("saved_before", [False, True])
+def test_what_is_left_is_taken_along_with_its_history_and_removed(project: Path, saved_before: bool) -> None:
+    before, story = known(project), [step["title"] for step in ok(project, "history", "caching")["chain"]]
+    dates = sorted(git(project, "log", "--format=%an %at %ct %s", "--", "memory").splitlines())
+    told = moved(project)
+    assert told["told"] == "5 records in memory/ are not read: the memory is the branch filemem, at records"
+    deploy = ("save", "decision", "--topic", "deploy", "--decision", "By hand", "--reasoning", "r")
+    new = ok(project, *deploy)["id"] if saved_before else ""
+    told = ok(project / "src", "status")["stray"]
+    assert told["told"] == "5 records in memory/ are not read: the memory is the branch filemem, at records"
+    shell(project / "src", told["take"])
+    after = {key: value for key, value in known(project).items() if key != new}
+    assert after == before
+    steps = [step["title"] for step in ok(project, "history", "caching")["chain"] if step["id"] != new]
+    assert steps == story
+    taken = git(project, "log", "--format=%an %at %ct %s", "filemem").splitlines()
+    assert {row for row in dates if not row.endswith(" init")} <= set(taken), "who did what, and when, is as it was"
+    assert git(project, "log", "--merges", "filemem") == ""
+    told = ok(project, "status")["stray"]
+    assert (told["told"].endswith("at records, which has them all"), told["take"]) == (True, "")
+    by_hand = [("no-date", "hint"), ("no-id", "hint")]
+    assert sorted(one[:2] for one in told_by_check(project)) == [*by_hand, ("stray-record", "hint")]
+    shell(project / "src", told["remove"])
+    assert "stray" not in ok(project, "status")
+    assert sorted(one[:2] for one in told_by_check(project)) == by_hand
+    assert not list((project / "memory").rglob("*.md"))
+    assert git(project, "status", "--porcelain") == ""
+    git(project, "worktree", "add", "-q", "../old", "old")
+    told = ok(project.parent / "old", "status")["stray"]
+    assert (told["told"].endswith("which has them all"), told["take"]) == (True, "")
+
+
+def test_a_question_that_finds_nothing_tells_what_is_left(project: Path) -> None:
+    moved(project)
+    words = "memory/ has records, which are not read: filemem status says how to take them along"
+    for empty in (True, False):
+        if not empty:
+            ok(project, "save", "decision", "--topic", "auth", "--decision", "Use tokens", "--reasoning", "r")
+        assert words in ok(project, "search", "redis", "--mode", "keyword")["note"]
+        for command in ("get", "history"):
+            assert words in cli(project, command, "nothing").err, command
+    assert "note" not in ok(project, "search", "tokens")
+    assert words not in ok(project, "search", "--topic", "nothing", "--at", "filemem")["note"]
+    ((code, level, text),) = told_by_check(project)
+    assert (code, level, "to take them along: git -C" in text) == ("stray-record", "hint", True)
+    assert f"to take them along: git -C '{project.parent}/Ada'\"'\"'s project'" in cli(project, "status").out
+
+
+def test_a_search_beside_them_starts_no_process(tmp_path: Path) -> None:
+    project = make_repo(tmp_path / "repo")  # what filemem saves itself is looked after for a while
+    write(project / "memory/decisions/nats.md", "# Use NATS\n")
+    moved(project)
+    write(project / "records/redis.md", "# Use Redis\n")
+    git(project / "records", "add", "-A")
+    git(project / "records", "commit", "-q", "-m", "Record")
+    command = [sys.executable, "-c", WATCHED, "redis", "--mode", "keyword"]
+
+    def told() -> str:
+        done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
+        assert "Use Redis" in done.stdout
+        return done.stderr.splitlines()[-1].strip()
+
+    until(lambda: told() == "[]")
+
+
+@pytest.mark.parametrize("rebase", ["true", "false"])
+def test_what_another_clone_had_saved_is_taken_along_too(hub: Path, rebase: str) -> None:
+    ada, bob = clone(hub, "ada"), clone(hub, "bob")
+    git(bob, "config", "pull.rebase", rebase)
+    ok(ada, *DECISION, "Use Redis")
+    ok(ada, "save", "decision", "--topic", "queues", "--decision", "Use NATS", "--reasoning", "r")
+    ok(ada, "sync")
+    ok(bob, "sync")
+    ok(bob, *DECISION, "Use an LRU cache")
+    ok(bob, "save", "decision", "--topic", "logs", "--decision", "Use Kafka", "--reasoning", "r")
+    told = moved(ada)
+    shell(ada, told["take"])
+    shell(ada, told["remove"])
+    ok(ada, "sync")
+    git(ada, "push", "-q")
+    git(bob, "pull", "-q", "--no-edit")
+    refused = cli(bob, "search", "redis")
+    assert (refused.code, "`filemem init` attaches it" in refused.err) == (7, True)
+    told = ok(bob, "init")["stray"]
+    assert told["told"].startswith("2 records in memory/ are not read")
+    shell(bob, told["take"])
+    shell(bob, ok(bob, "status")["stray"]["remove"])
+    assert [step["title"] for step in ok(bob, "history", "caching")["chain"]] == ["Use Redis", "Use an LRU cache"]
+    assert {one["title"] for one in ok(bob, "topics")["topics"]} == {"Use an LRU cache", "Use NATS", "Use Kafka"}
+    assert told_by_check(bob) == []
+    assert ok(bob, "sync")["sent"] == 2
+    ok(ada, "sync")
+    assert known(ada) == known(bob)
+
+
+def test_what_both_sides_of_a_merge_had_edited_comes_as_it_was_merged(repo: Path) -> None:
+    path = ok(repo, *DECISION, "Use Redis")["path"]
+    for branch in ("side", "main"):
+        git(repo, "switch", "-q", *(["-c"] if branch == "side" else []), branch)
+        write(repo / path, (repo / path).read_text().replace("Use Redis", f"Use Redis of {branch}"))
+        git(repo, "commit", "-q", "-a", "-m", f"Words of {branch}")
+    git(repo, "merge", "-q", "side", ok=False)
+    text = git(repo, "show", f"main:{path}").replace("of main", "of both")
+    write(repo / path, text)
+    git(repo, "commit", "-q", "-a", "-m", "Merge")
+    git(repo, "config", "diff.noprefix", "true")
+    git(repo, "config", "format.coverLetter", "true")
+    shell(repo, moved(repo)["take"])
+    assert (repo / "records" / path.removeprefix("memory/")).read_text() == text
+    assert git(repo / "records", "status", "--porcelain") == ""
+    assert {"Words of side", "Words of main"} <= set(git(repo, "log", "--format=%s", "filemem").splitlines())
+
+
+def test_other_files_in_a_folder_of_that_name_are_no_records(project: Path) -> None:
+    git(project, "rm", "-rq", "--cached", "memory")
+    git(project, "commit", "-q", "-m", "Away")
+    subprocess.run(["rm", "-r", str(project / "memory")], check=True)
+    write(project / "memory/DESIGN.md", "# How the allocator works\n")
+    write(project / "memory/pool.c", "int pool;\n")
+    ok(project, "--store", "records", "init", "--own-branch")
+    assert "stray" not in ok(project, "status")
+    write(project / "memory/redis.md", "---\ntopic: caching\n---\n# Use Redis\n")
+    told = ok(project, "status")["stray"]
+    assert (told["told"].startswith("memory/redis.md is not read"), told["take"], told["remove"]) == (True, "", "")
+    assert told["told"].endswith("memory/ has other files too, so move records by hand, and commit that on both sides")
+
+
+@pytest.mark.parametrize("settings", ["", 'store = "docs/decisions"\n'])
+def test_an_old_branch_uses_the_memory_that_is_attached(project: Path, settings: str) -> None:
+    git(project, "switch", "-q", "old")
+    write(project / "memory/DESIGN.md", "# How it works\n")
+    write(project / "docs/decisions/0001.md", "# Use Postgres\n")
+    if settings:
+        write(project / ".filemem.toml", settings)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "Of old")
+    git(project, "switch", "-q", "main")
+    moved(project)
+    saved = ok(project, *DECISION, "Use a dictionary")
+    old = project.parent / "old"
+    git(project, "worktree", "add", "-q", str(old), "old")
+    git(project, "switch", "-q", "--detach", "old")
+    for here, there in ((old, "../Ada's project/records"), (project, "records")):
+        assert [hit["id"] for hit in ok(here, "search", "dictionary", "--type", "decision")["results"]] == [saved["id"]]
+        assert ok(here, "save", "observation", "--title", "x", "--text", "y")["path"].startswith(f"{there}/")
+        assert git(here, "status", "--porcelain") == ""
+        assert "are not read" in ok(here, "status")["stray"]["told"]
+    assert ok(project / "records", "status")["store"] == "records"
+
+
+def test_init_refuses_what_contradicts_the_memory_that_is_attached(project: Path) -> None:
+    moved(project)
+    old = project.parent / "old"
+    git(project, "worktree", "add", "-q", str(old), "old")
+    before = git(project, "branch", "--list")
+    attached = f"the memory of this repository is the branch filemem, attached at {project / 'records'}"
+    for options, why in (
+        (("--store", "notes", "init"), "--store names notes"),
+        (("--store", "memory", "init"), "--store names memory"),
+        (("init", "--own-branch", "other"), "--own-branch names other"),
+    ):
+        refused = cli(old, *options)
+        assert (refused.code, f"{attached}, and {why}" in refused.err) == (5, True), refused
+    for setting, why in (
+        ('store = "docs/decisions"\n', "store names docs/decisions"),
+        ('branch = "b"\n', "branch names b"),
+    ):
+        write(old / ".filemem.toml", setting)
+        refused = cli(old, "init")
+        assert (refused.code, f"{attached}, and .filemem.toml: {why}" in refused.err) == (5, True), refused
+    refused = cli(old, "search", "x")
+    assert (refused.code, ".filemem.toml names the branch b for the memory" in refused.err) == (7, True), refused
+    (old / ".filemem.toml").unlink()
+    assert (git(old, "status", "--porcelain"), git(project, "branch", "--list")) == ("", before)
+    ok(old, "init")
+    assert (old / ".filemem.toml").read_text() == (project / ".filemem.toml").read_text()
+    assert (old / "AGENTS.md").read_text() == (project / "AGENTS.md").read_text()
+
+
+def test_a_clone_of_an_old_branch_does_not_save_into_it(project: Path) -> None:
+    bare = project.parent / "hub.git"
+    git(project.parent, "clone", "-q", "--bare", str(project), str(bare))
+    git(project, "remote", "add", "origin", str(bare))
+    moved(project)
+    git(project, "push", "-q", "-u", "origin", "main")
+    ok(project, "sync")
+    bob = clone(bare, "bob", "--branch", "old")
+    refused = cli(bob, *DECISION, "Use a dictionary")
+    words = "memory/ is an older memory of this project, which is the branch filemem now, as origin/main says"
+    assert (refused.code, words in refused.err, "`filemem init` attaches it" in refused.err) == (7, True, True), refused
+    assert words in ok(bob, "status")["stray"]["told"]
+    assert [(code, level) for code, level, _ in told_by_check(bob)] == [("stray-record", "hint")]
+    ok(bob, "init")
+    assert (bob / ".filemem.toml").read_text() == (project / ".filemem.toml").read_text()
+    assert ok(bob, *DECISION, "Use a dictionary")["path"].startswith("records/")
+    behind = clone(bare, "eve")
+    git(behind, "reset", "-q", "--hard", "origin/old")
+    assert f"git -C {behind} pull" in cli(behind, *DECISION, "Use a dictionary").err
