@@ -75,7 +75,8 @@ def _home(code: Repo, stated: str | None) -> Home:
     branch = branch_of(code, config)
     place = attached(code, name, "" if stated else branch)
     if place is None and stated is None and name != TOP:
-        place, _ = attachment(code)
+        place, held = attachment(code)
+        branch = branch or held
     if place is None:
         return Home(config, code, code, name, name, named)
     repo = Repo.discover(place)

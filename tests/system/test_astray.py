@@ -190,7 +190,8 @@ def test_other_files_in_a_folder_of_that_name_are_no_records(project: Path) -> N
 
 
 @pytest.mark.parametrize("settings", ["", 'store = "docs/decisions"\n'])
-def test_an_old_branch_uses_the_memory_that_is_attached(project: Path, settings: str) -> None:
+@pytest.mark.parametrize("own", ['store = "."\n', 'store = "sub"\n', ""])
+def test_an_old_branch_uses_the_memory_that_is_attached(project: Path, settings: str, own: str) -> None:
     git(project, "switch", "-q", "old")
     write(project / "memory/DESIGN.md", "# How it works\n")
     write(project / "docs/decisions/0001.md", "# Use Postgres\n")
@@ -202,9 +203,13 @@ def test_an_old_branch_uses_the_memory_that_is_attached(project: Path, settings:
     moved(project)
     saved = ok(project, *DECISION, "Use a dictionary")
     old = project.parent / "old"
+    write(project / "records/.filemem.toml", own)
     git(project, "worktree", "add", "-q", str(old), "old")
-    git(project, "switch", "-q", "--detach", "old")
-    for here, there in ((old, "../Ada's project/records"), (project, "records")):
+    places = [(old, "../Ada's project/records")]
+    if own == 'store = "."\n':  # else nothing but the settings of the branch that is left tells what is a memory
+        git(project, "switch", "-q", "--detach", "old")
+        places.append((project, "records"))
+    for here, there in places:
         assert [hit["id"] for hit in ok(here, "search", "dictionary", "--type", "decision")["results"]] == [saved["id"]]
         assert ok(here, "save", "observation", "--title", "x", "--text", "y")["path"].startswith(f"{there}/")
         assert git(here, "status", "--porcelain") == ""
