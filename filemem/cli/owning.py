@@ -120,17 +120,22 @@ def _refuse_another(work_tree: Path, store: str, own_branch: str, place: Path, k
 
 
 def stray(work_tree: Path, name: str, place: Path) -> astray.Stray | None:
-    """The records that nobody reads now that the memory is at a place; none where it is not there yet.
+    """The records that nobody reads when the memory is at a place.
 
     Args:
         work_tree: top of the project.
         name: the store folder.
         place: the work tree of the memory.
     """
-    if not os.path.lexists(place / ".git"):
+    if not (work_tree / ".git").exists():
         return None
-    with closing(Repo.discover(work_tree)) as code, closing(Repo.discover(place)) as memory:
-        return astray.find(code, memory, name)
+    with closing(Repo.discover(work_tree)) as code:
+        if not os.path.lexists(place / ".git"):
+            found = astray.standing(code, name)
+            told = f"{found}/ has records, which are not read then: init prints what takes them along"
+            return astray.Stray(told) if found else None
+        with closing(Repo.discover(place)) as memory:
+            return astray.find(code, memory, name)
 
 
 def _beneath(code: Repo, name: str, *, begun: bool) -> str:

@@ -100,9 +100,7 @@ def run(
     top, inside = (Path(attached), home.TOP) if attached else (work_tree, shown)
     theirs = [_private(top, inside)]  # of the records
     stray = owning.stray(work_tree, name, top / inside) if branch else None
-    warnings += (
-        [_asked(work_tree, lambda code: elsewhere.beside(code, name))] if branch and dry_run and not stray else []
-    )
+    warnings += [_asked(work_tree, lambda code: elsewhere.beside(code, name))] if branch and not stray else []
     if diff_driver:
         came = bool(branch) and steps[0].action == "create"  # with the branch, attached just now
         theirs += driving.steps(top, inside, dry_run=dry_run, came=came)

@@ -224,4 +224,6 @@ def sync(memory: Memory, _: Arguments, tell: Callable[[str], object] | None = No
 
 def status(memory: Memory, _: Arguments) -> Answer:
     """Say how the memory stands."""
-    return {"success": True, **memory.status(), **({"note": memory.unbegun} if memory.unbegun else {})}
+    told = memory.status()
+    note = "" if "stray" in told else memory.unbegun
+    return {"success": True, **told, **({"note": note} if note else {})}

@@ -55,6 +55,11 @@ def folder(code: Repo, memory: Repo, store: str) -> str:
     """
     if memory.common_dir != code.common_dir or memory.git_dir == code.git_dir:
         return ""
+    return standing(code, store)
+
+
+def standing(code: Repo, store: str) -> str:
+    """The folder of a work tree that has records: the one that settings name, or the usual one; "" for neither."""
     likely = dict.fromkeys((store, Config().store))
     return next((name for name in likely if any(True for _ in _records(code, name))), "")
 

@@ -17,9 +17,10 @@ from tests.system.tools import cli, ok, until
 __all__ = ["hub"]
 
 
-def shell(folder: Path, command: str) -> None:
+def shell(folder: Path, command: str, **extra: str) -> None:
     """Run a command as somebody who pastes it."""
-    done = subprocess.run(["sh", "-e", "-c", command], cwd=folder, capture_output=True, env=environment(), check=False)
+    run = ["sh", "-e", "-c", command]
+    done = subprocess.run(run, cwd=folder, capture_output=True, env=environment(extra), check=False)
     assert done.returncode == 0, (command, done.stderr)
 
 
@@ -155,6 +156,22 @@ def test_what_another_clone_had_saved_is_taken_along_too(hub: Path, rebase: str)
     assert ok(bob, "sync")["sent"] == 2
     ok(ada, "sync")
     assert known(ada) == known(bob)
+
+
+def test_two_clones_may_take_the_same_along(hub: Path) -> None:
+    ada, bob = clone(hub, "ada"), clone(hub, "bob")
+    ok(ada, *DECISION, "Use Redis")
+    planned = ok(ada, "--store", "records", "init", "--own-branch", "--dry-run")["stray"]["told"]
+    assert planned == "memory/ has records, which are not read then: init prints what takes them along"
+    told = moved(ada)
+    ok(ada, "sync")
+    git(ada, "push", "-q")
+    git(bob, "pull", "-q")
+    shell(bob, ok(bob, "init")["stray"]["take"], GIT_COMMITTER_NAME="Bob")
+    assert "note" not in ok(ada, "status"), "what is left says it"
+    shell(ada, told["take"])
+    assert ok(bob, "sync")["sent"] == ok(ada, "sync")["received"] == 1
+    assert git(ada, "rev-parse", "filemem") == git(bob, "rev-parse", "filemem")
 
 
 def test_what_both_sides_of_a_merge_had_edited_comes_as_it_was_merged(repo: Path) -> None:
