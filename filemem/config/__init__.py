@@ -124,6 +124,8 @@ def stated_store(data: bytes) -> str:
 
 
 def _stated(data: bytes, name: str, checked: Callable[[object], str]) -> str:
+    if not data:
+        return ""
     import tomllib  # noqa: PLC0415 - as in `_read`
 
     try:

@@ -109,7 +109,8 @@ def unattached(store: Store) -> str:
     """That an old branch of the code is taken for the memory, as the one of the project is not attached here, or ""."""
     if store.repo is not store.code or store.files.store != store.config.store or store.config.branch:
         return ""
-    if not (branch := own_branch(home.settings_there(store.code))):
+    branch = own_branch(home.settings_there(store.code))
+    if not branch or home.attachment(store.code)[0]:  # attached, and another was asked for by name
         return ""
     default = (store.code.common_dir / "refs/remotes/origin/HEAD").read_text().strip().rpartition("/origin/")[2]
     brings = f"{store.code.places.by_hand} pull" if store.code.branch() == default else "`filemem init` attaches it"

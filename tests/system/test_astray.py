@@ -232,6 +232,7 @@ def test_an_old_branch_uses_the_memory_that_is_attached(project: Path, settings:
         assert git(here, "status", "--porcelain") == ""
         assert "are not read" in ok(here, "status")["stray"]["told"]
     assert ok(project / "records", "status")["store"] == "records"
+    assert ok(old, "--store", "memory", "search", "nats")["results"][0]["title"] == "Use NATS", "asked for by name"
 
 
 def test_init_refuses_what_contradicts_the_memory_that_is_attached(project: Path) -> None:
