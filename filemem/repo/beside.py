@@ -25,7 +25,7 @@ def side_by_side(told: Sequence[Revision]) -> bool:
 
 
 def of_all_sides(history: History, told: Sequence[Revision], first: str, same: Same) -> Sequence[Revision]:
-    """The versions of a file with those of merged sides that had it under another name.
+    """The versions of a file with those of merged sides that had it under another name, whoever gave it this one.
 
     Args:
         history: where they are told from.
@@ -34,9 +34,10 @@ def of_all_sides(history: History, told: Sequence[Revision], first: str, same: S
         same: which versions are one and the same.
     """
     found = {one.commit.id: one for one in told}
-    for merge, parent, row in _renamed_sides(history, told, same):
-        known = found[merge]
-        found[merge] = known._replace(sides=(*known.sides, row.old))
+    for commit, parent, row in _renamed_sides(history, told, first, same):
+        known = found[commit]
+        joined = known._replace(sides=(*known.sides, row.old))
+        found[commit] = joined if known.sides else known._replace(before=row.before, old=row.old)
         if not any(one.path == row.before and one.blob == row.old for one in found.values()):
             side = history._replace(tip=parent).logs({row.before: first}, same)[row.before]
             found |= {one.commit.id: one for one in side if one.commit.id not in found}
@@ -45,13 +46,21 @@ def of_all_sides(history: History, told: Sequence[Revision], first: str, same: S
     return [found[commit] for commit in reversed(history.landed(found.keys()))]
 
 
-def _renamed_sides(history: History, told: Iterable[Revision], same: Same) -> Iterator[tuple[str, str, Row]]:
-    """The merges of some versions, each with a parent that has the file under another name, and how they differ."""
+def _renamed_sides(
+    history: History, told: Iterable[Revision], first: str, same: Same
+) -> Iterator[tuple[str, str, Row]]:
+    """The commits of some versions, each with a parent that has the file under another name, and how they differ.
+
+    They are merges, and those that seem to add it although another branch has it: each may have renamed it by itself.
+    """
     for one in told:
-        if one.sides and len(one.sides) < len(one.commit.parents):
+        added = one.blob and not one.old and one.commit.author and one.commit.id != first
+        if added or (one.sides and len(one.sides) < len(one.commit.parents)):
             for parent in one.commit.parents:
                 for row in history.between(parent, one.commit.id):
-                    if row.status == "R" and row.path == one.path and same(row.before, row.old, row.new):
+                    known = (row.before, row.old) == (one.before, one.old)
+                    renamed = row.status == "R" and row.path == one.path and not known
+                    if renamed and same(row.before, row.old, row.new):
                         yield one.commit.id, parent, row
 
 

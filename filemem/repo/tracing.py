@@ -122,6 +122,8 @@ def _to_source(history: History, told: list[Revision], sources: Mapping[tuple[st
         return told
     source = sources[told[at].commit.id, told[at].path]
     named, older = told[at]._replace(before=source.before, old=source.old), told[at + 1 :]
+    if len(named.commit.parents) > 1:  # the other sides may have had it under names of their own
+        named = named._replace(sides=(source.old,))
     apart = listed(history.git, *(one.commit.id for one in older), f"^{named.commit.id}") if older else ()
     return [*told[:at], *(one for one in older if one.commit.id in apart), named]
 

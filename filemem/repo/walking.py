@@ -142,9 +142,12 @@ class Found:
         """
         here, there = self.births.get(row.path), self.births.get(row.before)
         other = row.status == "R" and here is not None and (there is None or there.commit.id == here.commit.id)
-        if other and (moved := self.edits.pop(row.before, [])):
-            self.edits.setdefault(row.path, []).extend(moved)
-            self.beside.add(row.path)
+        if other:
+            self.births.pop(row.before, None)  # the merge has it under the other name alone
+            self.ended.add(row.before)
+            if moved := self.edits.pop(row.before, []):
+                self.edits.setdefault(row.path, []).extend(moved)
+                self.beside.add(row.path)
         if row.status == "M" and (rivals := self._rivals.pop(row.path, None)) and row.path in self.births:
             known = {birth.commit.id: birth for birth in (*filter(None, rivals), self.births[row.path])}
             first = next(iter(self._landing(known.keys())), self.births[row.path].commit.id)

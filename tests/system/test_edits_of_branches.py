@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import git, write
-from tests.system.tools import ok
+from tests.system.tools import cli, ok
 
 FILE = "memory/decisions/redis.md"
 MOVED = "memory/decisions/moved.md"
@@ -260,6 +260,31 @@ def test_a_file_that_both_sides_renamed_keeps_the_edits_of_both(base: Path, kept
     assert {author for author, _ in told(base, names[kept])} == {"Bob", "Cy"}
 
 
+@pytest.mark.parametrize("apart", [False, True], ids=["edited as renamed", "edited before too"])
+def test_a_file_that_both_sides_renamed_alike_is_told_as_renamed_twice(base: Path, apart: bool) -> None:
+    for branch, before, renamed, old, then in (
+        ("side", "Bert", "Grace", "one", "two"),
+        ("main", "Dan", "Carl", "five", "End"),
+    ):
+        git(base, "switch", "-q", *(["-c"] if branch == "side" else []), branch)
+        if apart:
+            edit(base, before, old, old.upper())
+        git(base, "mv", FILE, MOVED)
+        edit(base, renamed, then, then.upper(), MOVED)
+    merge(base, "side")
+    edits = told(base, MOVED)
+    moved = ("renamed from decisions/redis.md", "reasoning reworded")
+    assert [(author, changes) for author, changes in edits if author in ("Grace", "Carl")] == [
+        ("Carl", moved),
+        ("Grace", moved),
+    ]
+    others = ["Dan", "Bert"] if apart else []
+    assert [(author, changes) for author, changes in edits if author in others] == [
+        (author, ("reasoning reworded",)) for author in others
+    ]
+    assert len(edits) == 2 + len(others)
+
+
 def test_who_edited_last_is_known_of_commits_of_one_second(base: Path) -> None:
     git(base, "switch", "-q", "-c", "side")
     for author, word in (("Bob", "one"), ("Cy", "two"), ("Dan", "three"), ("Eve", "four"), ("Fay", "five")):
@@ -301,3 +326,30 @@ def test_a_file_is_followed_through_a_dozen_names(base: Path) -> None:
     first, *others = [tuple(one["changes"]) for one in step["revisions"]]
     assert first == ("status proposed -> accepted",)
     assert others == [(f"renamed from decisions/{name}.md",) for name in ("redis", *range(11))]
+
+
+@pytest.mark.parametrize("more", [False, True], ids=["merged", "merged and edited"])
+def test_a_file_that_a_merge_gave_a_third_name_keeps_the_edits_of_both_sides(base: Path, more: bool) -> None:
+    names = {"main": MOVED, "side": "memory/decisions/other.md"}
+    third = "memory/decisions/third.md"
+    git(base, "switch", "-q", "-c", "side")
+    git(base, "mv", FILE, names["side"])
+    edit(base, "Bob", "one", "ONE", names["side"])
+    git(base, "switch", "-q", "main")
+    git(base, "mv", FILE, names["main"])
+    edit(base, "Cy", "five", "FIVE", names["main"])
+    git(base, "merge", "-q", "side", ok=False)
+    write(base / third, (base / names["main"]).read_text())
+    git(base, "rm", "-q", "--cached", "--ignore-unmatch", FILE, *names.values())
+    for name in names.values():
+        (base / name).unlink(missing_ok=True)
+    commit(base, "Mallory")
+    if more:
+        edit(base, "Dan", "three", "THREE", third)
+    text = (base / third).read_text()
+    assert "ONE" in text
+    assert "FIVE" in text
+    assert {author for author, _ in told(base, third)} == {"Bob", "Cy", *(["Dan"] if more else [])}
+    (base / third).unlink()
+    standing = cli(base, "restore", Path(names["side"]).name).err
+    assert "was removed" in standing, "the merge took that name away from a record that has another"
