@@ -684,7 +684,7 @@ def test_what_stands_is_not_restored_twice(repo: Path) -> None:
     saved = ok(repo, *DECISION, "Use Redis")
     git(repo, "rm", "-q", saved["path"])
     git(repo, "commit", "-q", "-m", "removed by hand")
-    write(repo / "memory/decisions/elsewhere.md", git(repo, "show", f"HEAD^:{saved['path']}").replace("r\n", "more\n"))
+    write(repo / "memory/decisions/elsewhere.md", git(repo, "show", f"HEAD^:{saved['path']}") + "\nMore.\n")
     git(repo, "add", ".")
     git(repo, "commit", "-q", "-m", "back under another name")
     error = refused(repo, "restore", saved["id"])
