@@ -7,7 +7,7 @@ branch brings is what is wrong after it and was not before.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from filemem.memory.identities import WHOSE, Claim, Landing, known_as, owners
 from filemem.memory.names import Names
 from filemem.memory.origins import Origins
 from filemem.memory.store import Store
+from filemem.memory.versions import Versions
 from filemem.record import (
     DECISION,
     Parsed,
@@ -159,7 +160,7 @@ class Surveyor:
         }
         by_id = {node.id: node for node in nodes.values() if node.type == DECISION}
         gone = _gone(by_id, {node.id for node in nodes.values()})
-        removed = _removed(gone, self._names_of_lost(gone, state.past))
+        removed = self._removed(gone, state)
         titles = {record.id: record.title for record in records.values()}
         asked = names.several(gone).items()
         several = {reference: meant.listed((titles[one], one) for one in sorted(ids)) for reference, ids in asked}
@@ -176,12 +177,23 @@ class Surveyor:
         found += self._forks(by_id, resolved)
         return records, Survey(records, by_id, resolved, state.past, found)
 
+    def _removed(self, references: Collection[str], state: State) -> frozenset[str]:
+        """The references to what was removed on purpose: by a tombstone, or where a commit removed the file."""
+        forgotten = (one for one in references if tombstones.forgotten(one, state.marks))
+        names = self._names_of_lost(references, state.past)
+        return frozenset((*forgotten, *(one for one in references if one in names or short_id(one) in names)))
+
     def _names_of_lost(self, wanted: Collection[str], past: Origins) -> frozenset[str]:
-        """The paths of files that history shows to have been removed, and their ids where those are asked for."""
-        if not any(one.startswith("file_") for one in wanted):
-            return past.removed
-        inside = self._store.files.inside
-        return past.removed | {derived_id(namesake(inside(one.first_path), one.nth)) for one in past.lost}
+        """The names of files that history shows to have been removed: path, id, and the short id in a file name."""
+        if not wanted:
+            return frozenset()
+        inside, versions = self._store.files.inside, Versions(self._store)
+        gone = [one for one in past.lost if inside(one.path) in past.removed]
+        versions.know(one.blob for one in gone)
+        ids = {derived_id(namesake(inside(one.first_path), one.nth)) for one in past.lost}
+        ids |= {versions.stated(one.path, one.blob) for one in gone}
+        short = {posixpath.basename(path)[:-3].rpartition("-")[2] for path in past.removed}
+        return frozenset({*past.removed, *ids, *short, *map(short_id, ids)} - {""})
 
     def _forgotten(self, record: Record) -> Finding:
         text = f"{record.id} was forgotten, so it is hidden: remove the file, or filemem restore it"
@@ -295,9 +307,3 @@ def _joining(problem: Problem, topics: Mapping[str, Mapping[str, str]]) -> Probl
 def _gone(nodes: Mapping[str, Node], known: set[str]) -> set[str]:
     targets = {t for node in nodes.values() for t in (*graph.supersession(node), *(edge[1] for edge in node.edges))}
     return targets - known
-
-
-def _removed(references: Iterable[str], paths: Iterable[str]) -> frozenset[str]:
-    """The references whose file Git's history shows to have been removed: by path or id, or by the id in its name."""
-    names = {part for path in paths for part in (path, posixpath.basename(path)[:-3].rpartition("-")[2])} - {""}
-    return frozenset(ref for ref in references if ref in names or short_id(ref) in names)

@@ -243,6 +243,33 @@ def test_the_same_for_what_was_shared(tmp_path: Path) -> None:
     assert "hunter2" not in objects(tmp_path / "hub.git"), "an old clone does not bring it back"
 
 
+@pytest.mark.parametrize("how", ["forgotten", "renamed first", "renamed and removed by hand", "purged"])
+def test_a_successor_of_what_was_removed_on_purpose_is_no_warning(tmp_path: Path, how: str) -> None:
+    repo = make_repo(tmp_path / "repo")
+    old = ok(repo, *DECISION, "Key A")
+    new = ok(repo, *DECISION, "Key B")
+    path = old["path"]
+    if "renamed" in how:
+        path = "memory/decisions/caching/a.md"
+        git(repo, "mv", old["path"], path)
+        git(repo, "commit", "-q", "-m", "Shorter")
+    if "by hand" in how:
+        git(repo, "rm", "-q", path)
+        git(repo, "commit", "-q", "-m", "Remove")
+    else:
+        steps = ok(repo, "forget", "Key A")["purge"]
+        if how == "purged":
+            purge(steps, tmp_path)
+    git(tmp_path, "clone", "-q", "repo", "fresh")
+    for clone in (repo, tmp_path / "fresh"):
+        answer = ok(clone, "check")
+        told = [(one["level"], one["message"]) for one in answer["problems"]]
+        assert told == [("hint", f"supersedes {old['id']}, which was removed")], clone
+    text = (repo / new["path"]).read_text()
+    write(repo / new["path"], text.replace(old["id"], "decision_never_1700000000000_0000000n"))
+    assert "which names no decision" in cli(repo, "check").out
+
+
 def test_a_purge_reaches_messages_and_earlier_names_and_no_other_file(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
     saved = ok(repo, *DECISION, "The password is swordfish77")
