@@ -63,7 +63,8 @@ def step(
             return Step(path, "create", None, f"a work tree of the branch {branch}{beneath}")
         from filemem.memory import attaching
 
-        done = attaching.attach(code, name, branch, files, time.time_ns() // 1_000_000, tell, announce)
+        at = astray.since(code, name) or time.time_ns() // 1_000_000
+        done = attaching.attach(code, name, branch, files, at, tell, announce)
         return Step(path, "create", None, done + beneath)
     finally:
         code.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.config import Config, own_branch
 from filemem.files import is_listed, names
-from filemem.memory import home, tombstones
-from filemem.record import Record, parse
+from filemem.memory import home, tombstones, unkept
+from filemem.record import parse
 from filemem.record.identity import PRIVATE
 from filemem.repo import Repo
 
@@ -33,16 +33,23 @@ class Stray(NamedTuple):
     Args:
         told: which, and why.
         take: the command that takes along what the memory lacks; "" where it has all.
-        remove: the one that removes them from the code's branch then; "" where both are left to the user.
+        compare: those that show what some say and the memory never had; "" where there is no such thing.
+        remove: the one that removes from the code's branch then what would not be lost; "" where that is left to the
+            user.
     """
 
     told: str
     take: str = ""
+    compare: str = ""
     remove: str = ""
 
     def __str__(self) -> str:
-        take = f"; to take them along: {self.take}" if self.take else ""
-        return self.told + take + (f"; to remove them here then: {self.remove}" if self.remove else "")
+        words = (
+            ("to take them along", self.take),
+            ("to see what is new", self.compare),
+            (f"to remove {'the others' if self.compare else 'them'} here then", self.remove),
+        )
+        return "; ".join((self.told, *(f"{what}: {command}" for what, command in words if command)))
 
 
 def folder(code: Repo, memory: Repo, store: str) -> str:
@@ -64,6 +71,19 @@ def standing(code: Repo, store: str) -> str:
     return next((name for name in likely if any(True for _ in _records(code, name))), "")
 
 
+def since(code: Repo, store: str) -> int:
+    """When the oldest commit was written that can be taken along, in epoch milliseconds; 0 where there is none.
+
+    A branch of the memory's own begins then: no commit of it counts as older than the first.
+
+    Args:
+        code: the repository of the code.
+        store: the folder that the settings of the code name.
+    """
+    name = standing(code, store)
+    return code.history.written([f"{name}/"]) if name and code.head() else 0
+
+
 def briefly(code: Repo, memory: Repo, store: str) -> str:
     """That there are records which nobody reads, or ""; arguments as for `folder`."""
     found = folder(code, memory, store)
@@ -81,18 +101,43 @@ def find(code: Repo, memory: Repo, store: str) -> Stray | None:
     if home.strange(one for one in os.listdir(place) if not one.startswith(".")) - {PRIVATE}:
         return Stray(f"{why}; {name}/ has other files too, so move records by hand, and commit that on both sides")
     committed = {path.removeprefix(f"{name}/") for path in (code.history.listing(name) if code.head() else ())}
-    lacking = _lacking(memory.work_tree, place, found)
-    within = names.entries(committed)
-    known = {path for path in names.entries(lacking) if os.path.lexists(memory.work_tree / path)}
+    lacking, differing = unkept.find(memory, place, found)
+    within, kept = names.entries(committed), names.entries(differing)
+    known = {path for path in names.entries(lacking) if os.path.lexists(memory.work_tree / path)} | kept
     take = []
     if moved := _parts(lacking & committed, known):
         take.append(_patches(code, memory, name, moved))
     if copied := _parts(lacking - committed, known | within):
         take.append(f"tar -C {_quoted(place)} -cf - {' '.join(copied)} | tar -C {_quoted(memory.work_tree)} -xf -")
-    remove = [_remove(code, memory, name)] if committed else []
-    if loose := _parts(set(found) - committed, within):
+    sure = set(found) - differing.keys()
+    removed = _parts(sure & committed, names.entries(committed - sure)) if differing else [""] if committed else []
+    remove = [_remove(code, memory, name, removed)] if removed else []
+    if loose := _parts(sure - committed, within | kept):
         remove.append(f"rm -r {' '.join(f'{_quoted(place)}/{part}' for part in loose)}")
-    return Stray(why if take else f"{why}, which has them all", " && ".join(take), " && ".join(remove))
+    if differing:
+        why += f"; {_unlike(differing)}"
+    elif not take:
+        why += ", which has them all"
+    return Stray(why, " && ".join(take), _compare(code, memory, name, differing), " && ".join(remove))
+
+
+def _unlike(differing: Iterable[str]) -> str:
+    """Say which records say what the memory never had, and what to do about it."""
+    first, *others = sorted(differing)
+    which = f"{first} says" if not others else f"{first} and {len(others)} more of them say"
+    it = "it" if not others else "these"
+    return (
+        f"{which} what the memory never had: carry over what is new, by hand or with filemem update, then remove {it} "
+        "here by hand"
+    )
+
+
+def _compare(code: Repo, memory: Repo, name: str, differing: Mapping[str, str]) -> str:
+    """The commands that show how records differ from those that the memory has."""
+    there = os.path.relpath(memory.work_tree, code.work_tree)
+    pairs = ((f"{name}/{here}", f"{there}/{other}") for here, other in sorted(differing.items()))
+    git = f"{code.places.by_hand} diff --no-index --"
+    return "; ".join(f"{git} {shlex.quote(other)} {shlex.quote(here)}" for here, other in pairs)
 
 
 def of(store: Store) -> Stray | None:
@@ -120,13 +165,6 @@ def unattached(store: Store) -> str:
     return f"{told}: {brings}"
 
 
-def _lacking(memory: Path, place: Path, paths: Iterable[str]) -> set[str]:
-    """The paths at which the memory has no record, and has not forgotten the one that is here."""
-    marks = tombstones.marks(memory)
-    gone = (path for path in paths if not os.path.lexists(memory / path))
-    return {path for path in gone if not tombstones.forgotten(_id(place / path) if marks else "", marks)}
-
-
 def _records(code: Repo, name: str) -> Iterator[str]:
     """The records in a folder of the code's work tree, by path below it; none where it is a repository of its own."""
     place = code.work_tree / name
@@ -140,19 +178,10 @@ def _records(code: Repo, name: str) -> Iterator[str]:
 
 def _states(file: Path) -> bool:
     """Whether a file states what only records do: other Markdown may stand in a folder of that name."""
-    record = _record(file)
-    return record is not None and (record.id_stated or record.topic_stated)
-
-
-def _id(file: Path) -> str:
-    record = _record(file)
-    return record.id if record is not None and record.id_stated else ""
-
-
-def _record(file: Path) -> Record | None:
     with suppress(OSError):
-        return parse(file.read_bytes(), file.name).record
-    return None
+        record = parse(file.read_bytes(), file.name).record
+        return record is not None and (record.id_stated or record.topic_stated)
+    return False
 
 
 def _parts(paths: Iterable[str], others: Container[str]) -> list[str]:
@@ -184,8 +213,8 @@ def _patches(code: Repo, memory: Repo, name: str, parts: Sequence[str]) -> str:
     )
 
 
-def _remove(code: Repo, memory: Repo, name: str) -> str:
-    """The command that removes committed records from the branch of the code."""
-    git, path = code.places.by_hand, shlex.quote(name)
+def _remove(code: Repo, memory: Repo, name: str, parts: Sequence[str]) -> str:
+    """The command that removes committed records from the branch of the code; a part of "" is all of the folder."""
+    git, path = code.places.by_hand, " ".join("/".join(filter(None, (shlex.quote(name), part))) for part in parts)
     message = shlex.quote(f"{name}/ is on the branch {memory.branch() or 'of the memory'} now")
     return f"{git} rm -rq {path} && {git} commit -m {message} -- {path}"

@@ -33,7 +33,7 @@ def attach(
         name: the folder, from the top of its work tree.
         branch: the branch.
         files: what a new branch begins with; None where there must be one already.
-        at: epoch milliseconds.
+        at: when a new branch begins, in epoch milliseconds.
         tell: told what Git says of its progress.
         announce: called when the branch is there and its work tree is about to be made: from then on no save may go
             anywhere else, also where this dies.

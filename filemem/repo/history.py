@@ -18,6 +18,7 @@ from filemem.repo import log, shallow, tracing, treeless
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.lives import BY_PATH, Birth, Edit, Revision, Same, Walk
 from filemem.repo.log import Commit, Row
+from filemem.repo.stamps import millis
 from filemem.repo.walking import Found
 
 _REVISION = r"[^\W_][\w./@{}^~+=-]*"
@@ -119,6 +120,11 @@ class History(NamedTuple):
         told = self.git.run("rev-list", *how, self.tip, "--", folder, limit=LONG).decode().split()
         return frozenset(one[1:] for one in told if one.startswith("?"))
 
+    def objects(self) -> frozenset[str]:
+        """The ids of all that this history has had, those included that a partial clone lacks."""
+        told = self.git.run("rev-list", "--objects", "--no-object-names", "--missing=print", self.tip, "--", limit=LONG)
+        return frozenset(one.removeprefix("?") for one in told.decode().split())
+
     def log(self, path: str) -> tuple[Revision, ...]:
         """The versions of one file, newest first, through renames; `path` from the top of the work tree."""
         return self.logs({path: ""})[path]
@@ -185,6 +191,11 @@ class History(NamedTuple):
         """
         asked = ("rev-list", "--topo-order", "--reverse", "--full-history", *refs, "--", *paths)
         return self.git.run(*asked, limit=LONG).decode().partition("\n")[0]
+
+    def written(self, paths: Iterable[str]) -> int:
+        """When somebody first wrote a commit that touches one of these files, in epoch milliseconds; 0 for never."""
+        told = self.git.run("log", "--full-history", "--format=%at", self.tip, "--", *paths, limit=LONG)
+        return min(filter(None, map(millis, told.decode().split())), default=0)
 
     def touching(self, paths: Iterable[str]) -> frozenset[str]:
         """The commits of any branch or tag, here or fetched, that touch one of these files."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -283,3 +285,96 @@ def test_a_clone_of_an_old_branch_does_not_save_into_it(project: Path) -> None:
     behind = clone(bare, "eve")
     git(behind, "reset", "-q", "--hard", "origin/old")
     assert f"git -C {behind} pull" in cli(behind, *DECISION, "Use a dictionary").err
+
+
+def test_what_another_clone_says_of_a_record_is_told_and_not_removed(hub: Path) -> None:
+    ada, bob = clone(hub, "ada"), clone(hub, "bob")
+    first = ok(ada, *DECISION, "Use gRPC")
+    ok(ada, "save", "decision", "--topic", "queues", "--decision", "Use NATS", "--reasoning", "r")
+    ok(ada, "sync")
+    ok(bob, "sync")
+    git(bob, "switch", "-q", "-c", "old")
+    ok(bob, "update", first["id"], "--outcome", "failed", "--reason", "x")
+    told = moved(ada)
+    shell(ada, told["take"])
+    shell(ada, told["remove"])
+    ok(ada, "sync")
+    git(ada, "push", "-q")
+    git(bob, "switch", "-q", "main")
+    git(bob, "pull", "-q")
+    ok(bob, "init")
+    git(bob, "switch", "-q", "old")
+    inside = first["path"].removeprefix("memory/")
+    told = ok(bob, "status")["stray"]
+    words = f"; {inside} says what the memory never had: carry over what is new, by hand or with filemem update"
+    assert (words in told["told"], told["take"]) == (True, "")
+    assert told["compare"] == f"git -C {bob} diff --no-index -- records/{inside} {first['path']}"
+    assert "failed: x" in git(bob, *shlex.split(told["compare"])[3:], ok=False)
+    assert "to remove the others here then: git" in cli(bob, "status").out
+    shell(bob, told["remove"])
+    assert [one.relative_to(bob).as_posix() for one in bob.glob("memory/decisions/*/*.md")] == [first["path"]]
+    assert (ok(bob, "status")["stray"]["remove"], told_by_check(bob)[0][0]) == ("", "stray-record")
+    shutil.copy(bob / first["path"], bob / "records" / inside)
+    git(bob / "records", "commit", "-q", "-a", "-m", "What came of it")
+    ok(bob, "update", first["id"], "--outcome", "success", "--reason", "y")
+    told = ok(bob, "status")["stray"]
+    assert (told["told"].endswith("which has them all"), told["compare"]) == (True, ""), "an older version was kept"
+    shell(bob, told["remove"])
+    assert "stray" not in ok(bob, "status")
+
+
+def test_an_edit_by_hand_and_a_record_that_was_moved_are_told_too(project: Path) -> None:
+    told = moved(project)
+    shell(project, told["take"])
+    ok(project, "status")
+    records = project / "records"
+    redis, lru = sorted(project.glob("memory/decisions/caching/*.md"), reverse=True)
+    for file in (redis, lru):
+        write(file, file.read_bytes().replace(b"\n", b"\r\n"))
+    told = ok(project, "status")["stray"]
+    assert (told["told"].endswith("which has them all"), told["compare"]) == (True, ""), "line endings are no words"
+    write(redis, redis.read_bytes() + b"By hand.\n")
+    git(records, "mv", "decisions/caching", "decisions/speed")
+    git(records, "commit", "-q", "-m", "Moved")
+    told = ok(project, "status")["stray"]
+    assert (told["take"], lru.name in told["told"] + told["compare"]) == ("", False)
+    there, here = (f"{one}/{redis.name}" for one in ("records/decisions/speed", "memory/decisions/caching"))
+    assert told["compare"].endswith(f" diff --no-index -- {there} {here}")
+    assert f"{redis.name} says what the memory never had" in told["told"]
+    assert redis.name not in told["remove"]
+
+
+def test_questions_about_the_time_before_are_answered_as_before(tmp_path: Path) -> None:
+    project = make_repo(tmp_path / "repo", commit=False)
+    git(project, "commit", "-q", "--allow-empty", "-m", "Begin", GIT_COMMITTER_DATE="2024-01-15T00:00:00Z")
+    for month, words in enumerate(("Use Redis", "Use an LRU cache", "Use Memcached"), 1):
+        date = f"2024-{month:02}-01T12:00:00Z"
+        old = f"supersedes: decision_{month - 1}\n" if month > 1 else ""
+        text = f"---\nid: decision_{month}\ntopic: caching\n{old}---\n# {words}\n"
+        write(project / f"memory/decisions/caching/{month}.md", text)
+        git(project, "add", "-A")
+        git(project, "commit", "-q", "-m", words, GIT_AUTHOR_DATE=date, GIT_COMMITTER_DATE=date)
+        git(project, "tag", f"v{month}")
+    asked = (
+        *(("topics", "--at", at) for at in ("v1", "v2", "2024-02-15")),
+        *(("search", "cache", "--at", at) for at in ("v1", "2024-02-15")),
+        *(("history", "caching", "--at", at) for at in ("v2", "2024-02-15")),
+        *(("diff", span) for span in ("v1...v3", "2024-02-15...HEAD")),
+    )
+
+    def answers() -> list[list[Any]]:
+        found = []
+        for one in asked:
+            told = ok(project, *one)
+            rows = next(told[key] for key in ("topics", "results", "chain", "effects") if key in told)
+            found.append([(row["title"], str(row.get("status")), str(row.get("effect"))) for row in rows])
+        return found
+
+    before = answers()
+    told = moved(project)
+    shell(project, told["take"])
+    shell(project, ok(project, "status")["stray"]["remove"])
+    assert answers() == before
+    assert all(before)
+    dates = git(project, "log", "--format=%at %ct", "filemem").splitlines()
+    assert dates[-1] == dates[-2], "the branch begins with the first that it took along"

@@ -71,7 +71,12 @@ def _stray(answer: Answer) -> list[str]:
     """Which records nobody reads, and the commands that change that, each in a row of its own."""
     if not (found := answer.get("stray")):
         return []
-    words = {"take": "to take them along", "remove": "to remove them here then"}
+    which = "the others" if found["compare"] else "them"
+    words = {
+        "take": "to take them along",
+        "compare": "to see what is new",
+        "remove": f"to remove {which} here then",
+    }
     rows = (f"    {words[name]}: {found[name]}" for name in words if found[name])
     return [aside("stray", found["told"]), *rows]
 
