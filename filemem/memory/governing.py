@@ -13,7 +13,7 @@ from filemem.memory import claims
 from filemem.memory.claims import Called, Claims
 from filemem.memory.store import Store
 from filemem.query import Hit
-from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, rewritten
+from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, plain, rewritten
 from filemem.query.evidence import Said
 from filemem.query.filter import within
 from filemem.record import DECISION, Outcome, Record, parse
@@ -133,7 +133,7 @@ class Code:
             return Drift(UNKNOWN, reason="the decision is not committed yet")
         if not node.birth.author:
             return Drift(UNKNOWN, reason=_UNSEEN)
-        if self._few and self._now.matching(affects) and not self._differing(node, affects):
+        if self._few and self._all_there(affects) and not self._differing(node, affects):
             return Drift(FRESH, files=len(self._now.matching(affects)), since=node.birth.commit)
         try:
             return self._walked(node, affects)
@@ -194,6 +194,10 @@ class Code:
     def _said(self) -> Mapping[str, Said]:
         """What commits say of decisions, by commit."""
         return {claim.commit: claim.said for claim in claims.every(self._store).told if claim.said.names}
+
+    def _all_there(self, affects: Sequence[str]) -> bool:
+        """Whether HEAD has governed files, and every path that is stated: else one may have come and gone."""
+        return bool(self._now.matching(affects)) and all(self._now.matching([one]) for one in affects if plain(one))
 
     def _differing(self, node: Node, affects: Sequence[str]) -> set[str]:
         """The governed files that are not what they were at the decision's first commit."""

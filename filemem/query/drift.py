@@ -2,8 +2,9 @@
 
 Rule: what is compared is what Git has, file by file, from the moment the decision came to this branch, or the file did
 where that was later: nothing is stored and nothing is refreshed by looking. A change that was taken back is none, nor
-is a file that came and went again as it came. A commit that names the decision in a `Decision:` trailer carries it out:
-what it leaves is what the decision meant, as far as it found what the decision meant.
+is a file that came and went again as it came, unless the decision states its very path. A commit that names the
+decision in a `Decision:` trailer carries it out: what it leaves is what the decision meant, as far as it found what the
+decision meant.
 """
 
 from bisect import bisect_left, bisect_right
@@ -168,6 +169,12 @@ def fixed(pattern: str) -> str:
     return "/".join(parts[:plain])
 
 
+def plain(pattern: str) -> str:
+    """The path that a pattern is, where it has no wildcard; else ""."""
+    path = fixed(pattern)
+    return path if path == "/".join(segments(pattern)) else ""
+
+
 def drift(
     patterns: Sequence[str],
     later: Iterable[Arrival],
@@ -200,7 +207,8 @@ def drift(
         for row in arrival.rows:
             if governed(row.path):
                 rows.setdefault(row.path, []).append((arrival, row))
-    told = {path: _story(found, frozenset(names), path in renamed) for path, found in rows.items()}
+    exact = {path for one in stated if (path := plain(one))}
+    told = {path: _story(found, frozenset(names), path in renamed, path in exact) for path, found in rows.items()}
     stories = {path: story for path, story in told.items() if story is not None}
     for new, old in origin.items():  # a file under a new name is compared with what it was under the old one
         if new in stories and old in stories:
@@ -228,26 +236,29 @@ class _Story(NamedTuple):
     commits: frozenset[str]
 
 
-def _story(rows: Sequence[tuple[Arrival, Row]], names: frozenset[str], moved: bool) -> _Story | None:
+def _story(rows: Sequence[tuple[Arrival, Row]], names: frozenset[str], moved: bool, exact: bool) -> _Story | None:
     """Follow one file through all that came after the decision; None where it came and went again as it came.
 
     Args:
         rows: what came, oldest first, each with what it did to the file; at least one.
         names: ids by which a commit may name the decision.
-        moved: the file went on under another name.
+        moved: the file went on under another name in the last of them.
+        exact: the decision states its very path, so that it is missed.
     """
     first, came, commits = None, None, frozenset[str]()
+    went: _Story | None = None
     for arrival, row in rows:
-        carries = not names.isdisjoint(arrival.decisions)
+        carries, goes_on = not names.isdisjoint(arrival.decisions), moved and arrival is rows[-1][0]
         if first is None:
             first, came = row.before or row.after, None if row.before or carries else row.after
         if carries and first in (row.before, row.after):
             first, commits = row.after, frozenset()
-        elif not (row.after or moved) and came == row.before:
+        elif not (row.after or goes_on) and came == row.before:
+            went = _Story(row.before, "", frozenset((arrival.commit,))) if exact else None
             first, came, commits = None, None, frozenset()
-        elif row.before and not carries and (row.after or not moved):
+        elif row.before and not carries and (row.after or not goes_on):
             commits |= {arrival.commit}
-    return None if first is None else _Story(first, rows[-1][1].after, commits)
+    return went if first is None else _Story(first, rows[-1][1].after, commits)
 
 
 def _lost(pattern: str, missing: Iterable[str]) -> bool:

@@ -42,6 +42,8 @@ def look(*patterns: str, later: list[Arrival], now: str, **more: object) -> Drif
         ("web/**", ("web/a::1", "web/a:1:"), "", "fresh"),  # came and was taken back
         ("web/**", ("web/a::1", "web/a:1:2", "web/a:2:"), "", "missing (1 of 1 file, 2 commits): web/a is gone"),
         ("web/**", ("web/a::1", "web/a:1:", "web/a::2", "web/a:2:3"), "web/a", "changed (1 of 1 file, 1 commit)"),
+        ("web/a", ("web/a::1", "web/a:1:"), "", "missing (1 of 1 file, 1 commit): web/a is gone"),  # a stated path
+        ("web/a", ("web/a::1", "web/a:1:", "web/a::2"), "web/a", "fresh"),
         ("nowhere.py", (), "a.py", "unknown: nowhere.py is not in Git"),
         ("../other/x.py", (), "a.py", "unknown: it names no path of this repository"),
         ("../other/x.py a.py", ("a.py:1:2",), "a.py", "changed (1 of 1 file, 1 commit)"),

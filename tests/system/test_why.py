@@ -506,6 +506,27 @@ def test_a_file_that_came_and_was_reverted_is_not_missing(repo: Path) -> None:
     assert drift(repo, one) == ""
 
 
+def test_a_stated_path_that_came_and_went_is_missing(repo: Path) -> None:
+    commit(repo, "Code", old_py="1\n")
+    one = decide(repo, "web", "Write the page by hand", "web/a.py")
+    two = decide(repo, "both", "Leave both", "web/a.py", "old.py")
+    folder = decide(repo, "folder", "Keep the folder", "web")
+    assert drift(repo, one) == "unknown: web/a.py is not in Git"
+    commit(repo, "Add a page", web__a_py="1\n")
+    assert [drift(repo, each) for each in (one, two, folder)] == ["", "", ""]
+    git(repo, "rm", "-q", "web/a.py")
+    git(repo, "commit", "-q", "-m", "Remove the page")
+    gone = "missing (1 of {}, 1 commit): web/a.py is gone"
+    told = [drift(repo, each) for each in (one, two, folder)]
+    assert told == [gone.format("1 file"), gone.format("2 files"), ""]
+    assert gone.format("1 file") in cli(repo, "check").out
+    commit(repo, "Add another page", web__a_py="2\n")
+    assert [drift(repo, each) for each in (one, two, folder)] == ["", "", ""], "compared with what it was when it came"
+    git(repo, "mv", "web/a.py", "web/b.py")
+    git(repo, "commit", "-q", "-m", "Rename the page")
+    assert drift(repo, one) == "", "it went on under another name"
+
+
 def evidence(repo: Path, one: str) -> list[str]:
     return list(ok(repo, "get", one)["results"][0].get("evidence", []))
 
