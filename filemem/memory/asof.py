@@ -232,8 +232,8 @@ def _index(store: Store, past: AsOf) -> Index:
 
 def _same_past(past: AsOf, other: str) -> bool:
     """Whether first commits, edits and names are at this commit what they were at another one with the same files."""
-    here, history = past.moment.commit, past.repo.history
+    here, at = past.moment.commit, past.repo.history_at
     if here == other:
         return True
-    apart = not history.is_ancestor(other, here) and not history.is_ancestor(here, other)
-    return not apart and not history.first([past.files.store], f"{other}...{here}")
+    on_line = at(here).on_line(other) or at(other).on_line(here)  # else another may have landed first
+    return on_line and not past.repo.history.first([past.files.store], f"{other}...{here}")

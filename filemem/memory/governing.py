@@ -230,7 +230,7 @@ class Code:
     @cached_property
     def _on_line(self) -> bool:
         """Whether the commit after which the line is read is on it itself, not on a branch that was merged."""
-        return arrivals.on_line(self._history, self._after)
+        return self._history.on_line(self._after)
 
     def _names(self, node: Node) -> frozenset[str]:
         return frozenset(self._store.files.named(path) for path in (node.path, node.birth.path) if path)

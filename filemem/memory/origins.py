@@ -158,7 +158,7 @@ def taken(store: Store) -> Takings:
 def _same_still(store: Store, known: Remembered) -> bool:
     """Whether no name was given on since, up to the commit from which the store is seen; if so, it is remembered."""
     commit = _commit(store, store.history)
-    if not known.commit or not store.history.is_ancestor(known.commit):
+    if not known.commit or not store.history.on_line(known.commit):
         return False
     news = origins(store, known.commit)
     same = not news.ended and news.touched.isdisjoint(known.takings)

@@ -42,7 +42,7 @@ def bring(store: Store, past: AsOf) -> None:
         found += [changes.Change(changes.MODIFIED, path, after[path]) for path in hidden if path in after]
     births = _births(store, past, found, base)
     passed = passed_on(past) if base and any_ended(store) else ()
-    again = syncing.unsettled(past, found, (), births, after, passed)
+    again = syncing.unsettled(past, found, (), births, after, passed, elsewhere=True)
     told = past.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth.commit} | births
     past.read_ahead([change.path for change in (*found, *again)])

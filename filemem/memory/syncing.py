@@ -81,7 +81,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     if elsewhere or any(change.path not in waiting for change in found):  # moved files: asked as a rebuild asks
         births |= carried(store, {path: one.blob for path, one in after.items()}, after)
     passed = passed_on(store, news) if moved != STILL and before else ()
-    again = unsettled(store, found, waiting, births, after, passed)
+    again = unsettled(store, found, waiting, births, after, passed, elsewhere=moved == ELSEWHERE)
     told = store.lookup("path", [change.path for change in again])
     births = {node.path: node.birth for node in told if node.birth != Birth()} | births
     found += again + _forgotten(store, found, after)
@@ -139,7 +139,8 @@ def _moved(store: Store, head: str) -> str:
     known = store.index.notes.head
     if head == known:
         return STILL
-    onward = known and not store.index.keeps(head) and store.repo.history.is_ancestor(known)
+    # Where another line took in what we knew, what landed first is told otherwise, of records that were there too.
+    onward = known and not store.index.keeps(head) and store.repo.history.on_line(known)
     return ONWARD if onward else ELSEWHERE
 
 
@@ -224,17 +225,20 @@ def unsettled(
     births: Mapping[str, Birth],
     after: changes.Manifest,
     passed: Collection[str],
+    *,
+    elsewhere: bool,
 ) -> list[changes.Change]:
     """Records to tell anew although their bytes are the same.
 
     Those saved and not yet folded in, whose successors and predecessors must learn of them; those committed only now;
-    those that refer to one of the paths that were `passed` on; those that had to give up their id to another file.
+    those that refer to one of the paths that were `passed` on; those that had to give up their id to another file, as
+    which of them landed first may be told otherwise where HEAD went `elsewhere`.
     """
     already = {change.path for change in found}
     nodes = store.lookup("path", [path for path in births if path not in already])
     again = [node for node in nodes if node.birth != births[node.path]]
     again += store.lookup("refers", names.at(passed))
-    again += store.lookup("open", ["id"] if found or again else [])
+    again += store.lookup("open", ["id"] if found or again or elsewhere else [])
     paths = {*waiting, *(node.path for node in again)} - already
     return [changes.Change(changes.MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
 

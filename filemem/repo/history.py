@@ -178,6 +178,18 @@ class History(NamedTuple):
             return False
         return True
 
+    def on_line(self, commit: str) -> bool:
+        """Whether a commit is on the line of first parents, and so all up to it landed in the order that it tells.
+
+        False also of a branch that was merged into that line, and where the commit is unknown.
+        """
+        asked = ("--first-parent", "--parents", self.tip, f"^{revision(commit)}", "--")
+        try:
+            told = self.git.run("rev-list", *asked, limit=LONG).decode().splitlines()
+        except GitError:
+            return False
+        return self.tip == commit or commit in (told[-1].split()[1:2] if told else ())
+
     def has_merges(self) -> bool:
         """Whether branches were merged in this history; without, the log of one file tells what a walk would."""
         return bool(self.git.run("rev-list", "--merges", "-1", self.tip, "--", limit=LONG))

@@ -81,6 +81,9 @@ def test_a_file_born_on_a_branch_is_born_there_not_in_the_merge(tmp_path: Path) 
     assert history.is_ancestor(born)
     assert not history.is_ancestor(born, other)
     assert not history.is_ancestor("0" * 40)
+    assert history.on_line(other)
+    assert not history.on_line(born), "the second parent of the tip"
+    assert not history.on_line("0" * 40)
 
 
 def test_a_hostile_message_is_only_a_message(tmp_path: Path) -> None:

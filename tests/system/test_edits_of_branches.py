@@ -353,3 +353,50 @@ def test_a_file_that_a_merge_gave_a_third_name_keeps_the_edits_of_both_sides(bas
     (base / third).unlink()
     standing = cli(base, "restore", Path(names["side"]).name).err
     assert "was removed" in standing, "the merge took that name away from a record that has another"
+
+
+@pytest.mark.parametrize("updated", [True, False])
+def test_who_was_first_is_told_anew_where_main_takes_in_what_was_looked_at(repo: Path, *, updated: bool) -> None:
+    """The squash landed first on main, the branch's own commit first on the branch; the index saw the branch last."""
+    git(repo, "switch", "-q", "-c", "dev")
+    write(repo / FILE, "---\nid: plan1\ntopic: redis\n---\n# Use Redis\n\nFast.\n")
+    commit(repo, "Dev")
+    git(repo, "switch", "-q", "main")
+    git(repo, "merge", "-q", "--squash", "dev")
+    commit(repo, "Lead")
+    git(repo, "switch", "-q", "dev")
+    if updated:
+        merge(repo, "main")
+    write(repo / "code.py", "1\n")
+    commit(repo, "Dev")
+
+    def first() -> set[str]:
+        by = [ok(repo, "get", FILE)["results"][0]["by"], *ok(repo, "history", "redis")["chain"]]
+        return {one["author"] for one in by}
+
+    assert first() == {"Dev"}
+    git(repo, "switch", "-q", "main")
+    merge(repo, "dev")
+    assert first() == {"Lead"}
+    ok(repo, "index", "--rebuild")
+    assert first() == {"Lead"}
+
+
+def test_an_id_is_another_files_where_main_takes_in_what_was_looked_at(repo: Path) -> None:
+    """Both sides state one id: it belongs to the file that landed first, on main another one than on the branch."""
+    write(repo / "code.py", "1\n")
+    commit(repo, "Ada")
+    for branch, name in (("dev", "a"), ("main", "b")):
+        git(repo, "switch", "-q", *(["-c", branch] if branch != "main" else [branch]))
+        write(repo / f"memory/decisions/{name}.md", f"---\nid: plan1\ntopic: redis\n---\n# From {branch}\n")
+        commit(repo, branch)
+    git(repo, "switch", "-q", "dev")
+    merge(repo, "main")
+    assert ok(repo, "get", "plan1")["results"][0]["title"] == "From dev"
+    git(repo, "switch", "-q", "main")
+    git(repo, "merge", "-q", "--no-ff", "dev")
+    for _ in range(2):
+        assert ok(repo, "get", "plan1")["results"][0]["title"] == "From main"
+        for then, title in (("dev", "From dev"), ("main", "From main"), ("dev", "From dev")):  # the same files
+            assert ok(repo, "get", "plan1", "--at", then)["results"][0]["title"] == title
+        ok(repo, "index", "--rebuild")
