@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from filemem.documents import Node
 from filemem.memory.names import bare
 from filemem.memory.store import Store
-from filemem.query.evidence import Claim, Evidence, Said, evidence
+from filemem.query.evidence import Claim, Evidence, Said, evidence, words
 from filemem.record import (
     DECISION,
     Record,
@@ -28,7 +28,7 @@ from filemem.record import (
 from filemem.repo import arrivals
 
 DAY = 86_400_000  # milliseconds
-_CLAIMS, _LAYOUT = "claims", 5  # the memo, and its layout
+_CLAIMS, _LAYOUT = "claims", 6  # the memo, and its layout
 
 
 class Called:
@@ -44,20 +44,41 @@ class Called:
         self._readings: dict[str, frozenset[str]] = {}  # of words that were asked about
 
     def of(self, node: Node, said: Collection[str]) -> frozenset[str]:
-        """Those of some words that mean this decision."""
+        """What of that which trailers say means this decision, perhaps among others."""
         own = {name for _, name in names_of(bare(node))} if said else set()
-        self._readings |= {one: frozenset(readings(one)) for one in said if one not in self._readings}
-        near = {one for one in said if not own.isdisjoint(self._readings[one])}
-        return frozenset(one for one in near if one in (node.id, short_id(node.id)) or self.meant(one) == node.id)
+        ids = {node.id, short_id(node.id)}
+        near = [one for one in said if any(not own.isdisjoint(self._read(name)) for name in _names_in(one))]
+        return frozenset(one for one in near if not ids.isdisjoint(words(one)) or node.id in self.every(one))
+
+    def every(self, said: str) -> tuple[str, ...]:
+        """The ids of all that a trailer names, as `meant` tells each."""
+        return tuple(one for name in self.names(said) if (one := self.meant(name)))
+
+    def names(self, said: str) -> list[str]:
+        """The names in a trailer: all of it, where something is called so, else what is between commas, else words."""
+        if self.meant(said):
+            return [said]
+        pieces = [piece.strip() for piece in said.split(",")]
+        return [name for piece in pieces for name in ([piece] if self.meant(piece) else piece.split())]
 
     def meant(self, said: str) -> str | None:
         """The id of what some words mean, the path of what is gone; None where they mean nothing, or several."""
         return resolve_reference(said, self._index)
 
+    def _read(self, name: str) -> frozenset[str]:
+        if name not in self._readings:
+            self._readings[name] = frozenset(readings(name))
+        return self._readings[name]
+
     @cached_property
     def _index(self) -> ReferenceIndex:
         gone = (Record(id=path, type=DECISION, path=path) for path in self._gone)
         return reference_index((bare(node) for node in self._nodes() if node.type == DECISION), gone)
+
+
+def _names_in(said: str) -> set[str]:
+    """What may be a name in a trailer: `Called.names`."""
+    return {said, *(piece.strip() for piece in said.split(",")), *words(said)}
 
 
 class Claims(NamedTuple):
@@ -161,8 +182,7 @@ def _loaded(text: bytes) -> _Remembered:
             return _Remembered()
         found = map(Claim._make, rows)
         whole = (
-            one._replace(reverts=tuple(one.reverts), said=_said(one.said), aside=tuple(map(tuple, one.aside)))
-            for one in found
+            one._replace(reverts=tuple(one.reverts), said=_said(one.said), aside=tuple(one.aside)) for one in found
         )
         return _Remembered(head, tuple(whole), depth)
     except (ValueError, TypeError, IndexError, KeyError):

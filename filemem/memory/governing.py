@@ -170,7 +170,7 @@ class Code:
         for _ in range(RENAMES):
             later = self._line.later(at, affects, moved.values())
             now = self._now.matching(affects) | set(moved.values())
-            names = self._called.of(node, {name for arrival in later for name in arrival.decisions})
+            names = self._called.of(node, {name for one in later for name in (*one.decisions, *one.not_so)})
             found = drift(affects, later, now, names=names, since=since, renamed=moved)
             news = {old: new for old in found.missing if (new := self._renamed(old, later))}
             if not news:

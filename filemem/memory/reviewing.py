@@ -6,7 +6,7 @@ edits that are not committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from filemem.documents import Node
 from filemem.memory import claims, governing
@@ -50,18 +50,26 @@ def _unknown(store: Store, called: claims.Called, removed: Iterable[str], merge:
     gone = {path.removesuffix(".md").rpartition("-")[2] for path in removed}
     for claim in arrivals.claims(store.code.history, merge.code):
         commit = f"{claim.commit[:10]} ({claim.subject})"
-        lost = ", ".join(name for name in claim.said.names if called.meant(name) is None and name not in gone)
-        if lost:
+        names = [name for said in claim.said.names for name in called.names(said)]
+        if lost := ", ".join(one for said in claim.said.names for one in _lost(called, said, gone)):
             told = f"{commit} names the decision {lost}, which no decision is called, or several are"
             yield Problem("", 1, "unknown-decision", "warning", f"{told}, so its trailers are passed over")
         for why in dict.fromkeys(why for _, why in claim.said.unclear):
-            names = ", ".join(name for name, each in claim.said.unclear if each == why)
-            told = f"{commit} says nothing clear of what came of {names}: {why}"
+            of = ", ".join(name for name, each in claim.said.unclear if each == why)
+            told = f"{commit} says nothing clear of what came of {of}: {why}"
             yield Problem("", 1, "unclear-outcome", "warning", f"{told}; its trailers on that are passed over")
-        known = set(map(called.meant, claim.said.names)) | {None}
-        if aside := ", ".join(" ".join(names) for names in claim.aside if known.isdisjoint(map(called.meant, names))):
-            told = f"{commit} names the decision {aside} outside of its trailers, the last block of the message"
+        known = {*map(called.meant, names), None}
+        aside = (one for one in claim.aside if known.isdisjoint(map(called.meant, called.names(one))))
+        if quoted := ", ".join(aside):
+            told = f"{commit} names the decision {quoted} outside of its trailers, the last block of the message"
             yield Problem("", 1, "no-trailer", "hint", f"{told}, so that counts for nothing")
+
+
+def _lost(called: claims.Called, said: str, gone: Collection[str]) -> list[str]:
+    """The names in a trailer that mean nothing; all of it as it stands where none of them does."""
+    names = called.names(said)
+    lost = [name for name in names if called.meant(name) is None and name not in gone]
+    return [said] if lost == names else lost
 
 
 def _drifted(

@@ -255,7 +255,8 @@ def _touched(store: Store, place: Place, commits: Sequence[Commit], known: Colle
 
 def _named_by(commit: Commit, called: claims.Called) -> Iterable[str]:
     """The decisions that a commit names: in `Decision:` trailers, or as ADR-12 in its subject."""
-    found = map(called.meant, (*commit.said.names, *numbers_in(commit.subject)))
+    named = [one for name in commit.said.names for one in called.every(name)]
+    found = (*named, *map(called.meant, numbers_in(commit.subject)))
     return dict.fromkeys(one for one in found if one)
 
 

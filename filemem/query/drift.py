@@ -33,15 +33,20 @@ class Arrival(NamedTuple):
     Args:
         commit: its id.
         at: epoch milliseconds.
-        decisions: what it carries out: what its `Decision:` trailers name, and those of the commits that it brought,
-            unless one says that this failed, or says nothing clear of what came of it.
+        decisions: what it carries out: what its `Decision:` trailers name, and those of the commits that it brought.
         rows: the files.
+        not_so: what it carries out under no name: one says that this failed, or nothing clear of what came of it.
     """
 
     commit: str
     at: int
     decisions: tuple[str, ...]
     rows: tuple[Row, ...]
+    not_so: tuple[str, ...] = ()
+
+    def carries_out(self, names: frozenset[str]) -> bool:
+        """Whether it carries out a decision that goes by some names."""
+        return not names.isdisjoint(self.decisions) and names.isdisjoint(self.not_so)
 
 
 class Names:
@@ -248,7 +253,7 @@ def _story(rows: Sequence[tuple[Arrival, Row]], names: frozenset[str], moved: bo
     first, came, commits = None, None, frozenset[str]()
     went: _Story | None = None
     for arrival, row in rows:
-        carries, goes_on = not names.isdisjoint(arrival.decisions), moved and arrival is rows[-1][0]
+        carries, goes_on = arrival.carries_out(names), moved and arrival is rows[-1][0]
         if first is None:
             first, came = row.before or row.after, None if row.before or carries else row.after
         if carries and first in (row.before, row.after):

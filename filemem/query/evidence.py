@@ -22,14 +22,14 @@ class Said(NamedTuple):
     """What the `Decision:` and `Outcome:` trailers of a commit say.
 
     Args:
-        names: the decisions that they name.
-        outcomes: names, each with what came of that decision, as a word of the format; "" where the commit carries it
-            out and says no more.
+        names: what they call decisions, each as it is written: one name, or several.
+        outcomes: names, each with what came of that decision, as a word of the format, and why; "" for the first where
+            the commit carries it out and says no more.
         unclear: the other names, each with the reason why what came of it cannot be told.
     """
 
     names: tuple[str, ...] = ()
-    outcomes: tuple[tuple[str, str], ...] = ()
+    outcomes: tuple[tuple[str, str, str], ...] = ()
     unclear: tuple[tuple[str, str], ...] = ()
 
 
@@ -41,7 +41,7 @@ class Claim(NamedTuple):
         reverts: full ids of the commits that it reverts, as far as they are written and on this branch; of a merge,
             all that it brought.
         said: what its trailers say.
-        aside: what each `Decision:` line names that is no trailer: it stands not in the last block of the message.
+        aside: what each `Decision:` line says that is no trailer: it stands not in the last block of the message.
     """
 
     commit: str
@@ -50,7 +50,7 @@ class Claim(NamedTuple):
     subject: str
     reverts: tuple[str, ...] = ()
     said: Said = Said()
-    aside: tuple[tuple[str, ...], ...] = ()
+    aside: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -87,7 +87,7 @@ def said(trailers: Iterable[tuple[str, str]]) -> Said:
             continue
         if groups[-1][1]:
             groups.append(([], []))
-        groups[-1][0].extend(value.replace(",", " ").split())
+        groups[-1][0].extend([value] if words(value) else [])
     (first, leading), *more = groups
     if not first and [after for _, after in more] == [[]]:
         groups = [(more[0][0], leading)]
@@ -96,44 +96,54 @@ def said(trailers: Iterable[tuple[str, str]]) -> Said:
         for name in names:
             texts.setdefault(name, []).extend(after)
     unsure = not groups[0][0] and _UNSURE
-    told = {name: ("", unsure) if unsure else _outcome(after) for name, after in texts.items()}
+    told = {name: ("", "", unsure) if unsure else _outcome(after) for name, after in texts.items()}
     return Said(
         tuple(told),
-        tuple((name, outcome) for name, (outcome, why) in told.items() if not why),
-        tuple((name, why) for name, (_, why) in told.items() if why),
+        tuple((name, outcome, reason) for name, (outcome, reason, unclear) in told.items() if not unclear),
+        tuple((name, unclear) for name, (*_, unclear) in told.items() if unclear),
     )
 
 
-def carried_out(together: Iterable[Said]) -> tuple[str, ...]:
-    """The decisions that commits carry out which come together: not what one of them says failed, or nothing clear of.
+def words(names: str) -> list[str]:
+    """The words of what a trailer calls decisions."""
+    return names.replace(",", " ").split()
+
+
+def carried_out(together: Iterable[Said]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What commits that come together name and carry out, and of what one of them says failed, or nothing clear.
 
     Args:
         together: what each of them says.
     """
     told = list(together)
-    not_so = {name for one in told for name, outcome in one.outcomes if outcome == "failed"}
-    not_so |= {name for one in told for name, _ in one.unclear}
-    return tuple(dict.fromkeys(name for one in told for name, _ in one.outcomes if name not in not_so))
+    names = dict.fromkeys(name for one in told for name, *_ in one.outcomes)
+    not_so = dict.fromkeys(name for one in told for name, outcome, _ in one.outcomes if outcome == "failed")
+    not_so |= dict.fromkeys(name for one in told for name, _ in one.unclear)
+    return tuple(name for name in names if name not in not_so), tuple(not_so)
 
 
-def _outcome(texts: Sequence[str]) -> tuple[str, str]:
-    """The outcome that some trailers state, each perhaps with a reason after a colon; else why none can be told."""
-    words = {text: parse_outcome(text.partition(":")[0]) for text in texts}
-    if unread := [text for text, word in words.items() if word is None]:
-        return "", f"{unread[0][:_SHOWN]!r} is none of {', '.join(OUTCOMES)}"
-    found = list(dict.fromkeys(filter(None, words.values())))
-    return (next(iter(found), ""), "") if len(found) < 2 else ("", f"it says {' and '.join(found)}")
+def _outcome(texts: Sequence[str]) -> tuple[str, str, str]:
+    """The outcome that some trailers state and the reason after a colon; third why none can be told, else ""."""
+    parts = {text: text.partition(":")[::2] for text in texts}
+    told = {text: (parse_outcome(word), reason.strip()) for text, (word, reason) in parts.items()}
+    if unread := [text for text, (word, _) in told.items() if word is None]:
+        return "", "", f"{unread[0][:_SHOWN]!r} is none of {', '.join(OUTCOMES)}"
+    found = list(dict.fromkeys(word for word, _ in told.values() if word))
+    if len(found) > 1:
+        return "", "", f"it says {' and '.join(found)}"
+    return next(iter(found), ""), "; ".join(dict.fromkeys(reason for _, reason in told.values() if reason)), ""
 
 
-def aside(body: str, trailers: Said) -> tuple[tuple[str, ...], ...]:
-    """What each `Decision:` line of a message names that is none of its trailers.
+def aside(body: str, trailers: Said) -> tuple[str, ...]:
+    """What each `Decision:` line of a message says that is none of its trailers.
 
     Args:
         body: the message below its subject.
         trailers: what its trailers say.
     """
-    lines = dict.fromkeys(tuple(line.replace(",", " ").split()) for line in re.findall(_LINE, body))
-    return tuple(names for names in lines if not set(names) <= set(trailers.names))
+    known = {word for one in trailers.names for word in words(one)}
+    lines = dict.fromkeys(" ".join(line.split()) for line in re.findall(_LINE, body))
+    return tuple(line for line in lines if not known.issuperset(words(line)))
 
 
 def reverted(body: str) -> tuple[tuple[str, str], ...]:
@@ -152,16 +162,23 @@ def evidence(names: Collection[str], carriers: Mapping[str, str], claims: Sequen
     carried, known = dict(carriers), frozenset(names)
     found = []
     for place, claim in enumerate(claims):
-        outcomes = {outcome for name, outcome in claim.said.outcomes if name in known}
+        outcomes = _spoken(claim.said, known)
         carried |= {claim.commit: claim.subject} if "" in outcomes else {}
         outcome, text, name = next(filter(None, outcomes), ""), "", claim.commit[:10]
         if outcome:
-            text = f"{name} says so: {claim.subject}"
+            text = f"{name} says so: {outcomes[outcome] or claim.subject}"
         elif _reverts_any(claim, carried):
             outcome, text = "failed", f"reverted in {name}"
         if text and _stands(claims, place):
             found.append(Evidence(outcome, claim.commit, claim.at, claim.author, text))
     return tuple(found)
+
+
+def _spoken(told: Said, names: frozenset[str]) -> dict[str, str]:
+    """What a commit says came of a decision, each with the reason; nothing where two that it says differ."""
+    outcomes = {outcome: reason for name, outcome, reason in told.outcomes if name in names}
+    unclear = any(name in names for name, _ in told.unclear) or len([one for one in outcomes if one]) > 1
+    return {} if unclear else outcomes
 
 
 def _stands(claims: Sequence[Claim], place: int) -> bool:

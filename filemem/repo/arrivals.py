@@ -45,15 +45,12 @@ def arrivals(
     rows = history.rows("--first-parent", "-m", "--no-renames", *span, "--", *paths, limit=limit)
     try:
         brought = _brought(history, span, said, limit) if said else {}
-        found = [
-            Arrival(
-                made.id,
-                made.at,
-                carried_out((made.said, *(said[one] for one in brought.get(made.id, ()) if one != made.id))),
-                tuple(Row(row.path, _blob(row.old), _blob(row.new)) for row in files),
-            )
-            for made, files in rows
-        ]
+        found = []
+        for made, files in rows:
+            came = (said[one] for one in brought.get(made.id, ()) if one != made.id)
+            decisions, not_so = carried_out((made.said, *came))
+            changed = tuple(Row(row.path, _blob(row.old), _blob(row.new)) for row in files)
+            found.append(Arrival(made.id, made.at, decisions, changed, not_so))
     except GitError as error:
         if not error.unanswered:
             raise

@@ -568,8 +568,27 @@ def test_each_decision_of_a_commit_has_its_own_outcome(repo: Path) -> None:
     told = f"Try\n\nDecision: {one}\nOutcome: success\ndecision: {other}\nOUTCOME: failed: too slow"
     made = commit(repo, told, code_py="2\n", more_py="2\n")
     assert evidence(repo, one) == [f"possibly success: {made[:10]} says so: Try"]
-    assert evidence(repo, other) == [f"possibly failed: {made[:10]} says so: Try"]
+    assert evidence(repo, other) == [f"possibly failed: {made[:10]} says so: too slow"]
     assert (drift(repo, one), drift(repo, other)) == ("", "changed (1 of 1 file, 1 commit)")
+
+
+def test_a_trailer_may_name_a_decision_by_its_title(repo: Path) -> None:
+    commit(repo, "Code", a_py="1\n", b_py="1\n", c_py="1\n")
+    titles = {"a.py": "Queue plan", "b.py": "Plan, then build", "c.py": "plan"}
+    one, two, other = (decide(repo, title, title, path) for path, title in titles.items())
+    git(repo, "switch", "-q", "-c", "side")
+    commit(repo, "Work\n\nDecision: Queue plan", a_py="2\n", c_py="2\n")
+    commit(repo, f"Work\n\nDecision: plan, then  build\nDecision: {one[-8:]} Plan", a_py="3\n", b_py="3\n", c_py="3\n")
+    assert [drift(repo, each) for each in (one, two)] == ["", ""]
+    assert drift(repo, other) == "changed (1 of 1 file, 1 commit)", "the first commit names another"
+    assert "no decision is called" not in cli(repo, "check", "--base", "main").out
+    assert ("touched", "Queue plan") in why(repo, "c.py")
+    failed = commit(repo, "Stop\n\nDecision: queue plan, plan\nOutcome: failed: too slow", a_py="4\n")
+    told = [f"possibly failed: {failed[:10]} says so: too slow"]
+    assert [evidence(repo, each) for each in (one, two, other)] == [told, [], told]
+    commit(repo, "Go on\n\nDecision: No plan\nDecision: Nobody knows", d_py="1\n")
+    unknown = "names the decision No, Nobody knows, which no decision is called"
+    assert unknown in cli(repo, "check", "--base", "main").out
 
 
 @pytest.mark.parametrize("said", ["Outcome: disaster", "Outcome: success\nOutcome: failed"])
