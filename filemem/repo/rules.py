@@ -25,8 +25,8 @@ _STATED = {"attributes": "core.attributesfile", "ignore": "core.excludesfile"}
 def _sources(git: Git, settings: Settings, path: str, kind: str) -> list[Path]:
     home, xdg = user_folders(git.environment)
     stated = settings.text(_STATED[kind])
-    own = Path(stated.replace("~", str(home), 1) if stated.startswith("~/") else stated) if stated else None
     top = git.places.work_tree
+    own = top / (stated.replace("~", str(home), 1) if stated.startswith("~/") else stated) if stated else None
     folders = [top, *(top / parent for parent in Path(path).parents)]
     return [
         git.places.common_dir / "info" / _OF_A_CLONE[kind],

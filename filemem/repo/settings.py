@@ -74,12 +74,18 @@ class Settings(NamedTuple):
 
     @property
     def unfiltered(self) -> tuple[str, ...] | None:
-        """The settings under which no filter runs; None where one has a name that cannot be told to Git."""
+        """The settings under which no filter runs; None where one may have a name that cannot be told to Git.
+
+        What a repository includes may be a file of its tree, in which a pull names another one.
+        """
         names = {key.removeprefix("filter.").rpartition(".")[0] for key in self.values if key.startswith("filter.")}
-        if any("=" in name or "\ufffd" in name for name in names):
+        included = (scopes for key, scopes in self.values.items() if key.startswith(("include.", "includeif.")))
+        if any(scope not in _USER for scopes in included for scope, _ in scopes):
+            return None
+        if any(not name or "=" in name or "\ufffd" in name for name in names):
             return None
         off = ("clean=", "process=", "required=false")
-        return tuple(f"filter.{name}.{each}" for name in sorted(names) if name for each in off)
+        return tuple(f"filter.{name}.{each}" for name in sorted(names) for each in off)
 
     def flag(self, key: str, *, user_only: bool = False) -> bool:
         """Whether a switch is on, in Git's spellings; `user_only` as for `text`."""

@@ -108,7 +108,7 @@ def test_an_external_filter_on_records_is_not_run(hostile: Path, canary: Path) -
     assert not canary.exists(), canary.read_text()
 
 
-@pytest.mark.parametrize("name", ["evil", "Evil", "e=vil", "e.vil"])
+@pytest.mark.parametrize("name", ["evil", "Evil", "e=vil", "e.vil", ""])
 def test_a_filter_that_only_the_index_gives_to_records_is_not_run(repo: Path, canary: Path, name: str) -> None:
     git(repo, "config", f"filter.{name}.clean", f"touch {canary}; cat")
     git(repo, "config", f"filter.{name}.required", "true")
@@ -120,6 +120,33 @@ def test_a_filter_that_only_the_index_gives_to_records_is_not_run(repo: Path, ca
     saver.close()
     assert not canary.exists()
     assert head_file(repo, f"memory/{PATH}") is not None
+
+
+def test_a_filter_that_comes_with_an_included_file_of_the_tree_is_not_run(repo: Path, canary: Path) -> None:
+    write(repo / ".gitconfig", "")
+    git(repo, "config", "include.path", "../.gitconfig")
+    saver = make_saver(repo)
+    saver.put(PATH, TEXT, message())
+    write(repo / ".gitconfig", f'[filter "evil"]\n\tclean = "touch {canary}; cat"\n')
+    write(repo / ".gitattributes", "*.md filter=evil\n")
+    saver.put("decisions/other.md", TEXT, message())
+    saver.close()
+    assert not canary.exists()
+
+
+def test_attributes_by_a_relative_path_are_those_from_the_top_wherever_we_stand(
+    repo: Path, canary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(repo, "config", "core.attributesFile", ".attrs")
+    git(repo, "config", "filter.evil.clean", f"touch {canary}; cat")
+    write(repo / ".attrs", "*.md filter=evil\n")
+    (repo / "sub").mkdir()
+    monkeypatch.chdir(repo / "sub")
+    saver = make_saver(repo)
+    saved = saver.put(PATH, TEXT, message())
+    saver.close()
+    assert "under the filter 'evil'" in (saved.pending or "")
+    assert not canary.exists()
 
 
 def test_the_environment_does_not_lead_elsewhere(
