@@ -11,7 +11,7 @@ from pathlib import Path
 from filemem import config
 from filemem.cli.plan import Step
 from filemem.errors import BadInput, BrokenStore, Conflict
-from filemem.memory import astray, home
+from filemem.memory import astray, home, returning, strays
 from filemem.repo import Repo, worktrees
 
 SETTINGS = f'store = "{home.TOP}"\n'  # of the branch itself, so that it is a memory wherever it is checked out
@@ -98,9 +98,17 @@ def agreed(work_tree: Path, name: str, store: str | None, own_branch: str) -> tu
         if not branch:
             hint = "end what is going on there"
             raise Conflict(f"the memory of this project is at {place}, and on no branch now", hint)
+        _refuse_left(code, place, name)
         folder = home.folder_of(code, place)
         _refuse_another(work_tree, config.store_path(store) if store else "", asked, place, (folder, branch))
         return folder or name, branch
+
+
+def _refuse_left(code: Repo, place: Path, name: str) -> None:
+    """Raise Conflict where the project has left the memory that is attached: settings would name it again."""
+    with closing(Repo.discover(place)) as memory:
+        if (left := astray.folder(code, memory, name)) and returning.gone_back(code):
+            raise Conflict(returning.why(code, memory, left), "filemem status says what detaches it, then init again")
 
 
 def _refuse_another(work_tree: Path, store: str, own_branch: str, place: Path, known: tuple[str, str]) -> None:
@@ -120,7 +128,7 @@ def _refuse_another(work_tree: Path, store: str, own_branch: str, place: Path, k
             raise Conflict(told, hint)
 
 
-def stray(work_tree: Path, name: str, place: Path) -> astray.Stray | None:
+def stray(work_tree: Path, name: str, place: Path) -> strays.Stray | None:
     """The records that nobody reads when the memory is at a place.
 
     Args:
@@ -134,7 +142,7 @@ def stray(work_tree: Path, name: str, place: Path) -> astray.Stray | None:
         if not os.path.lexists(place / ".git"):
             found = astray.standing(code, name)
             told = f"{found}/ has records, which are not read then: init prints what takes them along"
-            return astray.Stray(told) if found else None
+            return strays.Stray(told) if found else None
         with closing(Repo.discover(place)) as memory:
             return astray.find(code, memory, name)
 

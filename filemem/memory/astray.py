@@ -7,49 +7,18 @@ answer that found nothing says that there are some, after a look at folders alon
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import accumulate
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from filemem.config import Config, own_branch
-from filemem.files import is_listed, names
-from filemem.memory import home, tombstones, unkept
-from filemem.record import parse
+from filemem.files import names
+from filemem.memory import home, returning, strays, unkept
+from filemem.memory.strays import Stray
 from filemem.record.identity import PRIVATE
 from filemem.repo import Repo
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
-
-_OURS = home.RECORDS | {PRIVATE}  # folders in which Markdown is a record, whatever it states
-
-
-class Stray(NamedTuple):
-    """Records that nobody reads.
-
-    Args:
-        told: which, and why.
-        take: the command that takes along what the memory lacks; "" where it has all.
-        compare: those that show what some say and the memory never had; "" where there is no such thing.
-        remove: the one that removes from the code's branch then what would not be lost; "" where that is left to the
-            user.
-    """
-
-    told: str
-    take: str = ""
-    compare: str = ""
-    remove: str = ""
-
-    def __str__(self) -> str:
-        words = (
-            ("to take them along", self.take),
-            ("to see what is new", self.compare),
-            (f"to remove {'the others' if self.compare else 'them'} here then", self.remove),
-        )
-        return "; ".join((self.told, *(f"{what}: {command}" for what, command in words if command)))
 
 
 def folder(code: Repo, memory: Repo, store: str) -> str:
@@ -94,6 +63,8 @@ def find(code: Repo, memory: Repo, store: str) -> Stray | None:
     """Find the records that nobody reads, if any; arguments as for `folder`."""
     if not (name := folder(code, memory, store)):
         return None
+    if returning.gone_back(code):
+        return returning.find(code, memory, name)
     place, found = code.work_tree / name, sorted(_records(code, name))
     which = f"{name}/{found[0]} is" if len(found) == 1 else f"{len(found)} records in {name}/ are"
     shown = os.path.relpath(memory.work_tree, code.work_tree)
@@ -101,43 +72,27 @@ def find(code: Repo, memory: Repo, store: str) -> Stray | None:
     if home.strange(one for one in os.listdir(place) if not one.startswith(".")) - {PRIVATE}:
         return Stray(f"{why}; {name}/ has other files too, so move records by hand, and commit that on both sides")
     committed = {path.removeprefix(f"{name}/") for path in (code.history.listing(name) if code.head() else ())}
-    lacking, differing = unkept.find(memory, place, found)
+    lacking, differing = unkept.find(memory, home.TOP, place, found)
     within, kept = names.entries(committed), names.entries(differing)
     known = {path for path in names.entries(lacking) if os.path.lexists(memory.work_tree / path)} | kept
-    take = []
-    if moved := _parts(lacking & committed, known):
-        take.append(_patches(code, memory, name, moved))
-    if copied := _parts(lacking - committed, known | within):
-        take.append(f"tar -C {_quoted(place)} -cf - {' '.join(copied)} | tar -C {_quoted(memory.work_tree)} -xf -")
-    sure = set(found) - differing.keys()
-    removed = _parts(sure & committed, names.entries(committed - sure)) if differing else [""] if committed else []
-    remove = [_remove(code, memory, name, removed)] if removed else []
-    if loose := _parts(sure - committed, within | kept):
-        remove.append(f"rm -r {' '.join(f'{_quoted(place)}/{part}' for part in loose)}")
+    take, remove = [], []
+    if moved := strays.parts(lacking & committed, known):
+        take.append(strays.patches(code, memory, name, moved))
+    if copied := strays.parts(lacking - committed, known | within):
+        take.append(strays.copy(place, memory.work_tree, copied))
+    if returning.elsewhere(code):
+        sure = set(found) - differing.keys()
+        kept_here = names.entries(committed - sure)
+        if removed := strays.parts(sure & committed, kept_here) if differing else [""] * bool(committed):
+            remove.append(strays.remove(code, memory, name, removed))
+        if loose := strays.parts(sure - committed, within | kept):
+            remove.append(strays.remove_loose(place, loose))
     if differing:
-        why += f"; {_unlike(differing)}"
+        why += f"; {strays.unlike(differing, 'the memory')}"
     elif not take:
         why += ", which has them all"
-    return Stray(why, " && ".join(take), _compare(code, memory, name, differing), " && ".join(remove))
-
-
-def _unlike(differing: Iterable[str]) -> str:
-    """Say which records say what the memory never had, and what to do about it."""
-    first, *others = sorted(differing)
-    which = f"{first} says" if not others else f"{first} and {len(others)} more of them say"
-    it = "it" if not others else "these"
-    return (
-        f"{which} what the memory never had: carry over what is new, by hand or with filemem update, then remove {it} "
-        "here by hand"
-    )
-
-
-def _compare(code: Repo, memory: Repo, name: str, differing: Mapping[str, str]) -> str:
-    """The commands that show how records differ from those that the memory has."""
-    there = os.path.relpath(memory.work_tree, code.work_tree)
-    pairs = ((f"{name}/{here}", f"{there}/{other}") for here, other in sorted(differing.items()))
-    git = f"{code.places.by_hand} diff --no-index --"
-    return "; ".join(f"{git} {shlex.quote(other)} {shlex.quote(here)}" for here, other in pairs)
+    compare = strays.compare(code, place, memory.work_tree, differing)
+    return Stray(why, " && ".join(take), compare, " && ".join(remove))
 
 
 def of(store: Store) -> Stray | None:
@@ -148,6 +103,16 @@ def of(store: Store) -> Stray | None:
     """
     why = unattached(store)
     return Stray(why) if why else find(store.code, store.repo, store.config.store)
+
+
+def left(store: Store) -> str:
+    """That the project has left the memory that is attached here, and what to do about it, or ""."""
+    if store.repo is store.code or store.config.branch:
+        return ""
+    name = folder(store.code, store.repo, store.config.store)
+    if not name or not returning.gone_back(store.code):
+        return ""
+    return f"{returning.why(store.code, store.repo, name)}: filemem status says what detaches it"
 
 
 def unattached(store: Store) -> str:
@@ -170,51 +135,4 @@ def _records(code: Repo, name: str) -> Iterator[str]:
     place = code.work_tree / name
     if name == home.TOP or place.is_symlink() or os.path.lexists(place / ".git"):
         return
-    for one in place.rglob("*.md"):
-        path = one.relative_to(place).as_posix()
-        if is_listed(path) and (path.partition("/")[0] in _OURS or _states(one)):
-            yield path
-
-
-def _states(file: Path) -> bool:
-    """Whether a file states what only records do: other Markdown may stand in a folder of that name."""
-    with suppress(OSError):
-        record = parse(file.read_bytes(), file.name).record
-        return record is not None and (record.id_stated or record.topic_stated)
-    return False
-
-
-def _parts(paths: Iterable[str], others: Container[str]) -> list[str]:
-    """What names some paths for a shell and none of the others: of each the first folder that has none, or itself."""
-    ways = (accumulate(path.split("/"), "{}/{}".format) for path in paths)
-    return sorted({shlex.quote(next(part for part in way if part not in others)) for way in ways})
-
-
-def _quoted(place: Path) -> str:
-    return shlex.quote(str(place))
-
-
-def _patches(code: Repo, memory: Repo, name: str, parts: Sequence[str]) -> str:
-    """The command that takes committed records along, commit by commit: so it stays known who decided what, and when.
-
-    Nothing that the memory has is touched: a merge would take the removal there for one here. What merges made of files
-    that both sides had edited no patch says, so those are put right at the end.
-    """
-    named, here, there = shlex.quote(name), code.places.by_hand, memory.places.by_hand
-    whole = (one for one in (*home.RECORDS, tombstones.FOLDER) if not os.path.lexists(memory.work_tree / one))
-    paths = " ".join(f"{named}/{part}" for part in sorted({*parts, *whole}))  # what was forgotten in these, too
-    read = "-c diff.noprefix=false format-patch --stdout --root --topo-order --no-cover-letter -k"
-    keep = "-c merge.default=union am -q -3 -k --keep-cr --committer-date-is-author-date"
-    tree, message = shlex.quote(f"HEAD:{name}"), shlex.quote(f"{name}/ as it was merged")
-    return (
-        f"{here} {read} --relative={named} HEAD -- {paths} | {there} {keep} && "
-        f"{there} checkout -q $({here} rev-parse {tree}) -- {' '.join(parts)} && "
-        f"{{ {there} diff --cached --quiet || {there} commit -qm {message}; }}"
-    )
-
-
-def _remove(code: Repo, memory: Repo, name: str, parts: Sequence[str]) -> str:
-    """The command that removes committed records from the branch of the code; a part of "" is all of the folder."""
-    git, path = code.places.by_hand, " ".join("/".join(filter(None, (shlex.quote(name), part))) for part in parts)
-    message = shlex.quote(f"{name}/ is on the branch {memory.branch() or 'of the memory'} now")
-    return f"{git} rm -rq {path} && {git} commit -m {message} -- {path}"
+    yield from strays.records(place)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from filemem import config
 from filemem.files import is_record
-from filemem.memory import home, origins, tombstones
+from filemem.memory import home, origins, returning, tombstones
 from filemem.repo import Repo
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ def unnamed(code: Repo, remote: str, branch: str) -> str:
     file = config.REPOSITORY_FILE
     if default is None or config.own_branch(code.show(file, default.tip) or b"") == branch:
         return ""
+    if returning.was_named(code, default.tip):
+        return f"{default.where.label} names this branch for the memory no more: pull, and filemem status says the rest"
     return f"commit and push {file}: {default.where.label} lacks it, so that no other clone would find this memory"
 
 

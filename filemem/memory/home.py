@@ -191,9 +191,15 @@ def attachment(code: Repo) -> tuple[Path | None, str]:
     trees = tuple(worktrees.linked(code.places))
     found = next((each for each in trees if settings.stated_store(_settings_at(each[0])) == TOP), None)
     if found is None and trees:  # its own settings may be lost
-        named = {settings.own_branch(_settings_at(place)) for place, _ in (*worktrees.main(code.places), *trees)}
-        found = next((each for each in trees if each[1] and each[1] in named), None)
+        named = branches_named(code)
+        found = next((each for each in trees if each[1] in named), None)
     return found or (None, "")
+
+
+def branches_named(code: Repo) -> frozenset[str]:
+    """The branches that the settings of the project's work trees name for its records."""
+    trees = (*worktrees.main(code.places), *worktrees.linked(code.places))
+    return frozenset(filter(None, (settings.own_branch(_settings_at(place)) for place, _ in trees)))
 
 
 def _settings_at(place: Path) -> bytes:

@@ -135,7 +135,7 @@ def refuse_blind(store: Store, *, replacing: bool) -> None:
     """
     discovery.refuse_gone(store.repo.work_tree)
     refuse_unfilled(unfilled(store), "nothing was saved: ")
-    if why := astray.unattached(store):
+    if why := astray.unattached(store) or astray.left(store):
         missing, _, brings = why.partition(": ")
         raise BrokenStore(f"nothing was saved: {missing}", brings)
     if replacing and (why := unseen(store) or gone(store)):

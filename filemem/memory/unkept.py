@@ -29,18 +29,19 @@ class Unkept(NamedTuple):
     differing: dict[str, str]
 
 
-def find(memory: Repo, place: Path, paths: Iterable[str]) -> Unkept:
+def find(memory: Repo, store: str, place: Path, paths: Iterable[str]) -> Unkept:
     """Find what the memory does not have of some records.
 
     Args:
         memory: the repository of the memory, in its work tree.
+        store: the folder of the memory in that.
         place: the folder of the records.
         paths: of the records, below it.
     """
-    top = memory.work_tree
+    top = memory.work_tree / store
     texts = {path: _bytes(place / path) for path in paths}
     news = {path: text for path, text in texts.items() if text is None or text != _bytes(top / path)}
-    had = memory.history.objects() if news and memory.head() else frozenset[str]()
+    had = memory.history.objects(store) if news and memory.head() else frozenset[str]()
     news = {path: text for path, text in news.items() if text is None or not _ids(memory, text) & had}
     marks = tombstones.marks(top)
     ids = {path: _id(path, text) for path, text in news.items()}

@@ -120,9 +120,10 @@ class History(NamedTuple):
         told = self.git.run("rev-list", *how, self.tip, "--", folder, limit=LONG).decode().split()
         return frozenset(one[1:] for one in told if one.startswith("?"))
 
-    def objects(self) -> frozenset[str]:
-        """The ids of all that this history has had, those included that a partial clone lacks."""
-        told = self.git.run("rev-list", "--objects", "--no-object-names", "--missing=print", self.tip, "--", limit=LONG)
+    def objects(self, folder: str) -> frozenset[str]:
+        """The ids of all that this history has had in a folder, those included that a partial clone lacks."""
+        how = ("--objects", "--no-object-names", "--missing=print", "--full-history")
+        told = self.git.run("rev-list", *how, self.tip, "--", folder, limit=LONG)
         return frozenset(one.removeprefix("?") for one in told.decode().split())
 
     def log(self, path: str) -> tuple[Revision, ...]:

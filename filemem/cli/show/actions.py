@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from filemem.cli.show.words import Answer, aside, counted, joined
+from filemem.memory.strays import Stray
 
 _LEVELS = {"error": "red", "warning": "yellow", "hint": "bright_black"}  # of a problem, the worst first -> its colour
 
@@ -71,13 +72,7 @@ def _stray(answer: Answer) -> list[str]:
     """Which records nobody reads, and the commands that change that, each in a row of its own."""
     if not (found := answer.get("stray")):
         return []
-    which = "the others" if found["compare"] else "them"
-    words = {
-        "take": "to take them along",
-        "compare": "to see what is new",
-        "remove": f"to remove {which} here then",
-    }
-    rows = (f"    {words[name]}: {found[name]}" for name in words if found[name])
+    rows = (f"    {what}: {command}" for what, command in Stray(**found).commands)
     return [aside("stray", found["told"]), *rows]
 
 
