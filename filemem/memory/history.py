@@ -21,6 +21,7 @@ from filemem.memory.values import History, Revision, Step
 from filemem.memory.versions import Versions
 from filemem.record import DECISION, Parsed, topic_key
 from filemem.record.revising import damage, revised
+from filemem.repo.beside import added_too
 from filemem.repo.lives import Revision as Version
 
 _GAPS = 8  # times that a record was away, followed back
@@ -92,6 +93,10 @@ def past_of(store: Store, nodes: Iterable[Node]) -> dict[str, Past]:
     versions = Versions(store)
     logs = store.history.logs(firsts, versions) if firsts else {}
     whole = {node.path: _whole(store, versions, node, logs.get(named(held[node.path]), ())) for node in listed}
+    first = {node.path: named(node.birth.path or node.path) for node in listed if whole[node.path]}
+    births = {first[node.path]: node.birth.commit for node in listed if node.path in first and node.birth.commit}
+    too = added_too(store.history, births, versions)
+    whole |= {node.path: _with(whole[node.path], too.get(first.get(node.path, ""), ()), node) for node in listed}
     return {
         node.path: _past(store, versions, node, whole[node.path], moved=held[node.path] != node.path) for node in listed
     }
@@ -117,6 +122,13 @@ def _whole(store: Store, versions: Versions, node: Node, log: Sequence[Version])
             break
         found += earlier
     return found if any(one.commit.id == node.birth.commit for one in found) else log
+
+
+def _with(log: Sequence[Version], too: Sequence[Version], node: Node) -> Sequence[Version]:
+    """A log, newest first, with what other branches began it with, above the first commit."""
+    known = {one.commit.id for one in log}
+    at = next((at for at, one in enumerate(log) if one.commit.id == node.birth.commit), len(log))
+    return [*log[:at], *(one for one in too if one.commit.id not in known), *log[at:]]
 
 
 def _past(store: Store, versions: Versions, node: Node, log: Sequence[Version], *, moved: bool) -> Past:

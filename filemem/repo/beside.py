@@ -7,7 +7,7 @@ merged. What they say tells them apart, not when they were made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,38 @@ def since_it_came(history: History, told: Sequence[Revision], first: str, same: 
     led = listed(history.git, *brought, f"^{first}") if brought else frozenset()
     passed_over = {one.commit.id for one in edits} & led
     return [one for one in told if one.commit.id not in passed_over]
+
+
+def added_too(history: History, births: Mapping[str, str], same: Same) -> dict[str, list[Revision]]:
+    """The versions with which merged branches beside the first commits of some files added them too, newest first.
+
+    The log of a file passes over a branch that changed nothing of it since a squash had brought it.
+
+    Args:
+        history: where they are told from; where older versions are lacking nothing is told.
+        births: paths from the top of the work tree as they were at the first commits, each with this.
+        same: which versions are one and the same.
+    """
+    found: dict[str, list[Revision]] = {}
+    if not births or history.partial() or not history.has_merges():
+        return found
+    how = ("--full-history", "--topo-order", "--no-merges", "--no-renames", "--diff-filter=A")
+    adding: dict[str, list[str]] = {}
+    for commit, rows in history.rows(*how, history.tip, "--", *sorted(births)):
+        for row in rows:
+            if commit.id not in (births.get(row.path, commit.id), *history.boundary()):
+                adding.setdefault(row.path, []).append(commit.id)
+    for path, commits in adding.items():
+        first = births[path]
+        after = listed(history.git, "--ancestry-path", history.tip, f"^{first}")
+        apart = [one for one in commits if one not in after and not history.is_ancestor(one, first)]
+        begun = [one for one in apart if not any(o != one and history.is_ancestor(o, one) for o in apart)]
+        version = history.entries([path], first).get(path)
+        if begun and version:
+            news = history.rows("--no-walk=unsorted", "-m", "-M", "--diff-filter=A", *begun, "--")
+            told = ((made, row) for made, rows in news for row in rows if row.path == path)
+            found[path] = [Revision(made, path, row.new) for made, row in told if same(path, version, row.new)]
+    return found
 
 
 def listed(git: Git, *asked: str) -> frozenset[str]:

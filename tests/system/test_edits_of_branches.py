@@ -355,6 +355,33 @@ def test_a_file_that_a_merge_gave_a_third_name_keeps_the_edits_of_both_sides(bas
     assert "was removed" in standing, "the merge took that name away from a record that has another"
 
 
+@pytest.mark.parametrize("stated", ["", "id: decision_redis_1700000000000_aaaaaaaa\n"], ids=["no id", "id"])
+@pytest.mark.parametrize("edited", [False, True])
+def test_who_began_a_branch_is_told_where_it_changed_nothing_after_its_squash(
+    repo: Path, stated: str, *, edited: bool
+) -> None:
+    """As where it did, above; no branch is told that merely has the record."""
+    git(repo, "switch", "-q", "-c", "side")
+    write(repo / FILE, f"---\n{stated}topic: redis\n---\n" + "\n\n".join(PARTS))
+    commit(repo, "Ada")
+    if edited:
+        edit(repo, "Grace", "one", "ONE")
+    git(repo, "switch", "-q", "main")
+    git(repo, "merge", "-q", "--squash", "side")
+    squash = commit(repo, "Squasher")
+    git(repo, "switch", "-q", "-c", "other")
+    write(repo / "other.py", "1\n")
+    commit(repo, "Bob")
+    git(repo, "switch", "-q", "side")
+    write(repo / "code.py", "1\n")
+    commit(repo, "Dan")
+    git(repo, "switch", "-q", "main")
+    merge(repo, "other")
+    merge(repo, "side")
+    assert ok(repo, "history", "redis")["chain"][0]["commit"] == squash
+    assert told(repo) == [("Ada", (AGAIN,))]
+
+
 @pytest.mark.parametrize("updated", [True, False])
 def test_who_was_first_is_told_anew_where_main_takes_in_what_was_looked_at(repo: Path, *, updated: bool) -> None:
     """The squash landed first on main, the branch's own commit first on the branch; the index saw the branch last."""
