@@ -159,6 +159,11 @@ class Memory(Asked):
         self._changed()
         return saved
 
+    def _write(self, change: Callable[[], Saved]) -> Saved:
+        """Change what is there, unless the memory of the project is another."""
+        obstacles.refuse_other(self._store)
+        return self._read(change)
+
     def resolve(self, topic: str, **fields: Any) -> Saved:
         """End a fork: save the decision that merges all that hold on a topic.
 
@@ -171,7 +176,7 @@ class Memory(Asked):
         """
         from filemem.memory import changing
 
-        return self._read(lambda: changing.resolve(self._store, topic, fields))
+        return self._write(lambda: changing.resolve(self._store, topic, fields))
 
     def update(self, id: str, **fields: Any) -> Saved:  # noqa: A002  the tools' word
         """Append what came of a decision (outcome, reason), or change status, title, text or tags; `agent` says who.
@@ -181,7 +186,7 @@ class Memory(Asked):
         """
         from filemem.memory import changing
 
-        updated = self._read(lambda: changing.update(self._store, id, fields))
+        updated = self._write(lambda: changing.update(self._store, id, fields))
         self._changed()
         return updated
 
@@ -193,7 +198,7 @@ class Memory(Asked):
         """
         from filemem.memory import changing
 
-        deleted = self._read(lambda: changing.delete(self._store, id, reason, agent))
+        deleted = self._write(lambda: changing.delete(self._store, id, reason, agent))
         self._changed()
         return deleted
 
@@ -205,7 +210,7 @@ class Memory(Asked):
         """
         from filemem.memory import changing
 
-        saved = self._read(lambda: changing.restore(self._store, id, agent))
+        saved = self._write(lambda: changing.restore(self._store, id, agent))
         self._changed()
         return saved
 

@@ -123,6 +123,17 @@ def ignored(repo: Repo, folder: str) -> str:
     return f"{folder} is ignored by {rule}; what is saved there stays uncommitted until that is gone" if rule else ""
 
 
+def refuse_other(store: Store) -> None:
+    """Refuse to write where the memory of the project is another than the records that are here.
+
+    Raises:
+        BrokenStore: says which it is, and what brings it.
+    """
+    if why := astray.unattached(store) or astray.left(store):
+        told, _, brings = why.partition(": ")
+        raise BrokenStore(f"nothing was changed: {told}", brings)
+
+
 def refuse_blind(store: Store, *, replacing: bool) -> None:
     """Refuse a save where the store is not here, and one whose topic it could fork unseen.
 
@@ -135,9 +146,7 @@ def refuse_blind(store: Store, *, replacing: bool) -> None:
     """
     discovery.refuse_gone(store.repo.work_tree)
     refuse_unfilled(unfilled(store), "nothing was saved: ")
-    if why := astray.unattached(store) or astray.left(store):
-        missing, _, brings = why.partition(": ")
-        raise BrokenStore(f"nothing was saved: {missing}", brings)
+    refuse_other(store)
     if replacing and (why := unseen(store) or gone(store)):
         missing, _, brings = why.rpartition(": ")
         raise BrokenStore(

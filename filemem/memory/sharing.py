@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_private
-from filemem.memory import elsewhere, graph, home, meant, settling, withdrawn
+from filemem.memory import elsewhere, graph, home, meant, obstacles, settling, withdrawn
 from filemem.memory.store import Store
 from filemem.record import DECISION
 from filemem.record.identity import PRIVATE
@@ -101,6 +101,7 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
         Locked: another sync does not end.
         BrokenStore: the other side cannot be reached, or refuses.
     """
+    obstacles.refuse_other(store)
     done = _synced(store, tell)
     branch = home.branch_of(store.code, store.config)
     if branch and branch == store.repo.branch():

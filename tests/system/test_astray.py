@@ -277,6 +277,9 @@ def test_a_clone_of_an_old_branch_does_not_save_into_it(project: Path) -> None:
     refused = cli(bob, *DECISION, "Use a dictionary")
     words = "memory/ is an older memory of this project, which is the branch filemem now, as origin/main says"
     assert (refused.code, words in refused.err, "`filemem init` attaches it" in refused.err) == (7, True, True), refused
+    for change in (("update", "Redis", "--outcome", "failed"), ("forget", "Redis"), ("restore", "Redis"), ("sync",)):
+        refused = cli(bob, *change)
+        assert (refused.code, words in refused.err) == (7, True), (change, refused)
     assert words in ok(bob, "status")["stray"]["told"]
     assert [(code, level) for code, level, _ in told_by_check(bob)] == [("stray-record", "hint")]
     ok(bob, "init")
