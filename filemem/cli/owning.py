@@ -63,8 +63,7 @@ def step(
             return Step(path, "create", None, f"a work tree of the branch {branch}{beneath}")
         from filemem.memory import attaching
 
-        at = astray.since(code, name) or time.time_ns() // 1_000_000
-        done = attaching.attach(code, name, branch, files, at, tell, announce)
+        done = attaching.attach(code, name, branch, files, time.time_ns() // 1_000_000, tell, announce)
         return Step(path, "create", None, done + beneath)
     finally:
         code.close()
@@ -141,7 +140,7 @@ def stray(work_tree: Path, name: str, place: Path) -> strays.Stray | None:
     with closing(Repo.discover(work_tree)) as code:
         if not os.path.lexists(place / ".git"):
             found = astray.standing(code, name)
-            told = f"{found}/ has records, which are not read then: init prints what takes them along"
+            told = f"{found}/ has records, which are not read then: copy them into the new one and commit that there"
             return strays.Stray(told) if found else None
         with closing(Repo.discover(place)) as memory:
             return astray.find(code, memory, name)
@@ -170,7 +169,7 @@ def _beneath(code: Repo, name: str, *, begun: bool) -> str:
         why = "where such a commit is checked out, Git would write over the memory without a word"
         raise Conflict(
             f"{told}: {why}",
-            "take another folder: filemem --store NAME init --own-branch; it says what takes the records along",
+            "take another folder: filemem --store NAME init --own-branch; then copy the records there, and commit them",
         )
     restore = f"{code.places._replace(work_tree=code.work_tree / name).by_hand} restore ."
     return f"; {told}: commit what you edit in it before you check such a commit out, and {restore} after"

@@ -1,7 +1,7 @@
 """Records in the code's work tree that nobody reads, since the memory of the project is on a branch of its own.
 
-Rule: `status` and `check` always tell of them, with the commands that take them along and those that remove them; an
-answer that found nothing says that there are some, after a look at folders alone.
+Rule: `status` and `check` always tell of them, and what the memory lacks of what they say; an answer that found nothing
+says that there are some, after a look at folders alone.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from filemem.config import Config, own_branch
-from filemem.files import names
 from filemem.memory import home, returning, strays, unkept
 from filemem.memory.strays import Stray
-from filemem.record.identity import PRIVATE
 from filemem.repo import Repo
 
 if TYPE_CHECKING:
@@ -40,23 +38,10 @@ def standing(code: Repo, store: str) -> str:
     return next((name for name in likely if any(True for _ in _records(code, name))), "")
 
 
-def since(code: Repo, store: str) -> int:
-    """When the oldest commit was written that can be taken along, in epoch milliseconds; 0 where there is none.
-
-    A branch of the memory's own begins then: no commit of it counts as older than the first.
-
-    Args:
-        code: the repository of the code.
-        store: the folder that the settings of the code name.
-    """
-    name = standing(code, store)
-    return code.history.written([f"{name}/"]) if name and code.head() else 0
-
-
 def briefly(code: Repo, memory: Repo, store: str) -> str:
     """That there are records which nobody reads, or ""; arguments as for `folder`."""
     found = folder(code, memory, store)
-    return f"{found}/ has records, which are not read: filemem status says how to take them along" if found else ""
+    return f"{found}/ has records, which are not read: filemem status says what of them is missing" if found else ""
 
 
 def find(code: Repo, memory: Repo, store: str) -> Stray | None:
@@ -69,30 +54,9 @@ def find(code: Repo, memory: Repo, store: str) -> Stray | None:
     which = f"{name}/{found[0]} is" if len(found) == 1 else f"{len(found)} records in {name}/ are"
     shown = os.path.relpath(memory.work_tree, code.work_tree)
     why = f"{which} not read: the memory is the branch {memory.branch() or '(none now)'}, at {shown}"
-    if home.strange(one for one in os.listdir(place) if not one.startswith(".")) - {PRIVATE}:
-        return Stray(f"{why}; {name}/ has other files too, so move records by hand, and commit that on both sides")
-    committed = {path.removeprefix(f"{name}/") for path in (code.history.listing(name) if code.head() else ())}
     lacking, differing = unkept.find(memory, home.TOP, place, found)
-    within, kept = names.entries(committed), names.entries(differing)
-    known = {path for path in names.entries(lacking) if os.path.lexists(memory.work_tree / path)} | kept
-    take, remove = [], []
-    if moved := strays.parts(lacking & committed, known):
-        take.append(strays.patches(code, memory, name, moved))
-    if copied := strays.parts(lacking - committed, known | within):
-        take.append(strays.copy(place, memory.work_tree, copied))
-    if returning.elsewhere(code):
-        sure = set(found) - differing.keys()
-        kept_here = names.entries(committed - sure)
-        if removed := strays.parts(sure & committed, kept_here) if differing else [""] * bool(committed):
-            remove.append(strays.remove(code, memory, name, removed))
-        if loose := strays.parts(sure - committed, within | kept):
-            remove.append(strays.remove_loose(place, loose))
-    if differing:
-        why += f"; {strays.unlike(differing, 'the memory')}"
-    elif not take:
-        why += ", which has them all"
-    compare = strays.compare(code, place, memory.work_tree, differing)
-    return Stray(why, " && ".join(take), compare, " && ".join(remove))
+    why += strays.lost(name, lacking, differing, "the memory")
+    return Stray(why, strays.compare(code, place, memory.work_tree, differing))
 
 
 def of(store: Store) -> Stray | None:

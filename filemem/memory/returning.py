@@ -1,7 +1,7 @@
 """A project whose records went back from a branch of their own to the branches of its code.
 
 Rule: a memory that settings named once and name no more is left: a clone that has it attached still is told so, with
-what takes along what only that one says, and what detaches it once nothing would be lost.
+what only that one says, and what detaches it once nothing would be lost.
 """
 
 from __future__ import annotations
@@ -11,23 +11,15 @@ import shlex
 
 from filemem import config
 from filemem.config import own_branch
-from filemem.files import names
-from filemem.memory import home, strays, unkept
+from filemem.memory import strays, unkept
 from filemem.memory.strays import Stray
+from filemem.record.identity import PRIVATE
 from filemem.repo import Repo
 
 
 def gone_back(code: Repo) -> bool:
     """Whether the settings of what is checked out name no branch for the records, and did so once."""
     return not _named_here(code) and was_named(code, "HEAD")
-
-
-def elsewhere(code: Repo) -> bool:
-    """Whether some settings say that records have a branch of their own now, so that those in the code's are old."""
-    if _named_here(code):
-        return True
-    known = os.path.lexists(code.common_dir / "refs/remotes/origin/HEAD")
-    return bool(own_branch(home.settings_there(code)) if known else home.branches_named(code))
 
 
 def was_named(code: Repo, commit: str) -> bool:
@@ -54,23 +46,15 @@ def why(code: Repo, memory: Repo, name: str) -> str:
 
 def find(code: Repo, memory: Repo, name: str) -> Stray:
     """Find what only the memory says that the project has left; arguments as for `why`."""
-    place, top, shown = code.work_tree / name, memory.work_tree, _shown(code, memory)
-    told, found = why(code, memory, name), sorted(strays.records(top))
-    committed = set(memory.history.listing(home.TOP) if memory.head() else ())
-    lacking, differing = unkept.find(code, name, top, found)
-    known = {path for path in names.entries(lacking) if os.path.lexists(place / path)} | names.entries(differing)
-    take = []
-    if moved := strays.parts(lacking & committed, known):
-        take.append(strays.patches_back(code, memory, name, moved))
-    if copied := strays.parts(lacking - committed, known | names.entries(committed)):
-        take.append(strays.copy(top, place, copied))
-    if differing:
-        told += f"; {strays.unlike((f'{shown}/{path}' for path in differing), f'{name}/')}"
-    elif take:
-        told += f", and has what {name}/ never had; filemem status says what detaches it when you have taken that along"
-    sure = not (take or differing)
+    place, top = code.work_tree / name, memory.work_tree
+    lacking, differing = unkept.find(code, name, top, sorted(strays.records(top)))
+    told = why(code, memory, name) + strays.lost(_shown(code, memory), lacking, differing, f"{name}/")
+    private = any(file.is_file() and file.name != ".gitignore" for file in (top / PRIVATE).rglob("*"))
+    if private:
+        told += f"; {_shown(code, memory)}/{PRIVATE}/ has files that would go with it: copy them first"
+    sure = not (lacking or differing or private)
     detach = f"{code.places.by_hand} worktree remove {shlex.quote(str(top))}" if sure else ""
-    return Stray(told, " && ".join(take), strays.compare(code, top, place, differing), detach=detach)
+    return Stray(told, strays.compare(code, top, place, differing), detach)
 
 
 def _named_here(code: Repo) -> bool:

@@ -18,7 +18,6 @@ from filemem.repo import log, shallow, tracing, treeless
 from filemem.repo.git import LONG, Git, GitError
 from filemem.repo.lives import BY_PATH, Birth, Edit, Revision, Same, Walk
 from filemem.repo.log import Commit, Row
-from filemem.repo.stamps import millis
 from filemem.repo.walking import Found
 
 _REVISION = r"[^\W_][\w./@{}^~+=-]*"
@@ -204,11 +203,6 @@ class History(NamedTuple):
         """
         asked = ("rev-list", "--topo-order", "--reverse", "--full-history", *refs, "--", *paths)
         return self.git.run(*asked, limit=LONG).decode().partition("\n")[0]
-
-    def written(self, paths: Iterable[str]) -> int:
-        """When somebody first wrote a commit that touches one of these files, in epoch milliseconds; 0 for never."""
-        told = self.git.run("log", "--full-history", "--format=%at", self.tip, "--", *paths, limit=LONG)
-        return min(filter(None, map(millis, told.decode().split())), default=0)
 
     def touching(self, paths: Iterable[str]) -> frozenset[str]:
         """The commits of any branch or tag, here or fetched, that touch one of these files."""

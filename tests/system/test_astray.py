@@ -19,6 +19,9 @@ from tests.system.tools import cli, ok, until
 __all__ = ["hub"]
 
 
+NOTHING = {"compare": "", "detach": ""}
+
+
 def shell(folder: Path, command: str, **extra: str) -> None:
     """Run a command as somebody who pastes it."""
     run = ["sh", "-e", "-c", command]
@@ -36,6 +39,15 @@ def moved(project: Path) -> Any:
     git(project, "add", ".filemem.toml", ".mcp.json", "AGENTS.md")
     git(project, "commit", "-q", "-m", "Records have a branch")
     return told
+
+
+def take_along(project: Path, folder: str = "memory") -> None:
+    """Copy what is left, as docs/sharing.md says it."""
+    shell(project, f"cp -R {folder}/. records/; git -C records add -A; git -C records commit -q -m 'Take along'")
+
+
+def remove(project: Path, folder: str = "memory") -> None:
+    shell(project, f"git rm -rq {folder}; git commit -q -m 'Records have a branch of their own'")
 
 
 @pytest.fixture
@@ -66,40 +78,35 @@ def known(project: Path) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("saved_before", [False, True])
-def test_what_is_left_is_taken_along_with_its_history_and_removed(project: Path, saved_before: bool) -> None:
+def test_what_is_left_is_told_until_it_is_copied_and_removed(project: Path, saved_before: bool) -> None:
     before, story = known(project), [step["title"] for step in ok(project, "history", "caching")["chain"]]
-    dates = sorted(git(project, "log", "--format=%an %at %ct %s", "--", "memory").splitlines())
-    told = moved(project)
-    assert told["told"] == "5 records in memory/ are not read: the memory is the branch filemem, at records"
+    left = "5 records in memory/ are not read: the memory is the branch filemem, at records"
+    lacks = f"{left}; the memory has not memory/"
+    assert moved(project)["told"].startswith(lacks)
     deploy = ("save", "decision", "--topic", "deploy", "--decision", "By hand", "--reasoning", "r")
     new = ok(project, *deploy)["id"] if saved_before else ""
-    told = ok(project / "src", "status")["stray"]
-    assert told["told"] == "5 records in memory/ are not read: the memory is the branch filemem, at records"
-    shell(project / "src", told["take"])
+    told = ok(project / "src", "status")["stray"]["told"]
+    assert told.startswith(lacks)
+    assert told.endswith(" and 4 more: copy what is to be kept, and commit it there")
+    take_along(project)
     after = {key: value for key, value in known(project).items() if key != new}
-    assert after == before
-    steps = [step["title"] for step in ok(project, "history", "caching")["chain"] if step["id"] != new]
-    assert steps == story
-    taken = git(project, "log", "--format=%an %at %ct %s", "filemem").splitlines()
-    assert {row for row in dates if not row.endswith(" init")} <= set(taken), "who did what, and when, is as it was"
-    assert git(project, "log", "--merges", "filemem") == ""
-    told = ok(project, "status")["stray"]
-    assert (told["told"].endswith("at records, which has them all"), told["take"]) == (True, "")
+    assert {one: title for one, (title, _) in after.items()} == {one: title for one, (title, _) in before.items()}
+    assert [step["title"] for step in ok(project, "history", "caching")["chain"] if step["id"] != new] == story
+    assert ok(project, "status")["stray"] == {"told": f"{left}, and the memory has all that they say", **NOTHING}
     by_hand = [("no-date", "hint"), ("no-id", "hint")]
     assert sorted(one[:2] for one in told_by_check(project)) == [*by_hand, ("stray-record", "hint")]
-    shell(project / "src", told["remove"])
+    remove(project)
+    shutil.rmtree(project / "memory")  # the private ones, which are copied too
     assert "stray" not in ok(project, "status")
     assert sorted(one[:2] for one in told_by_check(project)) == by_hand
-    assert not list((project / "memory").rglob("*.md"))
     assert git(project, "status", "--porcelain") == ""
     git(project, "worktree", "add", "-q", "../old", "old")
-    told = ok(project.parent / "old", "status")["stray"]
-    assert (told["told"].endswith("which has them all"), told["take"]) == (True, "")
+    assert ok(project.parent / "old", "status")["stray"]["told"].endswith("the memory has all that they say")
 
 
 def test_a_question_that_finds_nothing_tells_what_is_left(project: Path) -> None:
     moved(project)
-    words = "memory/ has records, which are not read: filemem status says how to take them along"
+    words = "memory/ has records, which are not read: filemem status says what of them is missing"
     for empty in (True, False):
         if not empty:
             ok(project, "save", "decision", "--topic", "auth", "--decision", "Use tokens", "--reasoning", "r")
@@ -109,8 +116,8 @@ def test_a_question_that_finds_nothing_tells_what_is_left(project: Path) -> None
     assert "note" not in ok(project, "search", "tokens")
     assert words not in ok(project, "search", "--topic", "nothing", "--at", "filemem")["note"]
     ((code, level, text),) = told_by_check(project)
-    assert (code, level, "to take them along: git -C" in text) == ("stray-record", "hint", True)
-    assert f"to take them along: git -C '{project.parent}/Ada'\"'\"'s project'" in cli(project, "status").out
+    assert (code, level, "copy what is to be kept" in text) == ("stray-record", "hint", True)
+    assert text in cli(project, "status").out
 
 
 def test_a_search_beside_them_starts_no_process(tmp_path: Path) -> None:
@@ -131,67 +138,34 @@ def test_a_search_beside_them_starts_no_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rebase", ["true", "false"])
-def test_what_another_clone_had_saved_is_taken_along_too(hub: Path, rebase: str) -> None:
+def test_what_another_clone_had_saved_is_told_there(hub: Path, rebase: str) -> None:
     ada, bob = clone(hub, "ada"), clone(hub, "bob")
     git(bob, "config", "pull.rebase", rebase)
     ok(ada, *DECISION, "Use Redis")
-    ok(ada, "save", "decision", "--topic", "queues", "--decision", "Use NATS", "--reasoning", "r")
     ok(ada, "sync")
     ok(bob, "sync")
-    ok(bob, *DECISION, "Use an LRU cache")
-    ok(bob, "save", "decision", "--topic", "logs", "--decision", "Use Kafka", "--reasoning", "r")
-    told = moved(ada)
-    shell(ada, told["take"])
-    shell(ada, told["remove"])
+    mine = ok(bob, *DECISION, "Use an LRU cache")["path"]
+    planned = ok(ada, "--store", "records", "init", "--own-branch", "--dry-run")["stray"]["told"]
+    words = "memory/ has records, which are not read then: copy them into the new one and commit that there"
+    assert planned == words
+    moved(ada)
+    take_along(ada)
+    remove(ada)
     ok(ada, "sync")
     git(ada, "push", "-q")
     git(bob, "pull", "-q", "--no-edit")
     refused = cli(bob, "search", "redis")
     assert (refused.code, "`filemem init` attaches it" in refused.err) == (7, True)
-    told = ok(bob, "init")["stray"]
-    assert told["told"].startswith("2 records in memory/ are not read")
-    shell(bob, told["take"])
-    shell(bob, ok(bob, "status")["stray"]["remove"])
+    told = ok(bob, "init")["stray"]["told"]
+    assert told.startswith(f"{mine} is not read")
+    assert told.endswith(f"; the memory has not {mine}: copy what is to be kept, and commit it there")
+    take_along(bob)
+    remove(bob)
     assert [step["title"] for step in ok(bob, "history", "caching")["chain"]] == ["Use Redis", "Use an LRU cache"]
-    assert {one["title"] for one in ok(bob, "topics")["topics"]} == {"Use an LRU cache", "Use NATS", "Use Kafka"}
     assert told_by_check(bob) == []
-    assert ok(bob, "sync")["sent"] == 2
+    assert ok(bob, "sync")["sent"] == 1
     ok(ada, "sync")
     assert known(ada) == known(bob)
-
-
-def test_two_clones_may_take_the_same_along(hub: Path) -> None:
-    ada, bob = clone(hub, "ada"), clone(hub, "bob")
-    ok(ada, *DECISION, "Use Redis")
-    planned = ok(ada, "--store", "records", "init", "--own-branch", "--dry-run")["stray"]["told"]
-    assert planned == "memory/ has records, which are not read then: init prints what takes them along"
-    told = moved(ada)
-    ok(ada, "sync")
-    git(ada, "push", "-q")
-    git(bob, "pull", "-q")
-    shell(bob, ok(bob, "init")["stray"]["take"], GIT_COMMITTER_NAME="Bob")
-    assert "note" not in ok(ada, "status"), "what is left says it"
-    shell(ada, told["take"])
-    assert ok(bob, "sync")["sent"] == ok(ada, "sync")["received"] == 1
-    assert git(ada, "rev-parse", "filemem") == git(bob, "rev-parse", "filemem")
-
-
-def test_what_both_sides_of_a_merge_had_edited_comes_as_it_was_merged(repo: Path) -> None:
-    path = ok(repo, *DECISION, "Use Redis")["path"]
-    for branch in ("side", "main"):
-        git(repo, "switch", "-q", *(["-c"] if branch == "side" else []), branch)
-        write(repo / path, (repo / path).read_text().replace("Use Redis", f"Use Redis of {branch}"))
-        git(repo, "commit", "-q", "-a", "-m", f"Words of {branch}")
-    git(repo, "merge", "-q", "side", ok=False)
-    text = git(repo, "show", f"main:{path}").replace("of main", "of both")
-    write(repo / path, text)
-    git(repo, "commit", "-q", "-a", "-m", "Merge")
-    git(repo, "config", "diff.noprefix", "true")
-    git(repo, "config", "format.coverLetter", "true")
-    shell(repo, moved(repo)["take"])
-    assert (repo / "records" / path.removeprefix("memory/")).read_text() == text
-    assert git(repo / "records", "status", "--porcelain") == ""
-    assert {"Words of side", "Words of main"} <= set(git(repo, "log", "--format=%s", "filemem").splitlines())
 
 
 def test_other_files_in_a_folder_of_that_name_are_no_records(project: Path) -> None:
@@ -204,8 +178,7 @@ def test_other_files_in_a_folder_of_that_name_are_no_records(project: Path) -> N
     assert "stray" not in ok(project, "status")
     write(project / "memory/redis.md", "---\ntopic: caching\n---\n# Use Redis\n")
     told = ok(project, "status")["stray"]
-    assert (told["told"].startswith("memory/redis.md is not read"), told["take"], told["remove"]) == (True, "", "")
-    assert told["told"].endswith("memory/ has other files too, so move records by hand, and commit that on both sides")
+    assert told["told"].startswith("memory/redis.md is not read")
 
 
 @pytest.mark.parametrize("settings", ["", 'store = "docs/decisions"\n'])
@@ -290,7 +263,7 @@ def test_a_clone_of_an_old_branch_does_not_save_into_it(project: Path) -> None:
     assert f"git -C {behind} pull" in cli(behind, *DECISION, "Use a dictionary").err
 
 
-def test_what_another_clone_says_of_a_record_is_told_and_not_removed(hub: Path) -> None:
+def test_what_another_clone_says_of_a_record_is_told(hub: Path) -> None:
     ada, bob = clone(hub, "ada"), clone(hub, "bob")
     first = ok(ada, *DECISION, "Use gRPC")
     ok(ada, "save", "decision", "--topic", "queues", "--decision", "Use NATS", "--reasoning", "r")
@@ -298,9 +271,9 @@ def test_what_another_clone_says_of_a_record_is_told_and_not_removed(hub: Path) 
     ok(bob, "sync")
     git(bob, "switch", "-q", "-c", "old")
     ok(bob, "update", first["id"], "--outcome", "failed", "--reason", "x")
-    told = moved(ada)
-    shell(ada, told["take"])
-    shell(ada, told["remove"])
+    moved(ada)
+    take_along(ada)
+    remove(ada)
     ok(ada, "sync")
     git(ada, "push", "-q")
     git(bob, "switch", "-q", "main")
@@ -309,75 +282,43 @@ def test_what_another_clone_says_of_a_record_is_told_and_not_removed(hub: Path) 
     git(bob, "switch", "-q", "old")
     inside = first["path"].removeprefix("memory/")
     told = ok(bob, "status")["stray"]
-    words = f"; {inside} says what the memory never had: carry over what is new, by hand or with filemem update"
-    assert (words in told["told"], told["take"]) == (True, "")
+    words = f"; the memory never had what {first['path']} says: carry over what is new there"
+    assert told["told"].endswith(words)
     assert told["compare"] == f"git -C {bob} diff --no-index -- records/{inside} {first['path']}"
     assert "failed: x" in git(bob, *shlex.split(told["compare"])[3:], ok=False)
-    assert "to remove the others here then: git" in cli(bob, "status").out
-    shell(bob, told["remove"])
-    assert [one.relative_to(bob).as_posix() for one in bob.glob("memory/decisions/*/*.md")] == [first["path"]]
-    assert (ok(bob, "status")["stray"]["remove"], told_by_check(bob)[0][0]) == ("", "stray-record")
+    assert f"to see what is new: {told['compare']}" in cli(bob, "status").out
     shutil.copy(bob / first["path"], bob / "records" / inside)
     git(bob / "records", "commit", "-q", "-a", "-m", "What came of it")
     ok(bob, "update", first["id"], "--outcome", "success", "--reason", "y")
     told = ok(bob, "status")["stray"]
-    assert (told["told"].endswith("which has them all"), told["compare"]) == (True, ""), "an older version was kept"
-    shell(bob, told["remove"])
-    assert "stray" not in ok(bob, "status")
+    assert (told["told"].endswith("the memory has all that they say"), told["compare"]) == (True, ""), "it had it once"
 
 
 def test_an_edit_by_hand_and_a_record_that_was_moved_are_told_too(project: Path) -> None:
-    told = moved(project)
-    shell(project, told["take"])
-    ok(project, "status")
+    moved(project)
+    take_along(project)
     records = project / "records"
     redis, lru = sorted(project.glob("memory/decisions/caching/*.md"), reverse=True)
     for file in (redis, lru):
         write(file, file.read_bytes().replace(b"\n", b"\r\n"))
-    told = ok(project, "status")["stray"]
-    assert (told["told"].endswith("which has them all"), told["compare"]) == (True, ""), "line endings are no words"
+    assert ok(project, "status")["stray"]["compare"] == "", "line endings are no words"
     write(redis, redis.read_bytes() + b"By hand.\n")
     git(records, "mv", "decisions/caching", "decisions/speed")
     git(records, "commit", "-q", "-m", "Moved")
     told = ok(project, "status")["stray"]
-    assert (told["take"], lru.name in told["told"] + told["compare"]) == ("", False)
+    assert lru.name not in told["told"] + told["compare"]
     there, here = (f"{one}/{redis.name}" for one in ("records/decisions/speed", "memory/decisions/caching"))
     assert told["compare"].endswith(f" diff --no-index -- {there} {here}")
-    assert f"{redis.name} says what the memory never had" in told["told"]
-    assert redis.name not in told["remove"]
+    assert f"the memory never had what {here} says" in told["told"]
 
 
-def test_questions_about_the_time_before_are_answered_as_before(tmp_path: Path) -> None:
-    project = make_repo(tmp_path / "repo", commit=False)
-    git(project, "commit", "-q", "--allow-empty", "-m", "Begin", GIT_COMMITTER_DATE="2024-01-15T00:00:00Z")
-    for month, words in enumerate(("Use Redis", "Use an LRU cache", "Use Memcached"), 1):
-        date = f"2024-{month:02}-01T12:00:00Z"
-        old = f"supersedes: decision_{month - 1}\n" if month > 1 else ""
-        text = f"---\nid: decision_{month}\ntopic: caching\n{old}---\n# {words}\n"
-        write(project / f"memory/decisions/caching/{month}.md", text)
-        git(project, "add", "-A")
-        git(project, "commit", "-q", "-m", words, GIT_AUTHOR_DATE=date, GIT_COMMITTER_DATE=date)
-        git(project, "tag", f"v{month}")
-    asked = (
-        *(("topics", "--at", at) for at in ("v1", "v2", "2024-02-15")),
-        *(("search", "cache", "--at", at) for at in ("v1", "2024-02-15")),
-        *(("history", "caching", "--at", at) for at in ("v2", "2024-02-15")),
-        *(("diff", span) for span in ("v1...v3", "2024-02-15...HEAD")),
-    )
-
-    def answers() -> list[list[Any]]:
-        found = []
-        for one in asked:
-            told = ok(project, *one)
-            rows = next(told[key] for key in ("topics", "results", "chain", "effects") if key in told)
-            found.append([(row["title"], str(row.get("status")), str(row.get("effect"))) for row in rows])
-        return found
-
-    before = answers()
-    told = moved(project)
-    shell(project, told["take"])
-    shell(project, ok(project, "status")["stray"]["remove"])
-    assert answers() == before
-    assert all(before)
-    dates = git(project, "log", "--format=%at %ct", "filemem").splitlines()
-    assert dates[-1] == dates[-2], "the branch begins with the first that it took along"
+def test_what_held_before_is_asked_of_the_branch_of_the_code(project: Path) -> None:
+    git(project, "tag", "v1")
+    story = [step["title"] for step in ok(project, "history", "caching")["chain"]]
+    moved(project)
+    take_along(project)
+    remove(project)
+    shutil.rmtree(project / "memory")
+    told = ok(project, "--store", "memory", "history", "caching", "--at", "v1")["chain"]
+    assert [step["title"] for step in told] == story
+    assert {step["author"] for step in told} == {"Ada"}
