@@ -84,7 +84,7 @@ def unattached(store: Store) -> str:
     if store.repo is not store.code or store.files.store != store.config.store or store.config.branch:
         return ""
     branch = own_branch(home.settings_there(store.code))
-    if not branch or home.attachment(store.code)[0]:  # attached, and another was asked for by name
+    if branch in ("", store.code.branch()) or home.attachment(store.code)[0]:  # attached: another was asked for by name
         return ""
     default = (store.code.common_dir / "refs/remotes/origin/HEAD").read_text().strip().rpartition("/origin/")[2]
     brings = f"{store.code.places.by_hand} pull" if store.code.branch() == default else "`filemem init` attaches it"

@@ -229,8 +229,11 @@ class Code:
 
     @cached_property
     def _on_line(self) -> bool:
-        """Whether the commit after which the line is read is on it itself, not on a branch that was merged."""
-        return self._history.on_line(self._after)
+        """Whether the commit after which the line is read is on it itself, or the last of a branch that was merged.
+
+        Of a merge that is the same as the branch in these files Git shows nothing, so that it cannot be looked for.
+        """
+        return arrivals.begins_line(self._history, self._after)
 
     def _names(self, node: Node) -> frozenset[str]:
         return frozenset(self._store.files.named(path) for path in (node.path, node.birth.path) if path)

@@ -79,6 +79,12 @@ def _brought(history: History, span: Iterable[str], wanted: Collection[str], lim
     return found
 
 
+def begins_line(history: History, commit: str) -> bool:
+    """Whether a commit is on the line of first parents, or the tip of what a commit of that line merged."""
+    told = history.git.run("rev-list", "--first-parent", "--boundary", history.tip, f"^{commit}", "--", limit=LONG)
+    return history.tip == commit or f"-{commit}" in told.decode().split()
+
+
 def renamed(history: History, commit: str) -> dict[str, str]:
     """The files that a commit renamed against its first parent: old name -> new name."""
     rows = history.rows("--first-parent", "-m", "-M", "--diff-filter=R", "-1", commit, "--")
