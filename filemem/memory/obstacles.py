@@ -129,6 +129,7 @@ def refuse_other(store: Store) -> None:
     Raises:
         BrokenStore: says which it is, and what brings it.
     """
+    discovery.refuse_gone(store.repo.work_tree)
     if why := astray.unattached(store) or astray.left(store):
         told, _, brings = why.partition(": ")
         raise BrokenStore(f"nothing was changed: {told}", brings)
