@@ -58,11 +58,23 @@ def _unknown(store: Store, called: claims.Called, removed: Iterable[str], merge:
             of = ", ".join(name for name, each in claim.said.unclear if each == why)
             told = f"{commit} says nothing clear of what came of {of}: {why}"
             yield Problem("", 1, "unclear-outcome", "warning", f"{told}; its trailers on that are passed over")
+        for one, said in _at_odds(called, claim.said.outcomes).items():
+            told = f"{commit} says nothing clear of what came of {one}: it says {' and '.join(said)}, by several names"
+            yield Problem("", 1, "unclear-outcome", "warning", f"{told}; its trailers on that are passed over")
         known = {*map(called.meant, names), None}
         aside = (one for one in claim.aside if known.isdisjoint(map(called.meant, called.names(one))))
         if quoted := ", ".join(aside):
             told = f"{commit} names the decision {quoted} outside of its trailers, the last block of the message"
             yield Problem("", 1, "no-trailer", "hint", f"{told}, so that counts for nothing")
+
+
+def _at_odds(called: claims.Called, outcomes: Iterable[tuple[str, str, str]]) -> dict[str, list[str]]:
+    """The outcomes of each decision of which trailers tell several, by the names that they call it."""
+    told: dict[str, list[str]] = {}
+    for name, outcome, _ in outcomes:
+        for one in called.every(name):
+            told[one] = list(dict.fromkeys([*told.get(one, ()), *filter(None, [outcome])]))
+    return {one: said for one, said in told.items() if len(said) > 1}
 
 
 def _lost(called: claims.Called, said: str, gone: Collection[str]) -> list[str]:

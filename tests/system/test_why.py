@@ -603,6 +603,17 @@ def test_an_outcome_that_is_not_clear_carries_nothing_out_and_is_told(repo: Path
     assert cli(repo, "check", "--base", "main", "--strict").code == 1
 
 
+def test_outcomes_that_differ_under_two_names_of_a_decision_are_told(repo: Path) -> None:
+    commit(repo, "Code", code_py="1\n")
+    one = decide(repo, "code", "Keep it", "code.py")
+    git(repo, "switch", "-q", "-c", "side")
+    said = f"Decision: {one[-8:]}\nOutcome: success\nDecision: Keep it\nOutcome: failed"
+    made = commit(repo, f"Try\n\n{said}", code_py="2\n")
+    assert (evidence(repo, one), drift(repo, one)) == ([], "changed (1 of 1 file, 1 commit)")
+    told = f"{made[:10]} (Try) says nothing clear of what came of {one}: it says success and failed"
+    assert told in cli(repo, "check", "--base", "main").out
+
+
 @pytest.mark.parametrize("quoted", ["* Try\n\nDecision: {}\n\n* Go on", "commit 123\n\n    Try\n\n    decision: {}"])
 def test_a_decision_named_outside_of_the_trailers_is_hinted_at(repo: Path, quoted: str) -> None:
     """As squashes quote the messages of what they were made of."""
