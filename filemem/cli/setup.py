@@ -96,15 +96,13 @@ def run(
         steps.insert(0, owning.step(work_tree, name, branch, begin, dry_run=dry_run, tell=tell, announce=announce))
     else:
         steps.insert(0, _readme(work_tree, shown))
-    attached = _asked(work_tree, partial(_elsewhere, name, branch)) if branch else ""
-    top, inside = (Path(attached), home.TOP) if attached else (work_tree, shown)
-    theirs = [_private(top, inside)]  # of the records
+    top, inside = _of_records(work_tree, shown, branch)
     stray = owning.stray(work_tree, name, top / inside) if branch else None
     warnings += [_asked(work_tree, lambda code: elsewhere.beside(code, name))] if branch and not stray else []
+    theirs = [_private(top, inside)]  # of the records
     if diff_driver:
-        came = bool(branch) and steps[0].action == "create"  # with the branch, attached just now
-        theirs += driving.steps(top, inside, dry_run=dry_run, came=came)
-    steps += [replace(step, top=top) for step in theirs] if attached else theirs
+        theirs += driving.steps(top, inside, dry_run=dry_run, came=bool(branch) and steps[0].action == "create")
+    steps += [replace(step, top=top) for step in theirs] if top != work_tree else theirs
     if not dry_run:
         _carry_out(work_tree, steps)
         if branch and diff_driver:
@@ -153,10 +151,18 @@ def _asked(work_tree: Path, question: Callable[[Repo], str]) -> str:
         return question(code)
 
 
-def _elsewhere(store: str, branch: str, code: Repo) -> str:
-    """The work tree in which the branch of the records is attached, where it is not the store folder of this one."""
-    found = None if os.path.lexists(code.work_tree / store / ".git") else worktrees.of_branch(code.places, branch)
-    return str(found or "")
+def _of_records(work_tree: Path, store: str, branch: str) -> tuple[Path, str]:
+    """The work tree that the files of the records are written in, and the folder of the records there.
+
+    Another one than where they are asked for where the branch of the records is attached there.
+    """
+
+    def attached(code: Repo) -> str:
+        here = os.path.lexists(work_tree / store / ".git")
+        return "" if here else str(worktrees.of_branch(code.places, branch) or "")
+
+    other = _asked(work_tree, attached) if branch else ""
+    return (Path(other), home.TOP) if other else (work_tree, store)
 
 
 def _place(store: str, code: Repo) -> str:
