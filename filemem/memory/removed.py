@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +10,7 @@ from filemem.files import is_listed
 from filemem.memory import finding, meant, tombstones
 from filemem.memory.saving import COMMIT, LEAVE, Saved
 from filemem.memory.versions import Versions
-from filemem.record import Record, answering, namesake, parse, short_id, surrogate_id, topic_key
+from filemem.record import Record, answering, is_id, namesake, parse, short_id, surrogate_id, topic_key
 from filemem.repo import REMOVE, Message
 
 if TYPE_CHECKING:
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
     from filemem.memory.store import Store
     from filemem.repo.lives import Birth as Life
     from filemem.repo.lives import Removed
-
-
-_SHORT = r"(?=.*[0-9])[0-9a-hjkmnp-tv-z]{8}"  # no word: one in twenty short ids has no digit
-_OWN_ID = rf"{_SHORT}|(decision|checkpoint|observation)_[0-9a-z_]*[0-9]{{10,}}_[0-9a-z]{{8}}"
 
 
 class Gone(NamedTuple):
@@ -62,7 +57,7 @@ def find(store: Store, wanted: str) -> Gone:
     """
     inside = store.asked(wanted)
     # By any other name a removed record may go too, such as its title, which is remembered nowhere.
-    certain = re.fullmatch(_OWN_ID, inside) and meant.unheard(store, inside)
+    certain = is_id(inside) and meant.unheard(store, inside)
     every = [] if certain else list(_gone(store))
     found = {one.key: one for one in every if _goes_by(one, inside)}
     found = found or {one.key: one for one in every if _is_headed(one, wanted)}

@@ -12,6 +12,7 @@ from filemem.record.foreign import prose
 from filemem.record.identity import (
     derived_id,
     heading_key,
+    is_id,
     namesake,
     new_id,
     number,
@@ -119,6 +120,7 @@ __all__ = [
     "format_time",
     "heading",
     "heading_key",
+    "is_id",
     "merge",
     "names_of",
     "namesake",

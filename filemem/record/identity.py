@@ -18,6 +18,7 @@ _NOT_ID = re.compile(r"[^a-z0-9_]+")
 _NOT_ASCII_SLUG = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "0123456789¹²³")))
 _NUMBER_IN_FRONT = r"(?i)\A(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:])[ \t]+(?=\S)"
+_ID = rf"(?:{'|'.join(TYPES)})_[0-9a-z_]*[0-9]{{10,}}_[{_ALPHABET}]{{8}}|(?=.*[0-9])[{_ALPHABET}]{{8}}"
 _UNTITLED = "untitled"
 _FOLDERS = {DECISION: "decisions", CHECKPOINT: "checkpoints", OBSERVATION: "observations"}
 TYPE_OF_FOLDER = {folder: type_ for type_, folder in _FOLDERS.items()}
@@ -39,6 +40,14 @@ def _digest(text: str) -> bytes:
 
 def _nfc_fold(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def is_id(text: str) -> bool:
+    """Return whether a text can only be an id that we have made, or its last eight characters, and no title.
+
+    One in twenty of the short ones has no digit, and may be a word: False.
+    """
+    return re.fullmatch(_ID, text) is not None
 
 
 def topic_key(topic: str) -> str:
