@@ -45,7 +45,7 @@ def test_no_query_hurts(index: Index, name: str) -> None:
     for terms in (parse(raw)[0], Terms((raw,), (raw,), (raw,), raw[:2048]), Terms(tuple(raw.split(" ")), text="x")):
         began = time.process_time()
         index.candidates(terms)
-        assert time.process_time() - began < 0.5  # a tenth of that on a machine that is not busy with other tests
+        assert time.process_time() - began < 2  # of work that has bounds, also where other tests keep the machine busy
 
 
 def test_random_bytes_never_fail(words_only: Index) -> None:
