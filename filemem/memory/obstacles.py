@@ -127,7 +127,7 @@ def refuse_other(store: Store) -> None:
     """Refuse to write where the memory of the project is another than the records that are here.
 
     Raises:
-        BrokenStore: says which it is, and what brings it.
+        BrokenStore: says which it is, and what brings it; or that the work tree is gone.
     """
     discovery.refuse_gone(store.repo.work_tree)
     if why := astray.unattached(store) or astray.left(store):
@@ -145,9 +145,8 @@ def refuse_blind(store: Store, *, replacing: bool) -> None:
     Raises:
         BrokenStore: says what brings the records, or that the work tree is gone.
     """
-    discovery.refuse_gone(store.repo.work_tree)
-    refuse_unfilled(unfilled(store), "nothing was saved: ")
     refuse_other(store)
+    refuse_unfilled(unfilled(store), "nothing was saved: ")
     if replacing and (why := unseen(store) or gone(store)):
         missing, _, brings = why.rpartition(": ")
         raise BrokenStore(

@@ -50,6 +50,15 @@ def remove(project: Path, folder: str = "memory") -> None:
     shell(project, f"git rm -rq {folder}; git commit -q -m 'Records have a branch of their own'")
 
 
+def move_all(ada: Path) -> None:
+    """Give the records a branch of their own, whole, and share that."""
+    moved(ada)
+    take_along(ada)
+    remove(ada)
+    ok(ada, "sync")
+    git(ada, "push", "-q")
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A project with records in the branch of the code: of two people, edited, forgotten, private, by hand."""
@@ -148,11 +157,7 @@ def test_what_another_clone_had_saved_is_told_there(hub: Path, rebase: str) -> N
     planned = ok(ada, "--store", "records", "init", "--own-branch", "--dry-run")["stray"]["told"]
     words = "memory/ has records, which are not read then: copy them into the new one and commit that there"
     assert planned == words
-    moved(ada)
-    take_along(ada)
-    remove(ada)
-    ok(ada, "sync")
-    git(ada, "push", "-q")
+    move_all(ada)
     git(bob, "pull", "-q", "--no-edit")
     refused = cli(bob, "search", "redis")
     assert (refused.code, "`filemem init` attaches it" in refused.err) == (7, True)
@@ -271,11 +276,7 @@ def test_what_another_clone_says_of_a_record_is_told(hub: Path) -> None:
     ok(bob, "sync")
     git(bob, "switch", "-q", "-c", "old")
     ok(bob, "update", first["id"], "--outcome", "failed", "--reason", "x")
-    moved(ada)
-    take_along(ada)
-    remove(ada)
-    ok(ada, "sync")
-    git(ada, "push", "-q")
+    move_all(ada)
     git(bob, "switch", "-q", "main")
     git(bob, "pull", "-q")
     ok(bob, "init")

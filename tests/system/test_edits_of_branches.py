@@ -47,6 +47,19 @@ def merge(repo: Path, *branches: str, evil: tuple[str, str] | None = None) -> No
     commit(repo, "Mallory")
 
 
+def renamed_apart(base: Path) -> dict[str, str]:
+    """Rename and edit the file on both sides, and begin to merge; the name that it has on each."""
+    names = {"main": MOVED, "side": "memory/decisions/other.md"}
+    git(base, "switch", "-q", "-c", "side")
+    git(base, "mv", FILE, names["side"])
+    edit(base, "Bob", "one", "ONE", names["side"])
+    git(base, "switch", "-q", "main")
+    git(base, "mv", FILE, names["main"])
+    edit(base, "Cy", "five", "FIVE", names["main"])
+    git(base, "merge", "-q", "side", ok=False)
+    return names
+
+
 def told(repo: Path, file: str = FILE) -> Told:
     """What history tells, by whom; all doors must name the same people, also once the index is built anew."""
 
@@ -241,14 +254,7 @@ def test_a_rename_that_comes_twice_keeps_the_edits_before_it(base: Path) -> None
 
 @pytest.mark.parametrize("kept", ["main", "side"])
 def test_a_file_that_both_sides_renamed_keeps_the_edits_of_both(base: Path, kept: str) -> None:
-    names = {"main": MOVED, "side": "memory/decisions/other.md"}
-    git(base, "switch", "-q", "-c", "side")
-    git(base, "mv", FILE, names["side"])
-    edit(base, "Bob", "one", "ONE", names["side"])
-    git(base, "switch", "-q", "main")
-    git(base, "mv", FILE, names["main"])
-    edit(base, "Cy", "five", "FIVE", names["main"])
-    git(base, "merge", "-q", "side", ok=False)
+    names = renamed_apart(base)
     gone = next(name for branch, name in names.items() if branch != kept)
     write(base / names[kept], (base / names[kept]).read_text())
     git(base, "rm", "-q", "--cached", "--ignore-unmatch", FILE, gone)
@@ -330,15 +336,7 @@ def test_a_file_is_followed_through_a_dozen_names(base: Path) -> None:
 
 @pytest.mark.parametrize("more", [False, True], ids=["merged", "merged and edited"])
 def test_a_file_that_a_merge_gave_a_third_name_keeps_the_edits_of_both_sides(base: Path, more: bool) -> None:
-    names = {"main": MOVED, "side": "memory/decisions/other.md"}
-    third = "memory/decisions/third.md"
-    git(base, "switch", "-q", "-c", "side")
-    git(base, "mv", FILE, names["side"])
-    edit(base, "Bob", "one", "ONE", names["side"])
-    git(base, "switch", "-q", "main")
-    git(base, "mv", FILE, names["main"])
-    edit(base, "Cy", "five", "FIVE", names["main"])
-    git(base, "merge", "-q", "side", ok=False)
+    names, third = renamed_apart(base), "memory/decisions/third.md"
     write(base / third, (base / names["main"]).read_text())
     git(base, "rm", "-q", "--cached", "--ignore-unmatch", FILE, *names.values())
     for name in names.values():

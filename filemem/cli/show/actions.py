@@ -69,7 +69,7 @@ def plan(answer: Answer) -> str:
 
 
 def _stray(answer: Answer) -> list[str]:
-    """Which records nobody reads, and the commands that change that, each in a row of its own."""
+    """Which records nobody reads, and what each command is for, in a row of its own."""
     if not (found := answer.get("stray")):
         return []
     rows = (f"    {what}: {command}" for what, command in Stray(**found).commands)
