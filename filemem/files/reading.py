@@ -135,13 +135,14 @@ class Readable:
 
     def changed_folders(self, before: Mapping[str, int]) -> set[str]:
         """Which of these folders were written to or removed since; new ones show by their parent."""
-        changed = set()
+        changed, top = set(), f"{self.root}/"  # there may be ten thousand, at each start of a command
         for folder, seen in before.items():
             try:
-                same = _newest(os.lstat(f"{self.root}/{folder}")) == seen
+                found = os.lstat(top + folder)
             except OSError:
-                same = False
-            if not same:
+                changed.add(folder)
+                continue
+            if max(found.st_mtime_ns, found.st_ctime_ns) != seen:
                 changed.add(folder)
         if not before and self.root.is_dir():
             changed.add("")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from filemem.errors import BadInput, NotFound
-from filemem.memory import arguments, elsewhere, finding, searching
+from filemem.memory import arguments, searching
 from filemem.memory.hits import present
 from filemem.memory.keeping import Kept
 from filemem.memory.restrictions import restrictions_of
@@ -50,6 +50,8 @@ class Asked(Kept):
     @property
     def unbegun(self) -> str:
         """What to do where nothing was ever saved, or nothing is here and records stand in another folder; or ""."""
+        from filemem.memory import elsewhere
+
         return self._ask(lambda: elsewhere.unbegun(self._store))
 
     def numbered(self, wanted: int) -> str:
@@ -125,7 +127,7 @@ class Asked(Kept):
         """
         if not ids:
             raise BadInput("no id given", "give id or ids", field="ids")
-        from filemem.memory import governing
+        from filemem.memory import finding, governing
 
         store = self._store
         return self._read(lambda: governing.added(store, present(store, [finding.find(store, one) for one in ids])))
@@ -208,10 +210,8 @@ class Asked(Kept):
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
-        from filemem.memory import telling
-
-        wanted = arguments.each("ids", ids)
-        return self._ask(lambda: telling.names(self._store, wanted))
+        wanted, store = arguments.each("ids", ids), self._store
+        return self._ask(lambda: {n.id: Name(n.title, store.shown(n.path)) for n in store.lookup("id", wanted)})
 
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has changes that are not committed, so that its commit does not tell all of it."""

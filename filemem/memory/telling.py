@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from filemem.chain import Graph
@@ -15,7 +15,7 @@ from filemem.files import is_listed
 from filemem.memory import astray, finding, graph, home, obstacles, searching, uncommitted
 from filemem.memory.hits import present
 from filemem.memory.store import Store
-from filemem.memory.values import Name, Results, Topic
+from filemem.memory.values import Results, Topic
 from filemem.query import Filter, Hit
 from filemem.record import (
     CHECKPOINT,
@@ -136,11 +136,6 @@ def decision_ids(store: Store, part: str) -> tuple[str, ...]:
     wanted = part.strip().casefold()
     nodes = _newest(store, Filter(types=(DECISION,)), RECENT)
     return tuple(node.id for node in nodes if wanted in node.id or wanted in node.title.casefold())
-
-
-def names(store: Store, ids: Collection[str]) -> dict[str, Name]:
-    """What people know these records by; ids that no record has are left out."""
-    return {node.id: Name(node.title, store.shown(node.path)) for node in store.lookup("id", ids)}
 
 
 def status(store: Store, *, behind: bool) -> dict[str, Any]:

@@ -4,7 +4,6 @@ shallow holds for that depth alone, so it is kept with it.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 
@@ -15,8 +14,11 @@ def boundary(common_dir: Path) -> frozenset[str]:
 
 def depth(common_dir: Path) -> str:
     """A word for where history ends: another one when that changed, "" where it is whole."""
-    noted = _noted(common_dir)
-    return hashlib.sha256(noted).hexdigest()[:16] if noted else ""
+    if not (noted := _noted(common_dir)):
+        return ""
+    import hashlib  # 4 ms, for OpenSSL; most histories are whole
+
+    return hashlib.sha256(noted).hexdigest()[:16]
 
 
 def _noted(common_dir: Path) -> bytes:

@@ -175,14 +175,15 @@ following.TICK = 10**13
 sys.argv[:1] = ["filemem", "search"]
 with suppress(SystemExit):
     main()
-print(started, *sorted({"subprocess", "logging", "shutil", "numpy"} & sys.modules.keys()), file=sys.stderr)
+print(started, *sorted({"subprocess", "logging", "shutil", "hashlib", "numpy"} & sys.modules.keys()), file=sys.stderr)
 """
 
 
 @pytest.mark.parametrize(("more", "loaded"), [(("--mode", "keyword"), ""), ((), "numpy")], ids=["words", "both"])
 def test_a_search_of_an_index_in_step_starts_no_process(tmp_path: Path, more: tuple[str, ...], loaded: str) -> None:
     repo = make_repo(tmp_path / "repo")  # what filemem saves itself is looked after for a while
-    write(repo / "memory/decisions/redis.md", "# Use Redis\n\nIt is there.\n")
+    stated = "---\nid: decision_cache_1700000000000_abcd1234\ntype: decision\n---\n"
+    write(repo / "memory/decisions/redis.md", f"{stated}# Use Redis\n\nIt is there.\n")
     git(repo, "add", "-A")
     git(repo, "commit", "-q", "-m", "Record")
     command = [sys.executable, "-c", WATCHED, "redis", *more]
