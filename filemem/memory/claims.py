@@ -17,9 +17,11 @@ from filemem.memory.store import Store
 from filemem.query.evidence import Claim, Evidence, Said, evidence, words
 from filemem.record import (
     DECISION,
+    Outcome,
     Record,
     ReferenceIndex,
     names_of,
+    parse,
     readings,
     reference_index,
     resolve_reference,
@@ -121,13 +123,28 @@ def _brought_back(store: Store, node: Node, found: Evidence) -> bool:
 
 
 def _answered(store: Store, node: Node, record: Record, found: Evidence) -> bool:
-    """Whether an outcome was written down after what speaks against a decision: by its date, and by Git."""
-    if not record.outcomes or record.outcomes[-1].at + DAY < found.at:  # a bare date is the beginning of its day
+    """Whether an outcome was written down after what speaks against a decision: by its date, and by Git.
+
+    No commit of a memory with a branch of its own descends from one of the code: there dates alone tell.
+    """
+    late = {entry for entry in record.outcomes if entry.at + DAY >= found.at}  # clocks differ, but not by more
+    if not late:
         return False
-    edits = [edit.commit for edit in node.birth.edits]
     if store.repo is not store.code:
-        return any(edit.at >= found.at for edit in node.birth.edits)
-    return any(store.history.is_ancestor(found.commit, edit) for edit in edits)
+        told = any(entry.at >= found.at or not entry.at % DAY for entry in late)  # a date is the beginning of its day
+        return told and any(edit.at >= found.at for edit in node.birth.edits)
+    commits = [edit.commit for edit in node.birth.edits]
+    after = [commit for commit in commits if store.history.is_ancestor(found.commit, commit)]
+    before = (found.commit, *(commit for commit in commits if commit not in after))
+    known = {entry for commit in before for entry in _outcomes(store, node, commit)}
+    return bool(after and (late & _outcomes(store, node, after[-1])) - known)
+
+
+def _outcomes(store: Store, node: Node, commit: str) -> frozenset[Outcome]:
+    """The outcomes that a record has in a commit, under its name of today or its first one."""
+    texts = (store.repo.show(store.files.named(path), commit) for path in (node.path, node.birth.path) if path)
+    found = parse(next(filter(None, texts), b""), node.path).record
+    return frozenset(found.outcomes) if found else frozenset()
 
 
 class _Remembered(NamedTuple):

@@ -54,6 +54,22 @@ def test_the_gate_takes_the_names_of_the_memorys_own_commits(own: Path) -> None:
     assert cli(own, "check", "--base", "filemem~1").code == 1
 
 
+def test_only_an_outcome_that_came_later_answers_a_revert(own: Path) -> None:
+    """Also where a sync commits an older one anew: another edit, as Git has it."""
+    one = ok(own, *DECISION, "Rewrite it")["id"]
+    (path,) = (own / "memory/decisions").rglob(f"*{one[-8:]}.md")
+    path.write_text(f"{path.read_text()}\n## Outcomes\n- 2025-11-20T12:00:00Z success: It runs\n")
+    git(own / "memory", "commit", "-qam", "It runs")
+    (own / "code.py").write_text("print(2)\n")
+    git(own, "commit", "-qam", f"Rewrite\n\nDecision: {one}")
+    git(own, "revert", "--no-edit", "HEAD", GIT_COMMITTER_DATE="2025-11-20T13:00:00Z")
+    told = [f"possibly failed: reverted in {git(own, 'rev-parse', 'HEAD')[:10]}"]
+    ok(own, "update", one, "--tag", "x")
+    assert ok(own, "get", one)["results"][0].get("evidence") == told
+    ok(own, "update", one, "--outcome", "partial", "--reason", "Half of it came back")
+    assert "evidence" not in ok(own, "get", one)["results"][0]
+
+
 def test_a_memory_beside_code_that_has_no_commit_yet(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo", commit=False)
     ok(repo, "init", "--own-branch")

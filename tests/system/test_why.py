@@ -562,6 +562,30 @@ def test_a_revert_speaks_against_a_decision_until_an_outcome_answers(repo: Path)
     assert "evidence" not in cli(repo, "check").out
 
 
+def test_only_an_outcome_that_came_later_answers_a_revert(repo: Path) -> None:
+    commit(repo, "Code", code_py="1\n")
+    one = decide(repo, "code", "Rewrite it")
+    done = commit(repo, f"Rewrite\n\nDecision: {one}", code_py="2\n")
+    ok(repo, "update", one, "--outcome", "success", "--reason", "It runs")
+    git(repo, "switch", "-q", "-c", "side")
+    ok(repo, "update", one, "--outcome", "success", "--reason", "It runs here too")
+    git(repo, "switch", "-q", "main")
+    git(repo, "revert", "--no-edit", done)
+    told = [f"possibly failed: reverted in {git(repo, 'rev-parse', 'HEAD')[:10]}"]
+    ok(repo, "update", one, "--tag", "x")
+    assert evidence(repo, one) == told, "another edit is no answer"
+    git(repo, "merge", "-q", "--no-edit", "side")
+    (path,) = (repo / "memory/decisions").rglob("*.md")
+    git(repo, "mv", str(path), "memory/decisions/moved.md")
+    git(repo, "commit", "-q", "-m", "Rename")
+    ok(repo, "update", one, "--tag", "y")
+    assert evidence(repo, one) == told, "nor is one that was given elsewhere before"
+    ok(repo, "update", one, "--outcome", "partial", "--reason", "Half of it came back")
+    for tag in "abcdef":
+        ok(repo, "update", one, "--tag", tag)
+    assert evidence(repo, one) == [], "however often it was edited since"
+
+
 def test_each_decision_of_a_commit_has_its_own_outcome(repo: Path) -> None:
     commit(repo, "Code", code_py="1\n", more_py="1\n")
     one, other = decide(repo, "code", "Keep it", "code.py"), decide(repo, "more", "Keep that", "more.py")
