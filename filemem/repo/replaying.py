@@ -132,7 +132,7 @@ class Replay:
             for row in commit.touched:
                 self._apply(row, tree, changes)
             made = self._tree(tree, changes)
-            if made != tree:
+            if made != tree or not commit.touched:  # one that changes no file was made for what it says
                 tip = self._commit(commit.id, made, tip)
         return tip
 

@@ -45,6 +45,22 @@ def send(repo: Path, top: Path, path: str, text: str = "theirs\n") -> None:
 
 
 @pytest.mark.parametrize("own", [False, True])
+def test_a_commit_that_changes_no_file_is_kept_for_what_it_says(hub: Path, own: bool) -> None:
+    ada, bob = own_branch(hub) if own else (clone(hub, "ada"), clone(hub, "bob"))
+    for one in (ada, bob):
+        ok(one, *DECISION, one.name)
+        ok(one, "sync")
+    top = ada / "memory" if own else ada
+    git(top, "commit", "-q", "--allow-empty", "-m", "Measured it\n\nDecision: ada\nOutcome: failed")
+    git(top, "commit", "-q", "--allow-empty", "-m", "Measured it again")
+    done = ok(ada, "sync")
+    assert (done["received"], done["sent"]) == (1, 2)
+    subjects = git(top, "log", "-3", "--format=%s").splitlines()
+    assert subjects == ["Measured it again", "Measured it", "decision(caching): bob"]
+    assert git(hub, "log", "-1", "--format=%H", "filemem" if own else "main") == git(top, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("shape", ["private", "the record", "another", "Private"])
 def test_private_records_are_never_written_over(hub: Path, own: bool, shape: str) -> None:
     ada, bob = own_branch(hub) if own else (clone(hub, "ada"), clone(hub, "bob"))
