@@ -197,8 +197,8 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
 
     Raises:
         NotFound: no such record.
-        Conflict: the file has edits that are not committed, or was moved, and that is not; or it states no id, and this
-            clone does not know its past.
+        Conflict: the file has edits that are not committed, or never was; or it was moved, and that is not; or it
+            states no id, and this clone does not know its past.
     """
     told, agent = arguments.line("reason", reason), _actor(store, agent)
     node = finding.find(store, reference)

@@ -138,6 +138,25 @@ def test_an_edited_record_is_not_forgotten_and_named_as_people_see_it(repo: Path
     assert cli(repo, "update", saved["id"], "--outcome", "failed").err.startswith(f"error: {saved['path']}:")
 
 
+@pytest.mark.parametrize("staged", [False, True])
+def test_what_was_never_committed_is_not_forgotten_as_nothing_would_keep_it(repo: Path, staged: bool) -> None:
+    path = write(repo / "memory/decisions/hours.md", "# Hours of work\n\nOf a person.\n")
+    git(repo, "add", "memory") if staged else None
+    before = git(repo, "status", "--short")
+    refused = cli(repo, "forget", "hours.md")
+    assert (refused.code, refused.err) == (
+        5,
+        "error: memory/decisions/hours.md was never committed, so nothing would keep it\n"
+        "hint: commit it first, or delete the file yourself\n",
+    )
+    assert (path.read_text()[:7], git(repo, "status", "--short")) == ("# Hours", before)
+    git(repo, "add", "memory")
+    git(repo, "commit", "-q", "-m", "Write")
+    ok(repo, "forget", "hours.md")
+    ok(repo, "restore", "hours.md")
+    assert path.exists()
+
+
 def test_what_a_merge_brings_back_is_hidden_and_reported(repo: Path) -> None:
     saved = ok(repo, *DECISION, "Use Redis")
     git(repo, "checkout", "-q", "-b", "side")

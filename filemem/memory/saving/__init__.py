@@ -147,7 +147,7 @@ class Saver:
 
         Raises:
             NotFound: there is no such file.
-            Conflict: it has uncommitted edits.
+            Conflict: it has uncommitted edits, or is nobody's save and was never committed.
             BadInput, Locked, BrokenStore: as for `put`.
         """
         check_path(path)

@@ -175,7 +175,10 @@ class Operations:
         item = self._repo.item(in_repo)
         if item is None:
             self._files.read(path)
-            for entry in self.unfinished(path):
+            if not (waiting := self.unfinished(path)):
+                why = f"{path} was never committed, so nothing would keep it"
+                raise Conflict(why, "commit it first, or delete the file yourself")
+            for entry in waiting:
                 self._repo.journal.drop(entry)
             self._files.remove(path)
             return Saved(path, "")
