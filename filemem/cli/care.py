@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     metavar="[NAME]",
     is_flag=False,
     flag_value="filemem",
-    default="",
     help="Keep the records on a branch of their own (default name: filemem).",
 )
 @click.option("--diff-driver", is_flag=True, help="Let git diff show records as what they say.")
 @as_json
 @pass_project
-def init(project: Project, as_json: bool, dry_run: bool, own_branch: str, diff_driver: bool) -> None:
+def init(project: Project, as_json: bool, dry_run: bool, own_branch: str | None, diff_driver: bool) -> None:
     """Set a project up, or show how.
 
     Writes memory/README.md, memory/private/.gitignore, an entry in .mcp.json and a block in AGENTS.md; .filemem.toml
@@ -44,6 +43,7 @@ def init(project: Project, as_json: bool, dry_run: bool, own_branch: str, diff_d
       filemem init --dry-run
       filemem init --own-branch
     """
+    from filemem import config
     from filemem.cli import setup
     from filemem.cli.show import actions
 
@@ -51,7 +51,7 @@ def init(project: Project, as_json: bool, dry_run: bool, own_branch: str, diff_d
         project.folder,
         project.store,
         dry_run=dry_run,
-        own_branch=own_branch,
+        own_branch="" if own_branch is None else config.branch_name(own_branch),
         diff_driver=diff_driver,
         tell=teller(),
     )

@@ -79,19 +79,17 @@ def agreed(work_tree: Path, name: str, store: str | None, own_branch: str) -> tu
         own_branch: the branch that was asked for, if any.
 
     Raises:
-        BadInput: no name of a branch.
         Conflict: what was asked for, or what the settings name, is another memory than the one that a work tree of the
             project has attached; or that is on no branch now.
     """
-    asked = config.branch_name(own_branch) if own_branch else ""
     if not (work_tree / ".git").exists():
-        return name, asked
+        return name, own_branch
     with closing(Repo.discover(work_tree)) as code:
         place, branch = home.attachment(code)
         here = (work_tree / name).resolve()
         if place is None or (os.path.lexists(here / ".git") and (here != place.resolve() or not branch)):
             there = home.settings_there(code)
-            stated = asked or home.branch_of(code, config.load(work_tree)) or config.own_branch(there)
+            stated = own_branch or home.branch_of(code, config.load(work_tree)) or config.own_branch(there)
             taken = stated and stated == config.own_branch(there) and not (store or config.own_store(work_tree))
             return (taken and config.stated_store(there)) or name, stated
         if not branch:
@@ -99,7 +97,7 @@ def agreed(work_tree: Path, name: str, store: str | None, own_branch: str) -> tu
             raise Conflict(f"the memory of this project is at {place}, and on no branch now", hint)
         _refuse_left(code, place, name)
         folder = home.folder_of(code, place)
-        _refuse_another(work_tree, config.store_path(store) if store else "", asked, place, (folder, branch))
+        _refuse_another(work_tree, config.store_path(store) if store else "", own_branch, place, (folder, branch))
         return folder or name, branch
 
 
@@ -201,5 +199,8 @@ def _found(place: Path, branch: str, name: str) -> str:
         return ""
     if found == branch:
         return f"a work tree of {found}"
+    if name == home.TOP:
+        why = f"the top of the work tree has {found} checked out, and a branch of its own needs a folder of its own"
+        raise Conflict(why, "name one: filemem --store FOLDER init --own-branch")
     home.store_in(place, name)
     return f"a work tree of {found}, not of {branch}"

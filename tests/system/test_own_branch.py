@@ -10,7 +10,7 @@ import pytest
 from tests.support import git, make_repo, write
 from tests.system.test_sharing import DECISION, clone, hub
 from tests.system.test_sync_keeps import own_branch as own_branch_of
-from tests.system.tools import cli, ok
+from tests.system.tools import cli, ok, snapshot
 
 __all__ = ["hub"]
 
@@ -290,10 +290,19 @@ def test_init_says_what_the_settings_name(repo: Path) -> None:
 
 
 def test_a_branch_goes_by_its_short_name(repo: Path) -> None:
-    assert cli(repo, "init", "--own-branch", "refs/notes/z").code == 2
+    for none in ("refs/notes/z", ""):
+        refused = cli(repo, "init", "--own-branch", none)
+        assert (refused.code, refused.err.splitlines()[0]) == (2, f"error: no name of a branch: {none!r}")
     assert ok(repo, "init", "--own-branch", "refs/heads/z")["branch"] == "z"
     assert (repo / ".filemem.toml").read_text() == 'branch = "z"\n'
     assert git(repo, "for-each-ref", "--format=%(refname)", "refs/heads/z", "refs/heads/refs") == "refs/heads/z"
+
+
+def test_a_branch_of_its_own_needs_a_folder_of_its_own(repo: Path) -> None:
+    before = snapshot(repo)
+    refused = cli(repo, "--store", ".", "init", "--own-branch")
+    assert (refused.code, "the top of the work tree has main checked out" in refused.err) == (5, True)
+    assert snapshot(repo) == before
 
 
 def test_no_branch_of_its_own_begins_where_the_code_had_files(repo: Path) -> None:
