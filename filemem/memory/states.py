@@ -77,6 +77,8 @@ class States:
         wanted = {file.blob for files in (ends, starts, theirs) for file in files.values()}
         self._present, self._taken = _Present(store), shared(store)
         self._store, self._blobs = store, store.repo.revisions.blobs(wanted) if wanted else {}
+        if absent := wanted - self._blobs.keys():
+            store.repo.revisions.refuse_absent(absent)
         paths = {file.here for files in (ends, starts, theirs) for file in files.values()}
         self._births = {node.path: node.birth for node in store.lookup("path", list(paths)) if node.birth.commit}
         self._births |= {path: birth for path, birth in apart.births.items() if path in paths}

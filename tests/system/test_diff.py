@@ -534,3 +534,15 @@ def test_what_is_not_committed_changes_no_answer(repo: Path) -> None:
     told = answers()
     git(repo, "rm", "-rq", "memory")
     assert answers() == told, "a forgotten record stays so"
+
+
+def test_a_version_that_the_repository_lost_is_an_error_and_no_removal(repo: Path) -> None:
+    path = ok(repo, *DECISION, "caching", "--decision", "Use Redis")["path"]
+    for text in ("More.\n", "And more.\n"):
+        write(repo / path, (repo / path).read_text() + text)
+        git(repo, "commit", "-qam", text)
+    blob = git(repo, "rev-parse", f"HEAD~1:{path}")
+    (repo / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    for between in ("HEAD~2...HEAD~1", "HEAD~1...HEAD"):
+        done = cli(repo, "diff", between)
+        assert (done.code, f"{blob} missing" in done.err, done.out) == (7, True, "")
