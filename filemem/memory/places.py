@@ -13,7 +13,7 @@ from pathlib import Path
 from filemem.errors import BadInput
 from filemem.memory.store import Store
 
-_PLACE = re.compile(r"(?P<path>.+?)(?::|#L)(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9})|:\d+)?")  # :LINE:COLUMN too
+_PLACE = re.compile(r"(?s)(?P<path>.+?)(?::|#L)(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9})|:\d+)?")  # :LINE:COLUMN too
 _SUBMODULE = b"160000"  # the mode of its row in a tree
 
 

@@ -192,8 +192,13 @@ class Repo:
 
     def show(self, path: str, rev: str = "HEAD") -> bytes | None:
         """The bytes of a file in a commit, None where it has none there; `path` from the top of the work tree."""
+        from filemem.repo import trees
         from filemem.repo.history import revision
 
+        if "\n" in path:  # Git is asked in lines
+            root = self.objects.read(f"{revision(rev)}^{{tree}}")
+            item = trees.find(self.objects.tree, root.oid, path) if root else None
+            return self.blob(item.oid) if item else None
         found = self.objects.read(f"{revision(rev)}:{path}")
         return found.data if found and found.kind == "blob" else None
 

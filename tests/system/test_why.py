@@ -120,6 +120,15 @@ def test_several_lines_lead_to_all_that_came_with_them(repo: Path) -> None:
         assert memory.why("src/a.py:4-6").lines == (4, 6)
 
 
+def test_a_file_may_have_a_newline_in_its_name(repo: Path) -> None:
+    name = "src/a\nb"
+    write(repo / name, "1\n")
+    commit(repo, "Code")
+    decide(repo, "code", "Keep it", "src/*")
+    assert why(repo, name) == why(repo, f"{name}:1") == [("governs", "Keep it")]
+    assert "gone" not in cli(repo, "why", name).out
+
+
 def test_a_file_that_is_not_there_is_not_answered_for_as_if_it_were(repo: Path) -> None:
     commit(repo, "Code", src__a_py=LINES)
     decide(repo, "caching", "Use an LRU cache", "src/**")
