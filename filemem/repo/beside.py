@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from filemem.repo.git import LONG, Git
 from filemem.repo.lives import Revision, Same
-from filemem.repo.log import Row
+from filemem.repo.log import Commit, Row
 
 if TYPE_CHECKING:
     from filemem.repo.history import History
@@ -27,6 +27,8 @@ def side_by_side(told: Sequence[Revision]) -> bool:
 def of_all_sides(history: History, told: Sequence[Revision], first: str, same: Same) -> Sequence[Revision]:
     """The versions of a file with those of merged sides that had it under another name, whoever gave it this one.
 
+    And with those of sides that had it still where it was removed, if what came back is what they said.
+
     Args:
         history: where they are told from.
         told: newest first.
@@ -34,6 +36,10 @@ def of_all_sides(history: History, told: Sequence[Revision], first: str, same: S
         same: which versions are one and the same.
     """
     found = {one.commit.id: one for one in told}
+    for merge, parent, back in _removed_sides(history, told, first):
+        side = history._replace(tip=parent).logs({back.path: first}, same)[back.path]
+        removal = Revision(merge, back.path, "", back.path, back.blob, ("", back.blob))
+        found |= {one.commit.id: one for one in (removal, *side) if one.commit.id not in found}
     for commit, parent, row in _renamed_sides(history, told, first, same):
         known = found[commit]
         joined = known._replace(sides=(*known.sides, row.old))
@@ -62,6 +68,18 @@ def _renamed_sides(
                     renamed = row.status == "R" and row.path == one.path and not known
                     if renamed and same(row.before, row.old, row.new):
                         yield one.commit.id, parent, row
+
+
+def _removed_sides(history: History, told: Iterable[Revision], first: str) -> Iterator[tuple[Commit, str, Revision]]:
+    """The merges that removed a version which was brought back later, each with a parent that has it."""
+    for one in told:
+        if one.blob and not one.old and one.commit.author and one.commit.id != first:
+            how = ("--full-history", "--merges", "-m", "--no-renames", "--diff-filter=D", f"{one.commit.id}^@")
+            for merge, rows in history.rows(*how, "--", one.path):
+                if any(row.old == one.blob for row in rows):
+                    for parent in merge.parents:
+                        if history.entries([one.path], parent).get(one.path) == one.blob:
+                            yield merge, parent, one
 
 
 def since_it_came(history: History, told: Sequence[Revision], first: str, same: Same) -> Sequence[Revision]:
@@ -108,10 +126,10 @@ def added_too(history: History, births: Mapping[str, str], same: Same) -> dict[s
         apart = [one for one in commits if one not in after and not history.is_ancestor(one, first)]
         begun = [one for one in apart if not any(o != one and history.is_ancestor(o, one) for o in apart)]
         version = history.entries([path], first).get(path)
-        if begun and version:
-            news = history.rows("--no-walk=unsorted", "-m", "-M", "--diff-filter=A", *begun, "--")
-            told = ((made, row) for made, rows in news for row in rows if row.path == path)
-            found[path] = [Revision(made, path, row.new) for made, row in told if same(path, version, row.new)]
+        sides = (history._replace(tip=one).logs({path: ""}, same)[path] for one in begun) if version else ()
+        told = (side[-1] for side in sides if side)  # under whatever name the branch began it
+        began = (one for one in told if one.commit.id not in after and not history.is_ancestor(one.commit.id, first))
+        found[path] = [one for one in began if not one.old and same(path, version or "", one.blob)]
     return found
 
 

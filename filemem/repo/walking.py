@@ -129,7 +129,7 @@ class Found:
         """Note a file that a branch beside others brings under a name that is taken there."""
         if row.before in self.contested:
             self.contested.add(row.path)
-        if row.path in self.births and self._last[row.path] != row.new:
+        if row.path in self.births and (row.status == "R" or self._last[row.path] != row.new):
             moved = self.births.get(row.before) if row.status == "R" else None
             self.contested.add(row.path)
             self._rivals[row.path] = self.births[row.path] if moved else Birth(row.path, row.path, commit, order), moved
@@ -160,8 +160,13 @@ class Found:
         if row.path in self.births:
             self._away[row.path] = self.births.pop(row.path), self.edits.pop(row.path, [])
             past += self._away[row.path][1]
-        born = self._away[row.path][0] if row.path in self._away else None
-        first = (born.first_path, born.commit.id) if born else (row.path, "")
+        elif row.path in self._away and len(commit.parents) > 1:  # a side had it still, and may have changed it
+            self.beside.add(row.path)
+            (born, known), changed = self._away[row.path], self.edits.pop(row.path, [])
+            self._away[row.path] = born, [*known, *changed]
+            past += changed
+        away = self._away[row.path][0] if row.path in self._away else None
+        first = (away.first_path, away.commit.id) if away else (row.path, "")
         self.removed[row.path] = Removed(commit, row.path, row.old, *first)
         self._rivals.pop(row.path, None)
         self.ended.add(row.path)
@@ -193,11 +198,11 @@ class Found:
         self._rivals.pop(row.before, None)
         self.ended.add(row.before)  # whatever comes there later is another file
         here = self.births.get(row.path)
-        if here is not None and here.commit.id == born.commit.id:
+        if here is not None and self._same(here.first_path, self._last[row.path], row.new):
             edits = [*self.edits.get(row.path, []), *edits]
             self.beside.add(row.path)
         self.births[row.path] = born._replace(path=row.path)
-        self.edits[row.path] = edits
+        self.edits[row.path] = [*edits]
 
     def _settle(self, ids: Mapping[str, str]) -> None:
         """Let each id have the first commit that brought it; of files that state the same, the one that came first."""
@@ -231,22 +236,26 @@ class Found:
         Where it never was away the two are of branches beside one another: what led to the very version that landed
         first is no edit of that.
         """
-        own, edits = self.births[path].commit, self.edits.get(path, [])
-        if own.id != birth.commit.id:
-            version = self._brought.get((path, own.id), "")
-            if version and (path, version) not in self._given_up:
-                edits = [Edit(own, "", version), *edits]
+        own, edits, away = self.births[path], self.edits.get(path, []), stated in self._past
+        first = self._version(birth)
+        if own.commit.id != birth.commit.id:
+            version = self._version(own)
+            if version and (away or version != first) and (path, version) not in self._given_up:
+                edits = [Edit(own.commit, "", version), *edits]
             edits = [*self._past.get(stated, ()), *edits]
             self.births[path] = birth._replace(path=path)
-        if stated not in self._past:
-            first = self._brought.get((birth.path, birth.commit.id), "")
+        if not away:
             older = _led(edits, first)
-            beside = {self._brought.get((path, claim.commit.id), "") for claim in claims} - {first}
+            beside = {self._version(claim) for claim in claims} - {first}
             edits = edits if beside.isdisjoint(older) else [edit for edit in edits if edit.after not in older]
         if edits:
             self.edits[path] = edits
         else:
             self.edits.pop(path, None)
+
+    def _version(self, claim: Birth) -> str:
+        """The blob with which a commit brought an id, under whatever name it had there; "" where that is not known."""
+        return self._brought.get((claim.first_path, claim.commit.id), "")
 
 
 def _led(edits: Sequence[Edit], blob: str) -> set[str]:

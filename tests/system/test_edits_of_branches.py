@@ -14,6 +14,8 @@ FILE = "memory/decisions/redis.md"
 MOVED = "memory/decisions/moved.md"
 PARTS = ["# Use Redis", "We need a db.", "one", "two", "three", "four", "five", "End."]
 AGAIN = "added on another branch too"
+# History tells them, but the text is as it was.
+NO_EDITS = [(AGAIN,), ("removed",), ("renamed from decisions/redis.md",)]
 Told = list[tuple[str, tuple[str, ...]]]
 
 
@@ -74,7 +76,7 @@ def told(repo: Path, file: str = FILE) -> Told:
             ok(repo, "index", "--rebuild")
 
     for edits, people in (found := list(looks())):
-        assert {author for author, changes in edits if changes != (AGAIN,)} == people
+        assert {author for author, changes in edits if changes not in NO_EDITS} == people
     assert found[0] == found[1]
     return found[0][0]
 
@@ -154,33 +156,36 @@ def test_a_merge_of_three_is_an_edit_only_of_what_it_says_by_itself(base: Path, 
     assert {author for author, _ in told(base)} == {"Grace", "Carol", "Bob"} | ({"Mallory"} if evil else set())
 
 
+@pytest.mark.parametrize("name", [FILE, MOVED], ids=["one name", "renamed"])
 @pytest.mark.parametrize("more", [False, True], ids=["squash", "squash with more"])
 @pytest.mark.parametrize("ours", [False, True], ids=["the branch's text", "both texts"])
 @pytest.mark.parametrize("stated", ["", "id: decision_redis_1700000000000_aaaaaaaa\n"], ids=["no id", "id"])
 def test_what_a_squash_brought_is_no_edit_once_its_branch_is_merged(
-    repo: Path, stated: str, ours: bool, more: bool
+    repo: Path, stated: str, ours: bool, more: bool, name: str
 ) -> None:
     git(repo, "switch", "-q", "-c", "side")
     write(repo / FILE, f"---\n{stated}topic: redis\n---\n" + "\n\n".join(PARTS))
     commit(repo, "Ada")
     edit(repo, "Grace", "one", "ONE")
-    edit(repo, "Carol", "two", "TWO")
+    if name != FILE:
+        git(repo, "mv", FILE, name)
+    edit(repo, "Carol", "two", "TWO", name)
     git(repo, "switch", "-q", "main")
     git(repo, "merge", "-q", "--squash", "side")
     if more:
-        (repo / FILE).write_text((repo / FILE).read_text().replace("We need", "We do need"))
+        (repo / name).write_text((repo / name).read_text().replace("We need", "We do need"))
     squash = commit(repo, "Squasher")
     if ours:
-        edit(repo, "Bob", "End", "END")
+        edit(repo, "Bob", "End", "END", name)
     git(repo, "switch", "-q", "side")
-    edit(repo, "Dan", "five", "FIVE")
+    edit(repo, "Dan", "five", "FIVE", name)
     git(repo, "switch", "-q", "main")
     git(repo, "merge", "-q", "--no-ff", "--no-commit", "side", ok=False)
-    git(repo, "checkout", "-q", "--ours" if ours else "--theirs", FILE)
+    git(repo, "checkout", "-q", "--ours" if ours else "--theirs", name)
     if ours:
-        (repo / FILE).write_text((repo / FILE).read_text().replace("five", "FIVE"))
+        (repo / name).write_text((repo / name).read_text().replace("five", "FIVE"))
     commit(repo, "Mallory")
-    edits = told(repo)
+    edits = told(repo, name)
     assert ok(repo, "history", "redis")["chain"][0]["commit"] == squash
     assert [one for one in edits if one[0] in {"Ada", "Grace", "Carol"}] == [("Ada", (AGAIN,))]
     assert sorted(author for author, _ in edits) == ["Ada", *(["Bob"] if ours else []), "Dan"]
@@ -355,8 +360,9 @@ def test_a_file_that_a_merge_gave_a_third_name_keeps_the_edits_of_both_sides(bas
 
 @pytest.mark.parametrize("stated", ["", "id: decision_redis_1700000000000_aaaaaaaa\n"], ids=["no id", "id"])
 @pytest.mark.parametrize("edited", [False, True])
+@pytest.mark.parametrize("renamed", [False, True])
 def test_who_began_a_branch_is_told_where_it_changed_nothing_after_its_squash(
-    repo: Path, stated: str, *, edited: bool
+    repo: Path, stated: str, *, edited: bool, renamed: bool
 ) -> None:
     """As where it did, above; no branch is told that merely has the record."""
     git(repo, "switch", "-q", "-c", "side")
@@ -364,6 +370,9 @@ def test_who_began_a_branch_is_told_where_it_changed_nothing_after_its_squash(
     commit(repo, "Ada")
     if edited:
         edit(repo, "Grace", "one", "ONE")
+    if renamed:
+        git(repo, "mv", FILE, MOVED)
+        commit(repo, "Mo")
     git(repo, "switch", "-q", "main")
     git(repo, "merge", "-q", "--squash", "side")
     squash = commit(repo, "Squasher")
@@ -377,7 +386,7 @@ def test_who_began_a_branch_is_told_where_it_changed_nothing_after_its_squash(
     merge(repo, "other")
     merge(repo, "side")
     assert ok(repo, "history", "redis")["chain"][0]["commit"] == squash
-    assert told(repo) == [("Ada", (AGAIN,))]
+    assert told(repo, MOVED if renamed else FILE) == [("Ada", (AGAIN,))]
 
 
 @pytest.mark.parametrize("updated", [True, False])
@@ -425,3 +434,27 @@ def test_an_id_is_another_files_where_main_takes_in_what_was_looked_at(repo: Pat
         for then, title in (("dev", "From dev"), ("main", "From main"), ("dev", "From dev")):  # the same files
             assert ok(repo, "get", "plan1", "--at", then)["results"][0]["title"] == title
         ok(repo, "index", "--rebuild")
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+@pytest.mark.parametrize("back", ["side", "main~2"], ids=["the branch's version", "main's version"])
+def test_what_a_branch_said_of_a_record_that_was_removed_meanwhile_is_its_own(
+    base: Path, back: str, *, renamed: bool
+) -> None:
+    """Restored after a merge that left it removed: the branch edited it, if what came back is what the branch said."""
+    name = MOVED if renamed and back == "side" else FILE
+    git(base, "switch", "-q", "-c", "side")
+    if renamed:
+        git(base, "mv", FILE, MOVED)
+        commit(base, "Mo")
+    edit(base, "Bob", "End", "END", MOVED if renamed else FILE)
+    git(base, "switch", "-q", "main")
+    git(base, "rm", "-q", FILE)
+    commit(base, "Ada")
+    git(base, "merge", "-q", "side", ok=False)
+    git(base, "rm", "-q", "-f", "--ignore-unmatch", FILE, MOVED)
+    commit(base, "Mallory")
+    git(base, "checkout", "-q", back, "--", name)
+    commit(base, "Cy")
+    edits = [one for one in told(base, name) if one[1] not in NO_EDITS]
+    assert edits == [*([REWORDED] if back == "side" else []), ("Cy", ("brought back",))]
