@@ -120,8 +120,8 @@ class Birth(NamedTuple):
 
         Sides that were merged are told by time; a rebase makes many commits in one second, which stay as they came.
         """
-        every = {edit.commit: edit for edit in (*self.edits, *later)}
-        return self._replace(edits=tuple(sorted(every.values(), key=lambda edit: edit.at)[-EDITS_KEPT:]))
+        every = dict.fromkeys((*self.edits, *later))
+        return self._replace(edits=tuple(sorted(every, key=lambda edit: edit.at)[-EDITS_KEPT:]))
 
 
 class Node(NamedTuple):

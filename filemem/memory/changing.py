@@ -158,8 +158,7 @@ def update(store: Store, reference: str, fields: Mapping[str, object]) -> Saved:
         message = _message(record, told, agent)
         done = store.saver.amend(node.path, message, policy=_policy(store, node.type), **changes)
         data = store.bytes_of(node.path)
-        birth = showing.edited(store, node.birth, done.commit, agent)
-        degraded = showing.saved(store, node.path, data, "", birth=birth)
+        degraded = showing.saved(store, node.path, data, "", birth=node.birth)
     now = parse(data, node.path, node.birth.name).record
     note = "; ".join(filter(None, (_outdone(now, changes.get("outcome")), _takes_over(store, node, record, now))))
     return _answer(store, node, done, f"Updated {node.id}: {told}", degraded=degraded, note=note)

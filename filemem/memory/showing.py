@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from filemem.changes import blob_id
-from filemem.documents import Birth, Edited, doc_of, node_of
+from filemem.documents import Birth, doc_of, node_of
 from filemem.errors import BrokenStore
 from filemem.memory import following, graph
 from filemem.memory.identities import Claim, known_as, landing
@@ -36,14 +36,6 @@ def saved(store: Store, path: str, data: bytes, commit: str | None, birth: Birth
         birth = Birth(commit, author, record.agent, store.repo.revisions.time_of(commit), path) if commit else Birth()
         return _told(lambda: _push(store, record, data, birth))
     return _told(lambda: _push_again(store, record, data, birth))
-
-
-def edited(store: Store, birth: Birth, commit: str | None, agent: str) -> Birth:
-    """What is known of a record's first commit, with the edit that was just committed: no look at Git's log is due."""
-    if not commit or not birth.commit:
-        return birth
-    author, at = store.repo.identity()[0].name, store.repo.revisions.time_of(commit)
-    return birth.edited([Edited(commit, author, agent, at)])
 
 
 def removed(store: Store, path: str, aware: bool) -> str:

@@ -117,20 +117,6 @@ def test_agents_say_over_mcp_who_acts(repo: Path) -> None:
             assert git(repo, "log", "-1", "--format=%(trailers:key=Agent,valueonly)").strip() == "codex"
 
 
-def test_the_next_answer_knows_who_updated_just_now(repo: Path) -> None:
-    """Without a look at Git: a server looks a moment later, and agents read what they have written at once."""
-    with Memory.open(repo, serving=True) as memory:
-        saved = memory.save(type="decision", topic="cache", decision="Use an LRU", reasoning="One process").id
-        git(repo, "commit", "-q", "--allow-empty", "-m", f"Stop\n\nDecision: {saved}\nOutcome: failed")
-        assert len(memory.search("LRU").hits[0].evidence) == 1
-        memory.update(saved, outcome="partial", reason="Some of it stays", agent="codex")
-        (hit,) = memory.search("LRU").hits
-        assert ([edit.agent for edit in hit.provenance.edits], hit.evidence) == (["codex"], ())
-        memory.rebuild()
-        (again,) = memory.search("LRU").hits
-        assert again.provenance.edits == hit.provenance.edits
-
-
 def test_a_record_that_was_restored_keeps_its_author(repo: Path) -> None:
     """Who brought it back is told as an edit, whether the index followed each commit or is built anew."""
     write(repo / FILE, TEXT)
