@@ -134,17 +134,20 @@ def _answered(store: Store, node: Node, record: Record, found: Evidence) -> bool
         told = any(entry.at >= found.at or not entry.at % DAY for entry in late)  # a date is the beginning of its day
         return told and any(edit.at >= found.at for edit in node.birth.edits)
     commits = [edit.commit for edit in node.birth.edits]
-    after = [commit for commit in commits if store.history.is_ancestor(found.commit, commit)]
+    after = {commit for commit in commits if store.history.is_ancestor(found.commit, commit)}
     before = (found.commit, *(commit for commit in commits if commit not in after))
-    known = {entry for commit in before for entry in _outcomes(store, node, commit)}
-    return bool(after and (late & _outcomes(store, node, after[-1])) - known)
+    known = {entry[:2] for commit in before for entry in _outcomes(store, node, commit) or ()}
+    news = {entry for entry in late if entry[:2] not in known}  # a typo in the reason makes no other entry
+    said = [_outcomes(store, node, commit) for commit in after]
+    return any(entry.at >= found.at if there is None else entry in there for there in said for entry in news)
 
 
-def _outcomes(store: Store, node: Node, commit: str) -> frozenset[Outcome]:
-    """The outcomes that a record has in a commit, under its name of today or its first one."""
+def _outcomes(store: Store, node: Node, commit: str) -> Collection[Outcome] | None:
+    """The outcomes that a record has in a commit; None where it has neither its name of today nor its first one."""
     texts = (store.repo.show(store.files.named(path), commit) for path in (node.path, node.birth.path) if path)
-    found = parse(next(filter(None, texts), b""), node.path).record
-    return frozenset(found.outcomes) if found else frozenset()
+    text = next(filter(None, texts), None)
+    found = parse(text, node.path).record if text else None
+    return found.outcomes if found else None
 
 
 class _Remembered(NamedTuple):

@@ -595,6 +595,42 @@ def test_only_an_outcome_that_came_later_answers_a_revert(repo: Path) -> None:
     assert evidence(repo, one) == [], "however often it was edited since"
 
 
+def test_an_answer_to_a_revert_outlives_what_comes_after_it(repo: Path) -> None:
+    commit(repo, "Code", code_py="1\n")
+    one = decide(repo, "code", "Rewrite it")
+    done = commit(repo, f"Rewrite\n\nDecision: {one}", code_py="2\n")
+    (path,) = (repo / "memory/decisions").rglob("*.md")
+    git(repo, "mv", str(path), "memory/decisions/second.md")
+    git(repo, "commit", "-q", "-m", "Rename")
+    git(repo, "revert", "--no-edit", done)
+    git(repo, "branch", "side")
+    ok(repo, "update", one, "--outcome", "partial", "--reason", "Half of it came back")
+    git(repo, "switch", "-q", "side")
+    edited = (repo / "memory/decisions/second.md").read_text().replace("# Rewrite it", "# Rewrite all of it")
+    write(repo / "memory/decisions/second.md", edited)
+    git(repo, "commit", "-qam", "Title", GIT_COMMITTER_DATE="2033-01-01T00:00:00Z")
+    git(repo, "switch", "-q", "main")
+    git(repo, "merge", "-q", "--no-edit", "side")
+    assert evidence(repo, one) == [], "though a side came in that did not have it"
+    git(repo, "mv", "memory/decisions/second.md", "memory/decisions/third.md")
+    git(repo, "commit", "-q", "-m", "Rename")
+    assert evidence(repo, one) == [], "though the name that it had then is neither the first nor the last"
+
+
+def test_a_typo_that_is_mended_in_an_outcome_from_before_is_no_answer(repo: Path) -> None:
+    commit(repo, "Code", code_py="1\n")
+    one = decide(repo, "code", "Rewrite it")
+    done = commit(repo, f"Rewrite\n\nDecision: {one}", code_py="2\n")
+    ok(repo, "update", one, "--outcome", "success", "--reason", "It wroks")
+    git(repo, "revert", "--no-edit", done)
+    told = evidence(repo, one)
+    (path,) = (repo / "memory/decisions").rglob("*.md")
+    write(path, path.read_text().replace("wroks", "works"))
+    git(repo, "commit", "-qam", "Typo")
+    assert len(told) == 1
+    assert evidence(repo, one) == told
+
+
 def test_each_decision_of_a_commit_has_its_own_outcome(repo: Path) -> None:
     commit(repo, "Code", code_py="1\n", more_py="1\n")
     one, other = decide(repo, "code", "Keep it", "code.py"), decide(repo, "more", "Keep that", "more.py")
