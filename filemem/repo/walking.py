@@ -156,7 +156,7 @@ class Found:
 
     def _remove(self, commit: Commit, row: Row) -> None:
         stated = self._same.stated(row.path, row.old)
-        past = self._past.setdefault(stated, [])
+        past, by = self._past.setdefault(stated, []), commit
         if row.path in self.births:
             self._away[row.path] = self.births.pop(row.path), self.edits.pop(row.path, [])
             past += self._away[row.path][1]
@@ -165,9 +165,10 @@ class Found:
             (born, known), changed = self._away[row.path], self.edits.pop(row.path, [])
             self._away[row.path] = born, [*known, *changed]
             past += changed
+            by = self.removed[row.path].commit if row.path in self.removed else commit  # it was gone before the merge
         away = self._away[row.path][0] if row.path in self._away else None
         first = (away.first_path, away.commit.id) if away else (row.path, "")
-        self.removed[row.path] = Removed(commit, row.path, row.old, *first)
+        self.removed[row.path] = Removed(by, row.path, row.old, *first)
         self._rivals.pop(row.path, None)
         self.ended.add(row.path)
 

@@ -157,6 +157,37 @@ def test_what_was_never_committed_is_not_forgotten_as_nothing_would_keep_it(repo
     assert path.exists()
 
 
+@pytest.mark.parametrize("how", ["forgotten", "by hand", "on the branch that is merged", "edited there"])
+def test_a_removal_is_told_with_its_commit_and_no_merge_that_came_later(repo: Path, how: str) -> None:
+    saved = ok(repo, *DECISION, "Use Redis")
+    git(repo, "switch", "-q", "-c", "side")
+    if how == "edited there":
+        ok(repo, "update", saved["id"], "--outcome", "failed", "--reason", "Slow")
+    write(repo / "side.py", "1\n")
+    git(repo, "add", "side.py")
+    git(repo, "commit", "-q", "-m", "Side")
+    git(repo, "switch", "-q", "side" if how == "on the branch that is merged" else "main")
+    if how == "by hand":
+        git(repo, "rm", "-q", saved["path"])
+        git(repo, "commit", "-q", "-m", "Away")
+    else:
+        ok(repo, "forget", saved["id"])
+    gone = git(repo, "rev-parse", "--short=10", "HEAD")
+    git(repo, "switch", "-q", "main")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "Go on")
+    git(repo, "merge", "-q", "--no-edit", "side", ok=how != "edited there")
+    if how == "edited there":
+        git(repo, "rm", "-q", saved["path"])
+        git(repo, "commit", "-q", "-m", "Merge side")
+    for _ in range(2):
+        told = cli(repo, "get", saved["id"]).err
+        assert f"deleted in {gone} " in told
+        subprocess.run(shlex.split(told.split("`")[1]), check=True, capture_output=True)
+        ok(repo, "index", "--rebuild")
+    kept = ok(repo, "restore", saved["id"]) and (repo / saved["path"]).read_text()
+    assert ("Slow" in kept) == (how == "edited there"), "as it last was"
+
+
 def test_what_a_merge_brings_back_is_hidden_and_reported(repo: Path) -> None:
     saved = ok(repo, *DECISION, "Use Redis")
     git(repo, "checkout", "-q", "-b", "side")
