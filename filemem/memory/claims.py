@@ -136,18 +136,19 @@ def _answered(store: Store, node: Node, record: Record, found: Evidence) -> bool
     commits = [edit.commit for edit in node.birth.edits]
     after = {commit for commit in commits if store.history.is_ancestor(found.commit, commit)}
     before = (found.commit, *(commit for commit in commits if commit not in after))
-    known = {entry[:2] for commit in before for entry in _outcomes(store, node, commit) or ()}
-    news = {entry for entry in late if entry[:2] not in known}  # a typo in the reason makes no other entry
-    said = [_outcomes(store, node, commit) for commit in after]
-    return any(entry.at >= found.at if there is None else entry in there for there in said for entry in news)
+    younger = {entry for entry in late if entry.at >= found.at}
+    had = [_outcomes(store, node, commit, late - younger) for commit in before]
+    said = [_outcomes(store, node, commit, younger) for commit in after]
+    known = {entry[:2] for entries in had for entry in entries}  # a typo in the reason makes no other entry
+    return any(entry in late and entry[:2] not in known for entries in said for entry in entries)
 
 
-def _outcomes(store: Store, node: Node, commit: str) -> Collection[Outcome] | None:
-    """The outcomes that a record has in a commit; None where it has neither its name of today nor its first one."""
+def _outcomes(store: Store, node: Node, commit: str, unknown: Collection[Outcome]) -> Collection[Outcome]:
+    """The outcomes that a record has in a commit; `unknown` where it has neither its name of today nor its first."""
     texts = (store.repo.show(store.files.named(path), commit) for path in (node.path, node.birth.path) if path)
     text = next(filter(None, texts), None)
     found = parse(text, node.path).record if text else None
-    return found.outcomes if found else None
+    return found.outcomes if found else unknown
 
 
 class _Remembered(NamedTuple):

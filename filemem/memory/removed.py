@@ -112,7 +112,7 @@ def bring_back(store: Store, gone: Gone, message: Message) -> Saved:
     if store.repo.item(named) is None:
         return store.saver.put(gone.path, gone.data, message, policy=COMMIT, tombstone=marked)
     if marked:
-        store.saver.remove(mark, message, policy=LEAVE)
+        store.files.remove(mark)
     removed = not store.repo.index.entries([named])  # staged, so that the user's next commit would remove it after all
     return store.saver.put(gone.path, gone.data, message, policy=COMMIT if removed else LEAVE)
 

@@ -157,6 +157,34 @@ def test_what_was_never_committed_is_not_forgotten_as_nothing_would_keep_it(repo
     assert path.exists()
 
 
+def test_what_only_the_work_tree_has_is_not_forgotten_either_where_commits_are_left_to_the_user(repo: Path) -> None:
+    write(repo / ".filemem.toml", '[commit]\ndecision = "leave"\n')
+    saved = ok(repo, *DECISION, "Use Redis")
+    path = repo / saved["path"]
+    assert "was never committed" in cli(repo, "forget", saved["id"]).err
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "Save")
+    path.write_text(path.read_text() + "\nA day of writing.\n")
+    assert "has edits that are not committed" in cli(repo, "forget", saved["id"]).err
+    git(repo, "checkout", "-q", saved["path"])
+    ok(repo, "forget", saved["id"])
+    assert not path.exists()
+
+
+def test_what_waits_for_its_commit_is_forgotten_only_as_it_was_written(repo: Path) -> None:
+    write(repo / "a.py", "1\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "Code")
+    git(repo, "rebase", "-q", "-x", "false", "HEAD~1", ok=False)
+    saved, other = ok(repo, *DECISION, "Use Redis"), ok(repo, "save", "observation", "--title", "T", "--text", "x")
+    path = repo / saved["path"]
+    path.write_text(path.read_text() + "\nA day of writing.\n")
+    assert "has edits that are not committed" in cli(repo, "forget", saved["id"]).err
+    assert "A day of writing" in path.read_text()
+    ok(repo, "forget", other["id"])
+    assert not (repo / other["path"]).exists()
+
+
 @pytest.mark.parametrize("how", ["forgotten", "by hand", "on the branch that is merged", "edited there"])
 def test_a_removal_is_told_with_its_commit_and_no_merge_that_came_later(repo: Path, how: str) -> None:
     saved = ok(repo, *DECISION, "Use Redis")

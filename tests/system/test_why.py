@@ -617,6 +617,25 @@ def test_an_answer_to_a_revert_outlives_what_comes_after_it(repo: Path) -> None:
     assert evidence(repo, one) == [], "though the name that it had then is neither the first nor the last"
 
 
+def test_an_outcome_from_before_under_a_name_in_between_is_no_answer(repo: Path) -> None:
+    commit(repo, "Code", code_py="1\n")
+    one = decide(repo, "code", "Rewrite it")
+    (path,) = (repo / "memory/decisions").rglob("*.md")
+    git(repo, "mv", str(path), "memory/decisions/second.md")
+    git(repo, "commit", "-q", "-m", "Rename")
+    ok(repo, "update", one, "--outcome", "success", "--reason", "It works")
+    git(repo, "commit", "-q", "--allow-empty", "-m", f"No\n\nDecision: {one}\nOutcome: failed",
+        GIT_COMMITTER_DATE=(datetime.now(UTC) + timedelta(minutes=1)).isoformat())  # fmt: skip
+    told = evidence(repo, one)
+    git(repo, "mv", "memory/decisions/second.md", "memory/decisions/third.md")
+    git(repo, "commit", "-q", "-m", "Rename")
+    commit(
+        repo, "Edit", **{"memory/decisions/third.md": (repo / "memory/decisions/third.md").read_text() + "\nMore.\n"}
+    )
+    assert len(told) == 1
+    assert evidence(repo, one) == told
+
+
 def test_a_typo_that_is_mended_in_an_outcome_from_before_is_no_answer(repo: Path) -> None:
     commit(repo, "Code", code_py="1\n")
     one = decide(repo, "code", "Rewrite it")

@@ -151,10 +151,14 @@ class Saver:
             BadInput, Locked, BrokenStore: as for `put`.
         """
         check_path(path)
-        if is_private(path) or policy == LEAVE:
+        if is_private(path):
             self._files.read(path)  # refuses one that is not there
             self._files.remove(path)
-            if tombstone and not is_private(path):
+            return Saved(path, "")
+        if policy == LEAVE:
+            self._operations.check_kept(path)
+            self._files.remove(path)
+            if tombstone:
                 self._files.write(tombstone, b"")
             return Saved(path, "")
         self._repo.identity()

@@ -174,10 +174,8 @@ class Operations:
         reason = work.gate(_PATIENCE)
         item = self._repo.item(in_repo)
         if item is None:
-            self._files.read(path)
-            if not (waiting := self.unfinished(path)):
-                why = f"{path} was never committed, so nothing would keep it"
-                raise Conflict(why, "commit it first, or delete the file yourself")
+            waiting = self.unfinished(path)
+            self.check_kept(path)
             for entry in waiting:
                 self._repo.journal.drop(entry)
             self._files.remove(path)
@@ -186,7 +184,7 @@ class Operations:
             replay.replay(work, thorough=False, again=in_repo)
             item = self._repo.item(in_repo) or item
         on_disk = work.on_disk(path)
-        self._check_clean(path, item.oid, self._current(path))
+        self.check_kept(path)
         operation = work.operation(REMOVE, path, message, old=item.oid, seen=on_disk, tombstone=tombstone)
         entry = self._repo.journal.open(operation, None)
         blobs = (b"",) if tombstone else ()
@@ -218,12 +216,28 @@ class Operations:
             self._repo.journal.drop(entry)
         return bool(waiting)
 
-    def _check_clean(self, path: str, committed: str, seen: bytes) -> None:
-        in_repo = self._work.in_repo(path)
-        head = self._repo.blob(committed) or b""
-        staged = self._repo.index.entries([in_repo]).get(in_repo, committed)
-        edited = self._repo.conversion(in_repo).committed(seen, head) != head
-        if (edited or staged != committed) and not self.unfinished(path):
+    def check_kept(self, path: str) -> None:
+        """Refuse to remove what nothing keeps.
+
+        Raises:
+            NotFound: there is no such file.
+            Conflict: it was never committed, or has edits that are not.
+        """
+        in_repo, waiting = self._work.in_repo(path), self.unfinished(path)
+        item = self._repo.item(in_repo)
+        if item is None:
+            seen = self._files.read(path)
+            if not waiting:
+                why = f"{path} was never committed, so nothing would keep it"
+                raise Conflict(why, "commit it first, or delete the file yourself")
+            edited = seen not in {entry.data for entry in waiting}  # what we wrote ourselves may go
+        elif not waiting:
+            head, seen = self._repo.blob(item.oid) or b"", self._current(path)
+            staged = self._repo.index.entries([in_repo]).get(in_repo, item.oid)
+            edited = staged != item.oid or self._repo.conversion(in_repo).committed(seen, head) != head
+        else:
+            edited = False
+        if edited:
             raise Conflict(f"{path} has edits that are not committed", "commit or undo them first")
 
     # shared
