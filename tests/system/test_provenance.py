@@ -117,6 +117,22 @@ def test_agents_say_over_mcp_who_acts(repo: Path) -> None:
             assert git(repo, "log", "-1", "--format=%(trailers:key=Agent,valueonly)").strip() == "codex"
 
 
+def test_a_copy_that_is_updated_as_soon_as_its_original_is_gone_has_the_past_of_both(repo: Path) -> None:
+    with Memory.open(repo) as memory:
+        saved = memory.save(type="decision", topic="cache", decision="Use an LRU", reasoning="One process")
+        write(repo / "memory/decisions/copy.md", (repo / saved.path).read_text() + "\nA copy.\n")
+        copied = commit(repo, "Copy")
+        memory.refresh()
+        (known,) = (hit.record.id for hit in memory.search("LRU").hits if hit.path.endswith("copy.md"))
+        memory.delete(saved.id)
+        memory.update(known, outcome="success", reason="It runs")
+        memory.refresh()
+        (hit,) = memory.search("LRU").hits
+        assert (hit.provenance.commit, hit.provenance.edits[0].commit) == (saved.commit, copied)
+        memory.rebuild()
+        assert memory.search("LRU").hits[0].provenance == hit.provenance
+
+
 def test_a_record_that_was_restored_keeps_its_author(repo: Path) -> None:
     """Who brought it back is told as an edit, whether the index followed each commit or is built anew."""
     write(repo / FILE, TEXT)
