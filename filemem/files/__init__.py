@@ -12,12 +12,13 @@ from pathlib import Path
 
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.files.folders import broken, open_folder, read_file
-from filemem.files.paths import check_path, fits, is_listed, is_private, is_record
+from filemem.files.paths import NO_RECORDS, check_path, fits, is_listed, is_private, is_record
 from filemem.files.reading import MAX_SIZE, Readable, foreign
 from filemem.files.staging import Staged, replace, stage
 
 __all__ = [
     "MAX_SIZE",
+    "NO_RECORDS",
     "Files",
     "check_path",
     "fits",

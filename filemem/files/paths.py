@@ -18,6 +18,7 @@ _NOWHERE = frozenset(("", ".", ".."))
 _DEVICE = r"(?i)(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?"
 _GIT_SHORT = re.compile(r"gi[^.]{0,4}~[0-9]+")  # what an 8.3 file system calls .git, .gitmodules, ...
 _CONTROL = frozenset(("Cc", "Cs", "Zl", "Zp"))  # control characters, undecodable bytes, line and paragraph separators
+NO_RECORDS = frozenset(("readme.md", "agents.md"))  # they tell people and agents of the folder; in any letter case
 LONGEST_NAME = 255  # bytes, as file systems have it
 _LONGEST_PATH = 4_096 - 512  # bytes; what remains is for the folders above the work tree
 MAX_DEPTH = 16  # folders; topics make two or three
@@ -52,7 +53,7 @@ def fits(path: str) -> bool:
 def is_record(name: str) -> bool:
     """Whether a file of this name (last part of its path) is a record."""
     lowered = name.lower()
-    return lowered.endswith(".md") and lowered != "readme.md" and not name.startswith(".")
+    return lowered.endswith(".md") and lowered not in NO_RECORDS and not name.startswith(".")
 
 
 def is_listed(path: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filemem.errors import BadInput, NotFound
-from filemem.files import check_path, is_private, is_record
+from filemem.files import NO_RECORDS, check_path, is_private, is_record
 from filemem.files.folders import open_folder, read_file
 from filemem.repo import Repo
 
@@ -54,7 +54,7 @@ def read(memory: Memory, named: str, limit: int) -> tuple[str, bytes]:
     store = memory.folder.relative_to(memory.work_tree) if inside else None  # else attached in another work tree
     if store is not None and path.is_relative_to(store):
         own = path.relative_to(store).as_posix()
-        allowed = (is_record(path.name) or own == "README.md") and not is_private(own)
+        allowed = (is_record(path.name) or own.lower() in NO_RECORDS) and not is_private(own)
     else:
         _refuse_secret(path)
         allowed = path.as_posix() in Repo.discover(memory.work_tree).index.entries([path.as_posix()])

@@ -75,6 +75,8 @@ def test_which_files_are_records() -> None:
         "README.md",
         "readme.md",
         "Readme.MD",
+        "AGENTS.md",
+        "agents.md",
         ".x.md",
         ".filemem-12-ab",
         "x.txt",

@@ -106,6 +106,15 @@ def test_a_link_to_a_file_of_the_project_is_followed_and_no_other(repo: Path, tm
     assert outside.read_text() == "# Mine\n"
 
 
+def test_what_init_writes_at_the_top_is_no_record(repo: Path) -> None:
+    ok(repo, "--store", ".", "init")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "A memory")
+    assert ok(repo, "topics")["count"] == sum(ok(repo, "status")["records"].values()) == 0
+    assert ok(repo, "search", "what did we decide about the search")["results"] == []
+    assert ok(repo, "check", "--lint", "AGENTS.md", "README.md")["checked"] == 0
+
+
 def test_private_records_are_ignored_before_there_are_any(repo: Path) -> None:
     planned = {step["path"]: step["action"] for step in ok(repo, "init", "--dry-run")["steps"]}
     assert planned["memory/private/.gitignore"] == "create"

@@ -112,6 +112,15 @@ def test_a_file_is_sent(connected: Server, slack: StandIn, words: tuple[str, str
     assert b"chart.png" in slack.heard[0][2]
 
 
+@pytest.mark.parametrize("name", ["README.md", "AGENTS.md"])
+def test_what_tells_of_the_memory_is_sent_though_it_is_no_record(connected: Server, slack: StandIn, name: str) -> None:
+    slack.heard.clear()
+    write(connected.folder / "memory" / name, "# Memory\n")
+    reply = connected.post("/api/slack/send", channel_id="C01234567", message="See", file_path=f"memory/{name}")
+    assert reply.status == 200, reply.text
+    assert b"# Memory" in slack.heard[1][2]
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [

@@ -22,7 +22,8 @@ _STOP_WORDS = (
     " there these they this those through to too until up very was we were what when where which while who whom why"
     " will with would you your s t ll re ve"
 )
-_VERSION = 4  # of what is read and kept: raised where `documents` gives other texts or other nodes
+# Of what is read and kept: raised where `documents` gives other texts or other nodes, or other files are records.
+_VERSION = 5
 _READ = [(name, *about[:2]) for name, about in FIELDS.items()]
 READING = (_VERSION, UNSPACED_SCRIPTS, _LONGEST_TOKEN, _STOP_WORDS, _READ)
 PATH, KEY = "path", "key"
