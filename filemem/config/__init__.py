@@ -142,9 +142,9 @@ def store_path(text: object) -> str:
     """
     if not isinstance(text, str):
         raise BadInput(f"the store must be the name of a folder, not {text!r}", field="store")
+    text = text.removesuffix("/")  # as a shell completes the name of a folder
     if text == ".":
         return text
-    text = text.removesuffix("/")  # as a shell completes the name of a folder
     path = PurePosixPath(text)
     bad = {"", ".", ".."} & set(text.split("/")) or any(p.lower().startswith(".git") for p in path.parts)
     bad = bad or len(text.encode("utf-8", "surrogateescape")) > _LONGEST_STORE
