@@ -305,7 +305,7 @@ def test_a_record_answers_to_every_name_it_has(foreign: Path) -> None:
         assert done.code == 4, name
         assert f"2 records answer to '{name}'" in done.err
         assert done.err.index(tail) > done.err.index("; "), "by path"
-    assert cli(foreign, *adr, "delete", "0003-another").code == 0
+    (foreign / "docs/adr/0003-another.md").unlink()
     assert cli(foreign, *adr, "get", "Ansible").code == 4
     assert "it is a topic; its last decision is Use an LRU cache (decision_" in cli(foreign, *adr, "get", "Caching").err
     assert "did you mean 3. Ansible instead" in cli(foreign, *adr, "get", "Ansible insted").err
