@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support import environment, git, make_repo, write
-from tests.system.test_economy import WATCHED
+from tests.system.test_economy import STATED, WATCHED
 from tests.system.test_sharing import DECISION, clone, hub
 from tests.system.tools import cli, ok, until
 
@@ -133,7 +133,7 @@ def test_a_search_beside_them_starts_no_process(tmp_path: Path) -> None:
     project = make_repo(tmp_path / "repo")  # what filemem saves itself is looked after for a while
     write(project / "memory/decisions/nats.md", "# Use NATS\n")
     moved(project)
-    write(project / "records/redis.md", "# Use Redis\n")
+    write(project / "records/redis.md", STATED)
     git(project / "records", "add", "-A")
     git(project / "records", "commit", "-q", "-m", "Record")
     command = [sys.executable, "-c", WATCHED, "redis", "--mode", "keyword"]

@@ -179,11 +179,13 @@ print(started, *sorted({"subprocess", "logging", "shutil", "hashlib", "numpy"} &
 """
 
 
+STATED = "---\nid: decision_cache_1700000000000_abcd1234\ntype: decision\n---\n# Use Redis\n\nIt is there.\n"
+
+
 @pytest.mark.parametrize(("more", "loaded"), [(("--mode", "keyword"), ""), ((), "numpy")], ids=["words", "both"])
 def test_a_search_of_an_index_in_step_starts_no_process(tmp_path: Path, more: tuple[str, ...], loaded: str) -> None:
     repo = make_repo(tmp_path / "repo")  # what filemem saves itself is looked after for a while
-    stated = "---\nid: decision_cache_1700000000000_abcd1234\ntype: decision\n---\n"
-    write(repo / "memory/decisions/redis.md", f"{stated}# Use Redis\n\nIt is there.\n")
+    write(repo / "memory/decisions/redis.md", STATED)
     git(repo, "add", "-A")
     git(repo, "commit", "-q", "-m", "Record")
     command = [sys.executable, "-c", WATCHED, "redis", *more]
