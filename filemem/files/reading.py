@@ -138,11 +138,10 @@ class Readable:
         changed, top = set(), f"{self.root}/"  # there may be ten thousand, at each start of a command
         for folder, seen in before.items():
             try:
-                found = os.lstat(top + folder)
+                same = _newest(os.lstat(top + folder)) == seen
             except OSError:
-                changed.add(folder)
-                continue
-            if max(found.st_mtime_ns, found.st_ctime_ns) != seen:
+                same = False
+            if not same:
                 changed.add(folder)
         if not before and self.root.is_dir():
             changed.add("")

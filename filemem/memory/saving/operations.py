@@ -223,7 +223,7 @@ class Operations:
             NotFound: there is no such file.
             Conflict: it was never committed, or has edits that are not.
         """
-        in_repo, waiting = self._work.in_repo(path), self.unfinished(path)
+        in_repo, waiting, edited = self._work.in_repo(path), self.unfinished(path), False
         item = self._repo.item(in_repo)
         if item is None:
             seen = self._files.read(path)
@@ -235,8 +235,6 @@ class Operations:
             head, seen = self._repo.blob(item.oid) or b"", self._current(path)
             staged = self._repo.index.entries([in_repo]).get(in_repo, item.oid)
             edited = staged != item.oid or self._repo.conversion(in_repo).committed(seen, head) != head
-        else:
-            edited = False
         if edited:
             raise Conflict(f"{path} has edits that are not committed", "commit or undo them first")
 
