@@ -11,7 +11,7 @@ from filemem.memory import finding, meant, tombstones
 from filemem.memory.saving import COMMIT, LEAVE, Saved
 from filemem.memory.versions import Versions
 from filemem.record import Record, answering, is_id, namesake, parse, short_id, surrogate_id, topic_key
-from filemem.repo import REMOVE, Message
+from filemem.repo import REMOVE, Message, NotNow
 
 if TYPE_CHECKING:
     from filemem.documents import Node
@@ -96,25 +96,39 @@ def bring_back(store: Store, gone: Gone, message: Message) -> Saved:
     """Let a record stand again as it was, and take its tombstone away; the caller holds the save lock.
 
     Raises:
-        Conflict: another file, or a folder, stands in its place.
+        Conflict: another file, or a folder, stands in its place, or Git is at work.
     """
     mark = tombstones.path_of(gone.record.id)
     marked = mark if tombstones.forgotten(gone.record.id, store.tombstones) else ""
     if store.saver.withdraw(gone.path):
         return Saved(gone.path, "")
-    if store.files.exists(gone.path):
+    stands = store.files.exists(gone.path)
+    if stands:
         here = None if store.files.skipped(gone.path) else store.read(gone.path, gone.name).record
         if here is None or here.id != gone.own:
             what = f"what stands at {store.shown(gone.path)} now is not {gone.record.title!r}"
             raise Conflict(f"nothing was restored: {what}", "move that away (git mv), then restore again")
+    if marked and store.repo.item(store.files.named(mark)) is None:
+        _unmark(store, mark)
+        marked = ""
+    if stands:
         return store.saver.remove(mark, message) if marked else Saved(gone.path, "")
     named = store.files.named(gone.path)
-    if store.repo.item(named) is None:
-        return store.saver.put(gone.path, gone.data, message, policy=COMMIT, tombstone=marked)
-    if marked:
-        store.files.remove(mark)
-    removed = not store.repo.index.entries([named])  # staged, so that the user's next commit would remove it after all
-    return store.saver.put(gone.path, gone.data, message, policy=COMMIT if removed else LEAVE)
+    # A removal that is staged is taken back there too: the user's next commit would carry it out after all.
+    removed = store.repo.item(named) is None or not store.repo.index.entries([named])
+    policy = COMMIT if removed or marked else LEAVE
+    return store.saver.put(gone.path, gone.data, message, policy=policy, tombstone=marked)
+
+
+def _unmark(store: Store, mark: str) -> None:
+    """Take away a tombstone that no commit has, staged or not."""
+    named = store.files.named(mark)
+    if store.repo.index.entries([named]):
+        try:
+            store.repo.index.repair({named: None})
+        except NotNow as wait:
+            raise Conflict(f"nothing was restored: {wait.reason}", "try again when that is over") from None
+    store.files.remove(mark)
 
 
 def _gone(store: Store) -> Iterator[Gone]:

@@ -826,13 +826,19 @@ def test_a_restore_that_waits_shows_the_record_already(repo: Path) -> None:
     assert (git(repo, "status", "--porcelain"), tombstone(repo, saved["id"]).exists()) == ("", False)
 
 
-def test_a_removal_left_to_the_user_is_taken_back(repo: Path) -> None:
+@pytest.mark.parametrize("staged", ["nothing", ".", "memory/.forgotten", "memory/decisions"])
+@pytest.mark.parametrize("stands", [False, True])
+def test_a_removal_left_to_the_user_is_taken_back(repo: Path, staged: str, stands: bool) -> None:
     write(repo / ".filemem.toml", '[commit]\ndecision = "leave"\n')
     saved = ok(repo, *DECISION, "Use Redis")
     git(repo, "add", ".")
     git(repo, "commit", "-q", "-m", "saved by hand")
     ok(repo, "forget", saved["id"])
     assert tombstone(repo, saved["id"]).exists()
+    if staged != "nothing":
+        git(repo, "add", staged)
+    if stands:
+        git(repo, "checkout", "-q", "HEAD", "--", saved["path"])
     ok(repo, "restore", saved["id"])
     assert git(repo, "status", "--porcelain") == ""
     assert ok(repo, "search")["count"] == 1
