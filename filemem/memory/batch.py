@@ -119,7 +119,7 @@ class Batch:
         ids = {claim.id for claim in claims}
         others = [n for n in self.store.lookup("id", list(ids)) if n.path not in self.changes and n.id in ids]
         self._before |= {node.path: node for node in others}
-        return known_as([*claims, *map(Claim.by, others)], landing(self.store.history))
+        return known_as([*claims, *map(Claim.by, others)], landing(self.store, self.store.history))
 
     def _settle(self) -> None:
         """Work out liveness around everything that changed, and add the documents whose answer flips."""

@@ -110,4 +110,4 @@ def _now(store: Store, manifest: Manifest) -> State:
     past = origins(store)
     new = {path: entry.blob for path, entry in manifest.items() if path not in past.births}
     past.births.update(carried(store, new, manifest, known=past))
-    return State(data, tracked, past, store.tombstones, landing(store.history))
+    return State(data, tracked, past, store.tombstones, landing(store, store.history))

@@ -2,12 +2,14 @@
 
 Rule: first is what landed first, told by the ancestry of commits alone. A commit may bear any date and a record may
 state any; neither takes an id away from a file that has it. Two files claim one id where they state the same, and where
-a file without an id stands under a name that another had before it.
+a file without an id stands under a name that another had before it. Of two that one commit began (a branch renamed the
+record after its squash landed), the one has it that came first to where it stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict
@@ -19,9 +21,44 @@ if TYPE_CHECKING:
     from filemem.record import Record
     from filemem.repo.history import History
 
+    _Telling = Callable[[History, Collection[str]], Iterable[str]]
+
 WHOSE = "which file had it first is not known here"
 _BRING = "git fetch --unshallow (or --refetch --no-filter), then call again"
-Landing = Callable[[Collection[str]], Mapping[str, int]]  # commits -> the place of each, earlier ones first
+
+
+class Landing(NamedTuple):
+    """Tells what landed first: in the first of some histories that has it; what is in none comes last.
+
+    Args:
+        named: tells where a file of the store is, from the top of the work tree.
+        histories: to be asked, one after another.
+    """
+
+    named: Callable[[str], str]
+    histories: tuple[History, ...]
+
+    def commits(self, commits: Collection[str]) -> dict[str, int]:
+        """The place of each of some commits, earlier ones first."""
+        return self._places(commits, lambda history, left: history.landed(left))
+
+    def files(self, paths: Collection[str]) -> dict[str, int]:
+        """The place of each of some files of the store, those first that came first to where they stand."""
+        inside = {self.named(path): path for path in paths}
+        found = self._places(inside.keys(), lambda history, left: history.stood(left))
+        return {inside[path]: place for path, place in found.items()}
+
+    def _places(self, asked: Collection[str], told: _Telling) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for history in self.histories:
+            for one in told(history, set(asked) - found.keys()):
+                found[one] = len(found)
+        return found
+
+
+def landing(store: Store, *histories: History) -> Landing:
+    """What tells who was first in some histories of a store."""
+    return Landing(store.files.named, histories)
 
 
 class Claim(NamedTuple):
@@ -65,14 +102,18 @@ def owners(claims: Iterable[Claim], landing: Landing) -> dict[str, str]:
     by_id: dict[str, list[Claim]] = {}
     for claim in claims:
         by_id.setdefault(claim.id, []).append(claim)
-    contested = {claim.commit for several in by_id.values() if len(several) > 1 for claim in several}
-    order = landing(contested - {""}) if len(contested) > 1 else {}
+    contested = [claim for several in by_id.values() if len(several) > 1 for claim in several if claim.commit]
+    commits = {claim.commit for claim in contested}
+    order = landing.commits(commits) if len(commits) > 1 else {}
+    begun = Counter((claim.id, claim.commit) for claim in contested)
+    tied = {claim.path for claim in contested if begun[claim.id, claim.commit] > 1}
+    came = landing.files(tied) if tied else {}
 
     def age(claim: Claim) -> tuple[bool, int, int, str]:
-        """What is committed is older than what is not; what came in one commit is told apart by path alone."""
+        """What is committed is older than what is not; what came to its place in one commit is told apart by path."""
         if not claim.commit:
             return True, 0, claim.created, claim.path
-        return False, order.get(claim.commit, len(order)), 0, claim.path
+        return False, order.get(claim.commit, len(order)), came.get(claim.path, len(came)), claim.path
 
     return {each: min(several, key=age).path for each, several in by_id.items()}
 
@@ -84,7 +125,8 @@ def rivals(store: Store, node: Node) -> list[Node]:
         record = store.read(other.path, other.birth.name).record
         if record is not None and record.id == node.id and other.path != node.path:
             claims[other.path] = Claim.of(record, other.birth)
-    return [] if not claims else store.lookup("path", list(owners(claims.values(), landing(store.history)).values()))
+    first = owners(claims.values(), landing(store, store.history)) if claims else {}
+    return store.lookup("path", list(first.values())) if first else []
 
 
 def refuse_unknown(store: Store, node: Node) -> None:
@@ -140,16 +182,3 @@ def unsettled(store: Store, nodes: Iterable[Node]) -> dict[str, str]:
         if others:
             told[node.path] = f"{others} claims the id {one} too: {WHOSE}"
     return told
-
-
-def landing(*histories: History) -> Landing:
-    """Place commits by when they landed in the first of some histories that has them; what is in none comes last."""
-
-    def places(commits: Collection[str]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for history in histories:
-            for commit in history.landed(set(commits) - found.keys()):
-                found[commit] = len(found)
-        return found
-
-    return places

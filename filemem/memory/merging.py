@@ -108,7 +108,7 @@ def _state(store: Store, commit: str) -> State:
     data = {path: blobs[blob] for path, blob in records.items() if len(blobs[blob]) <= MAX_SIZE}
     births = {path: birth for path, birth in past.births.items() if path in data}
     known = past._replace(births=births, removed=past.removed - data.keys())
-    return State(data, tracked, known, tombstones.at(store, commit), landing(history))
+    return State(data, tracked, known, tombstones.at(store, commit), landing(store, history))
 
 
 def _clashes(store: Store, found: Iterable[Clash], here: Collection[str]) -> Iterator[Problem]:

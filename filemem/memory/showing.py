@@ -65,7 +65,7 @@ def _take_in(store: Store, found: Gone) -> None:
 def _push_again(store: Store, record: Record, data: bytes, birth: Birth) -> None:
     """Push a record that was there before, whose id may be another's by now."""
     others = [Claim.by(node) for node in store.lookup("id", [record.id]) if node.path != record.path]
-    known = known_as([Claim.of(record, birth), *others], landing(store.history))[record.path]
+    known = known_as([Claim.of(record, birth), *others], landing(store, store.history))[record.path]
     # One that has its id again, as the other is gone, has that one's past too: the next look asks Git for it.
     was_open = any("id" in node.open for node in store.lookup("path", [record.path]))
     _push(store, record._replace(id=known), data, birth, ("id",) if was_open or known != record.id else ())

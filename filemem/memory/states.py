@@ -85,10 +85,10 @@ class States:
         start = Moment("", parted, store.repo.revisions.time_of(parted))
         self._walked: dict[str, Mapping[str, Birth]] = {}
         at = store.repo.history_at
-        self.before = self._state(starts, not_then, start, landing(at(parted)))
-        self.after = self._state(ends, not_now, head, landing(at(parted), at(head.commit)))
+        self.before = self._state(starts, not_then, start, landing(store, at(parted)))
+        self.after = self._state(ends, not_now, head, landing(store, at(parted), at(head.commit)))
         gone = {row.before for row in self.theirs if row.before not in touched}
-        order = landing(at(base.commit), at(head.commit))
+        order = landing(store, at(base.commit), at(head.commit))
         self.merged = self._state(theirs, gone, base, order, self.after) if self.theirs else None
         changed = [*self.before.files.values(), *self.after.files.values()]
         self.before.around(changed, store.unrelated)

@@ -49,7 +49,7 @@ class State(NamedTuple):
         tracked: blob ids of all regular files that Git has, records and others.
         past: what Git says of the files.
         marks: what is forgotten.
-        landing: which commit came first.
+        landing: tells what came first.
     """
 
     data: Mapping[str, bytes]
@@ -206,7 +206,7 @@ class Surveyor:
         whose = (
             f"the id {stated.id} belongs to {other}" if stated.id_stated else f"{other} is known by this file's name"
         )
-        text = f"{whose}; this file is known as {known.id}: give it its own id"
+        text = f"{whose}; this file is known as {known.id}: give it its own id, or git rm it if it is a copy"
         if all(births.get(path, Birth()).unseen for path in (owner[stated.id], known.path)):
             whose = f"{other} claims the id {stated.id} too, and {WHOSE}"
             text = f"{whose} but in a clone with all of history; until then this file is known as {known.id}"

@@ -9,6 +9,7 @@ wrote that lies further back: its author is left empty, and nowhere else is one 
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -222,6 +223,22 @@ class History(NamedTuple):
             return tuple(one for one in commits if self.is_ancestor(one))
         listed = self.git.run("rev-list", "--parents", self.tip, "--", limit=LONG).decode().splitlines()
         return tuple(commit for commit in landing(listed) if commit in commits)
+
+    def stood(self, paths: Collection[str]) -> tuple[str, ...]:
+        """Those of some files that the tip has, in the order in which they came to where they stand.
+
+        What a merge brought came with the merge. Files that came at once are in the order of their names.
+        """
+        if not paths or self.partial():
+            return ()
+        where = sorted(paths) if len(paths) <= _CONTESTED else [posixpath.commonpath(paths) or "."]
+        last: dict[str, tuple[str, int]] = {}
+        how = ("--first-parent", "-m", "--no-renames", "--diff-filter=AD")
+        for age, (_, rows) in enumerate(self.rows(*how, self.tip, "--", *where)):
+            for row in rows:
+                last.setdefault(row.path, (row.status, -age))
+        there = (path for path in sorted(paths) if last.get(path, ("D", 0))[0] == "A")
+        return tuple(sorted(there, key=lambda path: last[path][1]))
 
     def _log(self, folder: str, since: str) -> Iterator[tuple[Commit, list[Row]]]:
         span = f"{revision(since)}..{self.tip}" if since else self.tip

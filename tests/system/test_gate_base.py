@@ -73,6 +73,31 @@ def test_no_date_of_a_commit_takes_an_id_away(feature: Path) -> None:
     assert [one["path"] for one in told if one["code"] == "duplicate-id"] == ["memory/decisions/aaa/x.md"]
 
 
+@pytest.mark.parametrize("name", ["aaa", "zzz"])
+@pytest.mark.parametrize("renames", ["main", "feature"])
+def test_a_record_renamed_beside_its_squash_is_who_was_there_first(feature: Path, renames: str, name: str) -> None:
+    """Both files were begun by the branch's commit: what is on main keeps the id, whichever name sorts first."""
+    saved = decide(feature, "db", "Use MySQL")
+    git(feature, "switch", "-q", "main")
+    git(feature, "merge", "-q", "--squash", "feature")
+    commit(feature)
+    git(feature, "switch", "-q", renames)
+    git(feature, "mv", saved["path"], new := f"memory/decisions/{name}.md")
+    commit(feature)
+    git(feature, "switch", "-q", "feature")
+    stays, other = (new, saved["path"]) if renames == "main" else (saved["path"], new)
+    assert (other, "duplicate-id") in found(feature)
+    git(feature, "switch", "-q", "main")
+    git(feature, "merge", "-q", "--no-ff", "--no-edit", "feature")
+    for _ in ("followed", "rebuilt"):
+        assert ok(feature, "get", saved["id"])["results"][0]["path"] == stays
+        told = cli(feature, "check", "--json").json["problems"]
+        assert [one["path"] for one in told if one["code"] == "duplicate-id"] == [other]
+        ok(feature, "index", "--rebuild")
+    told = ok(feature, "diff", "main^1..main")["effects"]
+    assert [(one["kind"], one.get("path")) for one in told] == [("forked", None), ("new", other)]
+
+
 Edit = Callable[[Path, Path], None]
 
 
