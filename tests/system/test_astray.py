@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -78,6 +80,32 @@ def project(tmp_path: Path) -> Path:
     git(made, "config", "user.name", "Ada")
     git(made, "branch", "old", "HEAD")
     return made
+
+
+def test_a_split_takes_along_who_decided_and_what_was_removed(project: Path) -> None:
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "By hand")
+    git(project, "switch", "-q", "-c", "side")
+    git(project, "config", "user.name", "Cy")
+    ok(project, *DECISION, "Use both")
+    git(project, "switch", "-q", "main")
+    git(project, "commit", "-q", "--allow-empty", "-m", "Beside it")
+    git(project, "merge", "-q", "--no-edit", "side")
+    before = [known(project), *(_without_commits(ok(project, "history", topic)) for topic in ("caching", "logs"))]
+    assert {author for _, author in before[0].values()} >= {"Ada", "Grace", "Cy"}
+    shell(project, "git subtree split -q --prefix memory -b filemem")
+    moved(project)
+    shell(project, "cp -R memory/private records/; git rm -rq memory; rm -r memory; git commit -qm 'Moved'")
+    after = [known(project), *(_without_commits(ok(project, "history", topic)) for topic in ("caching", "logs"))]
+    assert after == before
+    assert ok(project, "restore", "Gone")["id"]
+    assert git(project, "-C", "records", "status", "--porcelain") == ""
+    assert "stray" not in ok(project, "status")
+
+
+def _without_commits(told: Any) -> Any:
+    """A story without the ids of commits, and the paths, which another folder has."""
+    return re.sub("[0-9a-f]{40}|(memory|records)/", "", json.dumps(told, indent=1)).splitlines()
 
 
 def known(project: Path) -> dict[str, tuple[str, str]]:
