@@ -152,7 +152,7 @@ def reverted(body: str) -> tuple[tuple[str, str], ...]:
 
 
 def evidence(names: Collection[str], carriers: Mapping[str, str], claims: Sequence[Claim]) -> tuple[Evidence, ...]:
-    """What the claims say of one decision, oldest first.
+    """What the claims say of one decision, each by the commit since which it is so, in the order of these.
 
     Args:
         names: ids that mean the decision.
@@ -160,18 +160,18 @@ def evidence(names: Collection[str], carriers: Mapping[str, str], claims: Sequen
         claims: every claim on this branch, each after all that it descends from.
     """
     carried, known = dict(carriers), frozenset(names)
+    order = {claim.commit: place for place, claim in enumerate(claims)}
     found = []
     for place, claim in enumerate(claims):
         outcomes = _spoken(claim.said, known)
         carried |= {claim.commit: claim.subject} if "" in outcomes else {}
-        outcome, text, name = next(filter(None, outcomes), ""), "", claim.commit[:10]
-        if outcome:
-            text = f"{name} says so: {outcomes[outcome] or claim.subject}"
-        elif _reverts_any(claim, carried):
-            outcome, text = "failed", f"reverted in {name}"
-        if text and _stands(claims, place):
-            found.append(Evidence(outcome, claim.commit, claim.at, claim.author, text))
-    return tuple(found)
+        outcome = next(filter(None, outcomes), "")
+        reverts = not outcome and _reverts_any(claim, carried)
+        if (outcome or reverts) and (since := _in_force(claims, place)):
+            cited = f"{claim.commit[:10]} says so: {outcomes[outcome] or claim.subject}" if outcome else ""
+            text = cited or f"reverted in {since.commit[:10]}"
+            found.append(Evidence(outcome or "failed", since.commit, since.at, since.author, text))
+    return tuple(sorted(found, key=lambda one: order[one.commit]))
 
 
 def _spoken(told: Said, names: frozenset[str]) -> dict[str, str]:
@@ -181,20 +181,31 @@ def _spoken(told: Said, names: frozenset[str]) -> dict[str, str]:
     return {} if unclear else outcomes
 
 
-def _stands(claims: Sequence[Claim], place: int) -> bool:
-    """Whether a claim was not taken back, or what took it back was itself: by what came later, whatever clocks say."""
-    family = {claims[place].commit: claims[place].subject}
+def _in_force(claims: Sequence[Claim], place: int) -> Claim | None:
+    """Since which claim one is in force: itself, or the last that took back what had taken it back; else None.
+
+    By what came later, whatever clocks say.
+    """
+    own = claims[place]
+    family = {own.commit: own.subject}
     takers: list[tuple[str, list[str]]] = []
+    since: Claim | None = own
     for other in claims[place + 1 :]:
         taken = [commit for commit, subject in family.items() if _reverts_any(other, {commit: subject})]
         if taken:
             takers.append((other.commit, taken))
             family[other.commit] = other.subject
+            since = None if own.commit in _fallen(takers) else since or other
+    return since
+
+
+def _fallen(takers: Sequence[tuple[str, Collection[str]]]) -> set[str]:
+    """The commits that are taken back; `takers` after what they take, each with that."""
     fallen: set[str] = set()
     for taker, taken in reversed(takers):
         if taker not in fallen:
             fallen.update(taken)
-    return claims[place].commit not in fallen
+    return fallen
 
 
 def _reverts_any(claim: Claim, commits: Mapping[str, str]) -> bool:

@@ -44,6 +44,7 @@ class Found:
         self._sides: list[tuple[Row, int]] = []  # of this merge: other versions that its parents have, of how many
         self._given_up: set[tuple[str, str]] = set()  # path and blob: what merges left for a version that a side had
         self._brought: dict[tuple[str, str], str] = {}  # path and commit -> the blob of a claim
+        self._removals: dict[str, dict[str, Removed]] = {}  # of a path that several branches removed: by commit
 
     def add(self, commit: Commit, rows: Iterable[Row], order: int) -> None:
         """Take a commit in; of a merge, what it shows against one parent."""
@@ -59,6 +60,7 @@ class Found:
     def walk(self, head: str) -> Walk:
         """What was found; `head` is the last commit."""
         self._give_up()
+        self._remove_once()
         ids = {path: stated for path in self.births if (stated := self._same.stated(path, self._last[path]))}
         self._settle(ids)
         touched, ended, left = map(frozenset, (self.touched, self.ended, self._past.keys() - {""}))
@@ -168,12 +170,25 @@ class Found:
             by = self.removed[row.path].commit if row.path in self.removed else commit  # it was gone before the merge
         away = self._away[row.path][0] if row.path in self._away else None
         first = (away.first_path, away.commit.id) if away else (row.path, "")
-        self.removed[row.path] = Removed(by, row.path, row.old, *first)
+        gone = Removed(by, row.path, row.old, *first)
+        if row.path in self.removed:
+            removals = self._removals.setdefault(row.path, {})
+            removals.setdefault(self.removed[row.path].commit.id, self.removed[row.path])
+            removals[by.id] = gone
+        self.removed[row.path] = gone
         self._rivals.pop(row.path, None)
         self.ended.add(row.path)
 
+    def _remove_once(self) -> None:
+        """Let what several branches removed be gone since the removal that landed first."""
+        several = {path: found for path, found in self._removals.items() if path in self.removed and len(found) > 1}
+        landed = self._landing({commit for found in several.values() for commit in found})
+        for path, found in several.items():
+            self.removed[path] = next((found[commit] for commit in landed if commit in found), self.removed[path])
+
     def _bring(self, commit: Commit, row: Row, order: int) -> None:
         gone, merge = self.removed.pop(row.path, None), len(commit.parents) > 1
+        self._removals.pop(row.path, None)
         same = self._same if merge else self._same.returns  # what a merge brings was on a branch all the while
         if gone and row.path in self._away and same(gone.first_path, gone.blob, row.new):
             self.births[row.path], edits = self._away.pop(row.path)

@@ -158,7 +158,8 @@ def test_a_revert_that_was_reverted_is_none() -> None:
     assert told(first, again) == ()
     assert told(first, again._replace(at=1)) == (), "clocks run backwards, history does not"
     assert told(first, again._replace(reverts=())) == (), "the subject counts where no id is known"
-    assert told(first, again, Claim("d" * 40, 7, "Ada", "Out again", (again.commit,))) == told(first)
+    out = Claim("d" * 40, 7, "Ada", "Out again", (again.commit,))
+    assert told(first, again, out) == ("possibly failed: reverted in dddddddddd",), "it is so since then"
 
 
 def test_trailers_name_decisions() -> None:

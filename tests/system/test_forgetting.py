@@ -216,6 +216,28 @@ def test_a_removal_is_told_with_its_commit_and_no_merge_that_came_later(repo: Pa
     assert ("Slow" in kept) == (how == "edited there"), "as it last was"
 
 
+@pytest.mark.parametrize("first", ["main", "side"])
+@pytest.mark.parametrize("how", ["forgotten", "by hand"])
+def test_what_two_branches_removed_is_gone_since_the_removal_that_landed_first(
+    repo: Path, how: str, first: str
+) -> None:
+    saved, gone = ok(repo, *DECISION, "Use Redis"), {}
+    git(repo, "branch", "side")
+    for branch in (first, "side" if first == "main" else "main"):
+        git(repo, "switch", "-q", branch)
+        ok(repo, "forget", saved["id"]) if how == "forgotten" else git(repo, "rm", "-q", saved["path"])
+        git(repo, "commit", "-q", "--allow-empty", "-m", f"Away on {branch}")
+        gone[branch] = git(repo, "log", "--diff-filter=D", "-1", "--format=%h", "--abbrev=10")
+    git(repo, "switch", "-q", "main")
+    git(repo, "merge", "-q", "--no-ff", "--no-edit", "side")
+    for _ in range(2):
+        assert f"deleted in {gone['main']} " in cli(repo, "get", saved["id"]).err
+        ok(repo, "index", "--rebuild")
+    ok(repo, "restore", saved["id"])
+    (step,) = ok(repo, "history", saved["id"])["chain"]
+    assert step["revisions"][0]["commit"].startswith(gone["main"])
+
+
 def test_what_a_merge_brings_back_is_hidden_and_reported(repo: Path) -> None:
     saved = ok(repo, *DECISION, "Use Redis")
     git(repo, "checkout", "-q", "-b", "side")

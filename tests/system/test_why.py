@@ -741,7 +741,23 @@ def test_a_revert_that_was_reverted_counts_for_nothing_also_where_the_clock_ran_
     git(repo, "revert", "--no-edit", "HEAD", GIT_COMMITTER_DATE="1000000000 +0000")
     assert evidence(repo, one) == []
     git(repo, "revert", "--no-edit", "HEAD", GIT_COMMITTER_DATE="1000000001 +0000")
-    assert len(evidence(repo, one)) == 1, "taken back once more, it counts again"
+    told = [f"possibly failed: reverted in {git(repo, 'rev-parse', 'HEAD')[:10]}"]
+    assert evidence(repo, one) == told, "taken back once more, it counts again"
+
+
+def test_an_outcome_from_before_the_last_of_three_reverts_answers_none_of_them(repo: Path) -> None:
+    one = decide(repo, "code", "Rewrite it")
+    done = commit(repo, f"Rewrite\n\nDecision: {one}", code_py="2\n")
+    git(repo, "revert", "--no-edit", done)
+    git(repo, "revert", "--no-edit", "HEAD")
+    again = git(repo, "rev-parse", "HEAD")
+    ok(repo, "update", one, "--outcome", "success", "--reason", "It works since it was done again")
+    assert evidence(repo, one) == []
+    git(repo, "revert", "--no-edit", again)
+    undone = git(repo, "rev-parse", "HEAD")
+    assert evidence(repo, one) == [f"possibly failed: reverted in {undone[:10]}"]
+    ok(repo, "update", one, "--outcome", "partial", "--reason", "It is gone")
+    assert evidence(repo, one) == []
 
 
 def test_the_revert_of_a_merge_speaks_against_what_the_merge_brought(repo: Path) -> None:
