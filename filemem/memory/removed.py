@@ -11,7 +11,7 @@ from filemem.memory import finding, meant, tombstones
 from filemem.memory.saving import COMMIT, LEAVE, Saved
 from filemem.memory.versions import Versions
 from filemem.record import Record, answering, is_id, namesake, parse, short_id, surrogate_id, topic_key
-from filemem.repo import REMOVE, Message, NotNow
+from filemem.repo import REMOVE, Message
 
 if TYPE_CHECKING:
     from filemem.documents import Node
@@ -109,7 +109,8 @@ def bring_back(store: Store, gone: Gone, message: Message) -> Saved:
             what = f"what stands at {store.shown(gone.path)} now is not {gone.record.title!r}"
             raise Conflict(f"nothing was restored: {what}", "move that away (git mv), then restore again")
     if marked and store.repo.item(store.files.named(mark)) is None:
-        _unmark(store, mark)
+        store.repo.index.drop(store.files.named(mark))
+        store.files.remove(mark)
         marked = ""
     if stands:
         return store.saver.remove(mark, message) if marked else Saved(gone.path, "")
@@ -118,17 +119,6 @@ def bring_back(store: Store, gone: Gone, message: Message) -> Saved:
     removed = store.repo.item(named) is None or not store.repo.index.entries([named])
     policy = COMMIT if removed or marked else LEAVE
     return store.saver.put(gone.path, gone.data, message, policy=policy, tombstone=marked)
-
-
-def _unmark(store: Store, mark: str) -> None:
-    """Take away a tombstone that no commit has, staged or not."""
-    named = store.files.named(mark)
-    if store.repo.index.entries([named]):
-        try:
-            store.repo.index.repair({named: None})
-        except NotNow as wait:
-            raise Conflict(f"nothing was restored: {wait.reason}", "try again when that is over") from None
-    store.files.remove(mark)
 
 
 def _gone(store: Store) -> Iterator[Gone]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem.errors import FilememError
+from filemem.errors import Conflict, FilememError
 from filemem.repo.git import Git, GitError, feed, finish
 from filemem.repo.helper import Helper
 
@@ -254,6 +254,18 @@ class UserIndex(NamedTuple):
     def repair(self, entries: Mapping[str, tuple[str, str] | None]) -> None:
         """Set entries: mode and blob id by path, None removes. Raises NotNow."""
         IndexUpdate(self.git, entries, self.hash_name).wait()
+
+    def drop(self, path: str) -> None:
+        """Take out an entry that no commit has, if it is there: the user's next commit would bring it.
+
+        Raises:
+            Conflict: another Git command holds the index.
+        """
+        try:
+            if self.entries([path]):
+                self.repair({path: None})
+        except NotNow as wait:
+            raise Conflict(wait.message, wait.hint) from None
 
 
 def _index_bytes(git: Git) -> bytes:

@@ -216,6 +216,53 @@ def test_a_removal_is_told_with_its_commit_and_no_merge_that_came_later(repo: Pa
     assert ("Slow" in kept) == (how == "edited there"), "as it last was"
 
 
+@pytest.fixture
+def merging(repo: Path) -> Path:
+    """A merge in progress, so that saves wait."""
+    write(repo / "a.py", "0\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "a.py")
+    for branch, text in (("side", "1\n"), ("main", "2\n")):
+        git(repo, "switch", "-q", *(["-c"] if branch == "side" else []), branch)
+        write(repo / "a.py", text)
+        git(repo, "commit", "-q", "-am", text)
+    git(repo, "merge", "-q", "side", ok=False)
+    return repo
+
+
+def test_a_waiting_save_that_is_forgotten_is_in_no_commit_of_the_users(merging: Path) -> None:
+    saved = ok(merging, *DECISION, "Use Redis")
+    write(merging / "a.py", "3\n")
+    git(merging, "add", "-A")
+    lock = write(merging / ".git/index.lock", "")
+    assert "index.lock" in cli(merging, "forget", saved["id"]).err
+    assert (merging / saved["path"]).exists()
+    lock.unlink()
+    ok(merging, "forget", saved["id"])
+    assert git(merging, "status", "--porcelain") == "M  a.py"
+    git(merging, "commit", "-q", "-m", "Merge")
+    assert ok(merging, "search")["count"] == 0
+    assert "memory" not in git(merging, "ls-tree", "-r", "--name-only", "HEAD")
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_edits_beside_what_waits_are_not_forgotten(merging: Path, staged: bool) -> None:
+    saved = ok(merging, *DECISION, "Use Redis")
+    git(merging, "merge", "--abort")
+    ok(merging, "search")
+    git(merging, "merge", "-q", "side", ok=False)
+    ok(merging, "update", saved["id"], "--outcome", "failed", "--reason", "Slow")
+    path = merging / saved["path"]
+    write(path, path.read_text() + "\nWords of mine.\n")
+    if staged:
+        git(merging, "add", saved["path"])
+        git(merging, "restore", saved["path"], "--source", "HEAD")
+    assert "edits that are not committed" in refused(merging, "forget", saved["id"])["message"]
+    git(merging, "restore", "--staged", "--worktree", saved["path"])
+    ok(merging, "forget", saved["id"])
+    assert ok(merging, "search")["count"] == 0
+
+
 @pytest.mark.parametrize("first", ["main", "side"])
 @pytest.mark.parametrize("how", ["forgotten", "by hand"])
 def test_what_two_branches_removed_is_gone_since_the_removal_that_landed_first(

@@ -176,6 +176,7 @@ class Operations:
         if item is None:
             waiting = self.unfinished(path)
             self.check_kept(path)
+            self._repo.index.drop(in_repo)
             for entry in waiting:
                 self._repo.journal.drop(entry)
             self._files.remove(path)
@@ -223,19 +224,19 @@ class Operations:
             NotFound: there is no such file.
             Conflict: it was never committed, or has edits that are not.
         """
-        in_repo, waiting, edited = self._work.in_repo(path), self.unfinished(path), False
+        in_repo, waiting = self._work.in_repo(path), self.unfinished(path)
         item = self._repo.item(in_repo)
-        if item is None:
-            seen = self._files.read(path)
-            if not waiting:
-                why = f"{path} was never committed, so nothing would keep it"
-                raise Conflict(why, "commit it first, or delete the file yourself")
-            edited = seen not in {entry.data for entry in waiting}  # what we wrote ourselves may go
-        elif not waiting:
-            head, seen = self._repo.blob(item.oid) or b"", self._current(path)
-            staged = self._repo.index.entries([in_repo]).get(in_repo, item.oid)
-            edited = staged != item.oid or self._repo.conversion(in_repo).committed(seen, head) != head
-        if edited:
+        seen = self._work.on_disk(path) if item and waiting else self._files.read(path)
+        if item is None and not waiting:
+            why = f"{path} was never committed, so nothing would keep it"
+            raise Conflict(why, "commit it first, or delete the file yourself")
+        head, how = self._repo.blob(item.oid) or b"" if item else None, self._repo.conversion(in_repo)
+        # What waits is of our own making, so that it may go.
+        kept = {how.committed(entry.data, head) for entry in waiting if entry.data is not None}
+        kept |= set() if head is None else {head}
+        staged = self._repo.index.entries([in_repo]).get(in_repo)
+        edited = seen is not None and how.committed(seen, head) not in kept
+        if edited or (staged and staged not in {self._repo.blob_id(one) for one in kept}):
             raise Conflict(f"{path} has edits that are not committed", "commit or undo them first")
 
     # shared
