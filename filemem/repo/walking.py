@@ -157,27 +157,30 @@ class Found:
             self.contested.discard(row.path)
 
     def _remove(self, commit: Commit, row: Row) -> None:
-        stated = self._same.stated(row.path, row.old)
-        past, by = self._past.setdefault(stated, []), commit
-        if row.path in self.births:
+        merge, known = len(commit.parents) > 1, row.path in self.births
+        self.ended.add(row.path)
+        if merge and not known and row.path not in self._away and row.path in self._gone_on:
+            return  # a side had it still under the name that another gave up: what became of it is told there
+        stated, gone = self._same.stated(row.path, row.old), self.removed.get(row.path)
+        past, by, last = self._past.setdefault(stated, []), commit, row.old
+        if known:
             self._away[row.path] = self.births.pop(row.path), self.edits.pop(row.path, [])
             past += self._away[row.path][1]
-        elif row.path in self._away and len(commit.parents) > 1:  # a side had it still, and may have changed it
+        elif merge and row.path in self._away:  # a side had it still, and may have changed it
             self.beside.add(row.path)
-            (born, known), changed = self._away[row.path], self.edits.pop(row.path, [])
-            self._away[row.path] = born, [*known, *changed]
+            (born, edits), changed = self._away[row.path], self.edits.pop(row.path, [])
+            self._away[row.path] = born, [*edits, *changed]
             past += changed
-            by = self.removed[row.path].commit if row.path in self.removed else commit  # it was gone before the merge
+            if gone:  # it was gone before the merge
+                by, last = gone.commit, gone.blob if row.old in _led(edits, gone.blob) else row.old
         away = self._away[row.path][0] if row.path in self._away else None
         first = (away.first_path, away.commit.id) if away else (row.path, "")
-        gone = Removed(by, row.path, row.old, *first)
-        if row.path in self.removed:
-            removals = self._removals.setdefault(row.path, {})
-            removals.setdefault(self.removed[row.path].commit.id, self.removed[row.path])
-            removals[by.id] = gone
-        self.removed[row.path] = gone
+        if gone:
+            self._removals.setdefault(row.path, {}).setdefault(gone.commit.id, gone)
+        self.removed[row.path] = Removed(by, row.path, last, *first)
+        if row.path in self._removals:
+            self._removals[row.path][by.id] = self.removed[row.path]
         self._rivals.pop(row.path, None)
-        self.ended.add(row.path)
 
     def _remove_once(self) -> None:
         """Let what several branches removed be gone since the removal that landed first."""

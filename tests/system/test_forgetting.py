@@ -263,6 +263,32 @@ def test_edits_beside_what_waits_are_not_forgotten(merging: Path, staged: bool) 
     assert ok(merging, "search")["count"] == 0
 
 
+@pytest.mark.parametrize("how", ["merged into", "merged", "renamed, merged into", "renamed, merged"])
+def test_a_merge_that_comes_after_a_removal_takes_nothing_from_what_was_said_last(repo: Path, how: str) -> None:
+    saved = ok(repo, *DECISION, "Use Redis")
+    git(repo, "switch", "-q", "-c", "side")
+    if "renamed" in how:
+        git(repo, "mv", saved["path"], "memory/lru.md")
+        git(repo, "commit", "-q", "-m", "Shorter")
+    ok(repo, "update", saved["id"], "--outcome", "failed", "--reason", "Slow")
+    ok(repo, "forget", saved["id"])
+    gone = git(repo, "rev-parse", "--short=10", "HEAD")
+    git(repo, "switch", "-q", "main")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "Go on")
+    if how.endswith("into"):
+        git(repo, "switch", "-q", "side")
+    git(repo, "merge", "-q", "--no-ff", "--no-edit", "main" if how.endswith("into") else "side")
+    for _ in range(2):
+        told = cli(repo, "get", saved["id"]).err
+        assert f"deleted in {gone} " in told
+        shown = subprocess.run(shlex.split(told.split("`")[1]), check=True, capture_output=True, text=True).stdout
+        assert "Slow" in shown
+        ok(repo, "index", "--rebuild")
+    back = ok(repo, "restore", saved["id"])
+    assert (repo / back["path"]).read_text() == shown
+    assert back["path"] == ("memory/lru.md" if "renamed" in how else saved["path"])
+
+
 @pytest.mark.parametrize("first", ["main", "side"])
 @pytest.mark.parametrize("how", ["forgotten", "by hand"])
 def test_what_two_branches_removed_is_gone_since_the_removal_that_landed_first(
