@@ -124,6 +124,44 @@ def test_settings_of_git_s_output_change_nothing(repo: Path, setting: str) -> No
     assert hit.provenance.author == "Ada"
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "log.diffMerges=off",
+        "log.diffMerges=combined",
+        "log.diffMerges=first-parent",
+        "log.diffMerges=remerge",
+        "log.follow=true",
+        "diff.renameLimit=1",
+        "trailer.separators=!",
+    ],
+)
+def test_settings_of_git_s_log_change_nothing_that_history_says(repo: Path, setting: str) -> None:
+    """A record that a merge brought, one that both sides edited, two that were renamed and changed, an agent."""
+    paths = [save(repo, topic, f"Use {topic}") for topic in ("alpha", "beta")]
+    git(repo, "switch", "-q", "-c", "side")
+    for number, path in enumerate(paths):
+        write(path, path.read_text() + "\nMore of it.\n")
+        git(repo, "mv", str(path), f"memory/{number}.md")
+    git(repo, "commit", "-q", "-am", "Renamed", "-m", "Agent: someone", GIT_AUTHOR_NAME="Bob")
+    git(repo, "switch", "-q", "main")
+    write(paths[0], paths[0].read_text().replace("# Use alpha", "# Use alpha now"))
+    git(repo, "commit", "-q", "-am", "Edited", GIT_AUTHOR_NAME="Cy")
+    git(repo, "merge", "-q", "--no-commit", "--no-ff", "side")
+    write(repo / "memory/merged.md", "---\ntopic: merged\n---\n# Said in the merge\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Merge", GIT_AUTHOR_NAME="Di")
+
+    def told() -> list[object]:
+        shutil.rmtree(repo / ".git/filemem/index")
+        with Memory.open(repo) as memory:
+            return [memory.search("", limit=9).hits, *map(memory.history, ("alpha", "beta", "merged"))]
+
+    before = told()
+    git(repo, "config", *setting.split("="))
+    assert told() == before
+
+
 def test_two_folders_that_changed_places_are_seen(repo: Path, tmp_path: Path) -> None:
     one, two = save(repo, "alpha", "Use alpha").parent, save(repo, "beta", "Use beta").parent
     with Memory.open(repo, serving=True) as memory:
