@@ -3,7 +3,7 @@
 Rule: first is what landed first, told by the ancestry of commits alone. A commit may bear any date and a record may
 state any; neither takes an id away from a file that has it. Two files claim one id where they state the same, and where
 a file without an id stands under a name that another had before it. Of two that one commit began (a branch renamed the
-record after its squash landed), the one has it that came first to where it stands.
+record after its squash landed), the one has it that came to this branch first.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from filemem.record import surrogate_id
 
 if TYPE_CHECKING:
     from filemem.documents import Birth, Node
+    from filemem.files import Files
     from filemem.memory.store import Store
     from filemem.record import Record
     from filemem.repo.history import History
@@ -31,22 +32,26 @@ class Landing(NamedTuple):
     """Tells what landed first: in the first of some histories that has it; what is in none comes last.
 
     Args:
-        named: tells where a file of the store is, from the top of the work tree.
+        files: of the store.
         histories: to be asked, one after another.
     """
 
-    named: Callable[[str], str]
+    files: Files
     histories: tuple[History, ...]
 
     def commits(self, commits: Collection[str]) -> dict[str, int]:
         """The place of each of some commits, earlier ones first."""
         return self._places(commits, lambda history, left: history.landed(left))
 
-    def files(self, paths: Collection[str]) -> dict[str, int]:
-        """The place of each of some files of the store, those first that came first to where they stand."""
-        inside = {self.named(path): path for path in paths}
-        found = self._places(inside.keys(), lambda history, left: history.stood(left))
-        return {inside[path]: place for path, place in found.items()}
+    def stood(self, paths: Collection[str]) -> dict[str, int]:
+        """The place of each of some files of the store; of those that came at once by their names."""
+
+        def told(history: History, left: Collection[str]) -> list[str]:
+            came = history.stood(self.files.store)
+            inside = {path: came[named] for path in left if (named := self.files.named(path)) in came}
+            return sorted(inside, key=lambda path: (inside[path], path))
+
+        return self._places(paths, told)
 
     def _places(self, asked: Collection[str], told: _Telling) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -58,7 +63,7 @@ class Landing(NamedTuple):
 
 def landing(store: Store, *histories: History) -> Landing:
     """What tells who was first in some histories of a store."""
-    return Landing(store.files.named, histories)
+    return Landing(store.files, histories)
 
 
 class Claim(NamedTuple):
@@ -107,10 +112,10 @@ def owners(claims: Iterable[Claim], landing: Landing) -> dict[str, str]:
     order = landing.commits(commits) if len(commits) > 1 else {}
     begun = Counter((claim.id, claim.commit) for claim in contested)
     tied = {claim.path for claim in contested if begun[claim.id, claim.commit] > 1}
-    came = landing.files(tied) if tied else {}
+    came = landing.stood(tied) if tied else {}
 
     def age(claim: Claim) -> tuple[bool, int, int, str]:
-        """What is committed is older than what is not; what came to its place in one commit is told apart by path."""
+        """What is committed is older than what is not; what came at once is told apart by path."""
         if not claim.commit:
             return True, 0, claim.created, claim.path
         return False, order.get(claim.commit, len(order)), came.get(claim.path, len(came)), claim.path

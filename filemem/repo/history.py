@@ -9,14 +9,13 @@ wrote that lies further back: its author is left empty, and nowhere else is one 
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem.errors import BadInput
 from filemem.repo import log, shallow, tracing, treeless
-from filemem.repo.git import LONG, Git, GitError
+from filemem.repo.git import LONG, PROMISED, Git, GitError
 from filemem.repo.lives import BY_PATH, Birth, Edit, Revision, Same, Walk
 from filemem.repo.log import Commit, Row
 from filemem.repo.walking import Found
@@ -224,21 +223,23 @@ class History(NamedTuple):
         listed = self.git.run("rev-list", "--parents", self.tip, "--", limit=LONG).decode().splitlines()
         return tuple(commit for commit in landing(listed) if commit in commits)
 
-    def stood(self, paths: Collection[str]) -> tuple[str, ...]:
-        """Those of some files that the tip has, in the order in which they came to where they stand.
+    def stood(self, folder: str) -> dict[str, int]:
+        """In which turn each file below a folder came to the branch, renamed since or not; earlier ones are less.
 
-        What a merge brought came with the merge. Files that came at once are in the order of their names.
+        What a merge brought came with the merge. Nothing is told where a partial clone lacks the trees.
         """
-        if not paths or self.partial():
-            return ()
-        where = sorted(paths) if len(paths) <= _CONTESTED else [posixpath.commonpath(paths) or "."]
-        last: dict[str, tuple[str, int]] = {}
-        how = ("--first-parent", "-m", "--no-renames", "--diff-filter=AD")
-        for age, (_, rows) in enumerate(self.rows(*how, self.tip, "--", *where)):
-            for row in rows:
-                last.setdefault(row.path, (row.status, -age))
-        there = (path for path in sorted(paths) if last.get(path, ("D", 0))[0] == "A")
-        return tuple(sorted(there, key=lambda path: last[path][1]))
+        how = ("--reverse", "--first-parent", "-m", "-M", "--diff-filter=ADR")
+        came: dict[str, int] = {}
+        try:
+            arrived = list(self.rows(*how, self.tip, "--", folder))
+        except GitError as error:
+            if PROMISED not in error.stderr:
+                raise
+            return came
+        for turn, (_, rows) in enumerate(arrived):
+            gone = {row.before: came.pop(row.before, turn) for row in rows if row.status in "DR"}
+            came |= {row.path: gone[row.before] if row.status == "R" else turn for row in rows if row.status in "AR"}
+        return came
 
     def _log(self, folder: str, since: str) -> Iterator[tuple[Commit, list[Row]]]:
         span = f"{revision(since)}..{self.tip}" if since else self.tip

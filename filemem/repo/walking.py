@@ -247,7 +247,7 @@ class Found:
         found = self.births[path]
         if any(claim.commit.id == found.commit.id for claim in claims):
             return found
-        return next((claim for claim in claims if claim.path == path), found)
+        return next((claim for claim in claims if claim.path in (path, found.first_path)), found)
 
     def _begin(self, path: str, stated: str, birth: Birth, claims: Sequence[Birth]) -> None:
         """Let a file have a first commit that may be another than its own: what brought it here counts as an edit.

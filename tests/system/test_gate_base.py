@@ -75,7 +75,9 @@ def test_no_date_of_a_commit_takes_an_id_away(feature: Path) -> None:
 
 @pytest.mark.parametrize("name", ["aaa", "zzz"])
 @pytest.mark.parametrize("renames", ["main", "feature"])
-def test_a_record_renamed_beside_its_squash_is_who_was_there_first(feature: Path, renames: str, name: str) -> None:
+def test_a_record_renamed_beside_its_squash_is_who_was_there_first(
+    feature: Path, tmp_path: Path, renames: str, name: str
+) -> None:
     """Both files were begun by the branch's commit: what is on main keeps the id, whichever name sorts first."""
     saved = decide(feature, "db", "Use MySQL")
     git(feature, "switch", "-q", "main")
@@ -94,7 +96,13 @@ def test_a_record_renamed_beside_its_squash_is_who_was_there_first(feature: Path
         told = cli(feature, "check", "--json").json["problems"]
         assert [one["path"] for one in told if one["code"] == "duplicate-id"] == [other]
         ok(feature, "index", "--rebuild")
-    told = ok(feature, "diff", "main^1..main")["effects"]
+    git(feature, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", "--filter=blob:none", f"file://{feature}", str(partial := tmp_path / "partial"))
+    assert ok(partial, "get", saved["id"])["results"][0]["path"] == stays
+    git(feature, "mv", stays, "memory/decisions/moved.md")
+    git(feature, "commit", "-q", "-m", "Moved")
+    assert ok(feature, "get", saved["id"])["results"][0]["path"] == "memory/decisions/moved.md"
+    told = ok(feature, "diff", "main~1^1..main~1")["effects"]
     assert [(one["kind"], one.get("path")) for one in told] == [("forked", None), ("new", other)]
 
 
