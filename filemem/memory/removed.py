@@ -98,27 +98,42 @@ def bring_back(store: Store, gone: Gone, message: Message) -> Saved:
     Raises:
         Conflict: another file, or a folder, stands in its place, or Git is at work.
     """
-    mark = tombstones.path_of(gone.record.id)
+    mark, named = tombstones.path_of(gone.record.id), store.files.named(gone.path)
     marked = mark if tombstones.forgotten(gone.record.id, store.tombstones) else ""
     if store.saver.withdraw(gone.path):
         return Saved(gone.path, "")
-    stands = store.files.exists(gone.path)
-    if stands:
-        here = None if store.files.skipped(gone.path) else store.read(gone.path, gone.name).record
-        if here is None or here.id != gone.own:
-            what = f"what stands at {store.shown(gone.path)} now is not {gone.record.title!r}"
-            raise Conflict(f"nothing was restored: {what}", "move that away (git mv), then restore again")
+    here, item = _standing(store, gone), store.repo.item(named)
+    if item is None and here is not None and store.repo.conversion(named).committed(here, None) != gone.data:
+        what = f"{store.shown(gone.path)} stands there with other text than it had, in no commit"
+        raise Conflict(f"nothing was restored: {what}", "commit it as it is, or move it away, then restore again")
     if marked and store.repo.item(store.files.named(mark)) is None:
-        store.repo.index.drop(store.files.named(mark))
+        store.repo.index.stage(store.files.named(mark), None)
         store.files.remove(mark)
         marked = ""
-    if stands:
-        return store.saver.remove(mark, message) if marked else Saved(gone.path, "")
-    named = store.files.named(gone.path)
-    # A removal that is staged is taken back there too: the user's next commit would carry it out after all.
-    removed = store.repo.item(named) is None or not store.repo.index.entries([named])
-    policy = COMMIT if removed or marked else LEAVE
-    return store.saver.put(gone.path, gone.data, message, policy=policy, tombstone=marked)
+    if item is None:
+        data = gone.data if here is None else here
+        return store.saver.put(gone.path, data, message, policy=COMMIT, tombstone=marked)
+    if not store.repo.index.entries([named]):  # a removal that is staged, which the user's next commit would carry out
+        store.repo.index.stage(named, (item.mode.decode(), item.oid))
+    if here is None:
+        store.saver.put(gone.path, gone.data, message, policy=LEAVE)
+    return store.saver.remove(mark, message) if marked else Saved(gone.path, "")
+
+
+def _standing(store: Store, gone: Gone) -> bytes | None:
+    """What stands in the place of a record that was removed: its own file, or none.
+
+    Raises:
+        Conflict: it is something else.
+    """
+    if not store.files.exists(gone.path):
+        return None
+    found = None if store.files.skipped(gone.path) else store.files.read(gone.path)
+    record = None if found is None else parse(found, gone.path, gone.name).record
+    if record is None or record.id != gone.own:
+        what = f"what stands at {store.shown(gone.path)} now is not {gone.record.title!r}"
+        raise Conflict(f"nothing was restored: {what}", "move that away (git mv), then restore again")
+    return found
 
 
 def _gone(store: Store) -> Iterator[Gone]:

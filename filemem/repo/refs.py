@@ -255,15 +255,15 @@ class UserIndex(NamedTuple):
         """Set entries: mode and blob id by path, None removes. Raises NotNow."""
         IndexUpdate(self.git, entries, self.hash_name).wait()
 
-    def drop(self, path: str) -> None:
-        """Take out an entry that no commit has, if it is there: the user's next commit would bring it.
+    def stage(self, path: str, entry: tuple[str, str] | None) -> None:
+        """Set what the user's next commit has at a path: mode and blob id, or nothing.
 
         Raises:
             Conflict: another Git command holds the index.
         """
         try:
-            if self.entries([path]):
-                self.repair({path: None})
+            if self.entries([path]).get(path) != (entry and entry[1]):
+                self.repair({path: entry})
         except NotNow as wait:
             raise Conflict(wait.message, wait.hint) from None
 

@@ -922,8 +922,8 @@ def test_a_restore_that_waits_shows_the_record_already(repo: Path) -> None:
 
 
 @pytest.mark.parametrize("staged", ["nothing", ".", "memory/.forgotten", "memory/decisions"])
-@pytest.mark.parametrize("stands", [False, True])
-def test_a_removal_left_to_the_user_is_taken_back(repo: Path, staged: str, stands: bool) -> None:
+@pytest.mark.parametrize("by_hand", ["nothing", "checked out", "written"])
+def test_a_removal_left_to_the_user_is_taken_back(repo: Path, staged: str, by_hand: str) -> None:
     write(repo / ".filemem.toml", '[commit]\ndecision = "leave"\n')
     saved = ok(repo, *DECISION, "Use Redis")
     git(repo, "add", ".")
@@ -932,11 +932,40 @@ def test_a_removal_left_to_the_user_is_taken_back(repo: Path, staged: str, stand
     assert tombstone(repo, saved["id"]).exists()
     if staged != "nothing":
         git(repo, "add", staged)
-    if stands:
+    if by_hand == "checked out":
         git(repo, "checkout", "-q", "HEAD", "--", saved["path"])
+    elif by_hand == "written":
+        write(repo / saved["path"], git(repo, "show", f"HEAD:{saved['path']}") + "\n")
     ok(repo, "restore", saved["id"])
     assert git(repo, "status", "--porcelain") == ""
     assert ok(repo, "search")["count"] == 1
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_file_that_was_put_back_by_hand_is_committed_with_its_return(repo: Path, staged: bool) -> None:
+    saved = ok(repo, *DECISION, "Use Redis")
+    ok(repo, "forget", saved["id"])
+    git(repo, "checkout", "-q", "HEAD~1", "--", saved["path"])
+    if not staged:
+        git(repo, "restore", "--staged", saved["path"])
+    text = (repo / saved["path"]).read_text()
+    write(repo / saved["path"], text + "\nMore.\n")
+    assert "other text" in refused(repo, "restore", saved["id"])["message"]
+    assert tombstone(repo, saved["id"]).exists()
+    write(repo / saved["path"], text)
+    assert ok(repo, "restore", saved["id"])["commit"] == git(repo, "rev-parse", "HEAD")
+    assert git(repo, "status", "--porcelain") == ""
+    assert git(repo, "show", f"HEAD:{saved['path']}") + "\n" == text
+    assert not tombstone(repo, saved["id"]).exists()
+
+
+def test_a_removal_that_is_staged_on_a_detached_head_is_taken_back_at_once(repo: Path) -> None:
+    saved = ok(repo, *DECISION, "Use Redis")
+    git(repo, "checkout", "-q", "--detach")
+    git(repo, "rm", "-q", saved["path"])
+    assert not ok(repo, "restore", saved["id"]).get("pending")
+    assert ok(repo, "search")["count"] == 1
+    assert git(repo, "status", "--porcelain") == ""
 
 
 def test_a_removal_that_is_staged_is_taken_back_there_too(repo: Path) -> None:

@@ -176,7 +176,7 @@ class Operations:
         if item is None:
             waiting = self.unfinished(path)
             self.check_kept(path)
-            self._repo.index.drop(in_repo)
+            self._repo.index.stage(in_repo, None)  # the user's next commit would bring it
             for entry in waiting:
                 self._repo.journal.drop(entry)
             self._files.remove(path)
