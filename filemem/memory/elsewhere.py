@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 NOTHING_YET = "nothing is saved yet"
 _USUAL = config.Config().store
 _LATELY = 86_400.0  # seconds
-_LEFT = (
-    "nothing is left of what was saved: {0} log --diff-filter=D -- {1} lists it, "
-    "filemem restore ID (or its path) brings it back"
-)
+_LEFT = "nothing is left of what was saved: {0} lists it, filemem restore ID (or its path) brings it back"
 # Where MADR, adr-tools, log4brains and people who follow them keep theirs.
 FOLDERS = ("docs/decisions", "docs/adr", "docs/adrs", "doc/adr", "doc/decisions", "decisions", "adr")
 
@@ -58,7 +55,8 @@ def left(store: Store) -> str:
         origins.origins(store)
         known = origins.remembered(store)
     any_gone = known.ended or known.left or tombstones.marks(store.folder)
-    return _LEFT.format(store.repo.places.by_hand, shlex.quote(store.files.store)) if any_gone else ""
+    how = "ls-tree -r --name-only --full-tree HEAD" if store.committed() else "log --diff-filter=D --name-only"
+    return _LEFT.format(f"{store.repo.places.by_hand} {how} -- {shlex.quote(store.files.store)}") if any_gone else ""
 
 
 def told(code: Repo, store: str) -> str:

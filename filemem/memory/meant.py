@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from filemem.documents import Node
 from filemem.errors import BrokenStore
 from filemem.files import is_listed
-from filemem.memory import obstacles
+from filemem.memory import obstacles, tombstones
 from filemem.memory.origins import all_ended
 from filemem.memory.versions import Versions
 from filemem.record import (
@@ -196,11 +196,22 @@ def _standing(store: Store, walk: Walk, inside: str) -> tuple[str, str] | None:
     for path, birth in walk.births.items():
         here, name = store.files.inside(path), namesake(store.files.inside(birth.first_path), birth.nth)
         if is_listed(here) and (_states(walk.ids.get(path, ""), inside) or _goes_by(here, inside, name)):
+            if hidden := _hidden(store, walk.ids.get(path) or derived_id(name), here):
+                return hidden
             if not store.files.exists(here):
                 return _lost(store, path)
             if unread := _unread(store, here):
                 return unread
     return None
+
+
+def _hidden(store: Store, one: str, path: str) -> tuple[str, str] | None:
+    """That a record which HEAD has is forgotten, by its id; `path` in the store."""
+    if not tombstones.forgotten(one, store.tombstones):
+        return None
+    stands = "is there again, and hidden" if store.files.exists(path) else "is gone, which no commit says yet"
+    back = f"`filemem restore {shlex.quote(one)}` brings it back"
+    return f"it was forgotten: its file {store.shown(path)} {stands}", back
 
 
 def _lost(store: Store, path: str) -> tuple[str, str]:

@@ -97,7 +97,7 @@ def test_where_nothing_is_left(tmp_path: Path, way: str) -> None:
         git(repo, "commit", "-q", "-m", "Away")
     for command in (("search", "cache"), ("search",), ("topics",), ("status",)):
         told = ok(repo, *command)["note"]
-        lists = f"git -C {repo} log --diff-filter=D -- memory"
+        lists = f"git -C {repo} log --diff-filter=D --name-only -- memory"
         assert told.startswith(f"nothing is left of what was saved: {lists} lists it"), command
     ok(repo, "restore", saved["path"])
     assert ok(repo, "get", saved["id"])["count"] == 1

@@ -941,6 +941,37 @@ def test_a_removal_left_to_the_user_is_taken_back(repo: Path, staged: str, by_ha
     assert ok(repo, "search")["count"] == 1
 
 
+@pytest.mark.parametrize("name", ["", "memory/decisions/mine.md"])
+@pytest.mark.parametrize("where", ["gone", "staged", "there again"])
+def test_a_forgotten_record_that_head_has_is_told_so(repo: Path, where: str, name: str) -> None:
+    if where != "there again":
+        write(repo / ".filemem.toml", '[commit]\ndecision = "leave"\n')
+    saved = ok(repo, *DECISION, "Use Redis")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "saved by hand")
+    if name:
+        git(repo, "mv", saved["path"], name)
+        write(repo / name, "# Use Redis\n")
+        git(repo, "commit", "-q", "-am", "By hand")
+        saved = ok(repo, "get", name)["results"][0]
+    ok(repo, "forget", saved["id"])
+    if where == "staged":
+        git(repo, "add", "-A")
+    elif where == "there again":
+        git(repo, "checkout", "-q", "HEAD~", "--", saved["path"])
+        git(repo, "commit", "-q", "-m", "There again")
+    for wanted in (saved["id"], saved["path"]):
+        told = cli(repo, "get", wanted).err
+        assert "it was forgotten" in told
+        assert f"`filemem restore {saved['id']}` brings it back" in told
+    nothing = cli(repo, "search").err + cli(repo, "search").out
+    lists = next(one.partition(" lists")[0] for one in nothing.split(": ") if " lists it" in one)
+    listed = subprocess.run(shlex.split(lists), cwd=repo, check=True, capture_output=True, text=True).stdout
+    assert saved["path"] in listed
+    ok(repo, "restore", saved["id"])
+    assert ok(repo, "search")["count"] == 1
+
+
 @pytest.mark.parametrize("staged", [False, True])
 def test_a_file_that_was_put_back_by_hand_is_committed_with_its_return(repo: Path, staged: bool) -> None:
     saved = ok(repo, *DECISION, "Use Redis")
