@@ -44,12 +44,20 @@ def lint(path: str, data: bytes, first_path: str = "") -> Parsed:
     return parsed._replace(problems=(*parsed.problems, *_in_text(path, data, parsed.record)))
 
 
+def lint_other(path: str, data: bytes) -> tuple[Problem, ...]:
+    """Say what is wrong with a file of the store that is no record: the secrets in it; arguments as for `lint`."""
+    return tuple(_secrets(path, data.decode(errors="replace"), allowed=False))
+
+
+def _secrets(path: str, text: str, *, allowed: bool) -> Iterator[Problem]:
+    level, word = ("hint", "was allowed by its author") if allowed else ("error", "take it out, and revoke it")
+    for secret in secrets.find(text):
+        yield Problem(path, secret.line, "secret", level, f"this looks like a secret ({secret.kind}): {word}")
+
+
 def _in_text(path: str, data: bytes, record: Record) -> Iterator[Problem]:
     text = data.decode(errors="replace")
-    for secret in secrets.find(text):
-        level = "hint" if record.secrets_allowed else "error"
-        word = "was allowed by its author" if record.secrets_allowed else "take it out, and revoke it"
-        yield Problem(path, secret.line, "secret", level, f"this looks like a secret ({secret.kind}): {word}")
+    yield from _secrets(path, text, allowed=record.secrets_allowed)
     if text.isascii():
         return
     if mixed := _mixed(record.topic):

@@ -118,7 +118,7 @@ def _linted(project: Project, paths: Iterable[str]) -> dict[str, Any]:
     """The same for a few files, each by itself."""
     from filemem.config import load, store_path
     from filemem.files import Files, is_record, names
-    from filemem.lint import lint
+    from filemem.lint import lint, lint_other
     from filemem.repo.discovery import find
 
     top = find(project.folder).work_tree
@@ -129,13 +129,16 @@ def _linted(project: Project, paths: Iterable[str]) -> dict[str, Any]:
         if not files.holds(path):
             hint = "name records only; or set `store` in .filemem.toml, or --store, to the folder they are in"
             raise BadInput(f"{path} is not below {files.store}/", hint, field="paths")
-        if is_record(os.path.basename(path)):
-            inside = files.inside(path)
-            skipped = files.skipped(inside)
-            problems = [*(lint(inside, files.read(inside)).problems if skipped is None else (skipped,))]
-            problems += filter(None, map(names.of, names.entries([inside])))
-            found += [one._replace(path=path) for one in problems]
-            count += 1
+        inside = files.inside(path)
+        a_record, skipped = is_record(os.path.basename(path)), files.skipped(inside)
+        if skipped is not None:
+            problems = [skipped] if a_record else []
+        else:
+            data = files.read(inside)
+            problems = [*(lint(inside, data).problems if a_record else lint_other(inside, data))]
+        problems += filter(None, map(names.of, names.entries([inside])))
+        found += [one._replace(path=path) for one in problems]
+        count += a_record
     found.sort(key=lambda one: one.order)
     return {"success": True, "checked": count, "problems": [one._asdict() for one in found]}
 

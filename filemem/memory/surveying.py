@@ -16,7 +16,7 @@ from filemem.chain import Graph
 from filemem.config import MAX_FILE, REPOSITORY_FILE, own_branch, stated_store
 from filemem.documents import Birth, Node, node_of
 from filemem.files import MAX_SIZE, is_listed, is_private, names
-from filemem.lint import lint
+from filemem.lint import lint, lint_other
 from filemem.memory import graph, home, meant, tombstones
 from filemem.memory.identities import WHOSE, Claim, Landing, known_as, owners
 from filemem.memory.names import Names
@@ -282,11 +282,9 @@ class Surveyor:
             yield Finding(Problem(REPOSITORY_FILE, 1, "own-settings", "warning", text), REPOSITORY_FILE, (text,))
 
     def _in_other(self, path: str, data: bytes) -> Iterator[Finding]:
-        text = data.decode(errors="replace")
-        rows = text.split("\n")
-        for found in secrets.find(text):
-            told = f"this looks like a secret ({found.kind}): take it out, and revoke it"
-            yield Finding(Problem(path, found.line, "secret", "error", told), path, (rows[found.line - 1].strip(),))
+        rows = data.decode(errors="replace").split("\n")
+        for found in lint_other(path, data):
+            yield Finding(found, path, (rows[found.line - 1].strip(),))
 
 
 def _joining(problem: Problem, topics: Mapping[str, Mapping[str, str]]) -> Problem:

@@ -38,6 +38,12 @@ def test_lint_reads_the_files_it_is_given_and_nothing_else(repo: Path) -> None:
     assert "memory/decisions/bad.md:3: secret " in done.out
     assert "ghp_" not in done.out + done.err
     assert not (repo / ".git/filemem").exists(), "nothing was opened but the files"
+    for name in ("README.md", "decisions/AGENTS.md"):
+        other = write(repo / "memory" / name, SECRET)
+        assert f"memory/{name}:3: secret " in process(repo, "check", "--lint", f"memory/{name}").out
+        git(repo, "add", "-f", str(other))
+        assert f"memory/{name}:3: secret " in process(repo, "check", f"memory/{name}").out
+        shutil.rmtree(repo / ".git/filemem")
     for arguments, code, words in (
         (("memory/decisions/none.md",), 4, "no such file"),
         (("docs/page.md",), 2, "is not below memory/"),
