@@ -142,7 +142,7 @@ def store_path(text: object) -> str:
     """
     if not isinstance(text, str):
         raise BadInput(f"the store must be the name of a folder, not {text!r}", field="store")
-    text = text.removesuffix("/")  # as a shell completes the name of a folder
+    text = text.removesuffix("/").removeprefix("./")  # as a shell completes the name of a folder
     if text == ".":
         return text
     path = PurePosixPath(text)

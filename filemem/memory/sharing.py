@@ -209,7 +209,9 @@ def _bring(store: Store, sharing: Sharing, where: Remote, known: Sequence[str], 
     answer = Synced(where.label, waiting=len(commits))
     reason = store.repo.state(time.time())
     if not reason and not behind and not commits and not removed:
-        return _Here("", answer)
+        file = sharing.unsettled(store.files.store)
+        left = f"{settling.seen(store, file)} has changes that are not committed, so nobody gets them" if file else ""
+        return _Here("", answer._replace(left=left, hint="commit that, then sync again" if file else ""))
     lost, way = _rewritten(store, where, gone, commits, tip, head) if tip and behind else ("", "")
     reason, hint = (reason, _OVER) if reason else _in_the_way(store, sharing, way, _pull(store, where))
     if reason:

@@ -56,10 +56,10 @@ def _row(head: str, path: str) -> Row:
     return Row(path, *(value if value.strip("0") else "" for value in values))
 
 
-def unsettled(git: Git) -> str:
-    """A file that is staged, edited or in conflict, as far as Git keeps it; "" where all is as committed."""
+def unsettled(git: Git, folder: str) -> str:
+    """A file below a folder that is staged, edited or in conflict, as far as Git keeps it, or ""."""
     command = ("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty", "--no-renames")
-    found = git.run(*command, limit=LONG).decode("utf-8", "replace").split("\0")
+    found = git.run(*command, "--", folder, limit=LONG).decode("utf-8", "replace").split("\0")
     return found[0][3:] if found[0] else ""
 
 

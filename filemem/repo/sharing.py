@@ -200,9 +200,9 @@ class Sharing:
         """How many commits one has that another has not."""
         return int(self._git.run("rev-list", "--count", commit, f"^{without}", "--", limit=120))
 
-    def unsettled(self) -> str:
-        """A file that is staged or edited, or ""."""
-        return moving.unsettled(self._git)
+    def unsettled(self, folder: str = ".") -> str:
+        """A file below a folder, from the top of the work tree, that is staged or edited, or ""."""
+        return moving.unsettled(self._git, folder)
 
     @contextmanager
     def alone(self, patience: float = _PATIENCE) -> Iterator[None]:

@@ -67,6 +67,12 @@ def test_two_clones_share_what_they_save(hub: Path) -> None:
     saved = ok(ada, *DECISION, "Use Redis")
     assert ok(ada, "sync")["sent"] == 1
     assert "nothing new" in ok(ada, "sync")["message"]
+    write(ada / "code.py", "edited\n")
+    assert "nothing new" in ok(ada, "sync")["message"], "which is not the memory's"
+    git(ada, "rm", "-q", saved["path"])
+    told = cli(ada, "sync")
+    assert (told.code, f"{saved['path']} has changes that are not committed" in told.out + told.err) == (1, True)
+    git(ada, "restore", "--staged", "--worktree", ".")
     ok(bob, "save", "decision", "--topic", "deploy", "--decision", "Use containers", "--reasoning", "r")
     done = ok(bob, "sync")
     assert (done["received"], done["sent"], done["waiting"], done["left"]) == (1, 1, 0, "")
