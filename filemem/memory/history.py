@@ -156,7 +156,10 @@ def _told(store: Store, version: Version, before: Version | None, first_path: st
     if version.old:
         return _changes(_read(store, version.old, version.before, first_path), now)
     if before is None or before.blob:
-        return ("added on another branch too",)
+        copied = before is not None and store.history.is_ancestor(before.commit.id, version.commit.id)
+        return (
+            f"copied to {store.shown(store.files.inside(version.path))}" if copied else "added on another branch too",
+        )
     same_again = before.old in ("", version.blob)
     return ("brought back", *(() if same_again else _changes(_read(store, before.old, before.path, first_path), now)))
 

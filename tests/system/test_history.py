@@ -417,3 +417,16 @@ def test_a_merge_that_waits_for_the_user_is_told_by_status(repo: Path, memory: M
     assert memory.status()["unresolved"]["paths"] == named[1:]
     git(repo, "merge", "--abort")
     assert "unresolved" not in cli(repo, "status").out
+
+
+def test_a_copy_that_outlives_its_original_is_told_as_one(repo: Path) -> None:
+    saved = ok(repo, "save", "decision", "--topic", "q", "--decision", "Use A", "--reasoning", "r")
+    write(repo / "memory/b.md", (repo / saved["path"]).read_text() + "\nMore.\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "Copy")
+    git(repo, "rm", "-q", saved["path"])
+    git(repo, "commit", "-q", "-m", "Away")
+    for _ in range(2):
+        (step,) = ok(repo, "history", "q")["chain"]
+        assert [one["changes"] for one in step["revisions"]] == [["copied to memory/b.md"]]
+        ok(repo, "index", "--rebuild")
