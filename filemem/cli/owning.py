@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -168,8 +167,7 @@ def _beneath(code: Repo, name: str, *, begun: bool) -> str:
         why = "where such a commit is checked out, Git would write over the memory without a word"
         raise Conflict(
             f"{told}: {why}",
-            "take another folder: filemem --store NAME init --own-branch; before that,"
-            f" git subtree split --prefix {shlex.quote(name)} -b filemem takes along what is in this one",
+            "take another folder: filemem --store NAME init --own-branch; then copy the records there, and commit them",
         )
     restore = f"{code.places._replace(work_tree=code.work_tree / name).by_hand} restore ."
     return f"; {told}: commit what you edit in it before you check such a commit out, and {restore} after"
