@@ -13,7 +13,7 @@ from filemem import record
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
-from filemem.memory import claims, finding, graph, identities, meant, writing
+from filemem.memory import claims, departed, finding, graph, identities, meant, writing
 from filemem.memory.moves import source
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
@@ -61,7 +61,8 @@ def history(store: Store, topic_or_id: str) -> History:
     chain = tuple(steps)
     vacancy = "" if heads else graph.vacancy(resolved, around, members)
     alone = f"{meant.called(start[0].title, start[0].id)} states no topic: told are the decisions that links join to it"
-    notes = (*([] if key or len(chain) < 2 else [alone]), *_notes(store, chain))
+    gone = departed.note(store, topic) if key else ""
+    notes = (*([] if key or len(chain) < 2 else [alone]), *([gone] if gone else []), *_notes(store, chain))
     return History(topic, heads, chain, notes, resolved.chain(key).is_forked, vacancy)
 
 

@@ -430,3 +430,26 @@ def test_a_copy_that_outlives_its_original_is_told_as_one(repo: Path) -> None:
         (step,) = ok(repo, "history", "q")["chain"]
         assert [one["changes"] for one in step["revisions"]] == [["copied to memory/b.md"]]
         ok(repo, "index", "--rebuild")
+
+
+def test_what_was_removed_from_a_topic_is_named_beside_its_history(repo: Path) -> None:
+    saved = [
+        ok(repo, "save", "decision", "--topic", "q", "--decision", f"Use {name}", "--reasoning", "r")
+        for name in ("A", "B", "C", "D")
+    ]
+    short = [one["id"].rpartition("_")[2] for one in saved]
+    assert ok(repo, "history", "q")["notes"] == []
+    git(repo, "mv", saved[2]["path"], saved[2]["path"].replace("use-c", "c"))
+    git(repo, "commit", "-q", "-m", "Renamed")
+    ok(repo, "forget", saved[0]["id"])
+    git(repo, "rm", "-q", saved[1]["path"])
+    git(repo, "commit", "-q", "-m", "Oops")
+    for _ in range(2):
+        (note,) = ok(repo, "history", "q")["notes"]
+        assert note.startswith(f"removed since: {short[0]}, Use B ({short[1]}) "), "no title of what was forgotten"
+        assert f"filemem restore {short[1]}" in cli(repo, *note.partition("(filemem ")[2].split()[:2]).err
+        ok(repo, "index", "--rebuild")
+    assert ok(repo, "history", "q", "--at", "HEAD~2")["notes"] == []
+    git(repo, "revert", "--no-edit", "HEAD")
+    ok(repo, "restore", saved[0]["id"])
+    assert ok(repo, "history", "q")["notes"] == []
