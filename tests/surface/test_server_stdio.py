@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,10 @@ class Process:
     """A server process, spoken to in raw lines."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
+        heard = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it
         self.process = subprocess.Popen(
             [sys.executable, SCRIPT, *arguments],
+            preexec_fn=heard,  # noqa: PLW1509 - no threads
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
