@@ -100,6 +100,8 @@ def _branch(code: Repo, branch: str, files: Mapping[str, bytes] | None, at: int,
     """Make the branch where there is none here: from the other side, or anew; says from where."""
     sharing, attaching = code.sharing, code.attaching
     if attaching.tip(branch):
+        if files is not None:
+            attaching.complete(branch, files, "memory: a branch of its own", at)
         return ""
     where = sharing.usual(branch)
     found, trouble = _found(code, where, tell) if where else ("", "")

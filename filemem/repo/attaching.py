@@ -19,7 +19,7 @@ from filemem.repo import moving, trees
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError
 from filemem.repo.message import Message, Stamp, commit_bytes
-from filemem.repo.objects import Objects
+from filemem.repo.objects import Object, Objects
 from filemem.repo.processes import git_at_work
 from filemem.repo.refs import LET_GO, held
 from filemem.repo.settings import Identity, Settings
@@ -59,18 +59,33 @@ class Attaching(NamedTuple):
         """
         if self.tip(branch):
             raise Conflict(f"there is a branch {branch} already", "give another name")
+        self.make_branch(branch, self._commit(None, files, subject, at))
+
+    def complete(self, branch: str, files: Mapping[str, bytes], subject: str, at: int) -> None:
+        """Commit to a branch that no work tree has checked out those of some files that it lacks.
+
+        Raises:
+            BadInput: Git does not know who commits.
+        """
+        tip, read = self.objects.read(f"refs/heads/{branch}"), self.objects.tree
+        lacking = {path: data for path, data in files.items() if tip and not trees.find(read, tip.tree, path)}
+        if tip and lacking:
+            self.make_branch(branch, self._commit(tip, lacking, subject, at), tip.oid)
+
+    def make_branch(self, branch: str, commit: str, before: str = "") -> None:
+        """Make a branch, or move one on from a commit."""
+        expected = before or "0" * len(commit)
+        self.git.run("update-ref", "-m", "filemem: init", f"refs/heads/{branch}", commit, expected)
+
+    def _commit(self, parent: Object | None, files: Mapping[str, bytes], subject: str, at: int) -> str:
         author, committer = self.who()
         blobs: dict[str, str | None] = {path: self.objects.write("blob", data) for path, data in files.items()}
-        tree, data = trees.splice(self.objects.tree, self.objects.keep_tree, None, blobs)
+        root, parents = (parent.tree, (parent.oid,)) if parent else (None, ())
+        tree, data = trees.splice(self.objects.tree, self.objects.keep_tree, root, blobs)
         for each in data:
             self.objects.write("tree", each)
         text = str(Message(subject))
-        commit = self.objects.write("commit", commit_bytes(tree, (), Stamp(author, committer, at), text))
-        self.make_branch(branch, commit)
-
-    def make_branch(self, branch: str, commit: str) -> None:
-        """Make a branch."""
-        self.git.run("update-ref", "-m", "filemem: init", f"refs/heads/{branch}", commit, "0" * len(commit))
+        return self.objects.write("commit", commit_bytes(tree, parents, Stamp(author, committer, at), text))
 
     # the work tree
 

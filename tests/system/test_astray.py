@@ -109,7 +109,11 @@ def test_a_filtered_branch_takes_along_who_decided_and_what_was_removed(project:
     shell(project, "cp -R memory/private records/; git rm -rq memory; rm -r memory; git commit -qm 'Moved'")
     after = [known(project), *(_without_commits(ok(project, "history", topic)) for topic in ("caching", "logs"))]
     assert after == before
+    assert git(project, "-C", "records", "show", "HEAD:.filemem.toml") == 'store = "."', "it is a memory by itself"
     assert ok(project, "restore", "Gone")["id"]
+    git(project, "switch", "-q", "old")
+    assert ok(project, "history", "caching")["chain"] == ok(project / "records", "history", "caching")["chain"]
+    git(project, "switch", "-q", "main")
     assert git(project, "-C", "records", "status", "--porcelain") == ""
     assert "stray" not in ok(project, "status")
 
