@@ -214,7 +214,8 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
         mark = "" if rivals else tombstones.path_of(node.id)
         done = store.saver.remove(node.path, message, policy=_policy(store, node.type), tombstone=mark)
         degraded = showing.removed(store, node.path, aware)
-    kept = "Git history keeps it" if done.commit or node.birth.commit else "it was never committed, so nothing keeps it"
+    known = done.commit or node.birth.commit or meant.gone(store, node.id)  # at the last, where its return waited
+    kept = "Git history keeps it" if known else "it was never committed, so nothing keeps it"
     holds = f". {revived} again" if revived else ""
     named = " and ".join(store.shown(one.path) for one in rivals)
     shared = f"{named} is known by this id now, so nothing hides the file if a merge brings it back" if rivals else ""

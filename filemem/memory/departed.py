@@ -11,7 +11,7 @@ import posixpath
 from filemem.memory import meant, tombstones
 from filemem.memory.origins import remembered
 from filemem.memory.store import Store
-from filemem.record import DECISION, Record, parse, short_id, topic_folders
+from filemem.record import DECISION, Record, parse, short_id, topic_folders, topic_key
 
 
 def note(store: Store, topic: str) -> str:
@@ -48,4 +48,5 @@ def _gone(store: Store, topic: str) -> list[Record]:
     read = (parse(text, store.files.inside(path)).record for path, text in texts.items() if text)
     found = {one.id: one for one in read if one is not None and one.type == DECISION and one.id_stated}
     standing = {node.id for node in store.lookup("id", found)}
-    return sorted((one for one in found.values() if one.id not in standing), key=lambda one: (one.created or 0, one.id))
+    gone = (one for one in found.values() if one.id not in standing and topic_key(one.topic) == topic_key(topic))
+    return sorted(gone, key=lambda one: (one.created or 0, one.id))

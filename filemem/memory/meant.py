@@ -28,6 +28,7 @@ from filemem.record import (
     topic_folders,
     topic_key,
 )
+from filemem.repo import REMOVE
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
@@ -159,10 +160,17 @@ def ended(store: Store, topic: str) -> tuple[str, str] | None:
     except BrokenStore:  # a hint is not worth another failure
         return None
     for path, last in reversed(walk.removed.items()):
-        if posixpath.dirname(store.files.inside(path)) == folder:
+        if posixpath.dirname(store.files.inside(path)) == folder and _was_on(store, last, key):
             told, hint = _fate(store, last)
             return f"its last decision was {told}", hint
     return None
+
+
+def _was_on(store: Store, last: Removed, key: str) -> bool:
+    """Whether a removed decision was on a topic, as far as its text is here and says so."""
+    text = store.repo.blob(last.blob)
+    record = parse(text, store.files.inside(last.path)).record if text else None
+    return record is None or not record.topic_stated or topic_key(record.topic) == key
 
 
 def _lost_here(store: Store) -> list[Record]:
@@ -207,9 +215,11 @@ def _standing(store: Store, walk: Walk, inside: str) -> tuple[str, str] | None:
 
 def _hidden(store: Store, one: str, path: str) -> tuple[str, str] | None:
     """That a record which HEAD has is forgotten, by its id; `path` in the store."""
-    if not tombstones.forgotten(one, store.tombstones):
-        return None
     stands = "is there again, and hidden" if store.files.exists(path) else "is gone, which no commit says yet"
+    if any(op.kind == REMOVE and op.path == path for op in store.saver.pending()):
+        stands = "goes with a commit that still waits"
+    elif not tombstones.forgotten(one, store.tombstones):
+        return None
     back = f"`filemem restore {shlex.quote(one)}` brings it back"
     return f"it was forgotten: its file {store.shown(path)} {stands}", back
 
@@ -245,7 +255,11 @@ def _removed(store: Store, walk: Walk, versions: Versions, inside: str) -> tuple
 def _fate(store: Store, last: Removed) -> tuple[str, str]:
     """What became of a removed record, and what to do."""
     told = f"deleted in {last.commit.id[:10]} ({format_time(last.commit.at)[:10]}, {last.commit.subject})"
-    reads = f"`{store.repo.places.by_hand} show {shlex.quote(f'{last.commit.id[:10]}^:{last.path}')}`"
+    named = f"{last.commit.id[:10]}^:{last.path}"
+    before = store.repo.history.entries([last.path], f"{last.commit.id}^")
+    # Where a merge brought what another branch had said since, no parent of the removal has that.
+    text = named if last.blob in before.values() else last.blob
+    reads = f"`{store.repo.places.by_hand} show {shlex.quote(text)}`"
     if (back := _back(store, last)) is None:
         fetches = "`git fetch --refetch --no-filter` all that it lacks"
         return told, f"{reads} fetches its text, which this partial clone lacks, {fetches}"
@@ -253,11 +267,12 @@ def _fate(store: Store, last: Removed) -> tuple[str, str]:
 
 
 def _back(store: Store, last: Removed) -> str | None:
-    """What `restore` knows a removed record by: the id that it states, else its path; None if it is lacking."""
+    """What `restore` knows a removed record by: its id, short where that says enough; None if it is lacking."""
     if (data := store.repo.blob(last.blob)) is None:
         return None
-    record = parse(data, store.files.inside(last.path)).record
-    if record is None or not record.id_stated:
+    name = namesake(store.files.inside(last.first_path), last.nth)
+    record = parse(data, store.files.inside(last.path), name).record
+    if record is None:
         return shlex.quote(last.path)
     short = short_id(record.id)
     return short if len(short) == SHORT else shlex.quote(record.id)

@@ -172,7 +172,10 @@ class Found:
             self._away[row.path] = born, [*edits, *changed]
             past += changed
             if gone:  # it was gone before the merge
-                by, last = gone.commit, gone.blob if row.old in _led(edits, gone.blob) else row.old
+                by, last = gone.commit, gone.blob
+                if row.old not in _led(edits, last):
+                    last, several = row.old, self._removals.get(row.path, {})
+                    several.update({one: each._replace(blob=last) for one, each in several.items()})
         away = self._away[row.path][0] if row.path in self._away else None
         first = (away.first_path, away.commit.id) if away else (row.path, "")
         if gone:

@@ -245,6 +245,34 @@ def test_a_waiting_save_that_is_forgotten_is_in_no_commit_of_the_users(merging: 
     assert "memory" not in git(merging, "ls-tree", "-r", "--name-only", "HEAD")
 
 
+def test_a_restore_that_waits_may_be_forgotten_again_or_updated(merging: Path) -> None:
+    git(merging, "merge", "--abort")
+    one, two = (ok(merging, *DECISION[:3], name, *DECISION[4:], f"Use {name}") for name in ("a", "b"))
+    for saved in (one, two):
+        ok(merging, "forget", saved["id"])
+    git(merging, "merge", "-q", "side", ok=False)
+    for saved in (one, two):
+        assert ok(merging, "restore", saved["id"])["pending"]
+    assert "Git history keeps it" in ok(merging, "forget", one["id"])["message"]
+    ok(merging, "update", two["id"], "--outcome", "failed", "--reason", "Slow")
+    assert ok(merging, "get", two["id"])["results"][0]["outcome"] == "failed"
+    git(merging, "merge", "--abort")
+    assert ok(merging, "search")["count"] == 1
+    assert [tombstone(merging, saved["id"]).exists() for saved in (one, two)] == [True, False]
+    assert git(merging, "status", "--porcelain") == ""
+    assert "failed" in git(merging, "show", f"HEAD:{two['path']}")
+
+
+def test_a_forget_that_waits_is_told_as_one(merging: Path) -> None:
+    git(merging, "merge", "--abort")
+    saved = ok(merging, *DECISION, "Use Redis")
+    git(merging, "merge", "-q", "side", ok=False)
+    assert ok(merging, "forget", saved["id"])["pending"]
+    told = cli(merging, "get", saved["id"]).err
+    assert "goes with a commit that still waits" in told
+    assert f"`filemem restore {saved['id']}`" in told
+
+
 @pytest.mark.parametrize("staged", [False, True])
 def test_edits_beside_what_waits_are_not_forgotten(merging: Path, staged: bool) -> None:
     saved = ok(merging, *DECISION, "Use Redis")
@@ -309,6 +337,29 @@ def test_what_two_branches_removed_is_gone_since_the_removal_that_landed_first(
     ok(repo, "restore", saved["id"])
     (step,) = ok(repo, "history", saved["id"])["chain"]
     assert step["revisions"][0]["commit"].startswith(gone["main"])
+
+
+def test_what_a_third_branch_said_of_it_comes_back_with_it(repo: Path) -> None:
+    saved = ok(repo, *DECISION, "Use Redis")
+    for branch in ("side", "third"):
+        git(repo, "branch", branch)
+    for branch in ("side", "main"):
+        git(repo, "switch", "-q", branch)
+        ok(repo, "forget", saved["id"])
+    gone = git(repo, "rev-parse", "--short=10", "HEAD")
+    git(repo, "switch", "-q", "third")
+    ok(repo, "update", saved["id"], "--outcome", "failed", "--reason", "Slow")
+    git(repo, "switch", "-q", "main")
+    git(repo, "merge", "-q", "--no-ff", "--no-edit", "side")
+    git(repo, "merge", "-q", "--no-edit", "third", ok=False)
+    git(repo, "rm", "-q", saved["path"])
+    git(repo, "commit", "-q", "-m", "Merge third")
+    told = cli(repo, "get", saved["id"]).err
+    assert f"deleted in {gone} " in told
+    shown = subprocess.run(shlex.split(told.split("`")[1]), cwd=repo, check=True, capture_output=True, text=True).stdout
+    assert "Slow" in shown
+    ok(repo, "restore", saved["id"])
+    assert (repo / saved["path"]).read_text() == shown
 
 
 def test_what_a_merge_brings_back_is_hidden_and_reported(repo: Path) -> None:
@@ -939,6 +990,29 @@ def test_a_removal_left_to_the_user_is_taken_back(repo: Path, staged: str, by_ha
     ok(repo, "restore", saved["id"])
     assert git(repo, "status", "--porcelain") == ""
     assert ok(repo, "search")["count"] == 1
+
+
+@pytest.mark.parametrize("lost", [("rm", "-q"), ("rm", "-q", "--cached"), ()])
+def test_a_tombstone_that_head_alone_has_goes_with_the_return(repo: Path, lost: tuple[str, ...]) -> None:
+    saved = ok(repo, *DECISION, "Use Redis")
+    ok(repo, "forget", saved["id"])
+    mark = tombstone(repo, saved["id"])
+    git(repo, *lost, str(mark)) if lost else mark.unlink()
+    ok(repo, "restore", saved["id"])
+    assert git(repo, "status", "--porcelain") == ""
+    assert ".forgotten" not in git(repo, "ls-tree", "-r", "--name-only", "HEAD")
+
+
+def test_two_that_went_by_one_path_come_back_by_the_commands_that_are_told(repo: Path) -> None:
+    for name in ("One", "Two"):
+        write(repo / "memory/a.md", f"# {name}\n")
+        git(repo, "add", ".")
+        git(repo, "commit", "-q", "-m", name)
+        git(repo, "rm", "-q", "memory/a.md")
+        git(repo, "commit", "-q", "-m", f"{name} away")
+    told = cli(repo, "get", "memory/a.md").err
+    ok(repo, *shlex.split(told.split("`")[3])[1:])
+    assert (repo / "memory/a.md").read_text() == "# Two\n"
 
 
 @pytest.mark.parametrize("name", ["", "memory/decisions/mine.md"])

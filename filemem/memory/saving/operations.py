@@ -161,7 +161,8 @@ class Operations:
         working = self._files.read(path)
         file = amendment.apply(working, path)
         message = Message(before.operation.subject, before.operation.trailers)
-        entry = self._repo.journal.open(self._work.operation(PUT, path, message, seen=working), file)
+        operation = self._work.operation(PUT, path, message, seen=working)
+        entry = self._repo.journal.open(operation._replace(tombstone=before.operation.tombstone), file)
         with self._all_or_nothing(entry, file, working), self._work.landed(entry, file) as landed:
             self._work.wait(entry, reason, landed, refused=self._work.refused(before))
         self._repo.journal.drop(before)
