@@ -192,15 +192,22 @@ class Found:
         for path, found in several.items():
             self.removed[path] = next((found[commit] for commit in landed if commit in found), self.removed[path])
 
+    def _replace(self, path: str) -> None:
+        """Let another file stand where one was removed, if one was."""
+        found = self._removals.pop(path, {})
+        if gone := self.removed.pop(path, None):
+            self.replaced.append(next((found[one] for one in self._landing(found.keys())), gone) if found else gone)
+
     def _bring(self, commit: Commit, row: Row, order: int) -> None:
-        gone, merge = self.removed.pop(row.path, None), len(commit.parents) > 1
-        self._removals.pop(row.path, None)
+        gone, merge = self.removed.get(row.path), len(commit.parents) > 1
         same = self._same if merge else self._same.returns  # what a merge brings was on a branch all the while
         if gone and row.path in self._away and same(gone.first_path, gone.blob, row.new):
             self.births[row.path], edits = self._away.pop(row.path)
             self.edits[row.path] = edits if merge else [*edits, Edit(commit, row.old, row.new)]
+            self.removed.pop(row.path)
+            self._removals.pop(row.path, None)
         else:
-            self.replaced += [gone] if gone else []
+            self._replace(row.path)
             self.births[row.path] = Birth(row.path, row.path, commit, order)
             self._begin_at(commit, row)
 
@@ -215,8 +222,7 @@ class Found:
         known = (self.births.pop(row.before), unknown[1]) if row.before in self.births else None
         born, edits = known or self._away.get(row.before) or unknown
         self._gone_on[row.before] = born
-        if gone := self.removed.pop(row.path, None):
-            self.replaced.append(gone)
+        self._replace(row.path)
         self._rivals.pop(row.before, None)
         self.ended.add(row.before)  # whatever comes there later is another file
         here = self.births.get(row.path)

@@ -339,6 +339,26 @@ def test_what_two_branches_removed_is_gone_since_the_removal_that_landed_first(
     assert step["revisions"][0]["commit"].startswith(gone["main"])
 
 
+def test_a_name_that_two_branches_gave_up_and_another_record_had_is_told_of_that(repo: Path) -> None:
+    saved = [ok(repo, *DECISION, f"Use {name}") for name in ("Redis", "NATS")]
+    path = "memory/decisions/redis.md"
+    git(repo, "mv", saved[0]["path"], path)
+    git(repo, "commit", "-q", "-m", "Shorter")
+    git(repo, "branch", "side")
+    for branch in ("side", "main"):
+        git(repo, "switch", "-q", branch)
+        git(repo, "rm", "-q", path)
+        git(repo, "commit", "-q", "-m", f"Away on {branch}")
+    git(repo, "merge", "-q", "--no-ff", "--no-edit", "side")
+    git(repo, "mv", saved[1]["path"], path)
+    git(repo, "commit", "-q", "-m", "Taken")
+    git(repo, "rm", "-q", path)
+    git(repo, "commit", "-q", "-m", "Away too")
+    last = git(repo, "rev-parse", "--short=10", "HEAD")
+    assert f"deleted in {last} " in cli(repo, "get", saved[1]["id"]).err
+    assert "Away on main" in cli(repo, "get", saved[0]["id"]).err
+
+
 def test_what_a_third_branch_said_of_it_comes_back_with_it(repo: Path) -> None:
     saved = ok(repo, *DECISION, "Use Redis")
     for branch in ("side", "third"):
