@@ -45,8 +45,12 @@ def lint(path: str, data: bytes, first_path: str = "") -> Parsed:
 
 
 def lint_other(path: str, data: bytes) -> tuple[Problem, ...]:
-    """Say what is wrong with a file of the store that is no record: the secrets in it; arguments as for `lint`."""
-    return tuple(_secrets(path, data.decode(errors="replace"), allowed=False))
+    """Say what is wrong with a file of the store that by its name is no record; arguments as for `lint`."""
+    record = parse(data, path).record if path.lower().endswith(".md") else None
+    told = f"states the id {record.id}, and by its name it is no record: rename it" if record else ""
+    lost = Problem(path, 1, "hidden-record", "warning", told)
+    found = _secrets(path, data.decode(errors="replace"), allowed=False)
+    return (*([lost] if record and record.id_stated else []), *found)
 
 
 def _secrets(path: str, text: str, *, allowed: bool) -> Iterator[Problem]:

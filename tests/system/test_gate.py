@@ -44,6 +44,11 @@ def test_lint_reads_the_files_it_is_given_and_nothing_else(repo: Path) -> None:
         git(repo, "add", "-f", str(other))
         assert f"memory/{name}:3: secret " in process(repo, "check", f"memory/{name}").out
         shutil.rmtree(repo / ".git/filemem")
+    other = write(repo / "memory/decisions/agents.md", "---\nid: decision_q_1\n---\n# Use A\n")
+    git(repo, "add", "-f", str(other))
+    for how in (["--lint", "memory/decisions/agents.md"], []):
+        assert "memory/decisions/agents.md:1: hidden-record states the id" in process(repo, "check", *how).out
+    shutil.rmtree(repo / ".git/filemem")
     for arguments, code, words in (
         (("memory/decisions/none.md",), 4, "no such file"),
         (("docs/page.md",), 2, "is not below memory/"),
