@@ -61,8 +61,8 @@ class Attaching(NamedTuple):
             raise Conflict(f"there is a branch {branch} already", "give another name")
         self.make_branch(branch, self._commit(None, files, subject, at))
 
-    def complete(self, branch: str, files: Mapping[str, bytes], subject: str, at: int) -> None:
-        """Commit to a branch that no work tree has checked out those of some files that it lacks.
+    def complete(self, branch: str, files: Mapping[str, bytes], subject: str, at: int) -> tuple[str, ...]:
+        """Commit to a branch that no work tree has checked out those of some files that it lacks; returns which.
 
         Raises:
             BadInput: Git does not know who commits.
@@ -71,6 +71,7 @@ class Attaching(NamedTuple):
         lacking = {path: data for path, data in files.items() if tip and not trees.find(read, tip.tree, path)}
         if tip and lacking:
             self.make_branch(branch, self._commit(tip, lacking, subject, at), tip.oid)
+        return tuple(lacking)
 
     def make_branch(self, branch: str, commit: str, before: str = "") -> None:
         """Make a branch, or move one on from a commit."""

@@ -105,6 +105,12 @@ def test_a_filtered_branch_takes_along_who_decided_and_what_was_removed(project:
         FILTER_BRANCH_SQUELCH_WARNING="1",
     )
     assert "src" not in git(project, "log", "--name-only", "--format=", "filemem")
+    git(project, "worktree", "add", "-q", str(other := project.parent / "other"), "filemem")
+    git(other, "rebase", "-q", "-i", "HEAD~1", GIT_SEQUENCE_EDITOR="sed -i 1s/pick/edit/")
+    refused = cli(project, "--store", "records", "init", "--own-branch")
+    assert (refused.code, "is being rebased in another work tree" in refused.err) == (5, True)
+    git(other, "rebase", "--continue")
+    git(project, "worktree", "remove", str(other))
     moved(project)
     shell(project, "cp -R memory/private records/; git rm -rq memory; rm -r memory; git commit -qm 'Moved'")
     after = [known(project), *(_without_commits(ok(project, "history", topic)) for topic in ("caching", "logs"))]
