@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filemem.errors import BrokenStore, Conflict, NotFound
+from filemem.errors import BrokenStore, NotFound
 from filemem.memory import home
-from filemem.repo import Change, Message, NotNow, Plan, Remote, Repo, publish, state
+from filemem.repo import Change, Message, NotNow, Plan, Remote, Repo, publish
 
 if TYPE_CHECKING:
     from filemem.repo.remote import Tell
@@ -100,9 +100,6 @@ def _branch(code: Repo, branch: str, files: Mapping[str, bytes] | None, at: int,
     """Make the branch where there is none here: from the other side, or anew; says from where."""
     sharing, attaching = code.sharing, code.attaching
     if attaching.tip(branch):
-        entries = (code.common_dir, *(code.common_dir / "worktrees").glob("*"))
-        if any(state.rebased(entry) == branch for entry in entries):
-            raise Conflict(f"the branch {branch} is being rebased in another work tree", "end that, then init again")
         added = attaching.complete(branch, files or {}, "memory: a branch of its own", at)
         return f"; {' and '.join(added)} committed to it" if added else ""
     where = sharing.usual(branch)

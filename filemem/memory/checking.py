@@ -49,7 +49,8 @@ def check(
         problems.append(Problem("", 1, "store-missing", "error", missing))
     if not against and (stray := astray.of(store)):
         problems.append(Problem("", 1, "stray-record", "hint", str(stray)))
-    wanted = [_relative(store, path, {*manifest, *now.tracked}) for path in paths]
+    known = {*manifest, *now.tracked} if paths else ()
+    wanted = [_relative(store, path, known) for path in paths]
     shown = [p for p in problems if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     named = [problem._replace(path=store.shown(_printable(problem.path))) for problem in shown]
     return len(manifest), tuple(sorted(set(named), key=lambda problem: problem.order))

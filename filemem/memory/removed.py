@@ -99,14 +99,15 @@ def bring_back(store: Store, gone: Gone, message: Message) -> Saved:
         Conflict: another file, or a folder, stands in its place, or Git is at work.
     """
     mark, named = tombstones.path_of(gone.record.id), store.files.named(gone.path)
-    marked = mark if tombstones.forgotten(gone.record.id, store.tombstones) or _is_marked(store, mark) else ""
+    held = tombstones.held(store, gone.record.id, "HEAD")  # also where the work tree has lost it
+    marked = mark if tombstones.forgotten(gone.record.id, store.tombstones) or held else ""
     if store.saver.withdraw(gone.path):
         return Saved(gone.path, "")
     here, item = _standing(store, gone), store.repo.item(named)
     if item is None and here is not None and store.repo.conversion(named).committed(here, None) != gone.data:
         what = f"{store.shown(gone.path)} stands there with other text than it had, in no commit"
         raise Conflict(f"nothing was restored: {what}", "commit it as it is, or move it away, then restore again")
-    if marked and not _is_marked(store, mark):
+    if marked and not held:
         store.repo.index.stage(store.files.named(mark), None)
         store.files.remove(mark)
         marked = ""
@@ -118,11 +119,6 @@ def bring_back(store: Store, gone: Gone, message: Message) -> Saved:
     if here is None:
         store.saver.put(gone.path, gone.data, message, policy=LEAVE)
     return store.saver.remove(mark, message) if marked else Saved(gone.path, "")
-
-
-def _is_marked(store: Store, mark: str) -> bool:
-    """Whether HEAD has a tombstone, which the work tree may have lost."""
-    return store.repo.item(store.files.named(mark)) is not None
 
 
 def _standing(store: Store, gone: Gone) -> bytes | None:

@@ -160,18 +160,18 @@ def evidence(names: Collection[str], carriers: Mapping[str, str], claims: Sequen
         claims: every claim on this branch, each after all that it descends from.
     """
     carried, known = dict(carriers), frozenset(names)
-    order = {claim.commit: place for place, claim in enumerate(claims)}
-    found = []
+    found: list[tuple[int, Evidence]] = []
     for place, claim in enumerate(claims):
         outcomes = _spoken(claim.said, known)
         carried |= {claim.commit: claim.subject} if "" in outcomes else {}
         outcome = next(filter(None, outcomes), "")
         reverts = not outcome and _reverts_any(claim, carried)
-        if (outcome or reverts) and (since := _in_force(claims, place)):
+        if (outcome or reverts) and (at := _in_force(claims, place)) is not None:
+            since = claims[at]
             cited = f"{claim.commit[:10]} says so: {outcomes[outcome] or claim.subject}" if outcome else ""
             text = cited or f"reverted in {since.commit[:10]}"
-            found.append(Evidence(outcome or "failed", since.commit, since.at, since.author, text))
-    return tuple(sorted(found, key=lambda one: order[one.commit]))
+            found.append((at, Evidence(outcome or "failed", since.commit, since.at, since.author, text)))
+    return tuple(one for _, one in sorted(found, key=lambda placed: placed[0]))
 
 
 def _spoken(told: Said, names: frozenset[str]) -> dict[str, str]:
@@ -181,21 +181,24 @@ def _spoken(told: Said, names: frozenset[str]) -> dict[str, str]:
     return {} if unclear else outcomes
 
 
-def _in_force(claims: Sequence[Claim], place: int) -> Claim | None:
-    """Since which claim one is in force: itself, or the last that took back what had taken it back; else None.
+def _in_force(claims: Sequence[Claim], place: int) -> int | None:
+    """The place of the claim since which one is in force: its own, or the last's that took back what had taken it back.
 
-    By what came later, whatever clocks say.
+    None where it is not. By what came later, whatever clocks say.
     """
     own = claims[place]
     family = {own.commit: own.subject}
     takers: list[tuple[str, list[str]]] = []
-    since: Claim | None = own
-    for other in claims[place + 1 :]:
+    since: int | None = place
+    for at, other in enumerate(claims[place + 1 :], start=place + 1):
         taken = [commit for commit, subject in family.items() if _reverts_any(other, {commit: subject})]
         if taken:
             takers.append((other.commit, taken))
             family[other.commit] = other.subject
-            since = None if own.commit in _fallen(takers) else since or other
+            if own.commit in _fallen(takers):
+                since = None
+            elif since is None:
+                since = at
     return since
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import BrokenStore, Conflict, Locked, NotFound
-from filemem.repo import moving, trees
+from filemem.repo import moving, state, trees
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError
 from filemem.repo.message import Message, Stamp, commit_bytes
@@ -104,6 +104,9 @@ class Attaching(NamedTuple):
             )
         if os.path.lexists(place / ".git"):
             return
+        common = self.git.places.common_dir
+        if any(state.rebased(each) == branch for each in (common, *(common / "worktrees").glob("*"))):
+            raise Conflict(f"the branch {branch} is being rebased in another work tree", "end that, then init again")
         if os.path.lexists(place) and (place.is_symlink() or not place.is_dir() or any(place.iterdir())):
             raise Conflict(f"{place} is there already, and not empty", "move it away first")
 

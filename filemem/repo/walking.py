@@ -196,7 +196,8 @@ class Found:
         """Let another file stand where one was removed, if one was."""
         found = self._removals.pop(path, {})
         if gone := self.removed.pop(path, None):
-            self.replaced.append(next((found[one] for one in self._landing(found.keys())), gone) if found else gone)
+            landed = self._landing(found.keys()) if len(found) > 1 else ()
+            self.replaced.append(next((found[one] for one in landed), gone))
 
     def _bring(self, commit: Commit, row: Row, order: int) -> None:
         gone, merge = self.removed.get(row.path), len(commit.parents) > 1

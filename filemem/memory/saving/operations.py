@@ -234,7 +234,8 @@ class Operations:
         head, how = self._repo.blob(item.oid) or b"" if item else None, self._repo.conversion(in_repo)
         # What waits is of our own making, so that it may go.
         kept = {how.committed(entry.data, head) for entry in waiting if entry.data is not None}
-        kept |= set() if head is None else {head}
+        if head is not None:
+            kept.add(head)
         staged = self._repo.index.entries([in_repo]).get(in_repo)
         edited = seen is not None and how.committed(seen, head) not in kept
         if edited or (staged and staged not in {self._repo.blob_id(one) for one in kept}):
