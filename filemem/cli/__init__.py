@@ -40,7 +40,7 @@ COMMANDS: Mapping[str, str] = {
 EXIT_CODES: Mapping[type[FilememError], int] = {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7}
 CRASH = 3
 _MANY = 200  # records whose indexing shows a bar
-_LIVE = 10_000  # objects made before the collector runs; after Python's 700 it runs over imports that stay for good
+_LIVE = 100_000  # objects made before the collector runs; after Python's 700 it runs over imports that stay for good
 
 
 class Project:
@@ -277,7 +277,7 @@ def _tell(error: FilememError) -> None:
     if "--json" in sys.argv[1:]:
         import json
 
-        from filemem.dialects import envelope
+        from filemem.dialects.profiles import envelope
 
         click.echo(json.dumps(envelope(error), ensure_ascii=False, indent=2))
     error.message, error.hint = plain(error.message, "message"), plain(error.hint, "hint")

@@ -139,9 +139,10 @@ def serve(
       filemem serve --http 127.0.0.1:3847
       FILEMEM_TOKEN=$(openssl rand -hex 32) filemem serve --http 0.0.0.0:3847 --name build.lan
     """
-    from filemem import VERSION, dialects, server
+    from filemem import VERSION, server
+    from filemem.dialects import profiles
 
-    advertised = dialects.profile(profile, prefix)
+    advertised = profiles.profile(profile, prefix)
     user = _named_files(config, env)
     if address is None:
         server.serve_stdio(advertised, Serving(project, user).open, version=VERSION, on_crash=report)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from filemem.cli.care import Serving
-    from filemem.dialects import Advertised
+    from filemem.dialects.profiles import Advertised
     from filemem.memory import Memory
     from filemem.web.log import Log
 
@@ -137,9 +137,9 @@ def web(
       filemem web
       filemem web --port 8080
     """
-    from filemem import dialects
     from filemem.config import others
+    from filemem.dialects import profiles
 
     stated = others.web().port
     chosen = port if port is not None else PORT if stated is None else stated
-    serve(project, dialects.profile(profile, prefix), Served(host, chosen, token, names))
+    serve(project, profiles.profile(profile, prefix), Served(host, chosen, token, names))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import schema
-from filemem.dialects import Dialect, Payload, Tool, elsewhere, suggest
+from filemem.dialects.profiles import Dialect, Payload, Tool, elsewhere, suggest
 from filemem.errors import BadInput, FilememError, NotFound
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NoReturn
 
-from filemem.dialects import Dialect, Tool, later, sentence
+from filemem.dialects.profiles import Dialect, Tool, later, sentence
 from filemem.dialects.shapes import FRACTION, READS, SAID, TEXT, WORDS, WRITES, about, arguments, one_of, whole
 from filemem.errors import FilememError, NotFound
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from filemem.dialects import Dialect, Tool, later, mama, sentence
+from filemem.dialects import mama
+from filemem.dialects.profiles import Dialect, Tool, later, sentence
 from filemem.dialects.shapes import FLAG, FRACTION, READS, SAID, TEXT, WRITES, about, arguments, one_of, whole
 from filemem.errors import FilememError
 

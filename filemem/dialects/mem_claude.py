@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from filemem.dialects import Dialect, Payload, Tool, later, sentence
+from filemem.dialects.profiles import Dialect, Payload, Tool, later, sentence
 from filemem.dialects.shapes import (
     NUMBER_ID,
     READS,

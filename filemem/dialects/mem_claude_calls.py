@@ -24,8 +24,7 @@ from filemem.dialects.reading import (
 from filemem.dialects.reading import search as look
 from filemem.errors import BadInput, NotFound
 from filemem.memory.arguments import lines
-from filemem.memory.values import Results
-from filemem.query import affects_match, fold
+from filemem.query import Results, affects_match, fold
 from filemem.record import CHECKPOINT, DECISION, OBSERVATION, Record, format_time, number, parse_time
 
 if TYPE_CHECKING:

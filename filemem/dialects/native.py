@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from filemem.dialects import Dialect, Tool, envelope, later
 from filemem.dialects.native_reading import HIDDEN, PROMPTS, RESOURCES
+from filemem.dialects.profiles import Dialect, Tool, envelope, later
 from filemem.dialects.shapes import FLAG, READS, TEXT, TEXTS, WORDS, WRITES, about, arguments
 
 INSTRUCTIONS = """\

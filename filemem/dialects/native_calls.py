@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import budget, present
 from filemem.errors import Conflict
-from filemem.memory import meant
+from filemem.memory import phrases
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.memory.values import Name
-    from filemem.query import Hit
+    from filemem.query import Hit, Name
 
 Arguments = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -38,8 +37,8 @@ def resolve(memory: Memory, arguments: Arguments) -> Answer:
 def _forked(memory: Memory, topic: str, error: Conflict) -> Conflict:
     """The refusal of a save on a forked topic, with the decisions that hold and what ends the fork."""
     names = memory.names(error.heads)
-    told = "; ".join(meant.called(names[one].title, one) for one in error.heads if one in names)
-    return Conflict(f"{error.message}: {told}", meant.ending(topic), error.heads)
+    told = "; ".join(phrases.called(names[one].title, one) for one in error.heads if one in names)
+    return Conflict(f"{error.message}: {told}", phrases.ending(topic), error.heads)
 
 
 def search(memory: Memory, arguments: Arguments, *, whole: bool = False) -> Answer:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from filemem.dialects import Argument, Prompt, Resource, Tool, later
+from filemem.dialects.profiles import Argument, Prompt, Resource, Tool, later
 from filemem.dialects.shapes import READS, TEXT, arguments
 
 _call = partial(later, "filemem.dialects.native_reading_calls")

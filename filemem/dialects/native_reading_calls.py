@@ -13,7 +13,8 @@ from filemem.errors import NotFound
 from filemem.record import DECISION, OUTCOMES, format_time
 
 if TYPE_CHECKING:
-    from filemem.memory import History, Memory
+    from filemem.memory import Memory
+    from filemem.memory.values import History
     from filemem.query import Hit
 
 Arguments = Mapping[str, Any]

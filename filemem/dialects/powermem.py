@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from filemem.dialects import Dialect, Resource, Tool, later, sentence
+from filemem.dialects.profiles import Dialect, Resource, Tool, later, sentence
 from filemem.dialects.shapes import (
     DELETES,
     FLAG,

@@ -12,8 +12,8 @@ from filemem.record import DECISION, Edge, Outcome, Record, format_time
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.memory.values import Comparison, History, Name, Revision, Saved, Topic, Why
-    from filemem.query import Hit, Provenance
+    from filemem.memory.values import Comparison, History, Revision, Saved, Topic, Why
+    from filemem.query import Hit, Name, Provenance
     from filemem.repo.revisions import Moment
 
 Answer = dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from filemem.dialects import Dialect, Tool, later, sentence
+from filemem.dialects.profiles import Dialect, Tool, later, sentence
 from filemem.dialects.shapes import FLAG, READS, SAID, WRITES, about, arguments, whole
 from filemem.errors import FilememError
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.errors import BadInput, NotFound
 from filemem.memory.doubts import nothing_like, passed_over
-from filemem.memory.values import Results
 from filemem.memory.writing import heading
-from filemem.query import fold, likely, relevance, topical
+from filemem.query import Results, fold, likely, relevance, topical
 from filemem.record import CHECKPOINT, DECISION, OBSERVATION, Record
 
 if TYPE_CHECKING:

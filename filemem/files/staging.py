@@ -13,7 +13,7 @@ from filemem.files.folders import broken, open_folder
 TEMPORARY = ".filemem-"  # prefix of temporary names; a name that starts with a dot is never a record
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Staged:
     """A file written aside, not yet in its place. Use `sync`, `publish`, `sync_folders`; always `discard` at the end.
 

@@ -15,19 +15,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from filemem.errors import BrokenStore, FilememError, Locked
-from filemem.memory import arguments, following, obstacles, writing
+from filemem.memory import arguments, following
 from filemem.memory.asking import Asked
 from filemem.memory.store import Progress, Store
-from filemem.memory.values import History, Results, Revision, Saved, Similar, Step, Topic
-from filemem.query import Hit
+from filemem.query import Hit, Results
 from filemem.record import DECISION, number
 
 if TYPE_CHECKING:
     from filemem.memory.asof import PastMemory
     from filemem.memory.purging import Purge
     from filemem.memory.sharing import Synced
+    from filemem.memory.values import Saved
 
-__all__ = ["History", "Hit", "Memory", "Results", "Revision", "Saved", "Similar", "Step", "Topic"]
+__all__ = ["Hit", "Memory", "Results"]
 
 LONG = 10.0  # seconds that a save waits until the index has heard of a checkout
 
@@ -144,10 +144,10 @@ class Memory(Asked):
             Conflict: the topic is forked and nothing says which decisions are replaced.
             BrokenStore: a decision, and a sparse checkout hides what it may have to supersede.
         """
-        from filemem.memory import changing
+        from filemem.memory import changing, refusing, writing
 
         decides = writing.type_of(fields) == DECISION
-        obstacles.refuse_blind(self._store, replacing=decides and fields.get("supersedes") is None)
+        refusing.refuse_blind(self._store, replacing=decides and fields.get("supersedes") is None)
         self._look()
         with self._lock:
             # What a decision replaces must be what holds here: without a look in time, the files themselves tell.
@@ -161,7 +161,9 @@ class Memory(Asked):
 
     def _write(self, change: Callable[[], Saved]) -> Saved:
         """Change what is there, unless the memory of the project is another."""
-        obstacles.refuse_other(self._store)
+        from filemem.memory import refusing
+
+        refusing.refuse_other(self._store)
         return self._read(change)
 
     def resolve(self, topic: str, **fields: Any) -> Saved:

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filemem.errors import BadInput, NotFound
-from filemem.memory import arguments, searching
+from filemem.memory import arguments, claimed, searching
 from filemem.memory.hits import present
 from filemem.memory.keeping import Kept
 from filemem.memory.restrictions import restrictions_of
 from filemem.memory.store import Progress, Store
-from filemem.memory.values import Comparison, History, Name, Results, Revision, Topic, Why
-from filemem.query import Hit
+from filemem.query import Hit, Name, Results
 from filemem.record import Problem, number
+
+if TYPE_CHECKING:
+    from filemem.memory.values import Comparison, History, Revision, Topic, Why
 
 MOST_HITS, MOST_PASSED = 1_000, 1_000_000
 _LARGEST = 10**20  # number that a tool may pass on
@@ -113,6 +115,8 @@ class Asked(Kept):
 
     def _told(self, found: Results, governing_path: bool) -> Results:
         """Results with what Git says of the code; asked of Git only where the question was about code."""
+        if not governing_path and not claimed.known(self._store):
+            return found
         from filemem.memory import governing
 
         tell = governing.added if governing_path else governing.hinted

@@ -21,7 +21,6 @@ from filemem.memory.rewinding import MANY, bring
 from filemem.memory.saving import Saver
 from filemem.memory.standing import Standing
 from filemem.memory.store import Store
-from filemem.repo import history
 from filemem.repo.memo import Memo
 from filemem.repo.revisions import Moment
 
@@ -53,9 +52,9 @@ class AsOf(Store):
         return self.index.sound and self.index.notes.head == self.told
 
     @property
-    def history(self) -> history.History:
-        """What Git remembers, seen from that commit."""
-        return self.repo.history_at(self.moment.commit)
+    def tip(self) -> str:
+        """That commit."""
+        return self.moment.commit
 
     def committed(self) -> Mapping[str, str]:
         """Blob id by path of the records that the commit has."""

@@ -1,20 +1,19 @@
 """What commits claim came of decisions: trailers and reverts, and which of them no outcome has answered yet.
 
-Rule: history is read once. What its messages claim is kept beside the index, so that a search shows it without asking
-Git; what is asked of the past is not kept.
+Rule: history is read once: what its messages claim is kept (`claimed`). What is asked of the past is not kept.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from functools import cached_property
+from typing import NamedTuple
 
 from filemem.documents import Node
+from filemem.memory import claimed
 from filemem.memory.names import bare
 from filemem.memory.store import Store
-from filemem.query.evidence import Claim, Evidence, Said, evidence, words
+from filemem.query.evidence import Claim, Evidence, evidence, words
 from filemem.record import (
     DECISION,
     Outcome,
@@ -30,7 +29,6 @@ from filemem.record import (
 from filemem.repo import arrivals
 
 DAY = 86_400_000  # milliseconds
-_CLAIMS, _LAYOUT = "claims", 6  # the memo, and its layout
 
 
 class Called:
@@ -151,14 +149,6 @@ def _outcomes(store: Store, node: Node, commit: str, unknown: Collection[Outcome
     return found.outcomes if found else unknown
 
 
-class _Remembered(NamedTuple):
-    """Claims as they are kept: of all commits up to `head`, as far back as history went."""
-
-    head: str = ""
-    claims: tuple[Claim, ...] = ()
-    depth: str = ""
-
-
 def every(store: Store, called: Called | None = None) -> Claims:
     """Every claim on the branch that is checked out; only commits that came since the last time are read.
 
@@ -170,46 +160,15 @@ def every(store: Store, called: Called | None = None) -> Claims:
 
 
 def _every(store: Store) -> tuple[Claim, ...]:
-    if store.history.tip != "HEAD":  # asked of the past, which is not kept
+    if store.tip != "HEAD":  # asked of the past, which is not kept
         return arrivals.claims(store.history if store.repo is store.code else store.code.history)
     head = store.code.head() or ""
-    known = _remembered(store)
+    known = claimed.remembered(store)
     if not head or known.head == head:
         return known.claims if head else ()
     past = store.code.history_at(head)  # not HEAD, which may be moved meanwhile
     onward = known.head and past.is_ancestor(known.head)
     found = arrivals.claims(past, known.head if onward else "")
-    known = _Remembered(head, (*known.claims, *found) if onward else found, store.code.history.depth())
-    store.memo(_CLAIMS).write(json.dumps([_LAYOUT, known], ensure_ascii=False).encode())
-    return known.claims
-
-
-def kept(store: Store) -> Claims:
-    """The same as far as it is known without asking Git."""
-    return Claims(_remembered(store).claims if store.history.tip == "HEAD" else (), Called(store.nodes))
-
-
-def _remembered(store: Store) -> _Remembered:
-    """What was kept last; nothing where that cannot be read. It is derived: whatever is odd is worked out anew."""
-    known = _loaded(store.memo(_CLAIMS).read())
-    return known if known.depth == store.code.history.depth() else _Remembered()
-
-
-@lru_cache(maxsize=4)
-def _loaded(text: bytes) -> _Remembered:
-    try:
-        layout, (head, rows, depth) = json.loads(text or b"[0,[0,0,0]]")
-        if layout != _LAYOUT:
-            return _Remembered()
-        found = map(Claim._make, rows)
-        whole = (
-            one._replace(reverts=tuple(one.reverts), said=_said(one.said), aside=tuple(one.aside)) for one in found
-        )
-        return _Remembered(head, tuple(whole), depth)
-    except (ValueError, TypeError, IndexError, KeyError):
-        return _Remembered()
-
-
-def _said(rows: Sequence[Sequence[Any]]) -> Said:
-    names, outcomes, unclear = rows
-    return Said(tuple(names), tuple(map(tuple, outcomes)), tuple(map(tuple, unclear)))
+    claims = (*known.claims, *found) if onward else found
+    claimed.keep(store, head, claims)
+    return claims

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 
-from filemem.memory import meant, tombstones
+from filemem.memory import phrases, tombstones
 from filemem.memory.origins import remembered
 from filemem.memory.store import Store
 from filemem.record import DECISION, Record, parse, short_id, topic_folders, topic_key
@@ -26,9 +26,9 @@ def note(store: Store, topic: str) -> str:
         return ""
     # The title of what was forgotten may be what was to be forgotten.
     hidden = {one.id for one in gone if tombstones.forgotten(one.id, store.tombstones)}
-    names = [short_id(one.id) if one.id in hidden else meant.called(one.title, one.id) for one in gone]
-    more = f" and {len(names) - meant.SHOWN} more" if len(names) > meant.SHOWN else ""
-    told = f"removed since: {', '.join(names[: meant.SHOWN])}{more}"
+    names = [short_id(one.id) if one.id in hidden else phrases.called(one.title, one.id) for one in gone]
+    more = f" and {len(names) - phrases.SHOWN} more" if len(names) > phrases.SHOWN else ""
+    told = f"removed since: {', '.join(names[: phrases.SHOWN])}{more}"
     return f"{told} (filemem get {short_id(gone[-1].id)} says when, and what brings it back)"
 
 

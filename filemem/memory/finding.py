@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from filemem.documents import Node
 from filemem.errors import NotFound
-from filemem.memory import arguments, elsewhere, meant, names
+from filemem.memory import arguments, elsewhere, meant, names, phrases
 from filemem.memory.store import Store
 from filemem.record import answering, topic_key
 
@@ -48,7 +48,7 @@ def find(
     if len(found) == 1:
         return found[0]
     if found:
-        named = meant.listed((node.title, node.id) for node in sorted(found, key=lambda node: node.path))
+        named = phrases.listed((node.title, node.id) for node in sorted(found, key=lambda node: node.path))
         raise NotFound(f"{len(found)} records answer to {wanted!r}: {named}", "name one by its short id or path")
     if told := fate(store, wanted):
         raise NotFound(f"no {what} {wanted!r}: {told[0]}", told[1])

@@ -133,7 +133,7 @@ def past_stamp(store: Store) -> str:
     """
     common = store.repo.common_dir
     # What Git fetches when it needs it comes as a pack and leaves FETCH_HEAD alone; what is fetched need not be one.
-    fetched = (common / "objects/pack", store.repo.git_dir / "FETCH_HEAD") if store.history.partial() else ()
+    fetched = (common / "objects/pack", store.repo.git_dir / "FETCH_HEAD") if store.repo.partial() else ()
     found = [_stamp(one) for one in (common / "shallow", store.folder / tombstones.FOLDER, *fetched)]
     return " ".join(found) if any(found) else ""
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from filemem.documents import Node
-from filemem.memory import claims
+from filemem.memory import claimed, claims
 from filemem.memory.claims import Called, Claims
 from filemem.memory.store import Store
 from filemem.query import Hit
@@ -46,8 +46,8 @@ def added(store: Store, hits: Iterable[Hit], drifting: Collection[str] | None = 
 
 def hinted(store: Store, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Hits with what history says came of them, as far as that is known without asking Git."""
-    every = claims.kept(store)
-    return tuple(_spoken_of(store, hits, _nodes(store, hits), every)) if every.told else tuple(hits)
+    every = Claims(claimed.known(store), Called(store.nodes))
+    return tuple(_spoken_of(store, hits, _nodes(store, hits), every))
 
 
 def _nodes(store: Store, hits: Iterable[Hit]) -> dict[str, Node]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import chain
 from filemem.documents import Node, chain_node
-from filemem.memory import meant
+from filemem.memory import phrases
 from filemem.record import DECISION
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def vacancy(
         if node.status != "proposed"
     )
     why = ", ".join(f"{count} {how}" for how, count in counts.items())
-    proposed = [meant.called(node.title, node.id) for node in last if node.status == "proposed"]
+    proposed = [phrases.called(node.title, node.id) for node in last if node.status == "proposed"]
     more = f" and {len(proposed) - NAMED} more" if len(proposed) > NAMED else ""
     named = f"proposed: {', '.join(proposed[:NAMED])}{more}" if proposed else ""
     where = " and ".join(topics[key] for key in topics if key)
@@ -150,7 +150,7 @@ def vacancy(
 
 def holding(heads: Sequence[Node]) -> str:
     """Say that decisions hold, by their names, each with its topic; "" for none."""
-    told = [meant.called(one.title, one.id) + (f" on {one.topic}" if one.key else "") for one in heads]
+    told = [phrases.called(one.title, one.id) + (f" on {one.topic}" if one.key else "") for one in heads]
     return f"{' and '.join(told)} {'holds' if len(told) == 1 else 'hold'}" if told else ""
 
 
@@ -162,7 +162,7 @@ def only_proposed(resolved: chain.Graph, nodes: Mapping[str, Node], one: str) ->
         nodes: the decisions in it, by id.
         one: the decision.
     """
-    named = [meant.called(nodes[new].title, new) for new in resolved.proposed_for(one)]
+    named = [phrases.called(nodes[new].title, new) for new in resolved.proposed_for(one)]
     return f"{' and '.join(named)} {'is' if len(named) == 1 else 'are'} only proposed" if named else ""
 
 

@@ -14,7 +14,7 @@ from filemem.chain import DEMOTING
 from filemem.documents import Node
 from filemem.errors import BrokenStore
 from filemem.files import is_listed
-from filemem.memory import graph, home, meant, searching
+from filemem.memory import graph, home, phrases, searching
 from filemem.memory.store import Store
 from filemem.memory.values import Similar
 from filemem.query.drift import fixed
@@ -52,7 +52,7 @@ def revived(store: Store, node: Node) -> tuple[str, str]:
     topics = {one.key: one.topic for one in back if one.key}
     forked = [key for key in topics if after.chain(key).is_forked and not before.chain(key).is_forked]
     told = (f"topic {topics[key]} is forked: {len(after.chain(key).heads)} decisions hold at once" for key in forked)
-    ending = f"; {meant.ending(topics[forked[0]])}" if forked else ""
+    ending = f"; {phrases.ending(topics[forked[0]])}" if forked else ""
     named = " and ".join(f"{one.title!r} ({one.id})" for one in back)
     return f"{named} {'holds' if len(back) == 1 else 'hold'}" if back else "", "; ".join(told) + ending
 
@@ -176,7 +176,7 @@ def holding(heads: Sequence[Node], key: str) -> str:
     if not heads:
         return "nothing holds on it"
     if heads[0].key == key:
-        return f"{meant.called(heads[0].title, heads[0].id)} holds"
+        return f"{phrases.called(heads[0].title, heads[0].id)} holds"
     return f"{graph.holding(heads)} in its place"
 
 

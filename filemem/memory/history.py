@@ -13,7 +13,7 @@ from filemem import record
 from filemem.chain import Graph
 from filemem.documents import Node
 from filemem.errors import BadInput
-from filemem.memory import claims, departed, finding, graph, identities, meant, writing
+from filemem.memory import claims, departed, finding, graph, identities, meant, phrases, writing
 from filemem.memory.moves import source
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
@@ -60,7 +60,8 @@ def history(store: Store, topic_or_id: str) -> History:
     topic = next((around[m].topic for m in reversed(members) if key and around[m].stated), start[0].topic)
     chain = tuple(steps)
     vacancy = "" if heads else graph.vacancy(resolved, around, members)
-    alone = f"{meant.called(start[0].title, start[0].id)} states no topic: told are the decisions that links join to it"
+    called = phrases.called(start[0].title, start[0].id)
+    alone = f"{called} states no topic: told are the decisions that links join to it"
     gone = departed.note(store, topic) if key else ""
     notes = (*([] if key or len(chain) < 2 else [alone]), *([gone] if gone else []), *_notes(store, chain))
     return History(topic, heads, chain, notes, resolved.chain(key).is_forked, vacancy)
@@ -105,7 +106,7 @@ def past_of(store: Store, nodes: Iterable[Node]) -> dict[str, Past]:
 
 def _held(store: Store, node: Node) -> str:
     """Where HEAD has a record: at another path, where its move is not committed."""
-    live = bool(node.birth.commit) and store.history.tip == "HEAD"
+    live = bool(node.birth.commit) and store.tip == "HEAD"
     return (source(store, node.path) if live else "") or node.path
 
 
@@ -233,7 +234,7 @@ def _notes(store: Store, chain: Iterable[Step]) -> tuple[str, ...]:
         for commit in commits
         if counts.get(commit, 0) > 1
     ]
-    if store.repo.history.partial():
+    if store.repo.partial():
         notes.append(
             "this is a partial clone: where older versions are not here, names of files alone tell who was first"
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from filemem.documents import Node
 from filemem.errors import BrokenStore
 from filemem.files import is_listed
-from filemem.memory import obstacles, tombstones
+from filemem.memory import obstacles, phrases, tombstones
 from filemem.memory.origins import all_ended
 from filemem.memory.versions import Versions
 from filemem.record import (
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from filemem.repo.lives import Removed, Walk
 
 LIKE = 0.5  # how near a misspelling must be, on difflib's scale
-SHOWN = 5  # records in a message
 SHORT = 8  # characters of a short id
 
 
@@ -93,23 +92,6 @@ def topics(nodes: Iterable[Node], wanted: str) -> str:
     return f"did you mean {' or '.join(names[key] for key in near)}?" if near else records(known, wanted)
 
 
-def called(title: str, record_id: str) -> str:
-    """What to call a record by: its title, and the end of its id, which is enough to name it."""
-    return f"{title} ({record_id.rpartition('_')[2]})"
-
-
-def listed(names: Iterable[tuple[str, str]]) -> str:
-    """What to call several records by, given their titles and ids; the first few, and how many more."""
-    found = [called(title, one) for title, one in names]
-    return "; ".join(found[:SHOWN]) + (f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
-
-
-def ending(topic: str) -> str:
-    """What ends a fork."""
-    command = f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ..."
-    return f"save one that supersedes or synthesizes them: {command}"
-
-
 def gone(store: Store, wanted: str) -> tuple[str, str] | None:
     """Say what became of a record that is no more, or is not read, and what to do; None where nothing is known of it.
 
@@ -151,7 +133,7 @@ def ended(store: Store, topic: str) -> tuple[str, str] | None:
     if members:
         newest = max(members, key=lambda one: (one.created or 0, one.path))
         told, hint = _lost(store, store.files.named(newest.path))
-        return f"{called(newest.title, newest.id)} decided it, and {told}", hint
+        return f"{phrases.called(newest.title, newest.id)} decided it, and {told}", hint
     folder = f"decisions/{topic_folders(topic)}"
     if (known := all_ended(store)) and folder not in map(posixpath.dirname, known.ended or ()):
         return None
@@ -175,7 +157,7 @@ def _was_on(store: Store, last: Removed, key: str) -> bool:
 
 def _lost_here(store: Store) -> list[Record]:
     """The records that HEAD has and the work tree alone has lost."""
-    if store.history.tip != "HEAD":
+    if store.tip != "HEAD":
         return []
     held = store.committed()
     found = {path: held[path] for path in obstacles.lost(store)}

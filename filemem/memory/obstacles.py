@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
 from filemem.files import is_record
-from filemem.memory import astray, tombstones
+from filemem.memory import tombstones
 from filemem.record import parse
-from filemem.repo import REMOVE, discovery
+from filemem.repo import REMOVE
 
 if TYPE_CHECKING:
     from filemem.memory.store import Store
@@ -121,35 +121,3 @@ def ignored(repo: Repo, folder: str) -> str:
     """That records which are saved in a folder of the work tree stay uncommitted, and by which rule, or ""."""
     rule = repo.ignored(posixpath.normpath(f"{folder}/decisions/a.md"))
     return f"{folder} is ignored by {rule}; what is saved there stays uncommitted until that is gone" if rule else ""
-
-
-def refuse_other(store: Store) -> None:
-    """Refuse to write where the memory of the project is another than the records that are here.
-
-    Raises:
-        BrokenStore: says which it is, and what brings it; or that the work tree is gone.
-    """
-    discovery.refuse_gone(store.repo.work_tree)
-    if why := astray.unattached(store) or astray.left(store):
-        told, _, brings = why.partition(": ")
-        raise BrokenStore(f"nothing was changed: {told}", brings)
-
-
-def refuse_blind(store: Store, *, replacing: bool) -> None:
-    """Refuse a save where the store is not here, and one whose topic it could fork unseen.
-
-    Args:
-        store: the parts.
-        replacing: whether it is a decision that must replace what holds, which may lie outside the sparse checkout.
-
-    Raises:
-        BrokenStore: says what brings the records, or that the work tree is gone.
-    """
-    refuse_other(store)
-    refuse_unfilled(unfilled(store), "nothing was saved: ")
-    if replacing and (why := unseen(store) or gone(store)):
-        missing, _, brings = why.rpartition(": ")
-        raise BrokenStore(
-            f"nothing was saved: {missing}, so what this decision replaces cannot be told",
-            f"{brings}   (or say what it supersedes)",
-        )

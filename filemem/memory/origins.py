@@ -162,7 +162,7 @@ def _same_still(store: Store, known: Remembered) -> bool:
         return False
     news = origins(store, known.commit)
     same = not news.ended and news.touched.isdisjoint(known.takings)
-    if same and store.history.tip == "HEAD" and commit == store.repo.head():
+    if same and store.tip == "HEAD" and commit == store.repo.head():
         _keep(store, known._replace(left=known.left | news.left, commit=commit))
     return same
 
@@ -171,7 +171,7 @@ def all_ended(store: Store) -> Remembered | None:
     """What was ever removed up to the commit from which the store is seen, or None where all of history must tell."""
     commit, known = _commit(store, store.history), remembered(store)
     here = commit and commit == known.commit and known.ended is not None
-    return known if here and not store.history.partial() else None
+    return known if here and not store.repo.partial() else None
 
 
 def passed_on(store: Store, news: Origins | None = None) -> Collection[str]:

@@ -128,11 +128,10 @@ def _shared(store: Store, branch: str, paths: Sequence[str]) -> tuple[list[Remot
 
 def _lacking(store: Store) -> str:
     """Why it cannot be told here what a record was called everywhere: a partial clone lacks versions; else ""."""
-    history = store.repo.history
-    if not history.partial():
+    if not store.repo.partial():
         return ""
     try:
-        return _PARTIAL if history.absent(store.files.store) else ""
+        return _PARTIAL if store.repo.history.absent(store.files.store) else ""
     except GitError:  # not even the trees are here that would tell
         return _PARTIAL
 

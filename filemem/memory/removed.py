@@ -72,7 +72,7 @@ def find(store: Store, wanted: str) -> Gone:
     if standing := standing or _found(store, wanted):
         node = standing[0]
         raise NotFound(f"{node.title!r} ({short_id(node.id)}) is not removed: it stands at {store.shown(node.path)}")
-    if store.repo.history.partial():
+    if store.repo.partial():
         fate, brings = (
             meant.gone(store, wanted),
             "git fetch --refetch --no-filter brings what it lacks, then restore again",

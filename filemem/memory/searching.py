@@ -13,8 +13,7 @@ from filemem.index import Found
 from filemem.memory import graph
 from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
-from filemem.memory.values import Results
-from filemem.query import Filter, Hit, Placed, Scored, Terms
+from filemem.query import Filter, Hit, Placed, Results, Scored, Terms
 from filemem.record import CHECKPOINT
 
 RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely

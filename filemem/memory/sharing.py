@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_private
-from filemem.memory import elsewhere, graph, home, meant, obstacles, settling, withdrawn
+from filemem.memory import elsewhere, graph, home, phrases, refusing, settling, withdrawn
 from filemem.memory.store import Store
 from filemem.record import DECISION
 from filemem.record.identity import PRIVATE
@@ -101,7 +101,7 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
         Locked: another sync does not end.
         BrokenStore: the other side cannot be reached, or refuses.
     """
-    obstacles.refuse_other(store)
+    refusing.refuse_other(store)
     done = _synced(store, tell)
     branch = home.branch_of(store.code, store.config)
     if branch and branch == store.repo.branch():
@@ -126,7 +126,7 @@ def forks(store: Store, done: Synced, before: str | None) -> Synced:
     resolved, _, _ = graph.neighbourhood(store, nodes)
     topics = {node.key: node.topic for node in nodes if node.type == DECISION and node.key}
     forked = tuple(sorted(topic for key, topic in topics.items() if resolved.chain(key).is_forked))
-    hints = (done.hint, f"{forked[0]} is forked: {meant.ending(forked[0])}" if forked else "")
+    hints = (done.hint, f"{forked[0]} is forked: {phrases.ending(forked[0])}" if forked else "")
     return done._replace(forked=forked, hint="; ".join(filter(None, hints)))
 
 

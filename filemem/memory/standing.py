@@ -8,15 +8,16 @@ each record.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.documents import Node
 from filemem.memory import home
 from filemem.memory.store import Store
-from filemem.memory.versions import Versions
 from filemem.repo import GitError
-from filemem.repo.branches import Branch, Landed, defaults, tip_of
-from filemem.repo.log import Row
+from filemem.repo.branches import Branch, defaults, tip_of
+
+if TYPE_CHECKING:
+    from filemem.repo.log import Row
 
 
 class Standing(NamedTuple):
@@ -49,7 +50,7 @@ class Standings:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._landed = Landed(store.repo.history.git, lambda: store.repo.objects, store.memo("landed"))
+        self._landed = store.repo.landed(store.memo("landed"))
         self._chosen: tuple[tuple[Branch, ...], Branch] | None = None
         self._apart: tuple[tuple[str, str], Mapping[str, str]] = (("", ""), {})
 
@@ -115,7 +116,7 @@ class Standings:
     def _told(self, rows: Sequence[Row]) -> dict[str, str]:
         """Of files that differ, by path: "A" for a record that is not there, "M" for one in another version."""
         rows = [row for row in rows if row.old != row.new]
-        versions = Versions(self._store)
+        versions = self._store.versions()
         versions.know(blob for row in rows for blob in (row.old, row.new))
         there = {versions.stated(row.before, row.old) for row in rows if row.status != "A"} - {""}
         told: dict[str, str] = {}

@@ -24,7 +24,7 @@ from filemem.documents import Birth, Node, having, node_of
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.files import Files, is_listed
 from filemem.index import Index, embedder, versions
-from filemem.memory import astray, home, obstacles, tombstones
+from filemem.memory import home, obstacles, tombstones
 from filemem.record import Parsed
 from filemem.repo import PUT, Repo, discovery
 from filemem.repo.memo import Memo
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from filemem.memory.origins import Takings
     from filemem.memory.saving import Saver
     from filemem.memory.standing import Standing, Standings
+    from filemem.memory.versions import Versions
     from filemem.repo.history import History
 
 Progress = Callable[[int, int], object]  # records done, records in all
@@ -45,7 +46,7 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Store:
     """The parts that the facade joins; `clock` gives epoch milliseconds, `entropy` eight random bytes."""
 
@@ -127,9 +128,20 @@ class Store:
         return self.repo.branch() or ""
 
     @property
+    def tip(self) -> str:
+        """The commit from which history is seen."""
+        return "HEAD"
+
+    @property
     def history(self) -> History:
         """What Git remembers of this memory."""
-        return self.repo.history
+        return self.repo.history_at(self.tip)
+
+    def versions(self) -> Versions:
+        """What versions of files say, each read once for the question that is at hand."""
+        from filemem.memory.versions import Versions
+
+        return Versions(self)
 
     def listing(self, seen: History) -> dict[str, str]:
         """What a commit has in the store: blob id by store path of every regular file, records and others."""
@@ -235,6 +247,8 @@ class Store:
 
     def astray(self) -> str:
         """That the work tree has records which nobody reads, as the memory is elsewhere, or ""."""
+        from filemem.memory import astray
+
         return astray.briefly(self.code, self.repo, self.config.store)
 
     def bytes_of(self, path: str) -> bytes:

@@ -17,7 +17,7 @@ from filemem.config import MAX_FILE, REPOSITORY_FILE, own_branch, stated_store
 from filemem.documents import Birth, Node, node_of
 from filemem.files import MAX_SIZE, is_listed, is_private, names
 from filemem.lint import lint, lint_other
-from filemem.memory import graph, home, meant, tombstones
+from filemem.memory import graph, home, phrases, tombstones
 from filemem.memory.identities import WHOSE, Claim, Landing, known_as, owners
 from filemem.memory.names import Names
 from filemem.memory.origins import Origins
@@ -163,7 +163,7 @@ class Surveyor:
         removed = self._removed(gone, state)
         titles = {record.id: record.title for record in records.values()}
         asked = names.several(gone).items()
-        several = {reference: meant.listed((titles[one], one) for one in sorted(ids)) for reference, ids in asked}
+        several = {reference: phrases.listed((titles[one], one) for one in sorted(ids)) for reference, ids in asked}
         resolved = graph.resolve(by_id.values(), removed=removed, unrelated=self._store.unrelated, several=several)
         for flaw in resolved.problems:
             problem = Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message)
@@ -225,7 +225,7 @@ class Surveyor:
                 once, first = (
                     (" once this is merged", "merge the other side into this one, then ") if later else ("", "")
                 )
-                text = f"topic {node.topic} is forked{once}: {others} also {verb}; {first}{meant.ending(node.topic)}"
+                text = f"topic {node.topic} is forked{once}: {others} also {verb}; {first}{phrases.ending(node.topic)}"
                 problem = Problem(by_id[here].path, 1, "forked-topic", "warning", text)
                 yield Finding(problem, key, tuple(sorted(heads)))
 

@@ -15,8 +15,8 @@ from filemem.files import is_listed
 from filemem.memory import astray, finding, graph, home, obstacles, searching, uncommitted
 from filemem.memory.hits import present
 from filemem.memory.store import Store
-from filemem.memory.values import Results, Topic
-from filemem.query import Filter, Hit
+from filemem.memory.values import Topic
+from filemem.query import Filter, Hit, Results
 from filemem.record import (
     CHECKPOINT,
     DECISION,

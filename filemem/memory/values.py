@@ -1,7 +1,5 @@
 """What the facade answers. Plain values; how they are shown is the business of a dialect or the command line."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.query import Hit
@@ -50,29 +48,6 @@ class Saved(NamedTuple):
     created: int = 0
     note: str = ""
     would_supersede: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Results:
-    """An answer to a search: hits, best first.
-
-    Args:
-        hits: the hits.
-        degraded: why the answer may be worse than it could be; empty where nothing is wrong.
-        note: what else the reader should know, such as an index that is still catching up.
-        anchor: for a timeline, the id it is about.
-    """
-
-    hits: tuple[Hit, ...]
-    degraded: str = ""
-    note: str = ""
-    anchor: str = ""
-
-    def __iter__(self) -> Iterator[Hit]:
-        return iter(self.hits)
-
-    def __len__(self) -> int:
-        return len(self.hits)
 
 
 class Revision(NamedTuple):
@@ -223,13 +198,6 @@ class Topic(NamedTuple):
     contest: str = ""
     vacancy: str = ""
     path: str = ""
-
-
-class Name(NamedTuple):
-    """What people know a record by."""
-
-    title: str
-    path: str
 
 
 class Named(NamedTuple):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from filemem.documents import Node
 from filemem.errors import BadInput, NotFound
 from filemem.files import fits
-from filemem.memory import claims, governing, meant, places, searching
+from filemem.memory import claims, governing, phrases, places, searching
 from filemem.memory.hits import present
 from filemem.memory.origins import brought
 from filemem.memory.store import Store
@@ -222,7 +222,7 @@ def _governed(store: Store, replaced: Iterable[_Stated], known: Set[str]) -> lis
     holding = {node.id: node for node in store.lookup("id", {head for heads in last for head in heads})}
     reasons = []
     for heads, (hit, stated) in last.items():
-        now = " and ".join(meant.called(holding[one].title, one) for one in heads if one in holding)
+        now = " and ".join(phrases.called(holding[one].title, one) for one in heads if one in holding)
         told = f"what holds in its place does not: {now}" if now else "nothing holds in its place"
         reasons.append(Reason(hit, GOVERNED, f"affects {', '.join(stated)}; {told}"))
     return reasons

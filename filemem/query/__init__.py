@@ -2,7 +2,7 @@
 
 from filemem.query.excerpt import beyond, passages, rejected_before, snippet
 from filemem.query.filter import FIELDS, NOTHING, Filter, affects_match, fold, governs, matches, merge, touches
-from filemem.query.hit import Hit, Provenance, Snippet
+from filemem.query.hit import Hit, Name, Provenance, Results, Snippet
 from filemem.query.identifiers import split_identifiers
 from filemem.query.likeness import NEARLY, Similar, similar, topical
 from filemem.query.metadata import terms as metadata_terms
@@ -39,8 +39,10 @@ __all__ = [
     "Filter",
     "Found",
     "Hit",
+    "Name",
     "Placed",
     "Provenance",
+    "Results",
     "Scored",
     "Scores",
     "Similar",

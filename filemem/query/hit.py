@@ -1,12 +1,16 @@
 """One result, as every surface gets it: the record, why it was found, where it stands, and who wrote it."""
 
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from filemem.query.drift import Drift
 from filemem.query.evidence import Evidence
 from filemem.query.excerpt import Ranges
 from filemem.query.score import Scores
 from filemem.record import Edge, Record
+
+if TYPE_CHECKING:
+    from filemem.query.drift import Drift
 
 
 class Edit(Protocol):
@@ -110,7 +114,7 @@ class Hit(NamedTuple):
     already_rejected: tuple[str, ...] = ()
     provenance: Provenance = Provenance()
     snippet: Snippet = Snippet()
-    drift: Drift | None = None
+    drift: "Drift | None" = None
     evidence: tuple[Evidence, ...] = ()
     conflict: int = 0
 
@@ -128,3 +132,33 @@ class Hit(NamedTuple):
     def successors(self) -> tuple[str, ...]:
         """What replaced it, else what is proposed to."""
         return (*self.superseded_by, *self.proposed)
+
+
+@dataclass(frozen=True)
+class Results:
+    """An answer to a search: hits, best first.
+
+    Args:
+        hits: the hits.
+        degraded: why the answer may be worse than it could be; empty where nothing is wrong.
+        note: what else the reader should know, such as an index that is still catching up.
+        anchor: for a timeline, the id it is about.
+    """
+
+    hits: tuple[Hit, ...]
+    degraded: str = ""
+    note: str = ""
+    anchor: str = ""
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+
+class Name(NamedTuple):
+    """What people know a record by."""
+
+    title: str
+    path: str

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from filemem.repo import shallow
 from filemem.repo.git import LONG, Git
 from filemem.repo.lives import Revision, Same
 from filemem.repo.log import Commit, Row
@@ -112,7 +113,7 @@ def added_too(history: History, births: Mapping[str, str], same: Same) -> dict[s
         same: which versions are one and the same.
     """
     found: dict[str, list[Revision]] = {}
-    if not births or history.partial() or not history.has_merges():
+    if not births or shallow.partial(history.git.places.common_dir) or not history.has_merges():
         return found
     how = ("--full-history", "--topo-order", "--no-merges", "--no-renames", "--diff-filter=A")
     adding: dict[str, list[str]] = {}

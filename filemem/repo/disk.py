@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(eq=False, repr=False, slots=True, kw_only=True)
 class Aside:
     """A file on its way to disk: written aside, under `source` until it stands in its place, and open as `fd`."""
 

@@ -105,14 +105,6 @@ class History(NamedTuple):
         """The commits where a shallow clone ends; empty where history is whole."""
         return shallow.boundary(self.git.places.common_dir)
 
-    def depth(self) -> str:
-        """A word for how far this history goes back: another one when that changed, "" where it is whole."""
-        return shallow.depth(self.git.places.common_dir)
-
-    def partial(self) -> bool:
-        """Whether this is a partial clone, in which older versions may not be here."""
-        return any((self.git.places.common_dir / "objects" / "pack").glob("*.promisor"))
-
     def absent(self, folder: str) -> frozenset[str]:
         """The versions below a folder that a partial clone lacks, on any branch."""
         how = ("--objects", "--no-object-names", "--missing=print", "--full-history", "--all")

@@ -59,7 +59,7 @@ class Operation(NamedTuple):
     tombstone: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Entry(Aside):
     """An operation in the journal. `data` is the full new content of the file, None for a removal.
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from filemem.errors import BrokenStore, Conflict
+from filemem.repo import shallow
 from filemem.repo.discovery import Places
 from filemem.repo.git import LONG, Git, GitError
-from filemem.repo.history import History
 from filemem.repo.scratch import make_scratch, quoted, temporary
 from filemem.repo.settings import Settings
 
@@ -81,7 +81,7 @@ def merged(
         BrokenStore: Git is too old for this, or lacks what it needs.
     """
     with temporary(_PREFIX, head=_MERGE) as folder:
-        rows = _PARTIAL if History(git).partial() else ()
+        rows = _PARTIAL if shallow.partial(git.places.common_dir) else ()
         make_scratch(folder, git.places, settings, {_BASE: base, _BRANCH: branch}, head=_MERGE, rows=rows)
         there = git._replace(places=Places(folder, folder, folder))
         if changes:

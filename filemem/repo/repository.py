@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from filemem.changes import object_id
 from filemem.errors import BrokenStore
-from filemem.repo import head
-from filemem.repo.branches import Branch, tip_of
+from filemem.repo import head, shallow
+from filemem.repo.branches import Branch, Landed, tip_of
 from filemem.repo.discovery import Places, find
 from filemem.repo.git import Git, GitError, check_version, clean, locate, trusted
 from filemem.repo.journal import Journal
@@ -238,6 +238,18 @@ class Repo:
         from filemem.repo.history import History
 
         return History(self._git)
+
+    def depth(self) -> str:
+        """A word for how far history goes back: another one when that changed, "" where it is whole."""
+        return shallow.depth(self.common_dir)
+
+    def partial(self) -> bool:
+        """Whether this is a partial clone, in which older versions may not be here."""
+        return shallow.partial(self.common_dir)
+
+    def landed(self, memo: Memo) -> Landed:
+        """When commits landed on a branch, as far as a memo tells it or a little work does."""
+        return Landed(self._git, lambda: self.objects, memo)
 
     @property
     def races(self) -> Races:

@@ -1,5 +1,6 @@
-"""Where a shallow clone ends, as Git notes it in a file of its own. Rule: what was found out of history while it was
-shallow holds for that depth alone, so it is kept with it.
+"""What a clone lacks of history, as Git's own files tell it: where a shallow one ends, and whether it is a partial one.
+
+Rule: what was found out of history while it was shallow holds for that depth alone, so it is kept with it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ def depth(common_dir: Path) -> str:
     import hashlib  # 4 ms, for OpenSSL; most histories are whole
 
     return hashlib.sha256(noted).hexdigest()[:16]
+
+
+def partial(common_dir: Path) -> bool:
+    """Whether this is a partial clone, in which older versions may not be here."""
+    return any((common_dir / "objects" / "pack").glob("*.promisor"))
 
 
 def _noted(common_dir: Path) -> bytes:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from filemem import ending
-from filemem.dialects import Advertised
+from filemem.dialects.profiles import Advertised
 from filemem.server.front import Front, Turn
 from filemem.server.jsonrpc import Message, Refusal
 from filemem.server.wire import Wire, claim_stdio

@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from filemem.dialects import Dialect
 from filemem.dialects.calling import Reply, call, perform
+from filemem.dialects.profiles import Dialect
 from filemem.errors import FilememError, Locked
 from filemem.server.jsonrpc import dump
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from filemem.dialects import Dialect, Prompt, Resource, Tool
+from filemem.dialects.profiles import Dialect, Prompt, Resource, Tool
 
 Entry = dict[str, object]
 NAME = "filemem"

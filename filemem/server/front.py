@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from filemem.dialects import Advertised
+from filemem.dialects.profiles import Advertised
 from filemem.server import entries
 from filemem.server.jsonrpc import INVALID_PARAMS, Message, is_text
 

@@ -28,7 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import HANDLED_SIGNALS
 
 from filemem import ending
-from filemem.dialects import Advertised
+from filemem.dialects.profiles import Advertised
 from filemem.errors import BadInput, Locked
 from filemem.server import sdk
 from filemem.server.calls import Calls, OnCrash, OpenMemory, log_crash

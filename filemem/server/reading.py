@@ -11,8 +11,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from filemem.dialects import Call, Dialect, Prompt, Resource, suggest
 from filemem.dialects.calling import check_values
+from filemem.dialects.profiles import Call, Dialect, Prompt, Resource, suggest
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.server import entries
 from filemem.server.calls import Calls

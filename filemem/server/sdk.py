@@ -15,7 +15,7 @@ import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 
-from filemem.dialects import Advertised
+from filemem.dialects.profiles import Advertised
 from filemem.server import entries
 from filemem.server.calls import Answer, Calls
 from filemem.server.notices import Notices

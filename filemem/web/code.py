@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from filemem import secrets
-from filemem.dialects import profile
 from filemem.dialects.calling import perform
+from filemem.dialects.profiles import profile
 from filemem.errors import BadInput, FilememError
 from filemem.web import opening
 from filemem.web.entry import Answer, Arguments, Ask, Context, Refused, installing

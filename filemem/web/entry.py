@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from filemem.dialects import Dialect, Tool
 from filemem.dialects.calling import call
+from filemem.dialects.profiles import Dialect, Tool
 from filemem.errors import BadInput, FilememError
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from filemem.dialects.reading import page, search
 from filemem.errors import NotFound
 from filemem.files import is_private
-from filemem.memory.values import History, Name, Results, Revision
+from filemem.memory.values import History, Revision
+from filemem.query import Results
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.query import Hit
+    from filemem.query import Hit, Name
     from filemem.record import Record
     from filemem.repo.revisions import Moment
 

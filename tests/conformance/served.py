@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from filemem import server
-from filemem.dialects import Advertised, Argument, Dialect, Prompt, Resource, Tool, envelope
+from filemem.dialects.profiles import Advertised, Argument, Dialect, Prompt, Resource, Tool, envelope
 from filemem.dialects.shapes import TEXT, arguments
 from filemem.errors import BadInput
 from tests.surface.server_tools import VERSION, Notebook

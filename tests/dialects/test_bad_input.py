@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filemem.dialects import DIALECTS, Tool, profile
 from filemem.dialects.calling import call
+from filemem.dialects.profiles import DIALECTS, Tool, profile
 from filemem.memory import Memory
 from tests.dialects.support import good, opened, refused
 from tests.support import git, make_repo

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from filemem.dialects import DIALECTS, profile
 from filemem.dialects.calling import call
+from filemem.dialects.profiles import DIALECTS, profile
 from filemem.memory import Memory
 from filemem.record import number
 from filemem.server import entries
@@ -88,7 +88,7 @@ def test_a_foreign_tool_answers_in_its_own_words(memory: Memory) -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 def test_a_profile_is_light(name: str) -> None:
     probe = (
-        f"import sys; from filemem.dialects import profile; profile({name!r}); "
+        f"import sys; from filemem.dialects.profiles import profile; profile({name!r}); "
         "print(sorted({'mcp', 'numpy', 'pydantic', 'git', 'asyncio', 'filemem.memory'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import filemem
-from filemem.dialects import profile
+from filemem.dialects.profiles import profile
 from filemem.dialects.project_memory_calls import SUMMARY, summary
 from filemem.memory import Memory
 from tests.dialects.support import good

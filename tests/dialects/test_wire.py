@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
-from filemem.dialects import profile
+from filemem.dialects.profiles import profile
 from filemem.server import sdk
 from filemem.server.calls import Calls
 from filemem.server.front import Front

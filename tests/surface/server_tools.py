@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from filemem.dialects import Advertised, Dialect, Tool, envelope
+from filemem.dialects.profiles import Advertised, Dialect, Tool, envelope
 from filemem.errors import BrokenStore, Conflict
 
 VERSION = "1.2.3"

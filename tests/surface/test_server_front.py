@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from filemem.dialects import Advertised, Resource, profile
+from filemem.dialects.profiles import Advertised, Resource, profile
 from filemem.server import entries, sdk
 from filemem.server.calls import Calls
 from filemem.server.front import HANDSHAKE_VERSIONS, Front, Turn

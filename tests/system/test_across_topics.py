@@ -8,7 +8,7 @@ import pytest
 
 from filemem.errors import BadInput
 from filemem.memory import Memory
-from filemem.memory.meant import called
+from filemem.memory.phrases import called
 from filemem.memory.values import Saved
 from tests.support import git, make_repo, write
 from tests.system.tools import cli, ok, talking

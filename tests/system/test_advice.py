@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from filemem.dialects import profile
 from filemem.dialects.calling import call
+from filemem.dialects.profiles import profile
 from filemem.memory import Memory
 from tests.support import git, make_repo
 

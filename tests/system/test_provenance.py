@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from filemem.dialects import profile
 from filemem.dialects.calling import perform
+from filemem.dialects.profiles import profile
 from filemem.memory import Memory
 from tests.support import git, write
 from tests.system.tools import cli, ok, talking

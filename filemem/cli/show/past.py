@@ -9,7 +9,7 @@ from filemem.cli.show.words import Answer, as_of, aside, coloured, company, labe
 
 def history(answer: Answer) -> str:
     """A chain, oldest first."""
-    from filemem.memory.meant import ending
+    from filemem.memory.phrases import ending
 
     head = [as_of(answer), aside("degraded", answer.get("degraded"))]
     rows = [*filter(None, head), click.style(answer["topic"], bold=True)]
