@@ -345,9 +345,9 @@ class Store:
     def unrelated(self, one: str, other: str) -> bool:
         """Whether two commits lie on branches that do not contain each other; False where that cannot be known."""
         pair = (min(one, other), max(one, other))
-        if not one or not other or one == other or not self.history.boundary().isdisjoint(pair):
-            return False
         if pair not in self._related:
+            if not one or not other or one == other or not self.history.boundary().isdisjoint(pair):
+                return False
             contains = self.history.is_ancestor
             self._related[pair] = not (contains(one, other) or contains(other, one))
         return self._related[pair]

@@ -21,6 +21,7 @@ TITLE_IN_PASSAGE = 200  # characters
 Ranges = tuple[tuple[int, int], ...]
 
 _WORD = re.compile(r"\w+")
+_BEGINNING = re.compile(r"(?<!\w)\w+")
 _SENTENCE_END = r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
 _UNSPACED = "[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # scripts without spaces
 _STEM = 4  # letters that two forms of a word share at least
@@ -116,7 +117,6 @@ class _Wanted(NamedTuple):
     """The words to point at: by their first letters, and those of scripts without spaces."""
 
     by_stem: Mapping[str, tuple[str, ...]]
-    likely: re.Pattern[str]
     inside: re.Pattern[str] | None
 
     @classmethod
@@ -131,7 +131,6 @@ class _Wanted(NamedTuple):
         unspaced = sorted(filter(_is_unspaced, parts), key=len, reverse=True)
         return cls(
             {stem: tuple(names) for stem, names in by_stem.items()},
-            _beginning_with(by_stem),
             re.compile("|".join(map(re.escape, unspaced)), re.IGNORECASE) if unspaced else None,
         )
 
@@ -139,7 +138,7 @@ class _Wanted(NamedTuple):
         """Yield start, end and the wanted word."""
         if not self.by_stem:
             return
-        for match in (_WORD if self.inside else self.likely).finditer(text):
+        for match in self._likely(text):
             word = _plain(match.group())
             meant = next((name for name in self.by_stem.get(word[:_STEM], ()) if _alike(name, word)), None)
             if meant is not None:
@@ -148,20 +147,35 @@ class _Wanted(NamedTuple):
                 for part in self.inside.finditer(match.group()):
                     yield match.start() + part.start(), match.start() + part.end(), part.group()
 
+    def _likely(self, text: str) -> Iterable[re.Match[str]]:
+        """The words of a text that may be meant: where it can be, those that begin so, found without leaving C."""
+        folded = text.casefold()
+        if self.inside is not None or len(folded) != len(text):  # some letters change their number when folded
+            return _WORD.finditer(text)
+        begins = {at for stem in self.by_stem for at in _places(stem, folded)}.union(_parted(folded))
+        return filter(None, (_BEGINNING.match(text, at) for at in sorted(begins)))
+
 
 @lru_cache(maxsize=2)  # one query is asked of every text that is shown
 def _wanted(terms: Terms) -> _Wanted:
     return _Wanted.of(terms)
 
 
-def _beginning_with(stems: Iterable[str]) -> re.Pattern[str]:
-    """Return what finds the words that may begin with a stem: far fewer than all, and found without leaving C.
+def _places(part: str, text: str) -> Iterator[int]:
+    """Yield where a part stands in a text."""
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
-    A stem with letters that change their number when folded is only looked for by those before them.
-    """
-    plain = [re.match("[a-z0-9]*", stem) for stem in stems]
-    begins = sorted({"_*".join(match.group()) for match in plain if match})
-    return re.compile(rf"(?<!\w)_*(?:{'|'.join(begins)})\w*", re.IGNORECASE) if all(begins) else _WORD
+
+def _parted(text: str) -> Iterator[int]:
+    """Yield where the words may begin whose first letters an underscore parts."""
+    for at in _places("_", text):
+        start = at
+        while 0 < start > at - _STEM and (text[start - 1] == "_" or text[start - 1].isalnum()):
+            start -= 1
+        yield start
 
 
 def _is_unspaced(word: str) -> bool:

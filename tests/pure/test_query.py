@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import string
 import time
 from collections.abc import Callable
@@ -559,6 +560,16 @@ def test_ranges_lie_in_the_fragment(text: str, asked: str, width: int) -> None:
     edges = [edge for pair in ranges for edge in pair]
     assert edges == sorted(edges)
     assert all(0 <= start < end <= len(fragment) for start, end in ranges)
+
+
+@SOFT
+@given(st.text(alphabet="xyzXY_ß. -", max_size=60), st.text(alphabet="xyzX_ß", min_size=1, max_size=7))
+def test_every_spelling_of_a_word_is_pointed_at(text: str, word: str) -> None:
+    """Wherever underscores stand in it, and however it is written."""
+    name = word.replace("_", "").casefold()
+    fragment, ranges = query.snippet(text, Terms(words=(word,)))
+    spelt = [one for one in re.finditer(r"\w+", fragment) if name and one.group().replace("_", "").casefold() == name]
+    assert {one.span() for one in spelt} <= set(ranges)
 
 
 def test_passages_have_the_title_in_front_and_end_at_sentences() -> None:
