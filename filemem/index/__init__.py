@@ -42,6 +42,11 @@ class Index(Changing):
         return self._now().generation is not None
 
     @property
+    def empty(self) -> bool:
+        """Whether it has no document."""
+        return self._now().empty
+
+    @property
     def sound(self) -> bool:
         """Whether something was built that can be read."""
         try:

@@ -43,7 +43,7 @@ class Meaning:
         self._segments = vector.Segments()
         self._queries = 0
         self._one_at_a_time = Lock()
-        self._pending: dict[int, Rows] = {}  # by the key of the one record in it: each is embedded once
+        self._pending: tuple[frozenset[int], Rows | None] = (frozenset(), None)  # the keys, and all of them as one
 
     def rank(self, text: str, generation: Generation | None, pending: Sequence[Pending]) -> Nearness:
         """Return how near the documents are to a text.
@@ -99,10 +99,13 @@ class Meaning:
             raise ModelUnavailable(f"the vectors {made}; the index must be rebuilt for {self.model.name}", REBUILD)
         return self.model, query
 
-    def _rows_of(self, pending: Sequence[Pending], model: Embedder) -> list[Rows]:
+    def _rows_of(self, pending: Sequence[Pending], model: Embedder) -> Rows:
+        """The vectors of the pending records: each is embedded once, and all are one part, as each part costs time."""
         waiting = {key(one.doc.blob): one.doc for one in pending}
-        self._pending = {
-            number: self._pending.get(number) or vector.embed([(number, doc.title, doc.passages)], model)
-            for number, doc in waiting.items()
-        }
-        return list(self._pending.values())
+        known, rows = self._pending
+        if rows is None or known != waiting.keys():
+            new = [(number, doc.title, doc.passages) for number, doc in waiting.items() if number not in known]
+            parts = [vector.embed(new, model)] if new else []
+            rows = vector.merged([*([rows] if rows is not None else []), *parts], waiting)
+            self._pending = frozenset(waiting), rows
+        return rows

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -186,6 +186,13 @@ def missing(parts: Iterable[Rows], keys: Iterable[int]) -> set[int]:
     return set(left.tolist())
 
 
+def merged(parts: Sequence[Rows], keys: Collection[int]) -> Rows:
+    """Return the documents of some parts, one at least, that have one of the keys, as one part."""
+    whole = _merge(parts)
+    kept = [at for at, key in enumerate(whole.keys.tolist()) if key in keys]
+    return whole if len(kept) == len(whole.keys) else _part(whole, np.array(kept, dtype=np.int64))
+
+
 def write(folder: Path, new: Sequence[Rows], living: Iterable[int] | None, day: int) -> tuple[Path, Rows] | None:
     """Add a segment to a staged generation and merge what has become too many; return what was written, if anything.
 
@@ -260,7 +267,9 @@ def _merge(parts: Sequence[Rows]) -> Rows:
         for name in ("keys", "days", "rows", "scales", "titles", "title_scales", "tokens")
     }
     joined["token_starts"] = _starts(np.concatenate([np.diff(part.token_starts) for part in parts]))
-    _, order = np.unique(joined["keys"], return_index=True)
+    order = np.argsort(joined["keys"], kind="stable")
+    ordered = joined["keys"][order]
+    order = order[np.append(True, ordered[1:] != ordered[:-1])]  # each once, without np.unique: see `find`
     return _selected(joined, begins, counts, order)
 
 
@@ -270,7 +279,12 @@ def _pruned(part: Rows, living: set[int], day: int) -> Rows:
     keep = alive | (part.days > day - KEEP_DAYS)
     if 2 * int(alive.sum()) > len(alive) or bool(keep.all()):
         return part
-    return _selected(part._asdict(), part.starts[:-1], np.diff(part.starts), np.flatnonzero(keep))
+    return _part(part, np.flatnonzero(keep))
+
+
+def _part(part: Rows, order: Integers) -> Rows:
+    """Return the documents of a part at `order`."""
+    return _selected(part._asdict(), part.starts[:-1], np.diff(part.starts), order)
 
 
 def _selected(fields: Mapping[str, Any], begins: Integers, counts: Integers, order: Integers) -> Rows:

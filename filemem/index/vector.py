@@ -9,7 +9,7 @@ made by the writer.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -84,9 +84,9 @@ def _mark(generation: Generation, name: str) -> Mark:
         raise IndexDamaged(f"{generation.folder.name}/{name} is gone") from None
 
 
-def rank_rows(parts: Iterable[Rows], query: Floats) -> Ranking:
-    """Return the documents of some parts in order of likeness."""
-    return Ranking([_Exhaustive(part, query) for part in parts])
+def rank_rows(part: Rows, query: Floats) -> Ranking:
+    """Return the documents of a part in order of likeness."""
+    return Ranking([_Exhaustive(part, query)])
 
 
 class Likeness(NamedTuple):
@@ -233,6 +233,13 @@ def embed(texts: Iterable[tuple[int, str, tuple[str, ...]]], model: Embedder, da
     from filemem.index import rows
 
     return rows.embed((rows.Texts(*each) for each in texts), model, day)
+
+
+def merged(parts: Sequence[Rows], keys: Collection[int]) -> Rows:
+    """See `rows.merged`."""
+    from filemem.index import rows
+
+    return rows.merged(parts, keys)
 
 
 def missing(parts: Iterable[Rows], keys: Iterable[int]) -> set[int]:

@@ -22,7 +22,7 @@ from filemem.index.pending import Scorer, admits
 from filemem.index.plan import Plan, plan
 from filemem.index.spelling import respelt
 from filemem.index.values import NOT_BUILT, Candidate, Found, Scope
-from filemem.query import FIELDS, Terms, governs, promising
+from filemem.query import FIELDS, Filter, Terms, governs, promising
 
 if TYPE_CHECKING:
     from filemem.index.vector import Ranking
@@ -55,6 +55,11 @@ class View:
     @cached_property
     def _counted(self) -> Counted:
         return Counted(self._words, self.hidden)
+
+    @cached_property
+    def _not_hidden(self) -> Restriction:
+        """What pending records demand of every document on disk: another path than theirs."""
+        return [keyword.must_not(self._words.one_of(keyword.PATH, self.hidden))] if self._words and self.hidden else []
 
     def beside(self, items: Sequence[Item]) -> View:
         """Return the same generation with other pending records."""
@@ -196,6 +201,12 @@ class View:
             rows += [(-one.created, one.path, one.node) for one in stored]
         return [node for _, _, node in sorted(rows)[offset : offset + limit]]
 
+    @property
+    def empty(self) -> bool:
+        """Whether there is no document."""
+        sure = self.pending or (self.generation and self.generation.seal.docs > len(self.hidden))
+        return not (sure or self.count(Scope(Filter())))
+
     def count(self, scope: Scope) -> int:
         """Return the number of documents."""
         waiting = sum(scope.admits(one.doc) for one in self.pending)
@@ -279,9 +290,9 @@ class View:
             limits.append(keyword.must(keyword.either(*living)))
             if scope.dead:
                 limits.append(keyword.must_not(words.one_of(term_field("id"), scope.dead)))
-        out = self.hidden | scope.exclude_paths
-        if out:
-            limits.append(keyword.must_not(words.one_of(keyword.PATH, out)))
+        if scope.exclude_paths:
+            limits.append(keyword.must_not(words.one_of(keyword.PATH, scope.exclude_paths)))
+        limits += self._not_hidden
         return limits
 
 

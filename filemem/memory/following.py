@@ -63,11 +63,8 @@ def _known_before(store: Store, tip: str, known: Collection[str | None]) -> tupl
     what those commits left: path -> blob id, None for removed."""
     if tip in known:
         return tip, {}
-    recent = (entry for _, entry in store.repo.journal.recent(time.time(), SETTLES))
-    made = {entry.marks["commit"]: entry for entry in recent if entry.marks.keys() >= {"commit", "parent"}}
     saved: dict[str, str | None] = {}
-    while tip in made:
-        entry = made[tip]
+    while (entry := store.repo.journal.making(tip, time.time(), SETTLES)) and "parent" in entry.marks:
         blob = blob_id(entry.data, store.repo.hash_name) if entry.data is not None else None
         saved.setdefault(store.files.inside(entry.operation.path), blob)
         tip = entry.marks["parent"]

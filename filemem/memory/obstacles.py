@@ -28,7 +28,7 @@ def gone(store: Store) -> str:
 
 def emptied(store: Store) -> str:
     """How many records HEAD has where none stands in the work tree, and what brings them back, or ""."""
-    if not store.index.sound or store.index.count() or not (found := lost(store)):
+    if not store.index.sound or not store.index.empty or not (found := lost(store)):
         return ""
     told = "1 record is" if len(found) == 1 else f"{len(found)} records are"
     return f"{told} in HEAD and gone from the work tree: {_restore(store, found, store.files.store)}"

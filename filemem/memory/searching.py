@@ -19,7 +19,7 @@ from filemem.record import CHECKPOINT
 RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely
 NEAR = 5  # records looked at for likeness
 GIST = 900  # characters of a text that are compared by meaning
-SPARE = 10  # candidates beyond what is shown whose chains are gathered at once
+SPARE = 10  # candidates beyond what is shown whose chains are gathered at once, at most: as many as are shown
 CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
 TOO_LONG = f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it were searched"
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
@@ -143,7 +143,7 @@ def _placed(
     Chains are gathered for the best of them first; of the others only those matter that belong to these chains. Only
     where that leaves places empty, because many are of few chains, is everything gathered.
     """
-    for count in (limit + SPARE, len(scored)):
+    for count in (limit + min(SPARE, limit), len(scored)):
         nodes = {one.id: Node.loads(texts[one.id]) for one in scored[:count]}
         resolved, around, pointing = graph.neighbourhood(store, nodes.values())
         nodes = around | nodes

@@ -145,6 +145,7 @@ class Landed:
         self._git, self._objects, self._memo = git, objects, memo
         self._data = b""
         self._kept = False  # whether the file holds what we know
+        self._state = (-1, -1)  # of the memo, when that was so
         self._tip = ""
         self._depth = ""  # of history, as `shallow.depth` has it
 
@@ -163,9 +164,11 @@ class Landed:
         depth = shallow.depth(self._git.places.common_dir)
         if not tip or (self._tip, self._depth) == (tip, depth):
             return bool(tip)
-        kept = self._memo.read()
-        self._kept = kept.startswith(b"\n")  # else it begins with what was added to a file that is gone
-        self._data = kept if self._kept else self._data
+        if (state := self._memo.state()) != self._state:  # it may be long, and mostly only we have added to it
+            kept = self._memo.read()
+            self._kept = kept.startswith(b"\n")  # else it begins with what was added to a file that is gone
+            self._data = kept if self._kept else self._data
+            self._state = state
         before, since = self._last()
         self._tip, self._depth = before if since == depth else "", depth
         if self._tip == tip:
@@ -176,10 +179,10 @@ class Landed:
 
     def _last(self) -> tuple[str, str]:
         """The tip that was looked at last, and how far history went back then."""
-        mark = self._data.rstrip(b"\n").rpartition(b"\n")[2]
-        if not mark.startswith(b"= ") or not self._data.endswith(b"\n"):
+        mark = self._data[self._data.rfind(b"\n", 0, -1) + 1 :]
+        if not mark.startswith(b"= ") or not mark.endswith(b"\n"):
             return "", ""
-        tip, _, depth = mark[2:].decode("ascii", "replace").partition(" ")
+        tip, _, depth = mark[2:-1].decode("ascii", "replace").partition(" ")
         return tip, depth
 
     def _read(self, tip: str, before: str) -> bool:
@@ -198,7 +201,8 @@ class Landed:
         self._data = self._data + lines if before else b"\n" + lines
         self._tip = tip
         if before and self._kept:
-            self._memo.append(lines)
+            file, size = self._state
+            self._state = file, size + self._memo.append(lines)
         else:
             self._memo.write(self._data)
         return True

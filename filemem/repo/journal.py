@@ -166,13 +166,26 @@ class Journal:
             age = now - times[file]
             if age > KEEP:
                 file.unlink(missing_ok=True)
-            elif age <= within:
-                if file not in self._finished:
-                    self._finished[file] = _read(file)
-                entry = self._finished[file]
-                if entry is not None and entry.operation.worktree == self.worktree:
-                    yield age, entry
+            elif age <= within and (entry := self._ended(file)):
+                yield age, entry
         self._finished = {file: entry for file, entry in self._finished.items() if file in times}
+
+    def making(self, commit: str, now: float, within: float) -> Entry | None:
+        """The operation of this work tree, finished within the last seconds, that made a commit; None for none.
+
+        The last one is looked at first: there may be hundreds, and it is the likeliest.
+        """
+        names = sorted(filter(_NAME.match, _listed(self.recent_folder)), reverse=True)
+        files = (self.recent_folder / name for name in names)
+        found = (entry for file in files if now - _time_of(file) <= within and (entry := self._ended(file)))
+        return next((entry for entry in found if entry.marks.get("commit") == commit), None)
+
+    def _ended(self, file: Path) -> Entry | None:
+        """A finished operation; None where it is another work tree's, or cannot be read."""
+        if file not in self._finished:
+            self._finished[file] = _read(file)
+        entry = self._finished[file]
+        return entry if entry is not None and entry.operation.worktree == self.worktree else None
 
     def has_recent(self, now: float, within: float) -> bool:
         """Whether an operation was finished within the last seconds, in any work tree."""
@@ -216,8 +229,12 @@ class Journal:
 
 
 def _files(folder: Path) -> list[Path]:
+    return [folder / name for name in sorted(_listed(folder)) if _NAME.match(name)]
+
+
+def _listed(folder: Path) -> list[str]:
     try:
-        return [folder / name for name in sorted(os.listdir(folder)) if _NAME.match(name)]
+        return os.listdir(folder)
     except OSError:
         return []
 
@@ -236,14 +253,14 @@ def _read(file: Path) -> Entry | None:
         return None
     entry = Entry(operation, None if size < 0 else rest[:size], file)
     for row in rest[max(size, 0) + 1 :].splitlines():
+        if row.startswith(_OBJECT) and row.endswith(b'"]'):  # long, and of most entries only the ids are asked for
+            entry.oids.append(row.removeprefix(_OBJECT).partition(b'"')[0].decode())
+            continue
         try:
             name, *values = json.loads(row)
         except ValueError:
             break  # the end of a mark that was being written
-        if name == "object":
-            entry.oids.append(values[0])
-        else:
-            entry.remember(name, values[0])
+        entry.remember(name, values[0])
     return entry
 
 

@@ -42,10 +42,19 @@ class Memo(NamedTuple):
             aside.write_bytes(_block(data))
             aside.replace(self.file)
 
-    def append(self, data: bytes) -> None:
-        """Add to what it holds."""
+    def append(self, data: bytes) -> int:
+        """Add to what it holds; return by how many bytes the file has grown."""
         with contextlib.suppress(OSError), self.file.open("ab", buffering=0) as file:
-            file.write(_block(data))
+            return file.write(_block(data)) or 0
+        return 0
+
+    def state(self) -> tuple[int, int]:
+        """What tells whether anybody wrote to it: which file it is, and its size."""
+        try:
+            found = self.file.stat()
+        except OSError:
+            return 0, 0
+        return found.st_ino, found.st_size
 
 
 def _block(data: bytes) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from filemem.index import Index, bm25
-from filemem.query import parse
+from filemem.query import Terms, parse
 from tests.index.samples import WORDS, Tree, doc, make
 
 QUERIES = (
@@ -65,6 +65,25 @@ def test_pending_vectors_agree_with_folded_ones(index: Index) -> None:
     index.fold()
     after = {one.path: (one.cosine, one.title_cosine) for one in index.candidates(terms).candidates}
     assert before == {path: pytest.approx(pair, abs=1e-6) for path, pair in after.items()}
+
+
+def test_vectors_of_records_that_come_and_go_while_they_wait_agree_with_folded_ones(index: Index) -> None:
+    Tree(make(number) for number in range(10)).apply(index)
+    terms = parse("caching with redis")[0]
+    waiting = [make(number) for number in range(10, 16)]
+    for each in waiting:
+        index.push(each)
+        assert each.path in vectors(index, terms)
+    index.push(doc(waiting[2].path, "Use Redis as a cache", "It is fast. " * 60))
+    index.push_removed(waiting[4].path)
+    before = vectors(index, terms)
+    assert waiting[4].path not in before
+    index.fold()
+    assert before == {path: pytest.approx(pair, abs=1e-6) for path, pair in vectors(index, terms).items()}
+
+
+def vectors(index: Index, terms: Terms) -> dict[str, tuple[float | None, float | None]]:
+    return {one.path: (one.cosine, one.title_cosine) for one in index.candidates(terms, mode="vector").candidates}
 
 
 def test_stored_lengths_lose_what_one_byte_can_not_hold() -> None:

@@ -92,6 +92,32 @@ def test_what_is_known_grows_with_the_branch_and_is_found_out_anew_when_it_is_re
     known.close()
 
 
+def test_who_remembers_sees_what_others_add_and_what_they_write_anew(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo", commit=False)
+    known = Repo.discover(repo)
+
+    def opened() -> Landed:
+        return known.landed(Memo(tmp_path / "landed"))
+
+    commits = [commit(repo, 1)]
+    opened().look(commits[0])
+    one, other = opened(), opened()
+    for number, each in enumerate((one, one, other, one), 2):
+        commits.append(commit(repo, number))
+        assert each.current(commits[-1])
+    assert [opened().at(each, commits[-1]) is None for each in commits] == [False] * 5
+    git(repo, "reset", "-q", "--hard", commits[1])
+    again = commit(repo, 7)
+    other.look(again)
+    git(repo, "reset", "-q", "--hard", commits[-1])
+    late = commit(repo, 8)
+    assert one.current(late)
+    for each in (one, opened()):
+        there = [each.at(made, late) is not None for made in (*commits, again)]
+        assert there == [True] * 5 + [False]
+    known.close()
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_default_branch(tmp_path: Path, packed: bool) -> None:
     origin = make_repo(tmp_path / "origin")
