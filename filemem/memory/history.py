@@ -92,7 +92,7 @@ def past_of(store: Store, nodes: Iterable[Node]) -> dict[str, Past]:
     named = store.files.named
     held = {node.path: _held(store, node) for node in listed}
     firsts = {named(held[node.path]): node.birth.commit for node in listed if node.birth.commit}
-    versions = Versions(store)
+    versions = store.versions()
     logs = store.history.logs(firsts, versions) if firsts else {}
     whole = {node.path: _whole(store, versions, node, logs.get(named(held[node.path]), ())) for node in listed}
     first = {node.path: named(node.birth.path or node.path) for node in listed if whole[node.path]}

@@ -109,7 +109,7 @@ def gone(store: Store, wanted: str) -> tuple[str, str] | None:
         return _lost(store, store.files.named(next(one.path for one in lost if one.id == known[0])))
     if unheard(store, inside):
         return None
-    versions = Versions(store)
+    versions = store.versions()
     try:
         walk = store.history.walk(store.files.store, same=versions)
     except BrokenStore:  # a hint is not worth another failure
@@ -138,7 +138,7 @@ def ended(store: Store, topic: str) -> tuple[str, str] | None:
     if (known := all_ended(store)) and folder not in map(posixpath.dirname, known.ended or ()):
         return None
     try:
-        walk = store.history.walk(store.files.store, same=Versions(store))
+        walk = store.history.walk(store.files.store, same=store.versions())
     except BrokenStore:  # a hint is not worth another failure
         return None
     for path, last in reversed(walk.removed.items()):

@@ -13,7 +13,6 @@ from functools import cached_property
 from filemem.documents import Birth, Node
 from filemem.memory.origins import Takings, taken
 from filemem.memory.store import Store
-from filemem.memory.versions import Versions
 from filemem.record import (
     Record,
     ReferenceIndex,
@@ -167,7 +166,7 @@ class Names:
         """The commit that brought a reference to a record which states it today; "" where that is not known."""
         if path not in self._logs:
             birth, named = self._births.get(path, Birth()), self._store.files.named(path)
-            log = self._store.history.logs({named: birth.commit}, Versions(self._store))[named] if birth.commit else ()
+            log = self._store.history.logs({named: birth.commit}, self._store.versions())[named] if birth.commit else ()
             self._logs[path] = [(one.commit.id, self._stated(one)) for one in log]
         found = ""
         for commit, stated in self._logs[path]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from filemem.documents import Birth, Edited
 from filemem.files import is_record
 from filemem.memory.store import Store
-from filemem.memory.versions import Versions
 from filemem.record import derived_id, namesake, short_id
 from filemem.repo import lives
 
@@ -71,7 +70,7 @@ def origins(store: Store, since: str = "", *, tip: str = "") -> Origins:
     if not (commit := _commit(store, seen)):
         return Origins({}, frozenset())
     # Not HEAD, which may be moved meanwhile: what is remembered of this commit must be of this one.
-    walk = seen._replace(tip=commit).walk(store.files.store, since, versions := Versions(store))
+    walk = seen._replace(tip=commit).walk(store.files.store, since, versions := store.versions())
     edits = {inside(path): tuple(found) for path, found in walk.edits.items()}
     births = {inside(path): born(b, inside(b.first_path)) for path, b in walk.births.items()}
     births = {path: birth.edited(map(edit_of, edits.get(path, ()))) for path, birth in births.items()}

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.files import is_record
 from filemem.memory import home, unsaying
-from filemem.memory.versions import Versions
 from filemem.repo import worktrees
 from filemem.repo.git import GitError
 
@@ -90,7 +89,7 @@ def steps(store: Store, path: str, record_id: str) -> Purge:
     named = store.files.named(path)
     if lacking := _lacking(store):
         return Purge((lacking + _AGAIN.format(id=record_id),), ())
-    log = store.repo.history.logs({named: ""}, Versions(store))[named]  # before it was brought back, too
+    log = store.repo.history.logs({named: ""}, store.versions())[named]  # before it was brought back, too
     versions, paths = _had(store, record_id, {named}, log)
     branch, own = store.repo.branch() or "", store.files.store == home.TOP
     there, first = _shared(store, branch, paths)
@@ -145,7 +144,7 @@ def _had(store: Store, record_id: str, named: set[str], log: Sequence[Revision])
         named: the names that are known, from the top of the work tree.
         log: its versions as this branch has them.
     """
-    same = Versions(store)
+    same = store.versions()
     rows = [row for _, found in store.repo.history.everywhere(store.files.store) for row in found]
     same.know(blob for row in rows for blob in (row.old, row.new))
     ends = {end for row in rows for end in ((row.before, row.old), (row.path, row.new))}

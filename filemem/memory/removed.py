@@ -9,7 +9,6 @@ from filemem.errors import Conflict, NotFound
 from filemem.files import is_listed
 from filemem.memory import finding, meant, tombstones
 from filemem.memory.saving import COMMIT, LEAVE, Saved
-from filemem.memory.versions import Versions
 from filemem.record import Record, answering, is_id, namesake, parse, short_id, surrogate_id, topic_key
 from filemem.repo import REMOVE, Message
 
@@ -143,7 +142,7 @@ def _gone(store: Store) -> Iterator[Gone]:
     History shows those that a commit removed; others stand but are hidden, or stand in HEAD alone: their removal waits
     for the repository, or for the user to commit it.
     """
-    walk, known = store.history.walk(store.files.store, same=Versions(store)), store.tombstones
+    walk, known = store.history.walk(store.files.store, same=store.versions()), store.tombstones
     for last in (*walk.replaced, *walk.removed.values()):
         data = store.repo.blob(last.blob)
         if data is not None:

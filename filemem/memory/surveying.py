@@ -22,7 +22,6 @@ from filemem.memory.identities import WHOSE, Claim, Landing, known_as, owners
 from filemem.memory.names import Names
 from filemem.memory.origins import Origins
 from filemem.memory.store import Store
-from filemem.memory.versions import Versions
 from filemem.record import (
     DECISION,
     Parsed,
@@ -187,7 +186,7 @@ class Surveyor:
         """The names of files that history shows to have been removed: path, id, and the short id in a file name."""
         if not wanted:
             return frozenset()
-        inside, versions = self._store.files.inside, Versions(self._store)
+        inside, versions = self._store.files.inside, self._store.versions()
         gone = [one for one in past.lost if inside(one.path) in past.removed]
         versions.know(one.blob for one in gone)
         ids = {derived_id(namesake(inside(one.first_path), one.nth)) for one in past.lost}
