@@ -175,7 +175,9 @@ following.TICK = 10**13
 sys.argv[:1] = ["filemem", "search"]
 with suppress(SystemExit):
     main()
-print(started, *sorted({"subprocess", "logging", "shutil", "hashlib", "numpy"} & sys.modules.keys()), file=sys.stderr)
+heavy = {"subprocess", "logging", "shutil", "hashlib", "numpy"}
+ours = {"memory.origins", "memory.meant", "memory.values", "memory.governing", "repo.history", "dialects.profiles"}
+print(started, *sorted((heavy | {f"filemem.{name}" for name in ours}) & sys.modules.keys()), file=sys.stderr)
 """
 
 

@@ -60,6 +60,16 @@ def test_lint_reads_the_files_it_is_given_and_nothing_else(repo: Path) -> None:
     assert process(repo, "check", "../outside.md").code == 2
 
 
+def test_lint_imports_no_more_than_the_record_format(repo: Path) -> None:
+    write(repo / "memory/decisions/good.md", GOOD)
+    probe = (
+        "import sys; from filemem.cli import cli; cli(sys.argv[1:], standalone_mode=False); "
+        "print(sorted({'filemem.memory', 'filemem.index', 'filemem.query', 'tantivy'} & sys.modules.keys()))"
+    )
+    line = [sys.executable, "-c", probe, "check", "--lint", "memory/decisions/good.md"]
+    assert subprocess.run(line, cwd=repo, capture_output=True, text=True, check=True).stdout.splitlines()[-1] == "[]"
+
+
 def test_formats_for_other_programs(repo: Path) -> None:
     write(repo / "memory/decisions/bad.md", SECRET)
     done = process(repo, "check", "--format", "github")

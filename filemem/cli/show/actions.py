@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from filemem.cli.show.words import Answer, aside, counted, joined
-from filemem.memory.strays import Stray
 
 _LEVELS = {"error": "red", "warning": "yellow", "hint": "bright_black"}  # of a problem, the worst first -> its colour
 
@@ -72,6 +71,8 @@ def _stray(answer: Answer) -> list[str]:
     """Which records nobody reads, and what each command is for, in a row of its own."""
     if not (found := answer.get("stray")):
         return []
+    from filemem.memory.strays import Stray
+
     rows = (f"    {what}: {command}" for what, command in Stray(**found).commands)
     return [aside("stray", found["told"]), *rows]
 
