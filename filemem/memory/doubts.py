@@ -38,7 +38,7 @@ def why_empty(store: Store, terms: Terms, wanted: Filter, matched: int, offset: 
     """
     if matched:
         return passed_over(matched, offset)
-    if not store.index.count():
+    if store.index.empty:
         return "" if store.absent or store.obstacle() or not store.index.exists else (left(store) or NOTHING_YET)
     reasons = list(_unpassed(store, wanted))
     if not reasons and not store.index.count(wanted):

@@ -31,7 +31,7 @@ def unbegun(store: Store) -> str:
     Args:
         store: the parts.
     """
-    if store.index.exists and store.index.count():
+    if not store.index.empty:
         return ""
     code, name = store.code, store.name
     if gone := left(store):

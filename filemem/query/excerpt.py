@@ -152,7 +152,7 @@ class _Wanted(NamedTuple):
         folded = text.casefold()
         if self.inside is not None or len(folded) != len(text):  # some letters change their number when folded
             return _WORD.finditer(text)
-        begins = {at for stem in self.by_stem for at in _places(stem, folded)}.union(_parted(folded))
+        begins = {at for stem in self.by_stem for at in _places(stem, folded)}.union(_parted(text))
         return filter(None, (_BEGINNING.match(text, at) for at in sorted(begins)))
 
 

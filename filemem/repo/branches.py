@@ -145,7 +145,7 @@ class Landed:
         self._git, self._objects, self._memo = git, objects, memo
         self._data = b""
         self._kept = False  # whether the file holds what we know
-        self._state = (-1, -1)  # of the memo, when that was so
+        self._state = (-1, -1, -1)  # of the memo, when that was so
         self._tip = ""
         self._depth = ""  # of history, as `shallow.depth` has it
 
@@ -201,8 +201,10 @@ class Landed:
         self._data = self._data + lines if before else b"\n" + lines
         self._tip = tip
         if before and self._kept:
-            file, size = self._state
-            self._state = file, size + self._memo.append(lines)
+            file, size, _ = self._state
+            added = self._memo.append(lines)
+            state = self._memo.state()
+            self._state = state if state[:2] == (file, size + added) else self._state  # else others wrote beside us
         else:
             self._memo.write(self._data)
         return True

@@ -48,13 +48,13 @@ class Memo(NamedTuple):
             return file.write(_block(data)) or 0
         return 0
 
-    def state(self) -> tuple[int, int]:
-        """What tells whether anybody wrote to it: which file it is, and its size."""
+    def state(self) -> tuple[int, int, int]:
+        """What tells whether anybody wrote to it: which file it is, its size, and its time in nanoseconds."""
         try:
             found = self.file.stat()
         except OSError:
-            return 0, 0
-        return found.st_ino, found.st_size
+            return 0, 0, 0
+        return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _block(data: bytes) -> bytes:
