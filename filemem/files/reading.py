@@ -135,10 +135,10 @@ class Readable:
 
     def changed_folders(self, before: Mapping[str, int]) -> set[str]:
         """Which of these folders were written to or removed since; new ones show by their parent."""
-        changed, top, look = set(), f"{self.root}/", os.lstat  # there may be ten thousand, at each start of a command
+        changed, top = set(), f"{self.root}/"  # there may be ten thousand, at each start of a command
         for folder, seen in before.items():
             try:
-                found = look(top + folder)
+                found = os.lstat(top + folder)
                 # No change leaves the change time as it was; the other counts only where somebody set it ahead.
                 same = found.st_ctime_ns == seen or _newest(found) == seen
             except OSError:

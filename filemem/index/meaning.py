@@ -43,7 +43,7 @@ class Meaning:
         self._segments = vector.Segments()
         self._queries = 0
         self._one_at_a_time = Lock()
-        self._pending: tuple[frozenset[int], Rows | None] = (frozenset(), None)  # the keys, and all of them as one
+        self._pending: Rows | None = None  # of all that were pending when last asked
 
     def rank(self, text: str, generation: Generation | None, pending: Sequence[Pending]) -> Nearness:
         """Return how near the documents are to a text.
@@ -102,10 +102,10 @@ class Meaning:
     def _rows_of(self, pending: Sequence[Pending], model: Embedder) -> Rows:
         """The vectors of the pending records: each is embedded once, and all are one part, as each part costs time."""
         waiting = {key(one.doc.blob): one.doc for one in pending}
-        known, rows = self._pending
-        if rows is None or known != waiting.keys():
+        parts = [] if self._pending is None else [self._pending]
+        known = {number for part in parts for number in part.keys.tolist()}
+        if self._pending is None or known != waiting.keys():
             new = [(number, doc.title, doc.passages) for number, doc in waiting.items() if number not in known]
-            parts = [vector.embed(new, model)] if new else []
-            rows = vector.merged([*([rows] if rows is not None else []), *parts], waiting)
-            self._pending = frozenset(waiting), rows
-        return rows
+            parts += [vector.embed(new, model)] if new else []
+            self._pending = vector.merged(parts, waiting)
+        return self._pending

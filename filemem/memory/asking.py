@@ -115,12 +115,13 @@ class Asked(Kept):
 
     def _told(self, found: Results, governing_path: bool) -> Results:
         """Results with what Git says of the code; asked of Git only where the question was about code."""
-        if not governing_path and not claimed.known(self._store):
+        store, kept = self._store, () if governing_path else claimed.known(self._store)
+        if not (governing_path or kept):
             return found
         from filemem.memory import governing
 
-        tell = governing.added if governing_path else governing.hinted
-        return replace(found, hits=tell(self._store, found.hits))
+        hits = governing.added(store, found.hits) if governing_path else governing.hinted(store, found.hits, kept)
+        return replace(found, hits=hits)
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """Return whole records by id, unique start of a short id, path, file name, number or title.

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from filemem.documents import Node
-from filemem.memory import claimed, claims
+from filemem.memory import claims
 from filemem.memory.claims import Called, Claims
 from filemem.memory.store import Store
 from filemem.query import Hit
 from filemem.query.drift import CHANGED, FRESH, UNKNOWN, Arrival, Drift, Line, Names, drift, fixed, plain, rewritten
-from filemem.query.evidence import Said
+from filemem.query.evidence import Claim, Said
 from filemem.query.filter import within
 from filemem.record import DECISION, Outcome, Record, parse
 from filemem.repo import arrivals
@@ -44,10 +44,9 @@ def added(store: Store, hits: Iterable[Hit], drifting: Collection[str] | None = 
     )
 
 
-def hinted(store: Store, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Hits with what history says came of them, as far as that is known without asking Git."""
-    every = Claims(claimed.known(store), Called(store.nodes))
-    return tuple(_spoken_of(store, hits, _nodes(store, hits), every))
+def hinted(store: Store, hits: Sequence[Hit], kept: tuple[Claim, ...]) -> tuple[Hit, ...]:
+    """Hits with what history says came of them, as far as that is `kept`: Git is not asked."""
+    return tuple(_spoken_of(store, hits, _nodes(store, hits), Claims(kept, Called(store.nodes))))
 
 
 def _nodes(store: Store, hits: Iterable[Hit]) -> dict[str, Node]:

@@ -1,4 +1,4 @@
-"""One result, as every surface gets it: the record, why it was found, where it stands, and who wrote it."""
+"""One result, as every surface gets it: why it was found, where it stands, who wrote it; and an answer of several."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

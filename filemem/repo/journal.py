@@ -175,8 +175,7 @@ class Journal:
 
         The last one is looked at first: there may be hundreds, and it is the likeliest.
         """
-        names = sorted(filter(_NAME.match, _listed(self.recent_folder)), reverse=True)
-        files = (self.recent_folder / name for name in names)
+        files = (self.recent_folder / name for name in reversed(_names(self.recent_folder)))
         found = (entry for file in files if now - _time_of(file) <= within and (entry := self._ended(file)))
         return next((entry for entry in found if entry.marks.get("commit") == commit), None)
 
@@ -229,12 +228,13 @@ class Journal:
 
 
 def _files(folder: Path) -> list[Path]:
-    return [folder / name for name in sorted(_listed(folder)) if _NAME.match(name)]
+    return [folder / name for name in _names(folder)]
 
 
-def _listed(folder: Path) -> list[str]:
+def _names(folder: Path) -> list[str]:
+    """The names of the entries in a folder, oldest first."""
     try:
-        return os.listdir(folder)
+        return sorted(filter(_NAME.match, os.listdir(folder)))
     except OSError:
         return []
 
