@@ -199,13 +199,19 @@ class Index(Changing):
         limit: int = 10,
         offset: int = 0,
         *,
+        without: Terms | None = None,
         dead: Collection[str] = (),
         alive: Collection[str] = (),
         exclude_paths: Collection[str] = (),
     ) -> list[str]:
-        """Return the nodes of the documents created last, newest first; arguments as for `candidates`."""
+        """Return the nodes of the documents created last, newest first.
+
+        Args:
+            without: a query whose exclusions hold; it has no words of its own.
+            wanted, limit, offset, dead, alive, exclude_paths: as for `candidates`.
+        """
         scope = Scope(wanted or Filter(), frozenset(exclude_paths), frozenset(dead), frozenset(alive))
-        return self._now().newest(scope, limit, offset)
+        return self._now().newest(scope, limit, offset, without)
 
     def count(self, wanted: Filter | None = None) -> int:
         """Return the number of documents that satisfy a filter."""

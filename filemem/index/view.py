@@ -192,11 +192,14 @@ class View:
 
     # listings and lookups
 
-    def newest(self, scope: Scope, limit: int, offset: int = 0) -> list[str]:
+    def newest(self, scope: Scope, limit: int, offset: int = 0, without: Terms | None = None) -> list[str]:
         """Return the nodes of the documents created last, newest first."""
-        rows = [(-one.doc.created, one.doc.path, one.doc.node) for one in self.pending if scope.admits(one.doc)]
+        asked = plan(without or Terms(), keyword.analyze)
+        waiting = (one.doc for one in self.pending if scope.admits(one.doc) and admits(asked, one))
+        rows = [(-doc.created, doc.path, doc.node) for doc in waiting]
         if self._words:
-            query = keyword.both(keyword.everything(), self._restriction(self._words, scope))
+            limits = [*self._restriction(self._words, scope), *self._words.restriction(asked)]
+            query = keyword.both(keyword.everything(), limits)
             stored = self._words.stored(self._words.newest(query, limit + offset))
             rows += [(-one.created, one.path, one.node) for one in stored]
         return [node for _, _, node in sorted(rows)[offset : offset + limit]]

@@ -46,7 +46,8 @@ def search(
         wanted = wanted._replace(earlier=(*wanted.earlier, *_earlier(store, wanted.path)))
     demoted, revived = _demoted_by_pending(store), _revived_by_pending(store)
     if not (terms.words or terms.phrases):
-        nodes = [Node.loads(one) for one in store.index.newest(wanted, limit, offset, dead=demoted, alive=revived)]
+        listed = store.index.newest(wanted, limit, offset, without=terms, dead=demoted, alive=revived)
+        nodes = [Node.loads(one) for one in listed]
         wordless = bool(text.strip()) and wanted == given and not terms.excluded
         return _newest(store, nodes, terms, wanted, offset, wordless=wordless)
     looked_at = max(RANKED, 3 * (limit + offset))

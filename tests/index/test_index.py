@@ -236,6 +236,20 @@ def test_newest_pages_through_disk_and_pending(index: Index) -> None:
     assert ids(index.nodes()) == expected
 
 
+def test_a_listing_leaves_out_what_is_excluded(words_only: Index) -> None:
+    Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres", "after redis")]).apply(words_only)
+    words_only.push(doc("c.md", "Cache in Redis"))
+    words_only.push(doc("d.md", "Cache on disk"))
+    for _ in range(2):
+        assert ids(words_only.newest(without=parse("-redis")[0])) == ["decision_d"]
+        assert sorted(ids(words_only.newest(without=parse('-"use redis"')[0]))) == [
+            "decision_b",
+            "decision_c",
+            "decision_d",
+        ]
+        words_only.fold()
+
+
 def test_exact_terms_are_looked_up_whole(index: Index) -> None:
     Tree(
         [doc("a.md", "One", topic="cache", ref=("decision_x", "decision_b")), doc("b.md", "Two", topic="cache")]

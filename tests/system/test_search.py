@@ -82,6 +82,10 @@ def test_filters_in_the_query_are_those_of_the_parameters(memory: Memory) -> Non
 def test_a_leading_minus_excludes(memory: Memory) -> None:
     assert "decision_cache" in {hit.id for hit in memory.search("memory answers").hits}
     assert "decision_cache" not in {hit.id for hit in memory.search("memory answers -redis").hits}
+    every, rest = ({hit.id for hit in memory.search(asked).hits} for asked in ("type:decision", "type:decision -redis"))
+    assert "decision_cache" in every
+    assert rest
+    assert rest < every, "also where nothing is asked for besides"
 
 
 def test_a_phrase_that_nothing_holds_gives_the_nearest_to_its_words_and_says_so(memory: Memory) -> None:
