@@ -25,11 +25,12 @@ test: lint $(READY)  ## everything: style, types, layers, tests
 test-long: $(READY)  ## the hundreds of kills and trials
 	$(BIN)/python -m pytest -n 2 -m long
 
-lint: $(READY)  ## ruff, mypy, import-linter
+lint: $(READY)  ## ruff, mypy, import-linter, and what may only fall
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.ratchet
 
 check: lint $(READY)  ## the quick part: lint and the pure tests
 	$(BIN)/python -m pytest -q tests/pure

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import click
 
-from bench import governing, indexing, past, saving, searching, starting
+from bench import governing, indexing, locks, past, saving, searching, starting
 from bench.measure import Surroundings, clean_surroundings
 from bench.stores import Stores
 from bench.table import TARGETS, Line, as_object, as_text, in_order
 
 SIZES = (100, 1_000, 10_000)
 HUGE = 100_000
+ENTRIES = (1_000, 10_000, 100_000)  # of the user's index
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
         Group(frozenset({"memory"}), partial(starting.measure_memory, stores, largest)),
         Group(frozenset({"save", "flat", "found", "found-other", "tail-save"}), partial(saving.measure, stores, sizes)),
         Group(frozenset({"growth"}), partial(saving.measure_growth, stores, largest)),
+        *(Group(frozenset({"held"}), partial(locks.measure_held, surroundings, size)) for size in ENTRIES),
+        Group(frozenset({"table"}), partial(locks.measure_table, surroundings)),
         Group(frozenset({"history", "as-of", "as-of-again", "diff"}), partial(past.measure, surroundings, largest)),
         *(
             Group(frozenset({"reindex", "catch-up"}), partial(indexing.measure, stores, size))

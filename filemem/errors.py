@@ -1,8 +1,15 @@
 """What can go wrong that a caller can act on.
 
 One class per thing the caller can do about it. Every edge (command line, MCP, HTTP) maps these by one table;
-any other exception is a defect of filemem and is reported as a crash.
+any other exception is a defect of filemem: a crash report is written, one file that a person can read and send.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class FilememError(Exception):
@@ -58,3 +65,31 @@ class BrokenStore(FilememError):
 def told(error: FilememError | OSError) -> str:
     """What went wrong in one line, to stand beside an answer."""
     return error.told if isinstance(error, FilememError) else error.strerror or str(error)
+
+
+def crash_report(trace: str, arguments: list[str]) -> Path:
+    """Write a crash report into the system's temporary folder and return its path.
+
+    Args:
+        trace: the formatted traceback.
+        arguments: the command line; only its first three words are kept, the rest may hold what was to be saved.
+    """
+    import platform  # noqa: PLC0415 - only who crashes pays for these
+    import tempfile  # noqa: PLC0415
+    from importlib.metadata import version  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415
+
+    packages = ("filemem", "mcp", "tantivy", "usearch", "python-frontmatter")
+    lines = [
+        "filemem crash report",
+        f"command: {' '.join([Path(arguments[0]).name, *arguments[1:3]])}",
+        f"python {platform.python_version()} on {platform.platform()}",
+        *(f"{name} {version(name)}" for name in packages),
+        "",
+        trace,
+    ]
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="filemem-crash-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as file:
+        file.write("\n".join(lines))
+    return Path(file.name)

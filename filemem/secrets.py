@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import accumulate
 from typing import NamedTuple
 
 
@@ -69,11 +70,15 @@ SHAPES: tuple[_Shape, ...] = (
     _shape("terraform-token", ".atlasv1.", rf"{_NUM}{{14}}\.atlasv1\.{_URL}{{60,}}"),
     _shape("vault-token", "hvs. hvb.", rf"hv[sb]\.{_URL}{{24,}}"),
     _shape("planetscale-token", "pscale_", r"pscale_(?:pw|tkn|oauth)_[\w.-]{32,}"),
+    _shape("tailscale-key", "tskey-", rf"tskey-(?:[a-z]{{2,12}}-)?{_NUM}{{6,}}-{_NUM}{{16,}}"),
+    _shape("fly-token", "FlyV1 fo1_", rf"(?:FlyV1\s{{1,2}}fm[0-9][a-z]?_[\w+/=,-]{{40,}}|fo1_{_URL}{{40,}})"),
+    _shape("firebase-key", ":APA91b", rf"AAAA{_URL}{{7}}:APA91b{_URL}{{100,}}"),
     _shape("supabase-token", "sbp_", rf"sbp_{_HEX}{{40}}"),
     _shape("doppler-token", "dp.", r"dp\.(?:pt|st|ct|sa)\.[\w.]{40,}"),
     _shape("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", rf"gh[pousr]_{_NUM}{{36,}}"),
     _shape("github-fine-grained-token", "github_pat_", r"github_pat_\w{60,}"),
     _shape("gitlab-token", "gl", rf"gl(?:pat|dt|rt|ptt|ft|soat|cbt|imt|agent)-{_URL}{{20,}}"),
+    _shape("gitlab-token", "GR1348941", rf"GR1348941{_URL}{{20,}}"),
     _shape("atlassian-token", "ATATT3", r"ATATT3[\w=-]{60,}"),
     _shape("npm-token", "npm_", rf"npm_{_NUM}{{36}}"),
     _shape("pypi-token", "pypi-", rf"pypi-{_URL}{{50,}}"),
@@ -96,18 +101,21 @@ SHAPES: tuple[_Shape, ...] = (
     _shape("slack-token", "xox xapp-", r"(?:xox[abcdeoprs](?:\.xox[bp])?|xapp)-[A-Za-z0-9-]{20,}"),
     _shape("slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{40,}"),
     _shape("telegram-token", ":AA", rf"[0-9]{{8,10}}:AA{_URL}{{33}}(?!{_URL})"),
+    _shape("twitter-token", "AAAAAAAAAAAAAAAAAAAAA", r"A{20,24}[A-Za-z0-9%]{60,}"),
     _shape("twilio-key", "SK", rf"SK{_HEX}{{32}}(?!{_NUM})"),
     _shape("sendgrid-key", "SG.", rf"SG\.{_URL}{{22}}\.{_URL}{{43}}"),
     _shape("mailchimp-key", "-us", rf"{_HEX}{{32}}-us[0-9]{{1,2}}(?!{_NUM})"),
     _shape("mailgun-key", "key-", r"key-[0-9a-f]{32}(?![A-Za-z0-9])", r"[\w-]"),
     _shape("teams-webhook", "webhook.office.com", r"webhook\.office\.com/webhookb2/[\w@/-]{80,}", r"[\w-]"),
     _shape("anthropic-key", "sk-ant-", rf"sk-ant-[a-z0-9]{{3,10}}-{_URL}{{24,}}"),
+    _shape("openrouter-key", "sk-or-", rf"sk-or-v[0-9]-{_HEX}{{48,}}"),
     _shape("openai-key", "sk-", rf"sk-(?:(?:proj|svcacct|admin|None)-{_URL}{{32,}}|{_NUM}{{32,}})"),
     _shape("huggingface-token", "hf_ api_org_", rf"(?:hf_{_NUM}{{30,}}|api_org_{_NUM}{{30,}})"),
     _shape("groq-key", "gsk_", rf"gsk_{_NUM}{{48,}}"),
     _shape("perplexity-key", "pplx-", rf"pplx-{_NUM}{{40,}}"),
     _shape("replicate-token", "r8_", rf"r8_{_NUM}{{37}}"),
     _shape("xai-key", "xai-", rf"xai-{_NUM}{{60,}}"),
+    _shape("langsmith-key", "lsv2_", rf"lsv2_(?:pt|sk)_{_HEX}{{32}}_{_HEX}{{10}}"),
     _shape("age-key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
     _shape("jwt", "eyJ", rf"eyJ{_URL}{{10,}}\.eyJ{_URL}{{10,}}\.{_URL}{{20,}}", r"[\w-]"),
     _shape(
@@ -119,6 +127,13 @@ SHAPES: tuple[_Shape, ...] = (
     ),
     _shape("putty-key", "PuTTY-User-Key-File", r"PuTTY-User-Key-File-[23]: [\w-]+\s+Encryption: none"),
 )
+
+_BY_NEEDLE: dict[str, list[tuple[str, str]]] = {}
+for _kind, _needles, _pattern in SHAPES:
+    for _needle in _needles:
+        _BY_NEEDLE.setdefault(_needle, []).append((_kind, _pattern))
+
+_VALUE = r"(?P<value>[^\s\"'`]{8,200})"
 
 # Where a secret stands: these are judged by their value, the only group of the pattern. Needles are lower case.
 PLACES: tuple[_Shape, ...] = (
@@ -145,19 +160,57 @@ PLACES: tuple[_Shape, ...] = (
     ),
 )
 
+_SAID = r"(?:pass(?:word|wd|phrase)|(?:secret|api|access|private)(?:[ _-](?:access[ _-])?key)|token|secret)"
+# Told by place alone: what a value stands behind is ordinary text, so the value must look like nothing else.
+PLACES += (
+    _shape("netrc-password", "login", rf"(?i:login)\s{{1,5}}\S{{1,80}}\s{{1,5}}(?i:password)\s{{1,5}}{_VALUE}"),
+    _shape("password-in-command", "curl wget http", rf"\s(?:-u|--user)[= ]?[\"']?[\w.@-]{{1,80}}:{_VALUE}", ""),
+    _shape(
+        "password-in-command",
+        "mysql mariadb",
+        rf"(?:mysql\w{{0,8}}|mariadb)(?:[ \t][^\s|]{{1,80}}){{0,12}}?[ \t]-p{_VALUE}",
+    ),
+    _shape(
+        "password-in-command",
+        "--",
+        rf"--(?i:[a-z-]{{0,20}}(?:password|passwd|secret|token|key))[ \t]{{1,3}}[\"']?{_VALUE}",
+        "",
+    ),
+    _shape(
+        "pgpass-line", ":", rf"(?m:^[\w.*-]{{1,80}}:(?:[0-9]{{2,5}}|\*):[\w*-]{{1,63}}:[\w*-]{{1,63}}:{_VALUE}$)", ""
+    ),
+    _shape("docker-auth", "auth", rf"\"auth\"\s{{0,3}}:\s{{0,3}}\"(?P<value>{_B64}{{16,}}={{0,2}})\"", ""),
+    _shape(
+        "session-cookie",
+        "cookie",
+        r"(?i:cookie)[\"']?:[^\n]{0,200}?(?i:sess(?:ion)?[_.]?(?:id|token)?|[a-z.]{0,9}sid|auth|token|jwt)=(?P<value>[^\s;\"']{12,400})",
+    ),
+    _shape(
+        "said-secret",
+        "pass secret token key",
+        rf"(?i:{_SAID})(?: (?:for|of|on|to) [\w.-]{{1,40}})?(?: (?:is|was|are|set to|:))[ \t]{{1,3}}[\"'`]?{_VALUE}",
+    ),
+    _shape("table-secret", "|", rf"(?i:{_SAID})[^|\n]{{0,30}}\|[ \t]{{0,40}}[\"'`]?(?P<value>[^\s|\"'`]{{8,200}})", ""),
+)
+
+_SURE = frozenset({"netrc-password", "password-in-command", "pgpass-line", "docker-auth", "session-cookie"})
+
 # Values that are no secrets, whatever they stand behind.
 _PLACEHOLDERS = (
     r"(?i)example|placeholder|change.?me|your|dummy|redacted|sample|insert|replace|todo|\bfake|mock|x{4}|\*{3}|\.{3}"
     r"|\$\{|\{\{|%\(|\$\(|<|>|^\$|^%|^@|process\.env|environ|getenv|secrets?\.|config\.|settings\.|vault:|file:|ref:|env:"
     r"|^(?:https?|file|arn|urn|sha\d*|md5|uuid)[:-]|^(?:test|foo|bar|pass|secret|token|admin|user|none|null|true|false)"
 )
-_WORD_OR_NUMBER = "(?:[0-9]{0,2}[A-Za-z]+[0-9]{0,2}|[0-9]{1,4})"
+_WORD_OR_NUMBER = "(?:[0-9]{0,2}[A-Za-z]+[0-9]{0,2}[A-Za-z]{0,4}|[0-9]{1,4})"
 _NAMES = (
     rf"(?i:{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}})"  # a UUID
     r"|[A-Za-z_][\w-]*(?:[./:]+[\w-]+)+\(?\)?"  # a.b.c, a/b, a::b, f.g()
     rf"|{_WORD_OR_NUMBER}(?:[-_]{_WORD_OR_NUMBER})+"  # vault-item-42
     r"|\w{4,90}_[0-9]{10,15}_[0-9a-z]{8}"  # the id of a record
 )
+_UNSEEN = "[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
+# A line break that may stand inside a token.
+_BROKEN = r"[0-9][\w+/=-]{3,40}\r?\n|\n[ \t]{0,40}[\w+/=-]{0,20}[0-9][\w+/=-]{8}"
 _SYMBOLS = frozenset("!#%^*~+")  # as people put into passwords; not those of names, paths and URLs
 _QUOTED_BITS = 2.75  # bits per character; eight different letters have 3
 _BARE_BITS = 3.2
@@ -166,24 +219,38 @@ _VARIETY = 6  # different characters in what stands behind a prefix; fewer is `g
 
 
 def find(text: str) -> tuple[Secret, ...]:
-    """Return where a text holds what looks like a secret, by line; where a shape is known, only its kind."""
-    shaped, placed = list(_shaped(text)), list(_placed(text))
-    if not shaped and not placed:
-        return ()
+    """Return where a text holds what looks like a secret, by line; where a shape is known, only its kind.
+
+    Characters that nobody sees, and line breaks in the middle of a token, hide nothing.
+    """
+    if not text.isascii():
+        text = _compiled(_UNSEEN).sub("", text)
     breaks = [at.start() for at in re.finditer("\n", text)]
-    exact = {Secret(bisect_left(breaks, at) + 1, kind) for at, kind in shaped}
-    loose = {Secret(bisect_left(breaks, at) + 1, kind) for at, kind in placed}
+    exact = {Secret(bisect_left(breaks, at) + 1, kind) for at, kind in _shaped(text)}
+    if _compiled(_BROKEN).search(text):
+        joined, ends = _joined(text)
+        found = {Secret(bisect_right(ends, at) + 1, kind) for at, kind in _shaped(joined)}
+        exact |= {one for one in found if one.kind not in {known.kind for known in exact}}
+    loose = {Secret(bisect_left(breaks, at) + 1, kind) for at, kind in _placed(text)}
     taken = {secret.line for secret in exact}
     return tuple(sorted(exact | {secret for secret in loose if secret.line not in taken}))
 
 
+def _joined(text: str) -> tuple[str, list[int]]:
+    """The text without line breaks and indentation, and the places in it where its lines ended."""
+    lines = [line.strip(" \t\r") for line in text.split("\n")]
+    ends = list(accumulate(map(len, lines)))
+    return "".join(lines), ends
+
+
 def _shaped(text: str) -> Iterator[tuple[int, str]]:
-    for kind, needles, pattern in SHAPES:
-        if any(needle in text for needle in needles):
-            for match in _compiled(pattern).finditer(text):
-                value = match.group()
-                if len(set(value[-24:])) >= _VARIETY and "EXAMPLE" not in value.upper():
-                    yield match.start(), kind
+    for needle, shapes in _BY_NEEDLE.items():  # most texts hold none, so this line is what a search costs
+        if needle in text:
+            for kind, pattern in shapes:
+                for match in _compiled(pattern).finditer(text):
+                    value = match.group()
+                    if len(set(value[-24:])) >= _VARIETY and "EXAMPLE" not in value.upper():
+                        yield match.start(), kind
 
 
 def _placed(text: str) -> Iterator[tuple[int, str]]:
@@ -191,12 +258,17 @@ def _placed(text: str) -> Iterator[tuple[int, str]]:
     for kind, needles, pattern in PLACES:
         if any(needle in lower for needle in needles):
             for match in _compiled(pattern).finditer(text):
-                if _is_secret(match["value"], in_url=kind == "password-in-url"):
+                if _is_secret(match["value"], in_url=kind == "password-in-url", sure=kind in _SURE):
                     yield match.start(), kind
 
 
-def _is_secret(value: str, *, in_url: bool) -> bool:
-    """Say whether a value can be a secret: mixed characters, few repeats, no placeholder, no name."""
+def _is_secret(value: str, *, in_url: bool = False, sure: bool = False) -> bool:
+    """Say whether a value can be a secret: mixed characters, few repeats, no placeholder, no name.
+
+    Args:
+        in_url: it stands where a URL has a password.
+        sure: it stands where nothing but a secret stands.
+    """
     quoted = value[0] in "\"'`"
     bare = value[1:-1] if quoted else value.rstrip(".:!?")
     if _compiled(_PLACEHOLDERS).search(bare) or _compiled(_NAMES).fullmatch(bare):
@@ -204,7 +276,7 @@ def _is_secret(value: str, *, in_url: bool) -> bool:
     if in_url:
         return len(set(bare)) > _URL_VARIETY  # a URL with a password is no accident of prose
     mixed = any(char.isalpha() for char in bare) and any(char.isdigit() or char in _SYMBOLS for char in bare)
-    return mixed and _entropy(bare) >= (_QUOTED_BITS if quoted else _BARE_BITS)
+    return mixed and _entropy(bare) >= (_QUOTED_BITS if quoted or sure else _BARE_BITS)
 
 
 def _entropy(value: str) -> float:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import watchfiles
 
 from filemem.errors import FilememError
-from filemem.memory.following import PACE
+from filemem.memory.catch_up import PACE
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -29,12 +29,7 @@ LARGE = 200  # events in one batch above which events are not trusted
 
 
 class Watcher:
-    """Watches one memory's store in a thread of its own.
-
-    Args:
-        memory: an open memory; its `refresh` is called from the thread.
-        told: called from the thread with the number of files that a look found changed, where there were any.
-    """
+    """Watches one memory's store in a thread of its own."""
 
     def __init__(self, memory: Memory, told: Callable[[int], object] | None = None) -> None:
         self.memory = memory

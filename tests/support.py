@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from filemem.files import Files
-from filemem.index import versions
-from filemem.memory.saving import Message, Saver
-from filemem.repo import Repo
+from filemem.index.state import FORMAT
+from filemem.repo.commit import Message
 
 TIME = "1763650000 +0000"
 CLOCK = 1_763_650_000_123  # milliseconds
@@ -54,8 +56,17 @@ def make_repo(path: Path, *, commit: bool = True, **options: str) -> Path:
         commit: whether to make that commit.
         options: further options of `git init` by name, for example object_format="sha256".
     """
-    path.mkdir(parents=True, exist_ok=True)
-    git(path, "init", "-q", "-b", "main", *(f"--{k.replace('_', '-')}={v}" for k, v in options.items()))
+    shutil.copytree(_template(commit, tuple(sorted(options.items()))), path, dirs_exist_ok=True, symlinks=True)
+    return path
+
+
+@functools.cache
+def _template(commit: bool, options: tuple[tuple[str, str], ...]) -> Path:
+    """A repository to copy: that is ten times as fast as to make one."""
+    path = Path(tempfile.mkdtemp(prefix="filemem-template-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    git(path, "init", "-q", "-b", "main", "--template=", *(f"--{k.replace('_', '-')}={v}" for k, v in options))
+    (path / ".git/info").mkdir()
     git(path, "config", "user.name", "Ada")
     git(path, "config", "user.email", "ada@example.com")
     git(path, "config", "gc.auto", "0")
@@ -64,13 +75,6 @@ def make_repo(path: Path, *, commit: bool = True, **options: str) -> Path:
         git(path, "add", ".")
         git(path, "commit", "-q", "-m", "Begin")
     return path
-
-
-def make_saver(path: Path, **options: object) -> Saver:
-    """A saver for the store `memory` of a repository; `options` go to `Saver`."""
-    repo = Repo.discover(path)
-    files = Files(repo.work_tree, "memory", repo.places.spool)
-    return Saver(files, repo, **{"clock": lambda: CLOCK, **options})  # type: ignore[arg-type]
 
 
 def message(subject: str = "decision(topic): Use it", **trailers: str) -> Message:
@@ -88,7 +92,7 @@ def head_file(path: Path, name: str) -> str | None:
 
 def index_folder(path: Path, store: str = "memory") -> Path:
     """The index of a store as this version makes it, of the first work tree of a repository."""
-    return versions.place(path / ".git/filemem/index" / store)
+    return path / ".git/filemem/index" / store / FORMAT
 
 
 def sound(path: Path) -> bool:

@@ -1,6 +1,7 @@
 """Supersession: from what each decision says about itself to what holds today."""
 
+from filemem.chain.compare import Consequences, consequences, eased
 from filemem.chain.graph import DEMOTING, Chain, Flaw, Graph, Node
-from filemem.chain.resolve import never, resolve
+from filemem.chain.resolve import resolve
 
-__all__ = ["DEMOTING", "Chain", "Flaw", "Graph", "Node", "never", "resolve"]
+__all__ = ["DEMOTING", "Chain", "Consequences", "Flaw", "Graph", "Node", "consequences", "eased", "resolve"]

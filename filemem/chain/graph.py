@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 DEMOTING = frozenset({"accepted", "deprecated"})
 
-_UNCOMMITTED = 1 << 62  # sorts what has no commit yet behind all that has one
+_UNDATED = 1 << 62  # sorts what nobody knows a date of behind all else
 
 
 class Node(NamedTuple):
@@ -15,14 +15,11 @@ class Node(NamedTuple):
         id: its identity; of two nodes with one id the older counts.
         path: store-relative.
         topic: topic key; empty where none is stated, such a decision takes part in stated edges only.
-        created: epoch milliseconds.
+        created: epoch milliseconds; 0 where nobody knows.
         status: proposed, accepted, rejected or deprecated.
         supersedes: references (ids, or paths of files without an id); None where the key is absent.
         demoted_by: references to what the record itself says it was superseded by.
         synthesizes: references; those on its own topic are replaced by it.
-        born: commit that brought the file; empty where not committed yet.
-        born_order: place of that commit in history, older first; -1 where not committed yet.
-        first_path: its path in that commit; empty where it was never renamed.
     """
 
     id: str
@@ -33,9 +30,6 @@ class Node(NamedTuple):
     supersedes: tuple[str, ...] | None
     demoted_by: tuple[str, ...] = ()
     synthesizes: tuple[str, ...] = ()
-    born: str = ""
-    born_order: int = -1
-    first_path: str = ""
 
     @property
     def demotes(self) -> bool:
@@ -43,10 +37,9 @@ class Node(NamedTuple):
         return self.status in DEMOTING
 
     @property
-    def age(self) -> tuple[int, int, str, str]:
-        """The sort key of decisions: created, first commit, path; the id only so that no two are equal."""
-        order = self.born_order if self.born_order >= 0 else _UNCOMMITTED
-        return (self.created, order, self.first_path or self.path, self.id)
+    def age(self) -> tuple[int, str, str]:
+        """The sort key of decisions: created, then path; the id only so that no two are equal."""
+        return (self.created or _UNDATED, self.path, self.id)
 
 
 class Chain(NamedTuple):
@@ -101,7 +94,7 @@ class Graph(NamedTuple):
         return self.nodes[node].topic if node in self.nodes else ""
 
     def is_head(self, node: str, /) -> bool:
-        """Say whether this decision holds today: accepted, and demoted by nothing."""
+        """Return whether this decision holds today: accepted, and demoted by nothing."""
         return node in self.ends.get(node, ())
 
     def superseded_by(self, node: str, /) -> tuple[str, ...]:

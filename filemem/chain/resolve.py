@@ -9,7 +9,7 @@ The words: a successor *replaces* its predecessors. It *demotes* them only while
 How the graph is made:
 1. What is stated: `supersedes`, `synthesizes` within the topic, and "Superseded by" on the old side. Edges follow
    ids across topics. Edges that run in a circle are dropped, all of them, so that nobody in it is demoted.
-2. One order of all decisions: by time, first commit, path; but what replaces always comes after what it replaces
+2. One order of all decisions: by time, then path; but what replaces always comes after what it replaces
    (a file dated `2025-11-20` may replace one saved at ten o'clock that day).
 3. What is not stated: a decision on a stated topic without the key replaces the one before it, and a reference
    to a record that is gone leads to the next older one. Both point back in the order, so no circle can arise.
@@ -22,7 +22,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from types import MappingProxyType
@@ -30,24 +30,19 @@ from typing import NamedTuple
 
 from filemem.chain.graph import Chain, Flaw, Graph, Node
 
-LOOK_BACK = 256  # decisions of other branches passed over before giving up; then nothing is demoted
+LOOK_BACK = 256  # decisions passed over before giving up; then nothing is demoted
 ITSELF = "says that it supersedes itself, which is ignored; remove the reference"
 
 Edges = Mapping[str, AbstractSet[str]]  # successor -> what it replaces
 
 _TIME_IN_ID = r"_([0-9]{10,15})_[0-9a-z]{8}\Z"
-
-
-def never(_a: str, _b: str) -> bool:
-    """Take all commits for related: the answer where there is no history to ask."""
-    return False
+_ANY_TIME = 1 << 62
 
 
 def resolve(
     nodes: Iterable[Node],
     *,
     known_removed: Collection[str] = frozenset(),
-    unrelated: Callable[[str, str], bool] = never,
     several: Mapping[str, str] = MappingProxyType({}),
 ) -> Graph:
     """Return the supersession graph of all decisions of a store.
@@ -55,7 +50,6 @@ def resolve(
     Args:
         nodes: every decision, in any order.
         known_removed: references that a tombstone or Git's history shows to be removed on purpose.
-        unrelated: says of two commit ids that neither contains the other; asked only for edges that nobody stated.
         several: what several records answer to, and these in words; for what is said of it.
     """
     known: dict[str, Node] = {}
@@ -65,7 +59,7 @@ def resolve(
     circles = _circles({new: olds for new, olds in stated.items() if known[new].demotes})
     replaces = {new: olds - circles.get(new, {new}) for new, olds in stated.items()}
     order = _order(known, replaces)
-    implied, bridged = _unstated(order, gone, _Before(circles, unrelated))
+    implied, bridged = _unstated(order, gone, circles)
     problems = [
         *(_in_circle(new, stated[new] & members) for new, members in circles.items()),
         *(Flaw(new, "supersedes-itself", "warning", ITSELF) for new, olds in stated.items() if new in olds),
@@ -83,12 +77,8 @@ class _Gone(NamedTuple):
 
 
 def _names(known: Mapping[str, Node]) -> dict[str, str]:
-    """What a reference may call a node, and whose that is: an id before a path of today, that before one of once."""
-    names: dict[str, str] = {"": ""}
-    for field in ("id", "path", "first_path"):
-        for node in known.values():
-            names.setdefault(getattr(node, field), node.id)
-    return names
+    """What a reference may call a node, and whose that is: an id before a path."""
+    return {node.path: node.id for node in known.values()} | {"": ""} | {id_: id_ for id_ in known}
 
 
 def _stated(known: Mapping[str, Node]) -> tuple[dict[str, set[str]], list[_Gone]]:
@@ -161,53 +151,42 @@ def _order(known: Mapping[str, Node], edges: Edges) -> list[Node]:
 
 
 def _unstated(
-    order: Iterable[Node], gone: Iterable[_Gone], before: _Before
+    order: Iterable[Node], gone: Iterable[_Gone], circles: Mapping[str, set[str]]
 ) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Return the edges that nobody wrote: implied by the order of a topic, and bridged over what is gone."""
-    limits: dict[str, list[int | None]] = defaultdict(list)
+    limits: dict[str, list[int]] = defaultdict(list)
     for lost in gone:
         if lost.key == "supersedes":
             stamp = re.search(_TIME_IN_ID, lost.reference)
-            limits[lost.node].append(int(stamp.group(1)) if stamp else None)
+            limits[lost.node].append(int(stamp[1]) if stamp else _ANY_TIME)
     implied: dict[str, set[str]] = {}
     bridged: dict[str, set[str]] = {}
     earlier: dict[str, list[Node]] = defaultdict(list)
     for node in order:
-        line = earlier[node.topic]
         if not node.topic:
             continue
+        line, circle = earlier[node.topic], circles.get(node.id, ())
         if node.demotes and node.supersedes is None:
-            implied[node.id] = before(node, line)
+            implied[node.id] = _before(line, circle, _ANY_TIME)
         if node.id in limits:
-            bridged[node.id] = set().union(*(before(node, line, limit) for limit in limits[node.id]))
+            bridged[node.id] = set().union(*(_before(line, circle, limit) for limit in limits[node.id]))
         if node.demotes:
             line.append(node)
     return {node: found for node, found in implied.items() if found}, bridged
 
 
-class _Before(NamedTuple):
-    """Finds the decision before another on its topic, as far as one may conclude it from the order alone."""
-
-    circles: Mapping[str, set[str]]
-    unrelated: Callable[[str, str], bool]
-
-    def __call__(self, node: Node, line: Sequence[Node], limit: int | None = None) -> set[str]:
-        """Return the last of `line` that is not on another branch, nor younger than `limit`; empty if none is."""
-        for old in islice(reversed(line), LOOK_BACK):
-            too_young = limit is not None and old.created > limit
-            if not too_young and old.id not in self.circles.get(node.id, ()) and not self._apart(old, node):
-                return {old.id}
-        return set()
-
-    def _apart(self, old: Node, new: Node) -> bool:
-        """Say whether the two stand on branches that do not contain each other; uncommitted ones stand on all."""
-        return bool(old.born and new.born and old.born != new.born and self.unrelated(old.born, new.born))
+def _before(line: Sequence[Node], circle: Collection[str], limit: int) -> set[str]:
+    """Return the last of `line` that is in no circle with a decision, nor younger than `limit`; empty if none is."""
+    for old in islice(reversed(line), LOOK_BACK):
+        if old.created <= limit and old.id not in circle:
+            return {old.id}
+    return set()
 
 
 def _in_circle(node: str, onwards: Collection[str]) -> Flaw:
     by_way_of = ", ".join(sorted(onwards))
-    told = f"supersedes {by_way_of}, which leads back to it; no decision of this circle demotes another"
-    return Flaw(node, "supersedes-cycle", "error", told)
+    message = f"supersedes {by_way_of}, which leads back to it; no decision of this circle demotes another"
+    return Flaw(node, "supersedes-cycle", "error", message)
 
 
 def _leads_nowhere(gone: _Gone, on_purpose: bool, several: Mapping[str, str], bridged: bool) -> Flaw:
@@ -238,12 +217,7 @@ def _joined(*parts: Edges) -> dict[str, set[str]]:
     return whole
 
 
-def _graph(
-    order: Sequence[Node],
-    replaces: Edges,
-    implied: Collection[str],
-    problems: tuple[Flaw, ...],
-) -> Graph:
+def _graph(order: Sequence[Node], replaces: Edges, implied: Collection[str], problems: tuple[Flaw, ...]) -> Graph:
     """Write everything down in both directions and in the one order."""
     nodes = {node.id: node for node in order}
     predecessors: dict[str, list[str]] = defaultdict(list)

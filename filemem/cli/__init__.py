@@ -10,10 +10,11 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import shlex
+import re
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,18 +22,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from filemem import VERSION
-from filemem.ending import unwinding
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
 COMMANDS: Mapping[str, str] = {
-    **dict.fromkeys(("save", "get", "update", "forget", "delete", "restore"), "filemem.cli.records"),
+    **dict.fromkeys(("save", "get", "update", "forget", "delete", "restore", "adopt"), "filemem.cli.records"),
     **dict.fromkeys(("search", "why", "history", "topics", "checkpoint"), "filemem.cli.find"),
-    **dict.fromkeys(("diff", "resolve"), "filemem.cli.review"),
+    "diff": "filemem.cli.gate",
+    "resolve": "filemem.cli.records",
     "check": "filemem.cli.gate",
-    **dict.fromkeys(("init", "sync", "index", "watch", "serve", "status", "textconv"), "filemem.cli.care"),
+    **dict.fromkeys(("init", "sync", "index", "watch"), "filemem.cli.care"),
+    "serve": "filemem.cli.web",
+    "status": "filemem.cli.care",
     "web": "filemem.cli.web",
 }
 """Command -> the module that has it under its name, in the order of use; only the one that is called is imported."""
@@ -51,11 +54,7 @@ class Project:
         self.store = store
 
     def from_top(self, path: str, work_tree: Path) -> str:
-        """Name a file as records do, from the top of the work tree; `path` is relative to the folder, as with Git.
-
-        Raises:
-            BadInput: it lies outside the work tree.
-        """
+        """Name a file as records do, from the top of the work tree; `path` is relative to the folder, as with Git."""
         named = Path(os.path.normpath(self.folder.resolve() / path))
         if not named.is_relative_to(work_tree):  # by a link that leads to it, perhaps
             named = Path(os.path.realpath(named.parent), named.name)
@@ -64,19 +63,15 @@ class Project:
         return named.relative_to(work_tree).as_posix()
 
     def code(self, place: str, work_tree: Path) -> str:
-        """Name a file of the code, or lines of it, as `from_top`; as it is given where it is only at the top."""
+        """Name a file of the code, or lines of it, as `from_top`; as it is given if it is only at the top."""
         file = place.partition("#")[0].partition(":")[0]
-        above = not os.path.lexists(self.folder / file) and os.path.lexists(work_tree / file)
-        return place if file and above else self.from_top(place, work_tree)
+        return place if file and self._only_at(work_tree, self.folder, file) else self.from_top(place, work_tree)
 
     def governed(self, path: str, work_tree: Path) -> str:
-        """Name a file or glob as records do, where it is only there from the current folder; else as it is given."""
-        plain = path.split("*")[0].split("?")[0].split("[")[0]
+        """Name a file or glob as records do, if it is only there from the current folder; else as it is given."""
+        plain = re.split(r"[*?[]", path)[0]
         fixed = plain if plain == path else plain.rpartition("/")[0]
-        there = os.path.lexists  # unlike `Path.exists` it takes names of any length: no file has them
-        if not fixed or there(work_tree / fixed) or not there(self.folder / fixed):
-            return path
-        return self.from_top(path, work_tree)
+        return self.from_top(path, work_tree) if fixed and self._only_at(self.folder, work_tree, fixed) else path
 
     def reference(self, text: str, work_tree: Path) -> str:
         """What names a record: an id as it is, a file that exists here as records name it."""
@@ -85,16 +80,16 @@ class Project:
         # Not `from_top`: a memory that is attached in another work tree of the project stands outside this one.
         return Path(os.path.relpath(self.folder.resolve() / text, work_tree)).as_posix()
 
+    def _only_at(self, here: Path, there: Path, path: str) -> bool:
+        return os.path.lexists(here / path) and not os.path.lexists(there / path)  # takes names of any length
+
     @contextmanager
     def memory(self, *, look: bool = True) -> Iterator[Memory]:
         """Open the memory of this project, and close it at the end; `look` as `Memory.open` takes it."""
         from filemem.memory import Memory
 
-        memory = Memory.open(self.folder, store=self.store, progress=Bar(), look=look)
-        try:
+        with Memory.open(self.folder, store=self.store, progress=Bar(), look=look) as memory:
             yield memory
-        finally:
-            memory.close()
 
 
 pass_project = click.make_pass_decorator(Project)
@@ -120,45 +115,68 @@ def stated(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Bar:
-    """A progress bar of indexing on stderr, drawn only on a terminal and only for many records.
-
-    Call it with what is done and what there is in all.
-    """
+    """A progress bar of indexing on stderr, drawn only on a terminal and only for many records."""
 
     def __init__(self) -> None:
         self._bar: Any = None
-        self._done = 0
 
     def __call__(self, done: int, total: int) -> None:
+        """Show what is done of what there is in all."""
         if total < _MANY or not sys.stderr.isatty():
             return
-        if self._bar is None:
-            self._bar = click.progressbar(length=total, label="indexing", file=sys.stderr)
-        self._bar.update(done - self._done)
-        self._done = done
+        self._bar = self._bar or click.progressbar(length=total, label="indexing", file=sys.stderr)
+        self._bar.update(done - self._bar.pos)
         if done >= total:
             self._bar.render_finish()
-            self._bar, self._done = None, 0
+            self._bar = None
 
 
-def teller() -> Callable[[str], object]:
-    """What passes Git's progress on to stderr; where nobody looks, only what is waited for."""
-    seen = sys.stderr.isatty()
-
-    def tell(words: str) -> None:
-        if seen or words.startswith("waiting for "):
-            click.echo(words, err=True, nl=False)
-
-    return tell
+def progress(said: str) -> None:
+    """Pass Git's progress on to stderr; if nobody looks, only what is waited for."""
+    if sys.stderr.isatty() or said.startswith("waiting for "):
+        click.echo(said, err=True, nl=False)
 
 
 def emit(payload: Mapping[str, Any], as_json: bool, show: Callable[[Mapping[str, Any]], str]) -> None:
     """Print an answer: as JSON, or as `show` words it."""
     import json
 
-    from filemem.cli.plain import plain
+    from filemem.cli.show import plain
 
     click.echo(json.dumps(payload, ensure_ascii=False, indent=2) if as_json else show(plain(payload)))
+
+
+_PATHS = {
+    **dict.fromkeys(("affects", "open_files", "files_read", "files_modified"), "governed"),
+    **dict.fromkeys(("id", "ids", "files", "was", "topic_or_id"), "reference"),
+    "path": "from_top",
+    "place": "code",
+}
+"""Options that name files or records, and the way of `Project` to name them as the memory does."""
+
+
+def perform(
+    verb: str,
+    project: Project,
+    as_json: bool,
+    options: Mapping[str, Any],
+    shape: Callable[[Mapping[str, Any]], str] | None = None,
+    **more: Any,
+) -> Mapping[str, Any]:
+    """Do what a command asks for by the native tool of that name, print its answer as `shape` words it, return it."""
+    from filemem.cli import show
+    from filemem.dialects import native
+
+    with project.memory() as memory:
+        given = stated(options)
+        for name in _PATHS.keys() & given.keys():
+            value, way = given.pop(name), getattr(project, _PATHS[name])
+            several = isinstance(value, list)
+            named = [way(one, memory.work_tree) for one in (value if several else [value])]
+            given[{"place": "path", "topic_or_id": "topic"}.get(name, name)] = named if several else named[0]
+        answer: Mapping[str, Any] = getattr(native, verb)(memory, given, **more)
+        emit(answer, as_json, shape or getattr(show, verb))
+    return answer
 
 
 class InOrder(click.Group):
@@ -175,23 +193,19 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        command: click.Command = getattr(import_module(COMMANDS[name]), name)
+        command: click.Command | None = getattr(import_module(COMMANDS[name]), name) if name in COMMANDS else None
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Say which command was probably meant where there is none of that name."""
+        """Suggest a command if there is none of that name."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], COMMANDS, n=1)
-            raise BadInput(
-                f"no command {args[0]!r}",
-                f"did you mean {near[0]!r}?" if near else f"{ctx.command_path} --help lists them",
-            )
+            hint = f"did you mean {near[0]!r}?" if near else f"{ctx.command_path} --help lists them"
+            raise BadInput(f"no command {args[0]!r}", hint)
         return super().resolve_command(ctx, args)
 
 
@@ -226,24 +240,20 @@ def main() -> None:
     """Run the command line; map failures to exit codes by EXIT_CODES."""
     gc.set_threshold(_LIVE)
     atexit.register(gc.freeze)  # else Python looks for garbage in all that was imported before it ends: 8 % of a search
+    for name in ("SIGTERM", "SIGHUP"):
+        with suppress(AttributeError, ValueError):  # not on Windows; not in this thread
+            if signal.getsignal(number := getattr(signal, name)) is signal.SIG_DFL:
+                signal.signal(number, _leave)
     try:
-        with unwinding():
-            code = cli.main(standalone_mode=False)
+        code = cli.main(standalone_mode=False)
     except FilememError as error:
-        _tell(error)
+        _fail(error)
         code = next(EXIT_CODES[kind] for kind in (*type(error).__mro__, BrokenStore) if kind in EXIT_CODES)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         code = error.exit_code
     except click.ClickException as error:
-        usage = error if isinstance(error, click.UsageError) else None
-        context = usage.ctx.command_path if usage and usage.ctx else _named(sys.argv[1:])
-        asking = isinstance(error, click.NoSuchOption) and context.endswith(" search")
-        minus = "; put -- before a query that begins with a minus" if asking else ""
-        front = _in_front(error.option_name, sys.argv[1:]) if isinstance(error, click.NoSuchOption) else ""
-        hint = f"it stands before the command: {front}" if front else f"{context} --help tells what it takes{minus}"
-        field = (error.param.name or "") if isinstance(error, click.BadParameter) and error.param else ""
-        _tell(BadInput(error.format_message(), hint, field=field))
+        _fail(_usage(error))
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -255,42 +265,48 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _leave(number: int, _frame: object) -> None:
+    sys.exit(128 + number)
+
+
+def _usage(error: click.ClickException) -> BadInput:
+    """What click refuses, with the command whose help to read, and the field at fault."""
+    context = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else _named(sys.argv[1:])
+    hint = f"{context} --help shows what it takes"
+    if isinstance(error, click.NoSuchOption):
+        if any(error.option_name in one.opts for one in cli.params):
+            hint = f"it stands before the command: filemem {error.option_name} ... {context.rpartition(' ')[2]}"
+        elif context.endswith(" search"):
+            hint += "; put -- before a query that begins with a minus"
+    field = (error.param.name or "") if isinstance(error, click.BadParameter) and error.param else ""
+    return BadInput(error.format_message(), hint, field=field)
+
+
 def _named(words: Sequence[str]) -> str:
-    """The command that the words name: click does not say where an option lacks its value."""
+    """The command that the words name: click does not report it if an option lacks its value."""
     return " ".join(("filemem", *[word for word in words if word in COMMANDS][:1]))
 
 
-def _in_front(option: str, words: Sequence[str]) -> str:
-    """The command as it was meant, where an option of all commands stands behind one; "" for any other option."""
-    meant = next((one for one in cli.params if option in one.opts), None)
-    at = next((at for at, word in enumerate(words) if word.startswith(option)), None)
-    if at is None or not isinstance(meant, click.Option):
-        return ""
-    end = at + (1 if meant.is_flag or words[at] != option else 2)
-    return shlex.join(["filemem", *words[at:end], *words[:at], *words[end:]])
-
-
-def _tell(error: FilememError) -> None:
-    """Say what went wrong: to the eye on stderr; where JSON was asked for, as the object that MCP answers on stdout."""
-    from filemem.cli.plain import plain
+def _fail(error: FilememError) -> None:
+    """Report what went wrong: for the eye on stderr; with --json as the object that MCP answers on stdout too."""
+    from filemem.cli.show import plain
 
     if "--json" in sys.argv[1:]:
         import json
 
-        from filemem.dialects.profiles import envelope
+        from filemem.dialects.tool import envelope
 
         click.echo(json.dumps(envelope(error), ensure_ascii=False, indent=2))
-    error.message, error.hint = plain(error.message, "message"), plain(error.hint, "hint")
-    click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True)
+    click.echo(click.style("error: ", fg="red", bold=True) + plain(error.message, "message"), err=True)
     if error.hint:
-        click.echo(click.style("hint: ", fg="yellow") + error.hint, err=True)
+        click.echo(click.style("hint: ", fg="yellow") + plain(error.hint, "hint"), err=True)
 
 
 def _crash() -> int:
     import traceback
 
-    from filemem.report import crash_report
+    from filemem.errors import crash_report
 
     path = crash_report(traceback.format_exc(), sys.argv)
-    _tell(FilememError("a defect in filemem, not in what you did; nothing more was written", f"the report: {path}"))
+    _fail(FilememError("a defect in filemem, not in what you did; nothing more was written", f"the report: {path}"))
     return CRASH

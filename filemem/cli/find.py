@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
 
-from filemem.cli import Project, as_json, as_of, emit, many, pass_project, stated, words
+from filemem.cli import Project, as_json, as_of, many, pass_project, perform, words
 
 
 @click.command()
@@ -40,16 +39,7 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
       filemem search --path src/auth/jwt.ts --live
       filemem search "how do we cache?" --at v1.2
     """
-    from filemem.cli.show import answers
-    from filemem.dialects import native_calls
-
-    path = options.pop("path")
-    given = stated(options)
-    with project.memory() as memory:
-        if path:
-            given["path"] = project.from_top(path, memory.work_tree)
-        answer = native_calls.search(memory, {"query": " ".join(query), **given}, whole=True)
-        emit(answer, as_json, answers.hits)
+    perform("search", project, as_json, {"query": " ".join(query), **options}, whole=True)
 
 
 @click.command()
@@ -58,11 +48,11 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
 @as_json
 @pass_project
 def why(project: Project, as_json: bool, place: str, limit: int) -> None:
-    """Tell which decisions code rests on. Those that govern the file, those that came with it, the nearest in meaning.
+    """List the decisions that code rests on. Those that govern the file, that came with it, the nearest in meaning.
 
     With LINE, what made this line, or those from LINE to LAST. PATH is relative to the current folder, as with Git, or
-    to the top of the project where it is only there. A decision whose code changed since it was made says so, and so
-    does one that history speaks against.
+    to the top of the project if it is only there. A decision is marked if its code changed since it was made, or if
+    history speaks against it.
 
     \b
     Examples:
@@ -70,12 +60,7 @@ def why(project: Project, as_json: bool, place: str, limit: int) -> None:
       filemem why src/cache/lru.py:40
       filemem why src/cache/lru.py:40-60
     """
-    from filemem.cli.show import answers
-    from filemem.dialects import native_calls
-
-    with project.memory() as memory:
-        named = project.code(place, memory.work_tree)
-        emit(native_calls.why(memory, {"path": named, "limit": limit}), as_json, answers.why)
+    perform("why", project, as_json, {"place": place, "limit": limit})
 
 
 @click.command()
@@ -84,7 +69,7 @@ def why(project: Project, as_json: bool, place: str, limit: int) -> None:
 @as_json
 @pass_project
 def history(project: Project, as_json: bool, topic_or_id: str | None, at: str | None) -> None:
-    """Tell how a topic was decided, oldest first. Who, when, why, and what came of it.
+    """Show how a topic was decided, oldest first. Who, when, why, and what came of it.
 
     Takes a topic, or a decision by id, short id, path, title, number or file name. Without one it lists the topics.
 
@@ -95,15 +80,7 @@ def history(project: Project, as_json: bool, topic_or_id: str | None, at: str | 
       filemem history "Use an LRU cache"
       filemem history caching --at 2025-11-20
     """
-    from filemem.cli.show import answers, past
-    from filemem.dialects import native_calls
-
-    with project.memory() as memory:
-        if topic_or_id is None:
-            emit(native_calls.topics(memory, {"prefix": "", "at": at}), as_json, answers.topics)
-            return
-        named = project.reference(topic_or_id, memory.work_tree)
-        emit(native_calls.history(memory, {"topic": named, "at": at}), as_json, past.history)
+    perform("topics" if topic_or_id is None else "history", project, as_json, {"topic_or_id": topic_or_id, "at": at})
 
 
 @click.command()
@@ -120,12 +97,7 @@ def topics(project: Project, as_json: bool, word: str, at: str | None) -> None:
     Example:
       filemem topics auth
     """
-    from filemem.cli.show import answers
-    from filemem.dialects import native_calls
-
-    with project.memory() as memory:
-        found = native_calls.topics(memory, {"prefix": word, "at": at})
-        emit(found, as_json, partial(answers.topics, word=word))
+    perform("topics", project, as_json, {"prefix": word, "at": at})
 
 
 @click.command()
@@ -140,8 +112,4 @@ def checkpoint(project: Project, as_json: bool, branch: str | None, at: str | No
     Example:
       filemem checkpoint
     """
-    from filemem.cli.show import answers
-    from filemem.dialects import native_calls
-
-    with project.memory() as memory:
-        emit(native_calls.load_checkpoint(memory, {"branch": branch or "", "at": at}), as_json, answers.checkpoint)
+    perform("load_checkpoint", project, as_json, {"branch": branch, "at": at})

@@ -1,15 +1,20 @@
-"""Problems in the formats of other programs: SARIF 2.1.0 for code scanning, workflow commands for GitHub Actions. Pure.
+"""Answers in the formats of other programs: SARIF 2.1.0, workflow commands for GitHub Actions, Markdown comments. Pure.
 
-Takes problems as `--json` prints them: path, line, code, level, message.
+Titles and phrases come from files that anybody may have written. In Markdown nothing of them may become markup, a link,
+a mention or a reference: every mark is escaped, and what hosts turn into links is broken by a space of no width.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 from urllib.parse import quote
+
+from filemem.record import cut
 
 Found = Mapping[str, Any]
 
@@ -17,48 +22,17 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 _SARIF = {"error": "error", "warning": "warning", "hint": "note"}
 _GITHUB = {"error": "error", "warning": "warning", "hint": "notice"}
 
-# Code -> what it means, for the list of rules; docs/format.md has the whole table.
-RULES: Mapping[str, str] = {
-    "conflict": "A merge of this record was not finished",
-    "dangling-edge": "An edge leads to a record that is not there, or to several",
-    "drift": "Code that a decision governs was largely rewritten since, or is gone",
-    "duplicate-id": "Two files have one id",
-    "edited-superseded": "What a superseded decision says was changed",
-    "evidence": "Git's history speaks against a decision",
-    "forked-topic": "Several decisions on one topic hold at once",
-    "forgotten": "A record that was forgotten stands here, hidden",
-    "future-outcome": "An outcome is dated in the future",
-    "hidden-record": "A record was moved where none is read",
-    "hidden-character": "A character that nobody sees in review",
-    "merge-conflict": "Both sides changed this record, and Git cannot merge the two",
-    "mixed-script": "A topic mixes letters that look alike",
-    "name-clash": "Two names are one on macOS and Windows",
-    "outcome-differs": "The outcome and the log of outcomes disagree",
-    "own-settings": "The settings in the memory's own branch name a part of it",
-    "secret": "Something that looks like a secret",
-    "store-missing": "The store is not in the work tree",
-    "record-missing": "The work tree lost a record that HEAD has",
-    "stray-record": "A record stands in a folder that is not read",
-    "supersedes-cycle": "Decisions supersede each other in a circle",
-    "supersedes-itself": "A decision supersedes itself",
-}
-
-# Told once of a file, in words that count commits: the same problem, whatever came since.
+# One problem of a file, whatever its message counts.
 _COUNTING = frozenset(("drift",))
 
 
 def sarif(problems: Sequence[Found], version: str) -> str:
-    """Write problems as one SARIF log; locations are relative to the top of the work tree.
-
-    Args:
-        problems: what `check` found.
-        version: filemem's own.
-    """
+    """Write problems as one SARIF log; locations are relative to the top of the work tree."""
     codes = sorted({problem["code"] for problem in problems})
     driver = {
         "name": "filemem",
         "version": version,
-        "rules": [{"id": code, "shortDescription": {"text": _described(code)}} for code in codes],
+        "rules": [{"id": code, "shortDescription": {"text": code.replace("-", " ").capitalize()}} for code in codes],
     }
     results = [_result(problem, codes.index(problem["code"])) for problem in problems]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
@@ -72,12 +46,6 @@ def github(problems: Iterable[Found]) -> str:
         f"title={_property('filemem: ' + one['code'])}::{_data(one['message'])}"
         for one in problems
     )
-
-
-def _described(code: str) -> str:
-    if code.startswith("bad-"):
-        return f"A value that {code[4:]} cannot have"
-    return RULES.get(code, code.replace("-", " ").capitalize())
 
 
 def _result(problem: Found, rule: int) -> dict[str, Any]:
@@ -104,3 +72,64 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+# -- Markdown
+
+MOST = 30  # effects of one kind that are listed; the rest is counted
+LONG = 200  # characters of a title or phrase
+_MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&$:])")
+_LINKED = re.compile(r"@|:(?=//)|#(?=\d)|\bGH(?=-\d)|\bw(?=ww\.)", re.IGNORECASE)
+_PLAIN = re.compile(r"[\w./-]+")
+_BREAK, _HERE = "&#8203;", "\0"
+EFFECTS = {
+    "forked": ("Forked: more than one decision holds", "!", "red", "hold at once:"),
+    "new": ("New", "+", "green", "supersedes"),
+    "accepted": ("Accepted", "+", "green", ""),
+    "superseded": ("Superseded", "×", "yellow", "by"),
+    "outcome": ("Outcomes", "=", "cyan", ""),
+    "revised": ("Revised", "~", "cyan", ""),
+    "removed": ("Removed", "-", "red", ""),
+    "revived": ("Holds again", "^", "green", ""),
+    "joined": ("Fork ended", "v", "green", "holds:"),
+    "orphaned": ("Left hanging", "?", "red", "held:"),
+}
+"""Kind of an effect -> its heading, its mark and colour in a terminal, and the word before others."""
+
+
+def comparison(answer: Found) -> str:
+    """The object of `filemem diff --json` as a comment."""
+    base, head = answer["base"], answer["head"]
+    title = f"### Memory: what {escaped(head['name'])} changes against {escaped(base['name'])}"
+    if not answer["effects"]:
+        return f"{title}\n\nNo record is touched."
+    parts = [title]
+    for kind, found in groupby(answer["effects"], key=lambda effect: effect["kind"]):
+        effects = list(found)
+        rows = [row for effect in effects[:MOST] for row in _rows(effect)]
+        rows += [f"- and {len(effects) - MOST} more"] if len(effects) > MOST else []
+        parts.append(f"**{EFFECTS[kind][0]}** ({len(effects)})\n" + "\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def _rows(effect: Found) -> Iterator[str]:
+    labels = [effect["type"]] * (effect["type"] != "decision") + list(filter(None, [effect.get("topic")]))
+    shown = [escaped(label) for label in labels if label != effect["title"]]
+    others = "; ".join(escaped(other["title"]) for other in effect.get("others", ()))
+    word = EFFECTS[effect["kind"]][-1]
+    told = [f"{word} {others}".strip()] if others else []
+    told += [escaped(phrase) for phrase in effect.get("details", ())]
+    head = f"- **{escaped(effect['title'])}**" + (f" ({', '.join(shown)})" if shown else "")
+    where = f" – {_named(effect['path'])}" if effect.get("path") else ""
+    yield head + (f": {'; '.join(told)}" if told else "") + where
+
+
+def _named(path: str) -> str:
+    return f"`{path}`" if _PLAIN.fullmatch(path) else escaped(path)
+
+
+def escaped(text: str) -> str:
+    """Text that reads the same in Markdown and is nothing else: no markup, link, mention, reference or further line."""
+    line = cut(" ".join(text.replace(_HERE, " ").split()), LONG)
+    broken = _LINKED.sub(lambda found: found[0] + _HERE, line)
+    return _MARKS.sub(r"\\\1", broken).replace(_HERE, _BREAK)

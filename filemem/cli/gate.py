@@ -1,4 +1,4 @@
-"""The gate: `check`, for people, for a commit hook and for a pull request.
+"""The gate: `diff` and `check`, for people, for a commit hook and for a pull request.
 
 A hook judges the files it is given and nothing else, so with `--lint` neither the index nor Git is asked: this module
 then imports no more than the record format.
@@ -7,21 +7,67 @@ then imports no more than the record format.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from filemem.cli import Project, as_json, emit
+from filemem.cli import Project, as_json, emit, pass_project, perform
 from filemem.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
     from filemem.record import Problem
 
+_LEVELS = {"error": "red", "warning": "yellow", "hint": "bright_black"}  # of a problem, the worst first -> its colour
 FORMATS = ("text", "json", "sarif", "github")
-# Told, and no reason to stop a merge: code may be right, a decision may be meant to end, a message cannot be mended.
-ADVISORY = frozenset(("drift", "evidence", "no-longer-holds", "unclear-outcome", "unknown-decision"))
+# No reason to stop a merge: code may be right, a message cannot be mended.
+_ADVISORY = frozenset(("drift", "evidence", "unclear-outcome", "unknown-decision"))
+
+
+@click.command()
+@click.argument("range", default="", metavar="[BASE...HEAD]")
+@click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text", show_default=True)
+@as_json
+@pass_project
+def diff(project: Project, /, as_json: bool, range: str, form: str) -> None:  # noqa: A002
+    """Show what a branch does to the memory. New, accepted, superseded, outcomes, revised, removed, forked, orphaned.
+
+    Without a range: what is checked out, since it parted from the default branch; where the memory has a branch of its
+    own, what sync has not shared yet. BASE alone means BASE...HEAD. BASE..HEAD compares two states as they are; each
+    side is a commit, tag, branch or date. What is not committed is not compared.
+
+    \b
+    Examples:
+      filemem diff
+      filemem diff v1.2...HEAD
+      filemem diff --format markdown > comment.md
+    """
+    from filemem.cli import formats
+
+    perform("diff", project, as_json, {"range": range}, formats.comparison if form == "markdown" else _effects)
+
+
+def _effects(answer: Mapping[str, Any]) -> str:
+    """What a branch does to the memory: one line a record, and what there is to say of it below."""
+    from filemem.cli.formats import EFFECTS
+
+    base, head = answer["base"], answer["head"]
+    counts = ", ".join(f"{count} {kind}" for kind, count in answer["counts"].items())
+    parted = f" (parted at {answer['parted'][:10]})" if answer["parted"] != base["commit"] else ""
+    name = click.style(head["name"], bold=True)
+    rows = [f"{name} against {base['name']}{parted}: {counts or 'no record is touched'}"]
+    for effect in answer["effects"]:
+        _, mark, colour, word = EFFECTS[effect["kind"]]
+        about = [effect["kind"], *([effect["type"]] if effect["type"] != "decision" else [])]
+        about += [effect["topic"]] if effect.get("topic") and effect["topic"] != effect["title"] else []
+        kind = click.style(" · ".join(about), dim=True)
+        rows.append(f"{click.style(mark, fg=colour, bold=True)} {effect['title']}  {kind}")
+        others = "; ".join(other["title"] for other in effect.get("others", ()))
+        rows += [f"    {f'{word} {others}'.strip()}"] if others else []
+        rows += [f"    {phrase}" for phrase in effect.get("details", ())]
+        rows += [click.style(f"    {effect['path']}", dim=True)] if effect.get("path") else []
+    return "\n".join(rows)
 
 
 @click.command()
@@ -34,8 +80,8 @@ ADVISORY = frozenset(("drift", "evidence", "no-longer-holds", "unclear-outcome",
 @click.option(
     "--lint", is_flag=True, help="Judge each of PATHS by itself, for a commit hook: no Git, no other records."
 )
-@click.option("--drift", is_flag=True, help="Tell of all governed code that changed, not only of what was rewritten.")
-@click.option("--strict", is_flag=True, help="Fail for advice too: rewritten code, what commits say, what lapsed.")
+@click.option("--drift", is_flag=True, help="Report all governed code that changed, not only what was rewritten.")
+@click.option("--strict", is_flag=True, help="Fail for advice too: rewritten code, what commits say.")
 @click.option(
     "--format",
     "form",
@@ -58,8 +104,7 @@ def check(
 ) -> None:
     """Report what is wrong with the records. One line each: path:line: code message, the worst first.
 
-    Tells only of PATHS where there are any: files or folders, relative to the current folder or, but for --lint, to the
-    store.
+    Of PATHS alone if there are any: files or folders, relative to the current folder or, but for --lint, to the store.
 
     Exit status: 0 clean (hints do not count, nor does advice without --strict), 1 problems found, more for errors of
     the request as with every command.
@@ -72,9 +117,7 @@ def check(
       filemem check --base 1w
       filemem check --lint memory/decisions/caching/*.md
     """
-    from filemem.cli import formats
-    from filemem.cli.plain import plain
-    from filemem.cli.show import actions
+    from filemem.cli import formats, show
 
     if base is not None and not base.strip():
         raise BadInput("--base is empty", "name the branch that this one left, for example main", field="base")
@@ -88,24 +131,33 @@ def check(
 
         click.echo(formats.sarif(problems, VERSION))
     elif form == "github" and problems:
-        click.echo(formats.github(plain(problems)))
+        click.echo(formats.github(show.plain(problems)))
     elif form == "json" or (form == "text" and problems):
-        emit(answer, form == "json", actions.problems)
-    click.echo(actions.verdict(answer), err=bool(problems) or form != "text")
-    ctx.exit(1 if any(_stops(problem, strict) for problem in problems) else 0)
+        emit(answer, form == "json", _problems)
+    levels = [problem["level"] for problem in problems]
+    found = [show.counted(levels.count(level), level) for level in _LEVELS if level in levels]
+    verdict = f"{show.counted(answer['checked'], 'record')} checked: {', '.join(found) or 'clean'}"
+    click.echo(verdict, err=bool(problems) or form != "text")
+    stops = any(one["level"] != "hint" and (strict or one["code"] not in _ADVISORY) for one in problems)
+    ctx.exit(1 if stops else 0)
 
 
-def _stops(problem: dict[str, Any], strict: bool) -> bool:
-    return problem["level"] != "hint" and (strict or problem["code"] not in ADVISORY)
+def _problems(answer: Mapping[str, Any]) -> str:
+    """One line a problem, path:line: code message: coloured by how bad it is."""
+    rows = (
+        f"{one['path']}:{one['line']}: {click.style(one['code'], fg=_LEVELS[one['level']])} {one['message']}"
+        for one in answer["problems"]
+    )
+    return "\n".join(row.replace("\n", "\\n").replace("\t", "\\t") for row in rows)
 
 
 def _checked(project: Project, paths: Iterable[str], base: str, drift: bool) -> dict[str, Any]:
     """The answer of `check` for a whole store."""
-    from filemem.dialects import native_calls
+    from filemem.dialects import native
 
     with project.memory(look=False) as memory:
         named = [_named(project, path, memory.work_tree) for path in paths]
-        return native_calls.check(memory, {"paths": named, "base": base, "drift": drift})
+        return native.check(memory, {"paths": named, "base": base, "drift": drift})
 
 
 def _named(project: Project, path: str, work_tree: Path) -> str:
@@ -117,9 +169,10 @@ def _named(project: Project, path: str, work_tree: Path) -> str:
 def _linted(project: Project, paths: Iterable[str]) -> dict[str, Any]:
     """The same for a few files, each by itself."""
     from filemem.config import load, store_path
-    from filemem.files import Files, is_record, names
-    from filemem.lint import lint, lint_other
-    from filemem.repo.discovery import find
+    from filemem.files import Files, is_record, unportable
+    from filemem.record import Problem
+    from filemem.record.lint import lint, lint_other
+    from filemem.repo.paths import find
 
     top = find(project.folder).work_tree
     files = Files(top, store_path(project.store) if project.store else load(top).store)
@@ -136,7 +189,8 @@ def _linted(project: Project, paths: Iterable[str]) -> dict[str, Any]:
         else:
             data = files.read(inside)
             problems = [*(lint(inside, data).problems if a_record else lint_other(inside, data))]
-        problems += filter(None, map(names.of, names.entries([inside])))
+        if unportable(name := os.path.basename(path)):
+            problems.append(Problem(path, 1, "file-name", "warning", f"Windows cannot have the name {name}: rename it"))
         found += [one._replace(path=path) for one in problems]
         count += a_record
     found.sort(key=lambda one: one.order)

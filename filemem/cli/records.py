@@ -1,4 +1,4 @@
-"""Commands that write one record: save, update, forget, restore; and get, which shows whole ones."""
+"""Commands that write records: save, update, forget, restore, adopt, resolve; and get, which shows whole ones."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from filemem.cli import InOrder, Project, as_json, as_of, emit, many, pass_project, stated, words
+from filemem.cli import InOrder, Project, as_json, as_of, many, pass_project, perform, stated, words
 from filemem.errors import BadInput
 
 Command = Callable[..., Any]
 
-_agent = click.option("--agent", help="Who acts, where it is not you: the agent's name.")
+_agent = click.option("--agent", help="Who acts, if it is not you: the agent's name.")
 _allow = click.option("--allow-secret", is_flag=True, help="Save although it looks like a secret; the record says so.")
 
 _COMMON = (
@@ -29,38 +29,14 @@ def _common(command: Command) -> Command:
     return command
 
 
-def _save(project: Project, kind: str, json_wanted: bool, fields: dict[str, Any]) -> None:
-    from filemem.cli.show import actions
-    from filemem.dialects import native_calls
-    from filemem.memory import writing
+def _save(project: Project, kind: str, json_wanted: bool, options: dict[str, Any]) -> None:
+    from filemem.memory import fields
 
-    given = stated(fields)
-    if lacking := writing.missing(kind, given):
+    given = stated(options)
+    if lacking := fields.missing(kind, given):
         told = ", ".join(f"--{name.replace('_', '-')}" for name in lacking)
-        raise BadInput(f"missing: {told}", f"filemem save {kind} --help tells what it takes", field=lacking[0])
-    with project.memory() as memory:
-        for name in _PATHS & given.keys():
-            given[name] = [project.governed(path, memory.work_tree) for path in given[name]]
-        emit(native_calls.save(memory, {"type": kind, **given}), json_wanted, actions.saved)
-
-
-_PATHS = frozenset(("affects", "open_files", "files_read", "files_modified"))
-
-
-class Kind(click.Command):
-    """One type of record; an option of another type is told to be one."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            for other in save.commands.values():
-                if any(error.option_name in option.opts for option in other.params):
-                    told = f"filemem save {self.name} has no {error.option_name}; filemem save {other.name} has"
-                    hint = f"leave it out, or save twice: {self.name} and {other.name}"
-                    raise BadInput(told, hint, field=error.option_name.lstrip("-").replace("-", "_")) from None
-            raise
+        raise BadInput(f"missing: {told}", f"filemem save {kind} --help shows what it takes", field=lacking[0])
+    perform("save", project, json_wanted, {"type": kind, **given})
 
 
 @click.group(cls=InOrder)
@@ -73,7 +49,7 @@ def save() -> None:
     """
 
 
-@save.command(cls=Kind)
+@save.command()
 @click.option("--topic", help="What it is about; a second decision on a topic supersedes the first.  [required]")
 @click.option("--decision", help="What was decided, in one sentence if it can be.  [required]")
 @click.option("--reasoning", help="Why.  [required]")
@@ -101,7 +77,7 @@ def decision(project: Project, /, as_json: bool, **fields: Any) -> None:
     _save(project, "decision", as_json, fields)
 
 
-@save.command(cls=Kind)
+@save.command()
 @click.option("--summary", help="Where the work stands: done, and not done.  [required]")
 @click.option("--next-steps", help="What to do next.")
 @many("--open-files", "--open-file", "open_files", help="A file in hand.")
@@ -119,7 +95,7 @@ def checkpoint(project: Project, /, as_json: bool, **fields: Any) -> None:
     _save(project, "checkpoint", as_json, fields)
 
 
-@save.command(cls=Kind)
+@save.command()
 @click.option("--title", help="One line (default: the first line of the text).")
 @click.option("--text", help="What was observed.  [required]")
 @click.option("--kind", help="discovery (default), bugfix, feature, refactor, change, decision, memory or context.")
@@ -156,12 +132,7 @@ def get(project: Project, /, as_json: bool, ids: tuple[str, ...], history: bool,
       filemem get k3f9w2ma
       filemem get "Use an LRU cache" --history
     """
-    from filemem.cli.show import answers
-    from filemem.dialects import native_calls
-
-    with project.memory() as memory:
-        named = [project.reference(one, memory.work_tree) for one in ids]
-        emit(native_calls.get(memory, {"ids": named, "history": history, "at": at}), as_json, answers.records)
+    perform("get", project, as_json, {"ids": ids, "history": history, "at": at})
 
 
 @click.command()
@@ -183,41 +154,31 @@ def update(project: Project, /, as_json: bool, id: str, **fields: Any) -> None: 
     Example:
       filemem update k3f9w2ma --outcome failed --reason "evicts too early under load"
     """
-    from filemem.cli.show import actions
-    from filemem.dialects import native_calls
-
-    with project.memory() as memory:
-        given = {"id": project.reference(id, memory.work_tree), **stated(fields)}
-        emit(native_calls.update(memory, given), as_json, actions.message)
+    perform("update", project, as_json, {"id": id, **fields})
 
 
 def _forget(project: Project, /, as_json: bool, id: str, **fields: str | None) -> None:  # noqa: A002
     """Remove a record by a commit. Nothing brings it back but filemem restore.
 
     Neither a merge nor an import revives it: the commit leaves a tombstone, a file named by the hash of the id.
-    Git's history keeps the record. For a secret that is not enough: the answer ends with the commands that take it out
+    Git's history keeps the record. For a secret that is not enough: the answer ends with the command that takes it out
     of history, which is yours to decide.
 
     \b
     Example:
       filemem forget k3f9w2ma --reason "saved twice"
     """
-    from filemem.cli.show import actions
-    from filemem.dialects import native_calls
-
-    with project.memory() as memory:
-        given = {"id": project.reference(id, memory.work_tree), **stated(fields)}
-        emit(native_calls.forget(memory, given), as_json, actions.forgotten)
+    perform("forget", project, as_json, {"id": id, **fields})
 
 
-def _forgetting(name: str, *, hidden: bool = False) -> click.Command:
+def _forget_command(name: str, *, hidden: bool = False) -> click.Command:
     command: Command = pass_project(_forget)
     command = click.option("--reason", help="Why; it goes into the commit message.")(_agent(as_json(command)))
     return click.command(name, hidden=hidden)(click.argument("id")(command))
 
 
-forget = _forgetting("forget")
-delete = _forgetting("delete", hidden=True)  # the tools' name for the same
+forget = _forget_command("forget")
+delete = _forget_command("delete", hidden=True)  # the tools' name for the same
 
 
 @click.command()
@@ -228,15 +189,49 @@ delete = _forgetting("delete", hidden=True)  # the tools' name for the same
 def restore(project: Project, /, as_json: bool, id: str, **fields: str | None) -> None:  # noqa: A002
     """Bring a forgotten or deleted record back. As it last was, by a commit.
 
-    It goes by its id, the start of its short id, its path, file name, number or title.
+    It goes by its id, its short id or the path that it had.
 
     \b
     Example:
       filemem restore k3f9w2ma
     """
-    from filemem.cli.show import actions
-    from filemem.dialects import native_calls
+    perform("restore", project, as_json, {"id": id, **fields})
 
-    with project.memory() as memory:
-        given = {"id": project.reference(id, memory.work_tree), **stated(fields)}
-        emit(native_calls.restore(memory, given), as_json, actions.message)
+
+@click.command()
+@click.argument("files", nargs=-1, required=True)
+@click.option("--was", metavar="OLD", help="The path or id that the file had before it was renamed.")
+@as_json
+@pass_project
+def adopt(project: Project, /, as_json: bool, files: tuple[str, ...], was: str | None) -> None:
+    """Write ids into files that have none, by a commit, so that they stay the same records when they are renamed.
+
+    With --was, references to what the one file was known by before lead to it again.
+
+    \b
+    Examples:
+      filemem adopt docs/adr/*.md
+      filemem adopt docs/adr/0032-use-postgres.md --was docs/adr/0032-postgres.md
+    """
+    perform("adopt", project, as_json, {"files": files, "was": was})
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--decision", required=True, help="What holds from now on, in one sentence if it can be.")
+@click.option("--reasoning", required=True, help="Why, and what becomes of each side.")
+@many("--rejected", help="An alternative and why not.")
+@click.option("--confidence", type=float, help="How sure, from 0 to 1.")
+@many("--affects", help="A path or glob of the code it governs, from the top of the work tree.")
+@words("--tag", "tags", help="A tag.")
+@click.option("--agent", help="Who saves, if it is not you: the agent's name.")
+@as_json
+@pass_project
+def resolve(project: Project, /, as_json: bool, topic: str, **fields: Any) -> None:
+    """End a fork: save the decision that replaces all that hold on a topic.
+
+    \b
+    Example:
+      filemem resolve caching --decision "LRU in the process, Redis where shared" --reasoning "Both were right"
+    """
+    perform("resolve", project, as_json, {"topic": topic, **fields})

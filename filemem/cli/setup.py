@@ -1,28 +1,30 @@
-"""What `filemem init` writes: a plan of whole files first, so that it can be shown before it is carried out."""
+"""What `filemem init` writes: a plan of whole files first, so that it can be shown before it is carried out.
+
+Rule: a file is replaced as a whole, or stays what it was; of a file that others write too only our own part changes.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import posixpath
+import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from filemem import config
-from filemem.cli import driving, owning
-from filemem.cli.plan import Step, line_end, read, write
-from filemem.cli.splice import with_member
-from filemem.errors import BadInput, NotFound
-from filemem.memory import elsewhere, home, obstacles
+from filemem.errors import BadInput, BrokenStore, NotFound
+from filemem.files import Files
+from filemem.memory import own_branch
 from filemem.record.identity import PRIVATE
-from filemem.repo import Repo, create, worktrees
-from filemem.repo.discovery import find
+from filemem.repo import Repo, worktree
+from filemem.repo.run import create
 
 BEGIN, END = "<!-- filemem:begin -->", "<!-- filemem:end -->"
 SERVER = {"command": "filemem", "args": ["serve"]}
@@ -40,7 +42,8 @@ No tool is needed to read them, and nothing else holds the truth.
 - `checkpoints/<year>/<month>/`: where the work stood at the end of a session
 - `observations/<year>/<month>/<day>/`: things learned on the way
 
-`git log {folder}decisions/<topic>` tells how a topic was decided; `filemem search "a question"` finds what holds today.
+How a topic was decided shows in any clone, without a tool: `git log --grep 'decision(TOPIC)'` lists the decisions on
+it, `git log -p {folder}decisions/TOPIC` every change to them. `filemem search "a question"` finds what holds today.
 """
 
 BLOCK = f"""\
@@ -57,249 +60,295 @@ Decisions and their reasons live in `{{store}}/`, served by the `filemem` MCP se
 """
 
 
+class Step(NamedTuple):
+    """One file of the plan: its new content, or None if it stays as it is, and why."""
+
+    path: str
+    action: str  # create, change, keep
+    content: str | None = None
+    note: str = ""
+    top: Path | None = None  # of the work tree that it stands in, if that is not the project's
+
+
 def run(
     folder: Path,
     store: str | None,
     *,
     dry_run: bool,
-    own_branch: str = "",
-    diff_driver: bool = False,
-    tell: Callable[[str], object] | None = None,
+    branch: str = "",
+    report: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
-    """Set a project up.
-
-    Args:
-        folder: a folder of the project; its work tree is set up, and a repository made where there is none.
-        store: folder of records, or None for the configured one.
-        dry_run: only say what would be done.
-        own_branch: a branch that shall hold the records alone, with the store as its work tree; "" for what the
-            settings say.
-        diff_driver: show records in `git diff` as what they say.
-        tell: told what Git says of its progress where a branch is fetched.
-
-    Raises:
-        BadInput: a file that cannot be merged with, a store that every command refuses, or another than the settings
-            name. Nothing is written then.
-        Conflict: records stand where the own branch should; the memory in another work tree is on no branch; or what is
-            asked for, or named in the settings, is another memory than the one that is attached.
-        BrokenStore: the store is a submodule that is not here.
-    """
-    work_tree, name, steps = _begun(folder, store, dry_run=dry_run)
-    name, branch = owning.agreed(work_tree, name, store, own_branch)
-    shown = name if branch else _asked(work_tree, partial(_place, name)) or name
-    warnings = [] if branch else list(_warnings(work_tree, name))
+    """Set a project up, its repository included; with `dry_run` only plan it."""
+    work_tree, name, steps = _begin(folder, store, dry_run=dry_run)
+    stated = config.load(work_tree).branch
+    if stated and branch and stated != branch:
+        raise BadInput(f"{config.REPOSITORY_FILE} names the branch {stated}", "change it there first", field="branch")
+    begin, branch = bool(branch), branch or stated or _known_branch(work_tree, store)
+    shown, top, inside = (name, work_tree, name) if branch else _place(work_tree, name)
     settings = _settings(work_tree, name, branch)
     steps += [settings, _mcp(work_tree), _agents(work_tree, shown, branch)]
     if branch:
-        begin = _beginning(diff_driver) if own_branch else None
         announce = partial(_carry_out, work_tree, [settings])
-        steps.insert(0, owning.step(work_tree, name, branch, begin, dry_run=dry_run, tell=tell, announce=announce))
+        step, there = _attached(work_tree, name, branch, announce, report, begin=begin, dry_run=dry_run)
+        top, inside = (there, own_branch.TOP) if there and there != work_tree / name else (top, inside)
+        steps.insert(0, step)
     else:
-        steps.insert(0, _readme(work_tree, shown))
-    top, inside = _of_records(work_tree, shown, branch)
-    stray = owning.stray(work_tree, name, top / inside) if branch else None
-    warnings += [_asked(work_tree, lambda code: elsewhere.beside(code, name))] if branch and not stray else []
-    theirs = [_private(top, inside)]  # of the records
-    if diff_driver:
-        theirs += driving.steps(top, inside, dry_run=dry_run, came=bool(branch) and steps[0].action == "create")
-    steps += [replace(step, top=top) for step in theirs] if top != work_tree else theirs
+        text = README.format(folder="" if inside == own_branch.TOP else f"{inside}/")
+        steps.insert(0, _ours(top, f"{inside}/README.md", text))
+    steps.append(_ours(top, f"{inside}/{PRIVATE}/.gitignore", "*\n", "private records are never committed"))
+    steps = [step._replace(top=None if step.top == work_tree else step.top) for step in steps]
     if not dry_run:
         _carry_out(work_tree, steps)
-        if branch and diff_driver:
-            warnings.append(driving.commit(top / inside, os.path.relpath(top / inside, work_tree)))
+    warnings = [_ignored(work_tree, name)] * (not branch) + [_unreachable()]
     return {
         "success": True,
         "dry_run": dry_run,
         "folder": str(work_tree),
         "branch": branch,
         "to_commit": [step.path for step in steps if _to_commit(step, name, branch)],
-        **({"stray": stray._asdict()} if stray else {}),
-        **({"warning": warning} if (warning := "; ".join(filter(None, (*warnings, _unreachable())))) else {}),
-        "steps": [_told(work_tree, step) for step in steps if step.action != "skip"],
+        **({"warning": warning} if (warning := "; ".join(filter(None, warnings))) else {}),
+        "steps": [_entry(work_tree, step) for step in steps if step.action != "skip"],
     }
 
 
-def _begun(folder: Path, store: str | None, *, dry_run: bool) -> tuple[Path, str, list[Step]]:
-    """The work tree, the store folder, and the making of a repository where there is none."""
-    with suppress(NotFound):
-        work_tree = Path(home.project(folder).work_tree)
-        return work_tree, _named(work_tree, store), []
-    work_tree = folder.resolve()
-    name = _named(work_tree, store)
-    if os.path.lexists(work_tree / name / ".git"):
-        home.store_in(work_tree / name, name)
-    if not dry_run:
-        create(work_tree)
-    return work_tree, name, [Step(".git", "create", None, "a Git repository: memories are commits")]
-
-
-def _named(work_tree: Path, store: str | None) -> str:
-    """The store folder that is asked for, else the configured one."""
-    if not store:
-        return config.load(work_tree).store
-    name, own = config.store_path(store), config.own_store(work_tree)
-    if own not in ("", name):
+def _begin(folder: Path, store: str | None, *, dry_run: bool) -> tuple[Path, str, list[Step]]:
+    """The work tree, the store folder that is asked for or configured, and the making of a repository if needed."""
+    try:
+        work_tree, steps = own_branch.project(folder).work_tree, []
+    except NotFound:
+        work_tree, steps = folder.resolve(), [Step(".git", "create", None, "a Git repository: memories are commits")]
+    name = config.store_path(store) if store else config.load(work_tree).store
+    if store and (own := config.own_store(work_tree)) not in ("", name):
         raise BadInput(f"{config.REPOSITORY_FILE} names the store {own}", "change it there first", field="store")
-    return name
+    if steps and os.path.lexists(work_tree / name / ".git"):
+        told = f"{name}/ is a repository, and the folder around it is none"
+        raise BadInput(told, "git init here first, if it shall be")
+    if steps and not dry_run:
+        create(work_tree)
+    return work_tree, name, steps
 
 
-def _asked(work_tree: Path, question: Callable[[Repo], str]) -> str:
-    """What the repository of a work tree answers; "" where there is none yet."""
+def _known_branch(work_tree: Path, store: str | None) -> str:
+    """The branch that holds the records, if no settings here name it."""
+    if store or not (work_tree / ".git").exists():
+        return ""
+    with closing(Repo.discover(work_tree)) as code:
+        return own_branch.branch_of(code, config.load(work_tree))
+
+
+def _place(work_tree: Path, store: str) -> tuple[str, Path, str]:
+    """Where records stand, as people see it, and by work tree and folder; refuses what is not ours to use."""
+    if not (work_tree / ".git").exists():
+        return store, work_tree, store
+    found = own_branch.find(work_tree, store)
+    with closing(found.code), closing(found.repo):
+        item = found.repo.item(found.store) if found.store != own_branch.TOP else None
+        if item and item.mode == b"160000":
+            fill = f"{found.repo.places.by_hand} submodule update --init {found.store}"
+            raise BrokenStore(f"{found.name} is a submodule that is not here", fill)
+        return found.name, found.repo.work_tree, found.store
+
+
+def _attached(
+    work_tree: Path, name: str, branch: str, announce: Callable[[], None], report: Any, *, begin: bool, dry_run: bool
+) -> tuple[Step, Path | None]:
+    """Attach the branch of the records, or plan it, and where it is then; `announce` writes the settings."""
+    if not (work_tree / ".git").exists():
+        return Step(f"{name}/", "create", None, f"a work tree of the branch {branch}, which begins empty"), None
+    files = {"README.md": README.format(folder="").encode(), config.REPOSITORY_FILE: own_branch.SETTINGS.encode()}
+    with closing(Repo.discover(work_tree)) as code:
+        if dry_run:
+            done = own_branch.plan(code, name, branch, begin=begin)
+        else:
+            now = time.time_ns() // 1_000_000
+            done = own_branch.attach(code, name, branch, files if begin else None, now, tell=report, announce=announce)
+        there = worktree.of_branch(code, branch)
+    note = done or f"the branch {branch} is attached at {there}"
+    return Step(f"{name}/", "create" if done else "keep", None, note), there
+
+
+def _ignored(work_tree: Path, store: str) -> str:
+    """That Git is told to ignore the store, so that nothing in it is committed; "" if it is not."""
     if not (work_tree / ".git").exists():
         return ""
     with closing(Repo.discover(work_tree)) as code:
-        return question(code)
-
-
-def _of_records(work_tree: Path, store: str, branch: str) -> tuple[Path, str]:
-    """The work tree that the files of the records are written in, and the folder of the records there.
-
-    Another one than where they are asked for where the branch of the records is attached there.
-    """
-
-    def attached(code: Repo) -> str:
-        here = os.path.lexists(work_tree / store / ".git")
-        return "" if here else str(worktrees.of_branch(code.places, branch) or "")
-
-    other = _asked(work_tree, attached) if branch else ""
-    return (Path(other), home.TOP) if other else (work_tree, store)
-
-
-def _place(store: str, code: Repo) -> str:
-    """Where records stand, as people see it; refuses, as every command does, what is not this repository's to use."""
-    found = home.find(code.work_tree, store)
-    with closing(found.code), closing(found.repo):
-        obstacles.refuse_unfilled(obstacles.unfilled_in(found.repo, found.store, found.name))
-        return found.name
-
-
-def _beginning(diff_driver: bool) -> dict[str, bytes]:
-    """The files that a branch of records alone begins with."""
-    files = {"README.md": _readme_text(), config.REPOSITORY_FILE: owning.SETTINGS}
-    if diff_driver:
-        files[driving.FILE] = driving.naming()
-    return {name: text.encode() for name, text in files.items()}
-
-
-def _warnings(work_tree: Path, store: str) -> Iterator[str]:
-    """What is to be known of a store in the code's branches: a memory elsewhere, and that Git is told to ignore it."""
-    if not (work_tree / store).exists():
-        yield _asked(work_tree, lambda code: elsewhere.told(code, store))
-    yield _asked(work_tree, lambda code: obstacles.ignored(code, store))
+        rule = code.ignored(f"{store}/decisions/a.md")
+    return f"Git ignores {store}/ ({rule}): what is saved there is not committed" if rule else ""
 
 
 def _to_commit(step: Step, store: str, branch: str) -> bool:
     """Whether `git status` shows a file that was written: none that Git is told to overlook, itself included."""
-    inside = step.path.startswith(f"{store}/") or store == home.TOP or step.top is not None
+    inside = step.path.startswith(f"{store}/") or store == own_branch.TOP or step.top is not None
     hidden = inside and (branch or step.path == posixpath.normpath(f"{store}/{PRIVATE}/.gitignore"))
     return step.content is not None and not hidden
 
 
-def _told(work_tree: Path, step: Step) -> dict[str, object]:
-    """What is to be said of a file, and where its content stands where the file is a link."""
+def _entry(work_tree: Path, step: Step) -> dict[str, object]:
+    """What is to be said of a file, and what it is a link to, if it is one."""
     file = (step.top or work_tree) / step.path
-    link = f"a link to {file.readlink()}" if file.is_symlink() else ""
-    note = "; ".join(filter(None, (link, step.note)))
+    note = "; ".join(filter(None, (f"a link to {file.readlink()}" if file.is_symlink() else "", step.note)))
     path = os.path.relpath(file, work_tree) if step.top else step.path
     return {"path": path, "action": step.action, "note": note, "content": step.content}
 
 
 def _carry_out(work_tree: Path, steps: Iterable[Step]) -> None:
     for step in steps:
-        if step.content is not None:
-            places = find(step.top or work_tree)
-            write(places.work_tree, step.path, step.content, places.spool)
+        if step.content is None:
+            continue
+        with closing(Repo.discover(step.top or work_tree)) as repo:
+            target = _target_of(repo.work_tree, step.path)
+            if target.endswith("/.gitignore"):  # no other file of Git's is ever written
+                Files(repo.work_tree, own_branch.TOP, repo.places.spool).hide(posixpath.dirname(target))
+                continue
+            staged = Files(repo.work_tree, own_branch.TOP, repo.places.spool).stage(target, step.content.encode())
+            try:
+                with suppress(FileNotFoundError):  # who may read a file is not ours to change
+                    os.fchmod(staged.fd, (repo.work_tree / target).stat().st_mode & 0o777)
+                staged.finish()
+            finally:
+                staged.discard()
 
 
 def _unreachable() -> str:
-    """Why an agent that is started elsewhere would not find the command, or "".
-
-    The file that names the command is shared by all who clone the project, so it cannot name a place on one machine.
-    """
-    own = Path(sys.prefix) if sys.prefix != sys.base_prefix else None
+    """Why an agent that is started elsewhere would not find the command, or ""; a shared file names no one's place."""
+    own = Path(sys.prefix).resolve() if sys.prefix != sys.base_prefix else None
     folders = [one for one in os.environ.get("PATH", "").split(os.pathsep) if one]
-    outside = [one for one in folders if own is None or not Path(one).resolve().is_relative_to(own.resolve())]
+    outside = [one for one in folders if own is None or not Path(one).resolve().is_relative_to(own)]
     if shutil.which("filemem", path=os.pathsep.join(outside)):
         return ""
     where = f" outside {own}" if own else ""
-    return (
-        f"no command filemem on the PATH{where}: an agent finds it after `pipx install` or `uv tool install` of filemem"
-    )
+    return f"no command filemem on the PATH{where}: an agent finds it after `pipx install` or `uv tool install` of it"
 
 
-def _readme_text(store: str = home.TOP) -> str:
-    return README.format(folder="" if store == home.TOP else f"{store}/")
-
-
-def _readme(work_tree: Path, store: str) -> Step:
-    path = posixpath.normpath(f"{store}/README.md")
-    if read(work_tree, path) is not None:
-        return Step(path, "keep", None, "is there already")
-    return Step(path, "create", _readme_text(store))
-
-
-def _private(work_tree: Path, store: str) -> Step:
-    """Private records are for no commit, those that a person writes by hand before any save included."""
-    path = posixpath.normpath(f"{store}/{PRIVATE}/.gitignore")
-    old = read(work_tree, path)
+def _ours(top: Path, path: str, content: str, note: str = "") -> Step:
+    """A file that is written if it is not there."""
+    path = posixpath.normpath(path)
+    old = _read(top, path)
     if old is None:
-        return Step(path, "create", "*\n", "private records are never committed")
-    hides = "*" in old.split()
-    return Step(
-        path, "keep", None, "is there already" if hides else "does not hold *: private records could be committed"
-    )
+        return Step(path, "create", content, note, top)
+    open_ = path.endswith(".gitignore") and "*" not in old.split()
+    told = "does not hold *: private records could be committed" if open_ else "is there already"
+    return Step(path, "keep", None, told, top)
 
 
 def _settings(work_tree: Path, store: str, branch: str) -> Step:
     """A store elsewhere, or on a branch of its own, must be known to the server and to other clones as well."""
-    path = config.REPOSITORY_FILE
-    stated = config.load(work_tree)
+    path, stated = config.REPOSITORY_FILE, config.load(work_tree)
     news = {"store": store} if store not in (stated.store, config.own_store(work_tree)) else {}
     news |= {"branch": branch} if branch != stated.branch else {}
     if not news:
-        return Step(path, "skip", None)
-    old = read(work_tree, path) or ""
+        return Step(path, "skip")
+    old = _read(work_tree, path) or ""
     added = "".join(f'{name} = "{value}"{line_end(old)}' for name, value in news.items())
     return Step(path, "change" if old else "create", added + old, f"names the {' and the '.join(news)}")
 
 
 def _mcp(work_tree: Path) -> Step:
-    path = ".mcp.json"
-    old = read(work_tree, path)
+    path, again = ".mcp.json", "correct it, then run filemem init again"
+    old = _read(work_tree, path) or ""
     try:
-        value = json.loads(old.removeprefix("\ufeff"), parse_int=str) if old and old.strip() else {}
+        value = _parsed(old) if old.strip() else {}
     except RecursionError:
-        raise BadInput(f"{path} is nested too deep", "correct it, then run filemem init again") from None
+        raise BadInput(f"{path} is nested too deep", again) from None
     except json.JSONDecodeError as error:
-        raise BadInput(
-            f"{path}:{error.lineno}: not JSON: {error.msg}", "correct it, then run filemem init again"
-        ) from None
+        raise BadInput(f"{path}:{error.lineno}: not JSON: {error.msg}", again) from None
     servers = value.get("mcpServers", {}) if isinstance(value, dict) else None
     if not isinstance(servers, dict):
-        raise BadInput(f"{path}: mcpServers is not an object", "correct it, then run filemem init again")
+        raise BadInput(f"{path}: mcpServers is not an object", again)
     if "filemem" in servers:
         return Step(path, "keep", None, "names a filemem server already")
-    entry = ("mcpServers", "filemem")
-    if not old or not old.strip():
-        return Step(path, "create", with_member("{}\n", entry, SERVER))
-    return Step(path, "change", with_member(old, entry, SERVER), "an entry for filemem; the others stay")
+    if not old.strip():
+        return Step(path, "create", json.dumps({"mcpServers": {"filemem": SERVER}}, indent=2) + "\n")
+    return Step(path, "change", with_server(old), "an entry for filemem; the others stay")
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text.removeprefix("\ufeff"), parse_int=str, parse_float=str)
+
+
+def with_server(text: str) -> str:
+    """The text of an .mcp.json with our server as the first one; nothing else in it changes, not a space."""
+    value, places = _parsed(text), [one.end() for one in re.finditer(r'"mcpServers"\s*:\s*\{', text)]
+    wanted = {**value, "mcpServers": {"filemem": SERVER, **value.get("mcpServers", {})}}
+    unit = found[1] if (found := re.search(r"\n([ \t]+)\S", text)) else "  "
+    for at in reversed(places):
+        if _parsed(new := _inserted(text, at, {"filemem": SERVER}, unit * 2)) == wanted:
+            return new
+    return _inserted(text, text.index("{") + 1, {"mcpServers": {"filemem": SERVER}}, unit)
+
+
+def _inserted(text: str, at: int, members: Mapping[str, Any], unit: str) -> str:
+    """The text with members after the brace that ends at `at`: on a line of their own if a line ends there."""
+    row, line = json.dumps(members)[1:-1], text[at:].lstrip(" \t")[:1] in ("\r", "\n")
+    row += "" if text[at:].lstrip().startswith("}") else "," if line else ", "
+    return text[:at] + (f"{line_end(text)}{unit}" if line else "") + row + text[at:]
+
+
+def line_end(text: str) -> str:
+    """How the lines of a text end, so that a line that is added ends like the others."""
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _agents(work_tree: Path, store: str, branch: str) -> Step:
     path = "AGENTS.md"
     sync = "\n- The memory has a branch of its own: `filemem sync` shares what was saved." if branch else ""
-    old, block = read(work_tree, path), BLOCK.format(store=store, sync=sync)
+    old, block = _read(work_tree, path), BLOCK.format(store=store, sync=sync)
     if old is None:
         return Step(path, "create", block)
-    end_of_line = line_end(old)
-    block = block.replace("\n", end_of_line)
-    begin, end = old.find(BEGIN), old.find(END)
-    if begin < 0 and end < 0:
-        gap = "" if not old.strip() else end_of_line if old.endswith(end_of_line) else end_of_line * 2
+    end = line_end(old)
+    block = block.replace("\n", end)
+    first, last = old.find(BEGIN), old.find(END)
+    if first < 0 and last < 0:
+        gap = "" if not old.strip() else end if old.endswith(end) else end * 2
         return Step(path, "change", f"{old}{gap}{block}", "a block is added at the end")
-    if not 0 <= begin < end:
+    if not 0 <= first < last:
         raise BadInput(f"{path}: the block between {BEGIN} and {END} is broken", "restore or remove both lines")
-    new = old[:begin] + block.rstrip() + old[end + len(END) :]
+    new = old[:first] + block.rstrip() + old[last + len(END) :]
     return (
         Step(path, "keep", None, "is up to date") if new == old else Step(path, "change", new, "the block is renewed")
     )
+
+
+def _read(work_tree: Path, path: str) -> str | None:
+    """The text of a file of the work tree, None if there is none."""
+    target = work_tree / _target_of(work_tree, path)
+    for folder in reversed(target.relative_to(work_tree).parents[:-1]):
+        if os.path.lexists(work_tree / folder) and not (work_tree / folder).is_dir():
+            raise BadInput(f"{folder} is no folder, so {path} cannot be in it", "move it away, then run this again")
+    if target.exists() and not target.is_file():  # a FIFO would hold us up for ever
+        raise BadInput(f"{path} is no regular file", "move it away, then run filemem init again")
+    try:
+        return target.read_bytes().decode() if target.exists() else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} cannot be read as text: {error}") from None
+
+
+def _target_of(work_tree: Path, path: str) -> str:
+    """Where the content of a file stands: at its path, or, of a link, at the file of the work tree that it leads to."""
+    top = Path(os.path.realpath(work_tree))
+    real = Path(os.path.realpath(top / path))
+    inside = real.is_relative_to(top) and ".git" not in real.relative_to(top).parts and not real.is_symlink()
+    if not inside or os.path.realpath(top / Path(path).parent) != str((top / path).parent):
+        raise BadInput(
+            f"{path} is a symbolic link, or lies behind one, that filemem init does not follow",
+            "it follows a link of a file to another file of the project, and none of a folder",
+        )
+    return real.relative_to(top).as_posix()
+
+
+def shown(answer: Mapping[str, Any]) -> str:
+    """What init did, or would do, in words."""
+    from filemem.cli.show import rows as rows_in
+    from filemem.cli.show import rows_of
+
+    would = "would " if answer["dry_run"] else ""
+    verbs = {"create": f"{would}create", "change": f"{would}change", "keep": "keep"}
+    rows = []
+    for step in answer["steps"]:
+        rows.append(f"{verbs[step['action']]} {step['path']}" + (f"  ({step['note']})" if step["note"] else ""))
+        content = (step["content"] or "") if answer["dry_run"] else ""
+        rows += [f"    {row}" for row in content.splitlines()]
+    if not answer["dry_run"] and answer["to_commit"]:
+        here = " on this branch" if answer.get("branch") else ""
+        rows.append(f"nothing was staged or committed{here}: look at the files, then commit them yourself")
+    return rows_of(*rows, *rows_in(answer, "warning", 2))

@@ -18,10 +18,8 @@ from typing import NamedTuple
 from filemem.errors import BadInput
 
 REPOSITORY_FILE = ".filemem.toml"
-POLICIES = ("commit", "batch", "leave")
-DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
-    {"decision": "commit", "checkpoint": "commit", "observation": "batch"}
-)
+POLICIES = ("commit", "leave")
+DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(dict.fromkeys(("decision", "checkpoint", "observation"), "commit"))
 _BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
 _LONGEST_STORE = 255  # bytes
 MAX_FILE = 64 * 1024  # bytes; a settings file larger than this is not one
@@ -34,8 +32,8 @@ class Config(NamedTuple):
         store: folder of records, relative to the work tree, with `/`; "." for the work tree itself. Repository or user.
         branch: the branch that holds the records where they have one of their own; the store is its work tree.
             Repository or user.
-        policy: commit policy by record type: `commit` each save, `batch` saves close together, `leave` the file
-            for the user to commit. Repository or user.
+        policy: commit policy by record type: `commit` each save, or `leave` the file for the user to commit.
+            Repository or user.
         model: folder or hub name of a model2vec embedding model; empty for the bundled one. User only.
         download: whether a hub name may be fetched from the network. User only.
         run_hooks: whether the repository's Git hooks run on our commits. User only.
@@ -172,9 +170,10 @@ def branch_name(text: object) -> str:
 def _policy(value: object) -> Mapping[str, str]:
     if not isinstance(value, Mapping) or not value.keys() <= DEFAULT_POLICY.keys():
         raise BadInput("commit takes a table with the keys decision, checkpoint and observation")
-    if wrong := [str(v) for v in value.values() if v not in POLICIES]:
+    stated = {key: "commit" if policy == "batch" else policy for key, policy in value.items()}  # an earlier word
+    if wrong := [str(policy) for policy in stated.values() if policy not in POLICIES]:
         raise BadInput(f"commit policy is one of {', '.join(POLICIES)}, not {wrong[0]!r}")
-    return MappingProxyType({**DEFAULT_POLICY, **value})
+    return MappingProxyType({**DEFAULT_POLICY, **stated})
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What those who come from other systems have set, in the words of these: understood, or told why it is not needed."""
+"""What those who come from other systems have set, in the words of these: understood, or why it is not needed."""
 
 from __future__ import annotations
 

@@ -31,11 +31,7 @@ TESTS = ("eq", "ne", *_ORDER, *_LISTS)
 
 
 def conditions(filters: Mapping[str, Any]) -> tuple[Condition, ...]:
-    """Read filters: a value must be equal; a mapping holds tests by name, with or without `$`.
-
-    Raises:
-        BadInput: a test that there is not, or `in` without a list.
-    """
+    """Read filters: a value must be equal; a mapping holds tests by name, with or without `$`."""
     found = []
     for key, wanted in filters.items():
         if not isinstance(wanted, Mapping):

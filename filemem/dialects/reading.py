@@ -1,6 +1,4 @@
-"""What the dialects of other systems share in reading: who may see what, finding by what the index does not know,
-and the plain text of any record, whichever dialect wrote it.
-"""
+"""What the dialects of other systems share: who may see what, search by what the index does not know, plain texts."""
 
 from __future__ import annotations
 
@@ -10,18 +8,18 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from filemem.dialects.tool import Answer
 from filemem.errors import BadInput, NotFound
-from filemem.memory.doubts import nothing_like, passed_over
-from filemem.memory.writing import heading
+from filemem.memory.advice import nothing_like, passed_over
+from filemem.memory.fields import heading
 from filemem.query import Results, fold, likely, relevance, topical
 from filemem.record import CHECKPOINT, DECISION, OBSERVATION, Record
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
+    from filemem.memory.save import Saved
     from filemem.query import Hit
 
-Arguments = Mapping[str, Any]
-Answer = dict[str, Any]
 
 NOBODY, NOWHERE = "legacy", "default"  # an agent and a department that do not say who they are
 _FILTERED = "what was found does not pass the filters"
@@ -106,12 +104,7 @@ def page(found: Results, offset: int, limit: int) -> Results:
 
 
 def find(memory: Memory, reference: object, field: str) -> Hit:
-    """Find a record by number, number as text, or id as the facade takes it.
-
-    Raises:
-        NotFound: there is none.
-        BadInput: it cannot name one.
-    """
+    """Find a record by number, number as text, or id as the facade takes it."""
     if isinstance(reference, float) and reference.is_integer():  # JSON knows no difference
         reference = int(reference)
     text = str(reference).strip()
@@ -181,6 +174,11 @@ def similarities(hits: Sequence[Hit], asked: str) -> list[float]:
 def reason(record: Record) -> str:
     """Why the newest outcome came; empty where nobody said."""
     return record.outcomes[-1].reason if record.outcomes else ""
+
+
+def waits(saved: Saved) -> Answer:
+    """Why what was saved is not committed, or not found yet."""
+    return {name: value for name in ("pending", "degraded") if (value := getattr(saved, name))}
 
 
 def asides(found: Results) -> Answer:

@@ -9,31 +9,25 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from filemem.errors import BadInput
 
 _DRIVE = re.compile(r"[A-Za-z]:")
+_WINDOWS = re.compile(r'[<>"|?*]')  # besides what `reserved` refuses
 _NOWHERE = frozenset(("", ".", ".."))
 _DEVICE = r"(?i)(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?"
 _GIT_SHORT = re.compile(r"gi[^.]{0,4}~[0-9]+")  # what an 8.3 file system calls .git, .gitmodules, ...
 _CONTROL = frozenset(("Cc", "Cs", "Zl", "Zp"))  # control characters, undecodable bytes, line and paragraph separators
-NO_RECORDS = frozenset(("readme.md", "agents.md"))  # they tell people and agents of the folder; in any letter case
+NO_RECORDS = frozenset(("readme.md", "agents.md"))  # they explain the folder to people and agents; in any letter case
 LONGEST_NAME = 255  # bytes, as file systems have it
 _LONGEST_PATH = 4_096 - 512  # bytes; what remains is for the folders above the work tree
 MAX_DEPTH = 16  # folders; topics make two or three
 
 
 def check_path(path: str, *, writing: bool = False) -> tuple[str, ...]:
-    """Split a store-relative path, or say why it may not be used.
-
-    Args:
-        path: relative to the store, with `/`.
-        writing: also refuse names that only other systems reserve.
-
-    Raises:
-        BadInput: it leaves the store, reaches into a Git directory in any disguise, or is no portable name.
-    """
+    """Split a store-relative path, or say why it may not be used. Raises BadInput."""
     parts = tuple(path.split("/"))
     reason = _bad_path(path, parts) or (writing and _bad_new_path(parts))
     if reason:
@@ -67,6 +61,15 @@ def is_private(path: str) -> bool:
     return path.split("/", 1)[0].casefold() == "private"
 
 
+def clashes(paths: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """The paths, of files and folders, that are one on macOS and Windows: letter case and Unicode forms are folded."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        found.setdefault((folder, unicodedata.normalize("NFC", name.casefold())), []).append(path)
+    return (tuple(sorted(several)) for several in found.values() if len(several) > 1)
+
+
 def _bad_path(path: str, parts: tuple[str, ...]) -> str:
     if not path or path.startswith("/") or "\\" in path or _DRIVE.match(path):
         return "is not a relative path with /"
@@ -82,6 +85,11 @@ def _bad_path(path: str, parts: tuple[str, ...]) -> str:
 def reserved(name: str) -> bool:
     """Whether a file or folder cannot have this name on every system: devices, streams, dots and spaces at the end."""
     return bool(re.fullmatch(_DEVICE, name)) or name.endswith((".", " ")) or ":" in name
+
+
+def unportable(name: str) -> bool:
+    """Whether Windows cannot have a file or folder of this name, so that no clone there checks it out."""
+    return reserved(name) or bool(_WINDOWS.search(name))
 
 
 def _bad_new_path(parts: tuple[str, ...]) -> str:

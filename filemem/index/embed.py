@@ -1,8 +1,7 @@
 """Meaning as numbers: the only module that knows model2vec and tokenizers.
 
-Rule: no model is ever fetched from the network unless the caller says so, and a model that can not be had is a
-reason in words (`ModelUnavailable`), not a crash. Heavy libraries are imported at first need: a keyword search
-pays for none of them.
+Rule: no model is fetched from the network unless the caller says so, and a model that can not be had is a reason in
+words (`ModelUnavailable`), not a crash. Heavy libraries are imported at first need: a keyword search pays for none.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ import json
 import mmap
 import os
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from filemem.errors import FilememError
+from filemem.index.document import Doc, clean, key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,15 +30,11 @@ BUNDLED = "static-128.4"  # renamed whenever the files in filemem/model change, 
 _SHIPPED = Path(__file__).parents[1] / "model"  # importlib.resources takes 60 ms to say the same
 _LONGEST_HEADER = 1 << 20  # bytes
 _TELLING = 200.0  # length of the vectors of words that are about something: of five tokens four have more
+_BATCH = 256  # texts embedded at a time
 _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 _HEADER_LENGTH = 8  # bytes: a little-endian integer, then that much JSON, then the arrays
-
 _REPAIR = "make its files whole, or remove the setting to use the one that comes with filemem"
-_UNREADABLE = ("cannot be loaded", _REPAIR)
-_UNREACHED = (
-    "could not be downloaded",
-    "look at its name and at the network, or remove the setting to use the one that comes with filemem",
-)
+_UNREACHED = "look at its name and at the network, or remove the setting to use the one that comes with filemem"
 
 
 class ModelUnavailable(FilememError):
@@ -46,18 +42,14 @@ class ModelUnavailable(FilememError):
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors; one that can also tell the words of a text is a `BundledModel`."""
+    """Turns texts into vectors; one that also knows the words of a text is a `BundledModel`."""
 
     @property
     def name(self) -> str:
         """What vectors of this model are filed under; known without loading it."""
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Return one row per text, of length 1 or all zeros.
-
-        Raises:
-            ModelUnavailable: the model can not be had.
-        """
+        """Return one row per text, of length 1 or all zeros; raises `ModelUnavailable`."""
 
 
 def unavailable(model: Embedder | None) -> str:
@@ -76,11 +68,7 @@ def limit_threads() -> None:
 
     Two BLAS threads that fight for busy cores make a search 100 times slower than one.
     """
-    for name, value in (
-        ("OPENBLAS_NUM_THREADS", "1"),
-        ("OMP_NUM_THREADS", "1"),
-        ("TOKENIZERS_PARALLELISM", "false"),
-    ):
+    for name, value in (("OPENBLAS_NUM_THREADS", "1"), ("OMP_NUM_THREADS", "1"), ("TOKENIZERS_PARALLELISM", "false")):
         os.environ.setdefault(name, value)
 
 
@@ -95,6 +83,26 @@ def let_go(mapped: npt.NDArray[Any]) -> None:
         held.madvise(mmap.MADV_DONTNEED)
 
 
+class Tokens(NamedTuple):
+    """The tokens of some texts, one text after the other, and how many each has."""
+
+    ids: npt.NDArray[np.uint16]
+    counts: Integers
+
+
+class Wording(NamedTuple):
+    """The tokens of a query: the vector of each, of length 1, and how much it counts, together 1."""
+
+    rows: Floats
+    weights: Floats
+    table: _Table
+
+    def nearness(self, ids: Integers) -> Floats:
+        """Return for each of some tokens (rows) its cosine to each token of the query (columns)."""
+        near: Floats = self.table.directions(ids) @ self.rows.T
+        return near
+
+
 class BundledModel:
     """The static model that ships with filemem: a vector per token, read from the file as needed.
 
@@ -104,73 +112,51 @@ class BundledModel:
     """
 
     def __init__(self, folder: Path = _SHIPPED, name: str = BUNDLED) -> None:
-        self.name = name
-        self._folder = folder
-        self._loaded: _Table | None = None
+        self.name, self._folder = name, folder
+
+    @cached_property
+    def _table(self) -> _Table:
+        limit_threads()
+        try:
+            return _Table(self._folder)
+        except Exception as error:  # tokenizers raises bare Exception for unreadable files
+            raise ModelUnavailable(f"the embedding model in {self._folder} cannot be read", _REPAIR) from error
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """See `Embedder`."""
-        return self._table().encode(texts)[0]
+        return self.read(texts)[0]
 
     def read(self, texts: Sequence[str]) -> tuple[Floats, Tokens]:
         """Return what `encode` returns, and the tokens of each text."""
-        return self._table().encode(texts)
+        return self._table.encode(texts)
 
     def wording(self, words: Mapping[str, float]) -> Wording:
-        """Make the words of a query ready to be looked for, one by one, among the tokens of texts.
+        """Make the words of a query, each with its weight, ready to be looked for among the tokens of texts.
 
-        Args:
-            words: each with its weight.
+        Of a token in several words the heaviest counts.
         """
-        return self._table().wording(words)
+        import numpy as np
+
+        table = self._table
+        found: dict[int, float] = {}
+        for word, weight in words.items():
+            for token in table.ids(word).tolist():
+                found[token] = max(found.get(token, 0.0), weight * float(table.weights[token]))
+        heaviest = sorted((token for token in found if found[token] > 0), key=found.__getitem__, reverse=True)
+        ids = np.array(heaviest[:_MOST_TOKENS], dtype=np.int64)
+        weights = np.array([found[token] for token in ids.tolist()], dtype=np.float32)
+        return Wording(table.directions(ids), weights / (weights.sum() if len(ids) else 1.0), table)
 
     def telling(self, words: Mapping[str, str]) -> dict[str, float]:
-        """Return how much each of some words tells of a text, 0..1: how long the vector of its heaviest token is.
-
-        Args:
-            words: each as it is called in the answer, with its text.
-        """
-        return {word: self._table().telling(text) for word, text in words.items()}
+        """Return how much each of some words tells of a text, 0..1: how long the vector of its heaviest token is."""
+        table = self._table
+        longest = {word: table.longest(table.ids(text)) for word, text in words.items()}
+        return {word: min(1.0, length / _TELLING) if length else 1.0 for word, length in longest.items()}
 
     def rest(self) -> None:
         """Let go of memory that the next text can read again from the file."""
-        if self._loaded is not None:
-            let_go(self._loaded.rows)
-
-    def _table(self) -> _Table:
-        if self._loaded is None:
-            self._loaded = _Table.load(self._folder)
-        return self._loaded
-
-
-class Tokens(NamedTuple):
-    """The tokens of some texts, one text after the other, and how many each has."""
-
-    ids: npt.NDArray[np.uint16]
-    counts: Integers
-
-
-class Wording(NamedTuple):
-    """The tokens of a query.
-
-    Args:
-        rows: the vector of each, of length 1.
-        weights: how much each counts; together 1, or no tokens at all.
-        table: the vectors of all tokens.
-        lengths: how long they are, NaN where nobody has asked yet.
-    """
-
-    rows: Floats
-    weights: Floats
-    table: npt.NDArray[np.int8]
-    lengths: Floats
-
-    def nearness(self, ids: Integers) -> Floats:
-        """Return for each of some tokens (rows) its cosine to each token of the query (columns)."""
-        rows = self.table[ids].astype("float32")
-        near: Floats = rows @ self.rows.T
-        near /= _measured(rows, ids, self.lengths)[:, None]
-        return near
+        if "_table" in self.__dict__:
+            let_go(self._table.rows)
 
 
 class ConfiguredModel:
@@ -213,26 +199,25 @@ class ConfiguredModel:
         import logging
 
         limit_threads()
-        where, why = self._found()
+        where, why, hint = self._found()
         logging.getLogger("huggingface_hub.repocard").setLevel(logging.ERROR)  # it misses a model card on every load
         from model2vec import StaticModel
 
         try:
             return StaticModel.from_pretrained(where, force_download=False)
         except Exception as error:  # the libraries below raise bare Exception for unreadable files
-            raise ModelUnavailable(f"the embedding model {self._spec} {why[0]}", why[1]) from error
+            raise ModelUnavailable(f"the embedding model {self._spec} {why}", hint) from error
 
-    def _found(self) -> tuple[str, tuple[str, str]]:
-        """Return where the model is, and what to say where it cannot be had from there."""
+    def _found(self) -> tuple[str, str, str]:
+        """Where the model is, and what to say if it cannot be had from there."""
         if Path(self._spec).is_dir():
-            return self._spec, _UNREADABLE
+            return self._spec, "cannot be loaded", _REPAIR
         from model2vec.persistence.hf import maybe_get_cached_model_path
 
-        cached = maybe_get_cached_model_path(self._spec)
-        if cached is not None:
-            return str(cached), _UNREADABLE
+        if (cached := maybe_get_cached_model_path(self._spec)) is not None:
+            return str(cached), "cannot be loaded", _REPAIR
         if self._download and not Path(self._spec).is_absolute():
-            return self._spec, _UNREACHED
+            return self._spec, "could not be downloaded", _UNREACHED
         raise ModelUnavailable(
             f"the embedding model {self._spec} is not on this machine",
             "download it first, or remove the setting to use the one that comes with filemem",
@@ -246,32 +231,10 @@ def _mark(folder: Path) -> str:
     return f"@{zlib.crc32(repr(stamps).encode()):08x}" if stamps else ""
 
 
-@dataclass
 class _Table:
-    """A loaded static model.
+    """A loaded static model: one int8 vector per token, in a file map, and what each is to be multiplied by."""
 
-    Args:
-        tokenizer: cuts text into tokens.
-        rows: one int8 vector per token, in a file map.
-        weights: what each row is to be multiplied by; 0 for the token that stands for no known word.
-        lengths: see `Wording`.
-    """
-
-    tokenizer: Tokenizer
-    rows: npt.NDArray[np.int8]
-    weights: Floats
-    lengths: Floats
-
-    @classmethod
-    def load(cls, folder: Path) -> _Table:
-        limit_threads()
-        try:
-            return cls._read(folder)
-        except Exception as error:  # tokenizers raises bare Exception for unreadable files
-            raise ModelUnavailable(f"the embedding model in {folder} cannot be read", _REPAIR) from error
-
-    @classmethod
-    def _read(cls, folder: Path) -> _Table:
+    def __init__(self, folder: Path) -> None:
         import numpy as np
         from tokenizers import Tokenizer
 
@@ -281,18 +244,18 @@ class _Table:
             header = json.loads(file.read(min(size, _LONGEST_HEADER)))
 
         def array(name: str, kind: type[np.generic]) -> npt.NDArray[Any]:
-            about = header[name]
-            offset = _HEADER_LENGTH + size + about["data_offsets"][0]
-            return np.asarray(np.memmap(path, dtype=kind, mode="r", offset=offset, shape=tuple(about["shape"])))
+            offset = _HEADER_LENGTH + size + header[name]["data_offsets"][0]
+            return np.asarray(np.memmap(path, dtype=kind, mode="r", offset=offset, shape=tuple(header[name]["shape"])))
 
-        tokenizer = Tokenizer.from_str((folder / "tokenizer.json").read_text(encoding="utf-8"))
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        weights = array("weights", np.float16).astype(np.float32)
-        unknown = tokenizer.token_to_id("[UNK]")
+        self._tokenizer: Tokenizer = Tokenizer.from_str((folder / "tokenizer.json").read_text(encoding="utf-8"))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self.rows: npt.NDArray[np.int8] = array("embeddings", np.int8)
+        self.weights: Floats = array("weights", np.float16).astype(np.float32)
+        unknown = self._tokenizer.token_to_id("[UNK]")
         if unknown is not None:
-            weights[unknown] = 0.0
-        return cls(tokenizer, array("embeddings", np.int8), weights, np.full(len(weights), np.nan, dtype=np.float32))
+            self.weights[unknown] = 0.0
+        self._lengths = np.full(len(self.weights), np.nan, dtype=np.float32)  # measured once, as few are ever asked for
 
     def encode(self, texts: Sequence[str]) -> tuple[Floats, Tokens]:
         """Add up the vectors of each text's tokens."""
@@ -300,7 +263,7 @@ class _Table:
 
         out = np.zeros((len(texts), self.rows.shape[1]), dtype=np.float32)
         read = [np.zeros(0, dtype=np.int64)]
-        for at, encoding in enumerate(self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)):
+        for at, encoding in enumerate(self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)):
             ids = np.array(encoding.ids, dtype=np.int64)
             total = self.weights[ids] @ self.rows[ids].astype(np.float32)
             length = float(np.sqrt(total @ total))
@@ -310,43 +273,93 @@ class _Table:
         counts = np.array([len(ids) for ids in read[1:]], dtype=np.int64)
         return out, Tokens(np.concatenate(read).astype(np.uint16), counts)
 
-    def telling(self, word: str) -> float:
-        """See `BundledModel.telling`; 1 for a word of which the model knows nothing."""
+    def ids(self, word: str) -> Integers:
+        """Return the tokens of a word."""
         import numpy as np
 
-        ids = np.array(self.tokenizer.encode(word, add_special_tokens=False).ids, dtype=np.int64)
-        longest = float(
-            (_measured(self.rows[ids].astype(np.float32), ids, self.lengths) * self.weights[ids]).max(initial=0.0)
-        )
-        return min(1.0, longest / _TELLING) if longest else 1.0
+        return np.array(self._tokenizer.encode(word, add_special_tokens=False).ids, dtype=np.int64)
 
-    def wording(self, words: Mapping[str, float]) -> Wording:
-        """See `BundledModel.wording`; of a token in several words the heaviest counts."""
+    def longest(self, ids: Integers) -> float:
+        """Return the length of the longest vector among some tokens, weighted."""
+        self.directions(ids)
+        return float((self._lengths[ids] * self.weights[ids]).max(initial=0.0))
+
+    def directions(self, ids: Integers) -> Floats:
+        """Return the vectors of some tokens, each of length 1."""
         import numpy as np
 
-        found: dict[int, float] = {}
-        for word, weight in words.items():
-            for token in self.tokenizer.encode(word, add_special_tokens=False).ids:
-                found[token] = max(found.get(token, 0.0), weight * float(self.weights[token]))
-        heaviest = sorted((token for token in found if found[token] > 0), key=found.__getitem__, reverse=True)
-        ids = np.array(heaviest[:_MOST_TOKENS], dtype=np.int64)
-        weights = np.array([found[token] for token in ids.tolist()], dtype=np.float32)
         rows = self.rows[ids].astype(np.float32)
-        rows /= _measured(rows, ids, self.lengths)[:, None]
-        return Wording(rows, weights / (weights.sum() if len(ids) else 1.0), self.rows, self.lengths)
+        new = np.isnan(self._lengths[ids])
+        self._lengths[ids[new]] = np.maximum(np.sqrt((rows[new] ** 2).sum(axis=1)), 1e-9)
+        rows /= self._lengths[ids][:, None]
+        return rows
 
 
-def _measured(rows: Floats, ids: Integers, lengths: Floats) -> Floats:
-    """Return how long the vectors of some tokens are; each is measured once, as few of all are ever asked for.
+# documents
+
+
+class Rows(NamedTuple):
+    """What one process holds of one segment, or of the records that wait.
 
     Args:
-        rows: the vectors, by place.
-        ids: the tokens, by place.
-        lengths: what is known, by token; added to.
+        keys: sorted; document i has the rows from starts[i] to starts[i + 1], at least one.
+        tokens: what the rows were made of, one row after the other; none where the model does not tell.
+        token_starts: row i has the tokens from token_starts[i] to token_starts[i + 1].
+        rows, scales: int8 passages and what to multiply each with to get a vector of length 1.
+        titles, title_scales: the same for the one title of each document.
     """
+
+    keys: Integers
+    starts: Integers
+    token_starts: Integers
+    scales: Floats
+    title_scales: Floats
+    tokens: npt.NDArray[np.uint16]
+    rows: npt.NDArray[np.int8]
+    titles: npt.NDArray[np.int8]
+
+
+def embed(docs: Iterable[Doc], model: Embedder) -> Rows:
+    """Return the vectors of documents, each content once; raises `ModelUnavailable`."""
+    limit_threads()
     import numpy as np
 
-    new = np.isnan(lengths[ids])
-    lengths[ids[new]] = np.maximum(np.sqrt((rows[new] ** 2).sum(axis=1)), 1e-9)
-    found: Floats = lengths[ids]
-    return found
+    items = sorted({key(doc.blob): doc for doc in docs}.items())
+    passages = [doc.passages or (doc.title,) for _, doc in items]
+    keys = np.array([number for number, _ in items], dtype=np.int64)
+    starts = np.cumsum([0, *(len(own) for own in passages)], dtype=np.int64)
+    rows, scales, tokens, counts = _encoded([text for own in passages for text in own], model)
+    titles, title_scales, _, _ = _encoded([doc.title for _, doc in items], model)
+    return Rows(keys, starts, starts_of(counts), scales, title_scales, tokens, rows, titles)
+
+
+def _encoded(
+    texts: Sequence[str], model: Embedder
+) -> tuple[npt.NDArray[np.int8], Floats, npt.NDArray[np.uint16], Integers]:
+    """Return texts as int8 rows, the scales that bring each back to length 1, their tokens, and how many each has."""
+    import numpy as np
+
+    kept, factors, tokens, counts = [], [], [np.zeros(0, dtype=np.uint16)], [np.zeros(0, dtype=np.int64)]
+    for at in range(0, max(1, len(texts)), _BATCH):
+        batch = [clean(text) for text in texts[at : at + _BATCH]]
+        if isinstance(model, BundledModel):
+            rows, read = model.read(batch)
+            tokens.append(read.ids)
+            counts.append(read.counts)
+        else:
+            rows = model.encode(batch)
+            counts.append(np.zeros(len(batch), dtype=np.int64))
+        peak = np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1e-9)
+        small = np.rint(rows * (127 / peak)[:, None]).astype(np.int8)
+        lengths = np.sqrt((small.astype(np.float32) ** 2).sum(axis=1))
+        kept.append(small)
+        factors.append(np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0))
+    scales = np.concatenate(factors).astype(np.float32)
+    return np.concatenate(kept), scales, np.concatenate(tokens), np.concatenate(counts)
+
+
+def starts_of(counts: Integers) -> Integers:
+    """Return where parts of these sizes begin, and where the last ends."""
+    import numpy as np
+
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])

@@ -1,197 +1,375 @@
-"""Generations: complete, sealed states of the index on disk. Rule: what readers open never changes.
+"""The database that goes with a generation: the manifest, the records, their names and what refers to them.
 
-A reader takes the generation that `CURRENT` names and keeps it for as long as it likes; `staging` makes the next one.
-Both know files and checksums, not what is in them.
+Rule: `index.db` names the generation in use, so that a commit of it is the switch. What waits lies over its records, in
+temporary tables of whoever reads it.
 """
 
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
 import os
-import re
+import sqlite3
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from filemem.errors import BrokenStore
-from filemem.index import compared
-from filemem.index.folder import unchecked
+from filemem.changes import Entry
+from filemem.errors import Locked
+from filemem.index.document import Node, node_from
+from filemem.index.folder import DATABASE, IndexDamaged, Seal, mark, read_file, refused, replace_file
+from filemem.record import Record, names_of, readings, topic_key
 
-WORDS, VECTORS, ENTRIES = "words", "vectors", "entries"
-CURRENT, SEAL = "CURRENT", "seal.json"
-NAME = re.compile(r"g\d{10}")
-_CHUNK = 1 << 20
-_T = TypeVar("_T")
+_SUM = "index.sum"
+_PATIENCE = 20.0  # seconds that a reader or writer waits for another's commit
+_MOST_VALUES = 4096  # of one statement
+UNSTATED = "topic:"  # before the topic of a record that states none, among its names
+_LAST = 1 << 62  # sorts what has no date behind all else
+_TABLES = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE files (path PRIMARY KEY, blob TEXT, size INTEGER, mtime INTEGER) WITHOUT ROWID;
+"""
+_LAYER = """
+CREATE TABLE {0}.nodes (row INTEGER PRIMARY KEY, path UNIQUE, id, key, created INTEGER, live INTEGER, shown INTEGER,
+    blob TEXT, node TEXT, meant TEXT);
+CREATE INDEX {0}.nodes_id ON nodes (id);
+CREATE INDEX {0}.nodes_key ON nodes (key) WHERE key <> '';
+CREATE INDEX {0}.nodes_dead ON nodes (row) WHERE live = 0;
+CREATE INDEX {0}.nodes_hidden ON nodes (row) WHERE shown = 0;
+CREATE TABLE {0}.links (kind TEXT, value, row INTEGER, PRIMARY KEY (kind, value, row)) WITHOUT ROWID;
+"""
+_COVERED = "path IN (SELECT path FROM temp.covered)"  # those of the database that something lies over
 
 
-class IndexDamaged(BrokenStore):
-    """The index can not be used and must be rebuilt; the records are not affected."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"the search index is damaged: {what}", "run `filemem index --rebuild`; the records are not affected"
-        )
-
-
-class Seal(NamedTuple):
-    """What is known of one generation without opening it.
+class Row(NamedTuple):
+    """One record as the index knows it.
 
     Args:
-        files: name relative to the generation -> (bytes that count, their CRC-32).
-        head: whatever the caller said it was made at.
-        model: name of the embedder, or "" where there are no vectors.
-        docs: documents that can be found.
-        total: documents that count in word statistics: `docs` and removed ones that are not merged away yet.
-        average: text field -> mean length in tokens.
-        missing: documents that have no vectors although a model was asked for.
-        lines: length of the entries log.
+        number: by which the words of the generation know it; below 0 where it waits.
+        created: what orders it: as the file states, or its first commit; 0 where nobody knows.
+        written: its node, references as they are written.
+        meant: the ids of those that are no ids.
     """
 
-    files: Mapping[str, tuple[int, int]]
-    head: str = ""
-    model: str = ""
-    docs: int = 0
-    total: int = 0
-    average: Mapping[str, float] = {}
-    missing: int = 0
-    lines: int = 0
+    number: int
+    created: int
+    blob: str
+    written: Node
+    live: bool = True
+    shown: bool = True
+    meant: Mapping[str, str] = {}
+
+    @property
+    def node(self) -> Node:
+        """Its node, references resolved."""
+        return self.written.meaning(self.meant) if self.meant else self.written
+
+    @property
+    def age(self) -> tuple[int, str]:
+        """What orders records with one id: the first is shown."""
+        return self.created or _LAST, self.written.path
 
 
-class Generation(NamedTuple):
-    """A sealed state: its folder and its seal."""
+class Database:
+    """`index.db`, open in one process.
 
-    folder: Path
-    seal: Seal
+    Args:
+        path: the file; None for one in memory.
+        new: make an empty one.
+    """
 
-    def check(self, part: str, known: set[tuple[str, int, int]] | None = None) -> None:
-        """Compare the files of one part with the seal.
+    def __init__(self, path: Path | None, *, new: bool = False) -> None:
+        self._layers: tuple[str, ...] = ("main",)
+        address = ":memory:"
+        if path:
+            if new:
+                for old in (path, path.with_name(f"{path.name}-journal")):
+                    old.unlink(missing_ok=True)
+            how = "rwc" if new else "rw" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
+            address = f"{path.absolute().as_uri()}?mode={how}"  # names of folders may be any bytes
+        with _ours():
+            self._con = sqlite3.connect(
+                address, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+            )
+            # A large transaction stays in memory until its commit, so that it keeps no reader waiting.
+            self._con.execute("PRAGMA cache_spill = OFF")
+            self._con.execute("PRAGMA temp_store = MEMORY")
+            self._con.execute(f"PRAGMA synchronous = {'OFF' if new else 'NORMAL'}")  # what is new is synced when whole
+            if new or path is None:
+                self._con.executescript(_TABLES + _LAYER.format("main"))
 
-        Args:
-            part: WORDS, VECTORS, ENTRIES, or "" for all.
-            known: files that this process has compared before; they are skipped, and the others added. Without it
-                all are compared; with it those are left out too that a process has compared lately.
+    @property
+    def covers(self) -> bool:
+        """Whether changes lie over the database, and not in it."""
+        return len(self._layers) > 1
 
-        Raises:
-            IndexDamaged: a file differs or is gone.
-        """
-        wanted = {(name, *about) for name, about in self.seal.files.items() if name.startswith(part)} - (known or set())
-        lately = compared.recall(self.folder) if wanted and known is not None else {}
-        for name, size, crc in wanted:
-            if name in lately:
-                continue
-            found = checksum(self.folder / name, size if name == ENTRIES else -1)
-            if found != (size, crc):
-                raise IndexDamaged(f"{self.folder.name}/{name} does not match its checksum")
-        if known is not None:
-            known |= wanted
-            compared.remember(self.folder, lately, (name for name, _, _ in wanted if name not in lately))
+    @property
+    def version(self) -> int:
+        """What changes when another connection has changed the database."""
+        return int(self._ask("PRAGMA data_version")[0][0])
 
-    def measure(self) -> None:
-        """Compare the sizes of all files with the seal.
+    def close(self) -> None:
+        """Let go of the file."""
+        self._con.close()
 
-        Raises:
-            IndexDamaged: a file is shorter, or gone.
-        """
-        for name, (size, _) in self.seal.files.items():
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """See one state all the while."""
+        if self._con.in_transaction:
+            yield
+            return
+        with _ours():
+            self._con.execute("BEGIN")
             try:
-                there = (self.folder / name).stat().st_size
-            except OSError:
-                there = -1
-            if there < size:
-                raise IndexDamaged(f"{self.folder.name}/{name} was cut")
+                self._con.execute("SELECT 1 FROM facts").fetchone()  # from here on it stands still
+                yield
+            finally:
+                self._con.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Change all of it or nothing."""
+        with _ours():
+            self._con.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._con.execute("COMMIT")
+            finally:
+                if self._con.in_transaction:
+                    self._con.execute("ROLLBACK")
+
+    def compare(self, root: Path, *, every: bool = False) -> None:
+        """Compare the file with its checksum, or look whether it is whole where a writer was killed before noting one;
+        raises `IndexDamaged`.
+        """
+        noted = read_file(root / _SUM)
+        if noted and not every and noted["mark"] == mark(root / DATABASE):
+            return
+        with self.reading():
+            data = self._con.serialize()
+            if noted and noted["commit"] == data[24:28].hex():  # as the header counts commits
+                if noted["sum"] != zlib.crc32(data):
+                    raise IndexDamaged(f"{DATABASE} does not match its checksum")
+            elif self._ask("PRAGMA integrity_check") != [("ok",)]:
+                raise IndexDamaged(f"{DATABASE} is not whole")
+
+    def note_sum(self, root: Path) -> None:
+        """Write down the checksum of the file as it stands."""
+        with self.reading():
+            data = self._con.serialize()
+            said = {"commit": data[24:28].hex(), "sum": zlib.crc32(data), "mark": mark(root / DATABASE)}
+            replace_file(root / _SUM, said)
+
+    @property
+    def seal(self) -> Seal:
+        """The generation in use."""
+        found = self._ask("SELECT value FROM facts WHERE name = 'seal'")
+        if not found:
+            raise IndexDamaged(f"{DATABASE} names no generation")
+        return Seal(**json.loads(found[0][0]))
+
+    @seal.setter
+    def seal(self, seal: Seal) -> None:
+        self._do("REPLACE INTO facts VALUES ('seal', ?)", [(json.dumps(seal._asdict()),)])
+
+    def manifest(self) -> dict[str, Entry]:
+        """Return what the index was built from: path -> entry."""
+        return {_text(path): Entry(*entry) for path, *entry in self._ask("SELECT path, blob, size, mtime FROM files")}
+
+    def files(self, paths: Iterable[str]) -> dict[str, Entry]:
+        """Return a few rows of the manifest."""
+        wanted = list(paths)
+        asked = f"SELECT path, blob, size, mtime FROM files WHERE path IN ({','.join('?' * len(wanted))})"  # noqa: S608
+        return {_text(path): Entry(*entry) for path, *entry in self._ask(asked, wanted)}
+
+    def note_files(self, entries: Mapping[str, Entry | None]) -> None:
+        """Change the manifest; None takes a path out."""
+        self._do("DELETE FROM files WHERE path = ?", [(path,) for path, entry in entries.items() if entry is None])
+        there = ((path, *entry) for path, entry in entries.items() if entry is not None)
+        self._do("REPLACE INTO files VALUES (?, ?, ?, ?)", there)
+
+    # questions
+
+    def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
+        """Return the records that have one of some values."""
+        wanted = [*dict.fromkeys(values)]
+        return [row for layer in self._layers for row in self._rows(layer, field, wanted)]
+
+    def _rows(self, layer: str, field: str, wanted: list[Any]) -> Iterator[Row]:
+        for at in range(0, len(wanted), _MOST_VALUES):
+            part = wanted[at : at + _MOST_VALUES]
+            part += part[:1] * (
+                (1 << (len(part) - 1).bit_length()) - len(part)
+            )  # few lengths: statements stay prepared
+            yield from self._some(layer, field, part)
+
+    def _some(self, layer: str, field: str, values: list[Any]) -> Iterable[Row]:
+        which = f"{field} IN ({','.join('?' * len(values))})"
+        if field in ("name", "refers", "target"):
+            links = f"SELECT row FROM {layer}.links WHERE kind = '{field}' AND {which.replace(field, 'value', 1)}"  # noqa: S608
+            which = f"row IN ({links})"
+        return map(_row, self._ask(f"{self._select(layer)} AND {which}", values))
+
+    def _select(self, layer: str, columns: str = "row, created, live, shown, blob, node, meant") -> str:
+        """What asks one layer for all that nothing lies over."""
+        visible = f"NOT {_COVERED}" if layer != self._layers[-1] else "1"
+        return f"SELECT {columns} FROM {layer}.nodes WHERE {visible}"  # noqa: S608 - names only
+
+    def every(self) -> list[Row]:
+        """Return all records that are shown, newest first."""
+        found = [_row(one) for layer in self._layers for one in self._ask(f"{self._select(layer)} AND shown = 1")]
+        return sorted(found, key=newest_first)
+
+    def hidden(self) -> set[int]:
+        """Return the numbers that the words of the generation know and that are not to be found."""
+        found = {row for (row,) in self._ask("SELECT row FROM main.nodes WHERE shown = 0")}
+        if len(self._layers) > 1:
+            found.update(row for (row,) in self._ask(f"SELECT row FROM main.nodes WHERE {_COVERED}"))  # noqa: S608
+            found -= {row for (row,) in self._ask("SELECT row FROM temp.nodes WHERE shown = 1")}
+        return found
+
+    def dead(self) -> set[int]:
+        """Return the numbers of decisions that do not hold."""
+        return {row for layer in self._layers for (row,) in self._ask(f"{self._select(layer, 'row')} AND live = 0")}
+
+    @property
+    def count(self) -> int:
+        """The number of records that are shown."""
+        waiting = "temp" in self._layers and self._ask("SELECT count(*) FROM temp.nodes WHERE row < 0 AND shown = 1")
+        return self.total - len(self.hidden()) + (waiting[0][0] if waiting else 0)
+
+    @property
+    def total(self) -> int:
+        """The number of records in the database, hidden ones included."""
+        return int(self._ask("SELECT count(*) FROM main.nodes")[0][0])
+
+    @property
+    def last(self) -> int:
+        """The largest row number."""
+        return int(self._ask("SELECT coalesce(max(row), 0) FROM main.nodes")[0][0])
+
+    def undated(self) -> list[str]:
+        """Return the paths of the records of which no date was known."""
+        return [_text(path) for (path,) in self._ask("SELECT path FROM main.nodes WHERE created = 0")]
+
+    # changes
+
+    def lay_over(self) -> None:
+        """Take back all that lies over the database; what is put from now on does."""
+        with _ours():
+            if len(self._layers) == 1:
+                self._con.executescript(_LAYER.format("temp") + "CREATE TABLE temp.covered (path PRIMARY KEY);")
+                self._layers = ("main", "temp")
+            for table in ("nodes", "links", "covered"):
+                self._con.execute(f"DELETE FROM temp.{table}")  # noqa: S608 - names only
+
+    def note_facts(self, before: Mapping[str, Row], after: Mapping[str, Row]) -> None:
+        """Store the facts that differ."""
+        changed = {path: row for path, row in after.items() if row != before[path]}
+        if self._layers[-1] == "main":
+            facts = ((row.live, row.shown, row.number) for row in changed.values())
+            self._do("UPDATE main.nodes SET live = ?, shown = ? WHERE row = ?", facts)
+        else:
+            self.store(changed)
+
+    def store(self, rows: Mapping[str, Row | None]) -> None:
+        """Put rows in place of those of their paths, in the database or over it."""
+        top = self._layers[-1]
+        if top == "temp":
+            self._do("REPLACE INTO temp.covered VALUES (?)", [(path,) for path in rows])
+        for row in list(self._rows(top, "path", list(rows))):
+            links = ((kind, value, row.number) for kind, value in _links(row))
+            self._do(f"DELETE FROM {top}.links WHERE kind = ? AND value = ? AND row = ?", links)  # noqa: S608
+            self._do(f"DELETE FROM {top}.nodes WHERE row = ?", [(row.number,)])  # noqa: S608
+        new = [row for row in rows.values() if row is not None]
+        self._do(f"INSERT INTO {top}.nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_columns, new))  # noqa: S608
+        links = ((kind, value, row.number) for row in new for kind, value in _links(row))
+        self._do(f"INSERT OR IGNORE INTO {top}.links VALUES (?, ?, ?)", links)  # noqa: S608
+
+    def _ask(self, sql: str, values: Iterable[Any] = ()) -> list[Any]:
+        with _ours():
+            return self._con.execute(sql, [_stored(value) for value in values]).fetchall()
+
+    def _do(self, sql: str, values: Iterable[Iterable[Any]]) -> None:
+        with _ours():
+            self._con.executemany(sql, ([_stored(value) for value in each] for each in values))
 
 
-def current(root: Path) -> str:
-    """Return the name of the generation in use, or "" where nothing was ever built.
-
-    Raises:
-        IndexDamaged: the pointer is unreadable, or gone while generations are there.
-    """
-    try:
-        text = (root / CURRENT).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        if any(NAME.fullmatch(name) for name in listed(root)):
-            raise IndexDamaged(f"{CURRENT} is gone") from None
-        return ""
-    except OSError as error:
-        raise IndexDamaged(f"{CURRENT} cannot be read: {error.strerror}") from None
-    name, _, crc = text.decode("ascii", "replace").strip().partition(" ")
-    if not NAME.fullmatch(name) or crc != f"{zlib.crc32(name.encode()):08x}":
-        raise IndexDamaged(f"{CURRENT} is unreadable")
-    return name
+def newest_first(row: Row) -> tuple[int, str]:
+    """What orders records in listings."""
+    return -row.created, row.written.path
 
 
-def stamp(root: Path) -> tuple[int, int] | None:
-    """Return what changes whenever another generation comes into use; cheap enough for every query."""
-    try:
-        found = (root / CURRENT).stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return found.st_ino, found.st_mtime_ns
+def _links(row: Row) -> tuple[tuple[str, str], ...]:
+    """The names of a record, the names to which it refers, and the ids that these mean."""
+    targets = (("target", row.meant.get(each, each)) for each in row.written.references)
+    return (*_names_and_references(row.written), *targets)
 
 
-def load(root: Path, opener: Callable[[Generation], _T]) -> _T | None:
-    """Return what `opener` makes of the generation in use; None where nothing was ever built.
+@lru_cache(maxsize=4096)
+def _names_and_references(node: Node) -> tuple[tuple[str, str], ...]:
+    names = dict.fromkeys(name for _, name in names_of(bare(node)))
+    refers = dict.fromkeys(name for each in node.references for name in readings(each, node.folder))
+    unstated = [] if node.stated else [("name", UNSTATED + topic_key(node.topic))]
+    return (*(("name", name) for name in names), *unstated, *(("refers", name) for name in refers))
 
-    Args:
-        opener: may be called again, where two commits while it looked took its generation away.
 
-    Raises:
-        IndexDamaged: the generation in use can not be used.
-    """
-    name = current(root)
-    while name:
+def bare(node: Node) -> Record:
+    """A record as far as it has names."""
+    return Record(
+        id=node.id,
+        type=node.type,
+        path=node.path,
+        title=node.title,
+        number=node.number,
+        topic_stated=node.stated,
+        id_stated=not node.id.startswith("file_"),
+        extra={"slug": node.slug} if node.slug else {},
+    )
+
+
+@lru_cache(maxsize=4096)  # one question meets the same records over and over
+def _node(text: str) -> Node:
+    return node_from(json.loads(text))
+
+
+def _row(columns: tuple[Any, ...]) -> Row:
+    number, created, live, shown, blob, node, meant = columns
+    return Row(number, created, blob, _node(node), bool(live), bool(shown), json.loads(meant) if meant else {})
+
+
+def _columns(row: Row) -> tuple[Any, ...]:
+    node, meant = row.written, json.dumps(row.meant) if row.meant else ""
+    text = json.dumps(node, separators=(",", ":"))
+    return row.number, node.path, node.id, node.key, row.created, row.live, row.shown, row.blob, text, meant
+
+
+def _stored(value: Any) -> Any:
+    """Return a value as the database takes it: names of files may be any bytes."""
+    if isinstance(value, str) and not value.isascii():
         try:
-            return opener(opened(root / name))
-        except IndexDamaged:
-            newer = current(root)
-            if newer == name:
-                raise
-            name = newer
-    return None
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-8", "surrogatepass")
+    return value
 
 
-def load_seal(root: Path) -> Generation | None:
-    """Return the generation in use with nothing of it compared; None where there is none or it is unreadable."""
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
+
+
+@contextlib.contextmanager
+def _ours() -> Iterator[None]:
+    """Turn what SQLite raises into what our callers can act on."""
     try:
-        return load(root, lambda found: found)
-    except IndexDamaged:
-        return None
-
-
-def opened(folder: Path) -> Generation:
-    """Return the generation in a folder, nothing of it compared.
-
-    Raises:
-        IndexDamaged: there is none, or its seal is unreadable.
-    """
-    return Generation(folder, _read_seal(folder / SEAL))
-
-
-def checksum(path: Path, size: int = -1) -> tuple[int, int]:
-    """Return (length, CRC-32) of a file, or of its first `size` bytes; (-1, 0) where it can not be read."""
-    crc = length = 0
-    try:
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK if size < 0 else min(_CHUNK, size - length)):
-                crc = zlib.crc32(chunk, crc)
-                length += len(chunk)
-    except OSError:
-        return -1, 0
-    return length, crc
-
-
-def listed(root: Path) -> list[str]:
-    """Return the names in the index folder; none where there is no such folder."""
-    try:
-        return os.listdir(root)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _read_seal(path: Path) -> Seal:
-    try:
-        found = unchecked(path.read_bytes())
-    except OSError:
-        raise IndexDamaged(f"{path.parent.name}/{SEAL} is gone") from None
-    if found is None:
-        raise IndexDamaged(f"{path.parent.name}/{SEAL} is unreadable")
-    return Seal(**{**found, "files": {name: (size, sum_) for name, (size, sum_) in found["files"].items()}})
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_BUSY:
+            raise Locked("another process is writing the search index", "try again in a moment") from error
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR):
+            raise refused(errno.ENOSPC if code == sqlite3.SQLITE_FULL else errno.EIO) from error
+        raise IndexDamaged(f"{DATABASE} cannot be read or written") from error

@@ -1,14 +1,22 @@
-"""What a query asks of the words, as data: clauses that a disk index and the pending records both can score. Pure.
+"""What a query asks of the words: clauses built from terms with caps, never by a parser; and what they are worth. Pure.
 
-Built from terms with caps, never by a parser, so a query costs what its words cost.
+Scripts written without spaces are read character by character, in place, so that any part of a run can be found as a
+phrase. BM25 is computed as Tantivy does, so that a record outside of its files gets the score it would have inside.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import pairwise
-from typing import NamedTuple
+from __future__ import annotations
 
-from filemem.index.reading import normal, runs, spaced
-from filemem.query import Terms, split_identifiers
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from math import log
+from typing import NamedTuple, Protocol
+
+from filemem.index.document import clean
+from filemem.query import Terms, may_be_misspelt, split_identifiers
 
 MAX_WORDS = 64
 MAX_WORD = 200  # characters of one word or phrase that count
@@ -27,9 +35,14 @@ FIELDS: dict[str, tuple[str, str, float]] = {
     "body_exact": ("body", EXACT, 0.6),
     "body_stem": ("body", STEM, 1.0),
 }
-PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it
+BODY = tuple(field for field, (part, _, _) in FIELDS.items() if part == "body")
 SLIP = 0.3  # weight of a word found only under another spelling
+MOST_LOST = 3  # unknown words of a query for which other spellings are looked up
+MOST_SPELLINGS = 3  # of each
+PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it
 WHOLE_RUN = 3.0  # weight of a whole run of them, beside its pairs
+
+_K1 = 1.2  # as Tantivy has it
 
 
 class Clause(NamedTuple):
@@ -63,20 +76,48 @@ class Plan(NamedTuple):
         return tuple(best.values())
 
 
-def respelt(spellings: Iterable[str], analyze: Analyze) -> tuple[Clause, ...]:
-    """Return how to find a word under other spellings."""
-    found = [clause for spelling in spellings for clause in _word_clauses(spelling, analyze)]
-    return tuple(clause._replace(boost=SLIP * clause.boost) for clause in found)
+# texts
+
+
+# Thai, Lao, Myanmar, Khmer, kana, Bopomofo, Hangul, Han with their extensions
+UNSPACED_SCRIPTS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035"
+    "\u3040-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    return re.compile(f"[{UNSPACED_SCRIPTS}]+")  # 5 ms, which plain English need not pay
+
+
+@cache
+def _character() -> re.Pattern[str]:
+    return re.compile(f"[{UNSPACED_SCRIPTS}]")
+
+
+def normal(text: str) -> str:
+    """Return the form in which all text is read: NFKC, so that wide and half-width letters are one; no surrogates."""
+    return unicodedata.normalize("NFKC", clean(text))
+
+
+def prepared(way: str, text: str) -> str:
+    """Return a normal text as the analyser of a way takes it: unspaced characters stand alone, or are left out."""
+    if text.isascii():
+        return text
+    return _character().sub(r" \g<0> ", text) if way == EXACT else _unspaced().sub(" ", text)
+
+
+def runs(text: str) -> list[str]:
+    """Return the runs of scripts without spaces in a normal text."""
+    return [] if text.isascii() else _unspaced().findall(text)
+
+
+# queries
 
 
 def plan(terms: Terms, analyze: Analyze, telling: Mapping[str, float] | None = None) -> Plan:
-    """Return what to look for.
-
-    Args:
-        terms: a parsed query; what is beyond the caps does not count.
-        analyze: how texts are read, the same as when they were indexed.
-        telling: how much single words tell in any text, 0..1; 1 where nothing is known of one.
-    """
+    """Return what to look for."""
     words = [(word, normal(word)) for word in terms.words[:MAX_WORDS]]
     content = [word for _, word in words if analyze(STEM, word) or runs(word)]
     found = []
@@ -94,11 +135,34 @@ def plan(terms: Terms, analyze: Analyze, telling: Mapping[str, float] | None = N
     )
 
 
+def respelt(
+    asked: Plan,
+    analyze: Analyze,
+    unknown: Callable[[Sequence[Clause]], bool],
+    spellings: Callable[[str], Counter[str]],
+) -> tuple[Plan, tuple[tuple[str, tuple[str, ...]], ...]]:
+    """Return a plan in which words that nothing holds are looked for under their most frequent other spellings.
+
+    `unknown` says whether no record holds any of some terms; `spellings` gives the terms that are one slip away.
+    """
+    clauses = dict(asked.words)
+    lost = [typed for typed, of in clauses.items() if of and unknown(of)]
+    instead: dict[str, tuple[str, ...]] = {}
+    for typed in lost[:MOST_LOST]:
+        tokens = analyze(EXACT, normal(typed))
+        known = spellings(tokens[0]) if len(tokens) == 1 and may_be_misspelt(tokens[0]) else None
+        if known:
+            instead[typed] = tuple(word for word, _ in known.most_common(MOST_SPELLINGS))
+            found = (clause for word in instead[typed] for clause in _word_clauses(word, analyze))
+            clauses[typed] = tuple(clause._replace(boost=SLIP * clause.boost) for clause in found)
+    return asked._replace(words=tuple(clauses.items())), tuple(instead.items())
+
+
 def _word_clauses(word: str, analyze: Analyze) -> Iterator[Clause]:
     word = word[:MAX_WORD]
-    spellings = spaced(f"{word} {split_identifiers(word)}")
+    spelt = prepared(STEM, f"{word} {split_identifiers(word)}")
     for way in (EXACT, STEM):
-        for token in dict.fromkeys(analyze(way, spellings)):
+        for token in dict.fromkeys(analyze(way, spelt)):
             yield from _everywhere(way, (token,))
     for run in runs(word):
         yield from _run_clauses(tuple(analyze(EXACT, run[:MAX_RUN])))
@@ -124,3 +188,71 @@ def _everywhere(way: str, tokens: tuple[str, ...], factor: float = 1.0) -> Itera
     for field, (_, read, boost) in FIELDS.items():
         if read == way:
             yield Clause(field, tokens, boost * factor)
+
+
+# scores
+
+
+class Statistics(Protocol):
+    """What must be known of all documents: how many, and how many have a term in a field."""
+
+    @property
+    def total(self) -> int: ...
+    def having(self, field: str, term: str) -> int: ...
+
+
+class Unbuilt(NamedTuple):
+    """The statistics where nothing was built yet: all words are worth the same."""
+
+    total: int = 1
+
+    def having(self, field: str, term: str) -> int:  # noqa: ARG002
+        """Return that no document is known to have a term."""
+        return 0
+
+
+def rarity(clauses: Iterable[Clause], known: Statistics) -> float:
+    """Return the weight of a word by the rarest of its forms that stands in any text."""
+    counts = [known.having(clause.field, term) for clause in clauses for term in clause.terms if clause.boost > 0]
+    return _idf(known.total, min((count for count in counts if count), default=0))
+
+
+def whole(asked: Plan, known: Statistics) -> float:
+    """Return the score of a text of usual length that has every word of a plan once."""
+    return sum(
+        rarity(of, known) * max((one.boost for one in of if one.field == field), default=0.0)
+        for _, of in asked.words
+        for field in BODY
+    )
+
+
+def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Statistics) -> float:
+    """Return about what a document that waits would score in a generation, taken as of usual length."""
+    score = 0.0
+    for clause in asked.scored:
+        if times := frequency(clause, tokens[clause.field]):
+            rare = sum(_idf(known.total, max(1, known.having(clause.field, term))) for term in clause.terms)
+            score += clause.boost * rare * (_K1 + 1) * times / (times + _K1)
+    return score
+
+
+def admits(asked: Plan, tokens: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a document has what a query requires and nothing that it excludes."""
+
+    def has(group: tuple[Clause, ...]) -> bool:
+        return any(frequency(clause, tokens[clause.field]) for clause in group)
+
+    return all(map(has, asked.required)) and not any(map(has, asked.excluded))
+
+
+def frequency(clause: Clause, tokens: Sequence[str]) -> int:
+    """Return how often the terms of a clause stand in a row among the tokens of its field."""
+    first, size = clause.terms[0], len(clause.terms)
+    if size == 1 or first not in tokens:
+        return tokens.count(first)
+    return sum(tuple(tokens[at : at + size]) == clause.terms for at in range(len(tokens) - size + 1))
+
+
+def _idf(total: int, having: int) -> float:
+    having = min(having, total)  # removed documents that are not merged away still have their terms
+    return log(1 + (total - having + 0.5) / (having + 0.5))

@@ -1,122 +1,198 @@
 """Making the next generation: the one way in which the index changes on disk.
 
-Rule: the caller holds the writer lock, and nothing is visible to anyone until all of it is.
+Rule: the caller holds the writer lock, and nothing is visible to anyone until the database is committed, or, if it is
+made anew, put in place.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple
 
-from filemem.changes import Entry
-from filemem.documents import Doc
-from filemem.index import manifest, staging, vector
-from filemem.index.embed import Embedder, ModelUnavailable, unavailable
-from filemem.index.folder import unwritable
-from filemem.index.generation import ENTRIES, VECTORS, WORDS, Generation, IndexDamaged, Seal
-from filemem.index.keyword import key
-from filemem.index.keyword.words_writer import WordsWriter
-from filemem.index.work import Work
+from filemem.changes import Change, Entry, Manifest
+from filemem.index import vectors
+from filemem.index.chains import Catalog
+from filemem.index.document import Doc, key
+from filemem.index.embed import Embedder, ModelUnavailable, Rows, embed, unavailable
+from filemem.index.folder import (
+    DATABASE,
+    GENERATION,
+    VECTORS,
+    WORDS,
+    IndexDamaged,
+    Item,
+    Seal,
+    checksum,
+    compare,
+    latest,
+    listed,
+    mark,
+    writing,
+)
+from filemem.index.generation import Row
+from filemem.index.words import Words, WordsWriter
 
 if TYPE_CHECKING:
-    from filemem.index.rows import Rows
+    from concurrent.futures import Future
 
 _CHUNK = 256  # documents between two looks at the model
-_AHEAD = 8  # chunks that may wait for their vectors
-_MANY = 1000  # documents for which a larger buffer pays
+_NEW = f"{DATABASE}.new"
 
+Load = Callable[[str], Doc | None]  # path -> its document; None where there is none
 Progress = Callable[[int, int], object]  # documents done, documents in all
+Dates = Callable[[Collection[str]], Mapping[str, int]]  # first-commit dates of paths, epoch milliseconds
+
+
+class Work(NamedTuple):
+    """What a change amounts to, worked out before anything is written.
+
+    Args:
+        entries: what the manifest shall say of the paths that differ; None where one is gone.
+        docs: documents to put in.
+        size: how many at most.
+        gone: paths whose documents are to be taken out first.
+        living: blobs of all files, afterwards.
+    """
+
+    entries: dict[str, Entry | None]
+    docs: Iterable[Doc]
+    size: int
+    gone: Collection[str]
+    living: Callable[[], set[str]]
+
+
+def plan(
+    items: Iterable[Item], before: Mapping[str, Entry], changes: Iterable[Change], load: Load, seen: Manifest
+) -> Work:
+    """Return what the next generation shall hold: what there was, what waits, then the changes, the later winning."""
+    changed = {change.path: change.entry for change in changes}
+    waiting = {path: item for path, item in latest(items).items() if path not in changed}
+    entries: dict[str, Entry | None] = {
+        path: (item.entry or Entry(item.doc.blob)) if item.doc else None for path, item in waiting.items()
+    }
+    entries |= changed
+    for path, entry in seen.items():
+        known = entries[path] if path in entries else before.get(path)
+        if known is not None and known != entry and known.blob == entry.blob:
+            entries[path] = entry
+    ready = [item.doc for item in waiting.values() if item.doc]
+    to_load = [path for path, entry in changed.items() if entry is not None]
+
+    def docs() -> Iterator[Doc]:
+        yield from ready
+        for path in to_load:
+            if doc := load(path):
+                entry = entries[path]
+                if entry is None or doc.blob != entry.blob:  # it changed since it was listed
+                    entries[path] = Entry(doc.blob)
+                yield doc
+
+    def living() -> set[str]:
+        return {entry.blob for entry in ({**before, **entries}).values() if entry is not None}
+
+    return Work(entries, docs(), len(ready) + len(to_load), {*waiting, *changed}, living)
 
 
 def make(
-    root: Path, base: Generation | None, work: Work, model: Embedder | None, progress: Progress | None = None
-) -> Generation:
-    """Build the next generation and put it into use.
+    root: Path,
+    base: Seal,
+    work: Work,
+    model: Embedder | None,
+    dates: Dates,
+    *,
+    anew: bool,
+    progress: Progress | None = None,
+) -> None:
+    """Build the next generation and put it into use; raises `BrokenStore` or `IndexDamaged`."""
+    if model is not None and base.model not in ("", model.name):
+        model = model if anew and not unavailable(model) else None
+    with writing(root):
+        database = Catalog(root / (_NEW if anew else DATABASE), new=anew)
+        try:
+            if not (anew or work.size or work.gone):
+                with database.writing():
+                    database.note_files(work.entries)
+                database.note_sum(root)
+                return
+            staged = _stage(root, base, _kept(root, base, model) if anew else (WORDS, VECTORS))
+            rows, seal = _fill(staged, database.last + 1, base, work, model, dates, progress)
+            if not anew:
+                seal = seal._replace(missing=seal.missing + base.missing)
+            with database.writing():
+                database.note_files(work.entries)
+                database.put(rows)
+                seal = _publish(root, staged, base, seal)
+                database.seal = seal
+            if anew:
+                (root / f"{DATABASE}-journal").unlink(missing_ok=True)  # of the file that is replaced
+                _sync(root / _NEW)
+                (root / _NEW).replace(root / DATABASE)
+            database.note_sum(root)
+        finally:
+            database.close()
+            shutil.rmtree(root / "next", ignore_errors=True)
+        for name in listed(root):
+            if GENERATION.fullmatch(name) and name not in (seal.name, base.name):
+                shutil.rmtree(root / name, ignore_errors=True)
 
-    Args:
-        root: the index folder.
-        base: the generation in use, None where there is none or it is too damaged to take anything from.
-        model: None for no new vectors. Those of another model are dropped where it can be had, and `work.anew`.
-        progress: told as documents go in.
 
-    Raises:
-        BrokenStore: the folder can not be written.
-        IndexDamaged: `base` can not be built upon.
-    """
-    model = _fitting(base, work, model)
-    taken = _taken_over(base, work, model)
-    staged = staging.stage(root, base, taken)
-    try:
-        with _Vectors(
-            staged / VECTORS, base.seal.model if base and VECTORS in taken else "", model, work.day
-        ) as vectors:
-            return _fill(root, staged, base, work, vectors, progress)
-    except OSError as error:
-        raise unwritable(root, error) from error
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
+def in_memory(docs: Sequence[Doc], dates: Dates) -> tuple[Words, Seal, Catalog]:
+    """Return the words and the records of some documents; no files."""
+    writer, catalog = WordsWriter(None, len(docs)), Catalog(None)
+    rows = _rows(docs, 1, dates)
+    for doc, row in zip(docs, rows, strict=True):
+        writer.add(doc, row.number, row.created)
+    catalog.put({row.written.path: row for row in rows})
+    return Words(writer.close()), Seal("memory", {}, "", len(docs)), catalog
 
 
-def _fitting(base: Generation | None, work: Work, model: Embedder | None) -> Embedder | None:
-    """Return the model where its vectors may stand beside those that are there, or in their place."""
-    if model is None or base is None or base.seal.model in ("", model.name):
-        return model
-    return model if work.anew and not unavailable(model) else None
-
-
-def _taken_over(base: Generation | None, work: Work, model: Embedder | None) -> tuple[str, ...]:
-    if base is None or not work.anew:
-        return (WORDS, VECTORS, ENTRIES)
-    if model is not None and base.seal.model != model.name:
+def _kept(root: Path, base: Seal, model: Embedder | None) -> tuple[str, ...]:
+    """What is taken over where all else is made anew: vectors, if they are whole and of the model."""
+    if model is not None and base.model != model.name:
         return ()
     try:
-        base.check(VECTORS)
+        compare(root, base, VECTORS, every=True)
     except IndexDamaged:
         return ()
     return (VECTORS,)
 
 
 def _fill(
-    root: Path, staged: Path, base: Generation | None, work: Work, vectors: _Vectors, progress: Progress | None
-) -> Generation:
-    kept = None if work.anew else base
-    if kept and not work.count and not work.gone:
-        docs, total, average = kept.seal.docs, kept.seal.total, kept.seal.average
-    else:
-        words = WordsWriter(staged / WORDS, large=work.count > _MANY)
-        for path in work.gone:
-            words.remove(path)
-        for done, chunk in _chunks(work.docs):
-            vectors.add(chunk)
-            for doc in chunk:
-                words.add(doc)
+    staged: Path, number: int, base: Seal, work: Work, model: Embedder | None, dates: Dates, progress: Progress | None
+) -> tuple[dict[str, Row | None], Seal]:
+    """Put documents into a staged folder; return their rows, None for what is gone, and what the seal shall say."""
+    words = WordsWriter(staged / WORDS, work.size)
+    for path in work.gone:
+        words.remove(path)
+    rows: dict[str, Row | None] = dict.fromkeys(work.gone)
+    done, docs = 0, iter(work.docs)
+    made = _Vectors(staged / VECTORS, base.model, model)
+    try:
+        while chunk := list(islice(docs, _CHUNK)):
+            made.add(chunk)
+            for doc, row in zip(chunk, _rows(chunk, number + done, dates), strict=True):
+                words.add(doc, row.number, row.created)
+                rows[doc.path] = row
+            done += len(chunk)
             if progress:
-                progress(done, max(done, work.count))
-        docs, total, average = words.close()
-        vectors.close(work.entries)
-    log, lines = manifest.write(staged, kept, work.before, work.entries, work.touched)
-    seal = Seal(
-        files={ENTRIES: log},
-        model=vectors.name,
-        docs=docs,
-        total=total,
-        average=average,
-        missing=vectors.missing + (kept.seal.missing if kept else 0),
-        lines=lines,
-    )
-    return staging.publish(root, staged, base, seal)
+                progress(done, max(done, work.size))
+        total = Words(words.close()).total
+        made.write(work.living)
+    finally:
+        made.close()
+    return rows, Seal("", {}, made.name, total, made.missing)
 
 
-def _chunks(docs: Iterable[Doc]) -> Iterator[tuple[int, list[Doc]]]:
-    """Yield documents in handy numbers, with how many there were so far."""
-    left, done = iter(docs), 0
-    while chunk := list(islice(left, _CHUNK)):
-        done += len(chunk)
-        yield done, chunk
+def _rows(docs: Sequence[Doc], first: int, dates: Dates) -> list[Row]:
+    undated = [doc.path for doc in docs if not doc.created]
+    known = dates(undated) if undated else {}
+    return [
+        Row(number, doc.created or known.get(doc.path, 0), doc.blob, doc.node) for number, doc in enumerate(docs, first)
+    ]
 
 
 class _Vectors:
@@ -124,54 +200,91 @@ class _Vectors:
 
     Args:
         folder: of the vectors, those taken over among them.
-        name: the model that these come from, "" where there are none; afterwards the one that all come from.
+        name: the model that these come from; afterwards the one that all come from, "" where there are none.
         model: None for no new vectors.
-        day: today, in days since 1970.
     """
 
-    def __init__(self, folder: Path, name: str, model: Embedder | None, day: int) -> None:
-        self._folder, self.name, self._model, self._day = folder, name, model, day
-        self._parts: list[Rows] | None = None
+    def __init__(self, folder: Path, name: str, model: Embedder | None) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - a search, which never writes, has no threads
+
+        self._folder, self._model = folder, model
+        self.name = name if any(folder.iterdir()) else ""
+        self._parts = [vectors.read(path) for path in vectors.segments(folder)]
         self._made: set[int] = set()
         self._jobs: list[tuple[Future[Rows], int]] = []  # with how many documents each is for
         self._pool = ThreadPoolExecutor(1)
+        self.close = self._pool.shutdown
         self.missing = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=kind is not None)
-
     def add(self, docs: list[Doc]) -> None:
+        """Embed the documents, those without vectors."""
+        by_key = {key(doc.blob): doc for doc in docs}
         if self._model is None and not self.name:
             self.missing += len(docs)
             return
-        if self._parts is None:
-            self._parts = vector.read_segments(self._folder)
-        texts = {key(doc.blob): (key(doc.blob), doc.title, doc.passages) for doc in docs}
-        wanted = vector.missing(self._parts, texts.keys() - self._made)
+        wanted = vectors.missing(self._parts, by_key.keys() - self._made)
         self._made |= wanted
         if self._model is None:
             self.missing += len(wanted)
         elif wanted:
-            chosen = [texts[number] for number in wanted]
-            self._jobs.append((self._pool.submit(vector.embed, chosen, self._model, self._day), len(chosen)))
-        if len(self._jobs) > _AHEAD:
-            self._jobs[-_AHEAD][0].exception()  # waits, so that the texts of a large store are not all in memory
+            chosen = [by_key[number] for number in wanted]
+            if self._jobs:
+                self._jobs[-1][0].exception()  # waits, so that the texts of a large store are not all in memory
+            self._jobs.append((self._pool.submit(embed, chosen, self._model), len(chosen)))
 
-    def close(self, entries: Mapping[str, Entry]) -> None:
+    def write(self, living: Callable[[], set[str]]) -> None:
+        """Write what was made."""
         new = []
-        for job, count in self._jobs:
+        for job, size in self._jobs:
             try:
                 new.append(job.result())
             except ModelUnavailable:  # the answers will say so; the words are indexed all the same
-                self.missing += count
+                self.missing += size
         if new and self._model:
             self.name = self._model.name
-            living = {entry.blob for entry in entries.values()} if self._crowded(new, len(entries)) else set()
-            vector.write_segment(self._folder, new, map(key, living) if living else None, self._day)
+            vectors.write(self._folder, new, map(key, living()))
 
-    def _crowded(self, new: list[Rows], files: int) -> bool:
-        """Say whether most of what has vectors must be dead, so that it is worth finding out which."""
-        return sum(len(part.keys) for part in (*(self._parts or ()), *new)) > 2 * files
+
+# folders
+
+
+def _stage(root: Path, base: Seal, parts: tuple[str, ...]) -> Path:
+    """Return a new private folder holding links to the files of the given parts of a generation."""
+    target = root / "next"
+    shutil.rmtree(target, ignore_errors=True)
+    for part in (WORDS, VECTORS):
+        (target / part).mkdir(parents=True)
+    for name in base.files:
+        if name.startswith(parts):
+            compare(root, base._replace(files={name: base.files[name]}))
+            try:
+                os.link(root / base.name / name, target / name)
+            except OSError:  # no hard links here
+                shutil.copy2(root / base.name / name, target / name)
+    return target
+
+
+def _publish(root: Path, staged: Path, base: Seal, about: Seal) -> Seal:
+    """Give the staged folder its name, for the database to name it; return its seal: `about` with name and files."""
+    number = 1 + max((int(name[1:]) for name in listed(root) if GENERATION.fullmatch(name)), default=0)
+    files: dict[str, list[int]] = {}
+    for part in (WORDS, VECTORS):
+        for name in (f"{part}/{each}" for each in listed(staged / part) if not each.endswith(".lock")):
+            known, there = base.files.get(name), mark(staged / name)
+            files[name] = known if known and known[:-1] == there else [*there, checksum(staged / name)]
+        _sync(staged / part)
+    seal = about._replace(name=f"g{number:010d}", files=files)
+    staged.rename(root / seal.name)
+    _sync(root)
+    return seal
+
+
+def _sync(path: Path) -> None:
+    """Make a file, or the names in a folder, durable, where the system can."""
+    if os.name == "nt" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

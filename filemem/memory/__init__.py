@@ -1,43 +1,53 @@
 """The facade: everything filemem does, once, for the command line, MCP, HTTP and Python alike.
 
-A save in one straight line: `changing.save` checks the fields and works out what they supersede, `saving.Saver` brings
-the file and the commit into the repository, `Index.push` makes it searchable.
-
-What is asked of it stands in `asking`, and how its index is kept in step in `keeping`.
+One call at a time is at work; a look at the files has a lock of its own, so that a search does not wait for an index
+that is being built. A verb is imported when it is called: a search that ends with its process imports no more than it
+uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from filemem.errors import BrokenStore, FilememError, Locked
-from filemem.memory import arguments, following
-from filemem.memory.asking import Asked
+from filemem.errors import BadInput, FilememError, NotFound
+from filemem.memory import fields
+from filemem.memory.catch_up import LONG, SHORT, Keeper, Look
 from filemem.memory.store import Progress, Store
-from filemem.query import Hit, Results
-from filemem.record import DECISION, number
+from filemem.query import Hit, Name, Results
+from filemem.record import DECISION, Problem, number
 
 if TYPE_CHECKING:
-    from filemem.memory.asof import PastMemory
-    from filemem.memory.purging import Purge
-    from filemem.memory.sharing import Synced
-    from filemem.memory.values import Saved
+    from filemem.memory.diff import Comparison
+    from filemem.memory.history import History, Revision
+    from filemem.memory.past import PastMemory
+    from filemem.memory.save import Saved
+    from filemem.memory.sync import Synced
+    from filemem.memory.timeline import Topic
+    from filemem.memory.why import Why
 
-__all__ = ["Hit", "Memory", "Results"]
+__all__ = ["Hit", "Look", "Memory", "Results"]
 
-LONG = 10.0  # seconds that a save waits until the index has heard of a checkout
+_Answer = TypeVar("_Answer")
+MOST_HITS = 1_000
+_LARGEST = 10**20  # number that a tool may pass on
 
 
-class Memory(Asked):
+class Memory:
     """The memory of one Git work tree. Safe to use from several threads; one call at a time is at work."""
 
     def __init__(self, store: Store, progress: Progress | None = None) -> None:
-        super().__init__(store, progress)
+        self.work_tree = store.code.work_tree  # to which the paths of hits are relative
+        self.folder = store.folder  # of the records
+        self.agent = store.config.agent  # who saves where a save does not say; may be empty
+        self._store = store
+        self._keeper = Keeper(store, progress)
+        self._watching: list[Callable[[], None]] = []
         self._closing: list[Callable[[], None]] = []
+        self._numbers: dict[int, str] = {}  # what numbers stood for when last asked for
+        self._past: PastMemory | None = None  # the one opened last
         self.stated_user = ""  # what `user_id` is whatever is configured
 
     @classmethod
@@ -53,54 +63,49 @@ class Memory(Asked):
     ) -> Memory:
         """Open the memory that a folder belongs to, finish what a crash left, and catch up with the files.
 
+        Errors as for `Store.open`.
+
         Args:
             folder: any folder of the work tree.
             store: folder of records, or None for the configured one.
-            serving: a watcher will keep the index in step; keep helpers alive between saves.
-            progress: told how far long work is.
+            serving: a watcher will keep the index in step; keep helpers alive between calls.
+            progress: called with records done and in all, in long work.
             look: bring the index in step; without it only what reads the files themselves may be asked.
             stays: look again before later questions and saves, for a program that has no watcher.
-
-        Raises:
-            NotFound: no repository.
-            BadInput: settings or store that cannot be used.
-            BrokenStore: the repository cannot be used.
         """
-        parts = Store.open(folder, store, serving=serving)
-        memory = cls(parts, progress)
+        memory = cls(Store.open(folder, store, serving=serving), progress)
         try:
-            if serving or not following.settled(parts):
-                parts.saver.replay(thorough=serving)
+            memory._finish()
+            if look and not serving:
+                memory._keeper.looks = True
+                memory._keeper.in_step(LONG)
         except FilememError as error:  # a Git directory that cannot be written can still be read
             memory.trouble = error.told
-        try:
-            if look and not serving and ((overdue := following.overdue(parts)) or not following.in_step(parts)):
-                with memory._helping():
-                    memory._catch_up(full=overdue, hints=())
-        except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
-            memory.trouble = error.told
-        memory._looks = stays
+        memory._keeper.looks = stays
         return memory
 
     def at(self, when: str) -> PastMemory:
-        """Return the memory as it was at a commit, for reading: nothing of the work tree is touched.
+        """The memory as it was at a commit, tag, branch, date or age, for reading. Raises BadInput, NotFound."""
+        from filemem.memory import past
 
-        Args:
-            when: a commit, tag, branch or expression such as `HEAD~3`; else a date or an age: the last commit by then.
+        with self._keeper.lock:
+            self._past = past.at(self._store, when, Memory, self._past)
+            return self._past
 
-        Raises:
-            BadInput, NotFound: as `filemem.memory.moments.find` says.
-            BrokenStore: the index folder cannot be written.
-        """
-        from filemem.memory import asof
+    def close(self) -> None:
+        """Release everything."""
+        for action in self._closing:
+            action()
+        with self._keeper.lock:
+            if self._past is not None:
+                self._past.close()
+            self._store.close()
 
-        with self._lock:
-            return asof.open_at(self._store, when)
+    def __enter__(self) -> Memory:
+        return self
 
-    @property
-    def agent(self) -> str:
-        """Who saves where a save does not say, as the user has configured it; may be empty."""
-        return self._store.config.agent
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def user_id(self) -> str:
@@ -109,146 +114,279 @@ class Memory(Asked):
 
         return self.stated_user or powermem_user()[0]
 
+    @property
+    def trouble(self) -> str | None:
+        """Why the last look at the files failed, if it did; who looks may say so."""
+        return self._keeper.trouble
+
+    @trouble.setter
+    def trouble(self, why: str | None) -> None:
+        self._keeper.trouble = why
+
+    @property
+    def lacked(self) -> str:
+        """Why the last answer may lack something, or "": as it was then, since what is missed may come meanwhile."""
+        return self._keeper.gaps or self._keeper.trouble or ""
+
+    @property
+    def lacks_meaning(self) -> str:
+        """Why nothing, or not everything, is found by meaning and what to do, or "": the model is asked."""
+        return self._store.index.lacks_meaning
+
+    @property
+    def indexed(self) -> bool:
+        """Whether there is an index that can be asked."""
+        return self._store.index.sound
+
+    def now(self) -> int:
+        """The time in epoch milliseconds."""
+        return self._store.clock()
+
     def new_session(self, prefix: str) -> str:
         """Make up a name for a session, such as `mcp-1763650000123-k3f9w2`."""
-        return f"{arguments.line('prefix', prefix)}-{self._store.clock()}-{self._store.entropy().hex()[:6]}"
+        return f"{fields.line('prefix', prefix)}-{self._store.clock()}-{self._store.entropy().hex()[:6]}"
+
+    def on_change(self, action: Callable[[], None]) -> None:
+        """Run something whenever records may have changed, from the thread that changed them or saw it."""
+        self._watching.append(fields.action("action", action))
 
     def on_close(self, action: Callable[[], None]) -> None:
         """Run something before the parts are closed."""
-        self._closing.append(arguments.action("action", action))
+        self._closing.append(fields.action("action", action))
 
-    def close(self) -> None:
-        """Commit what is batched and release everything."""
-        for action in self._closing:
+    def refresh(self, *, full: bool = False, hints: Iterable[str] = ()) -> Look:
+        """Finish what waits for the repository, and bring the index in step. Arguments as for `Keeper.refresh`."""
+        fields.flag("full", full)
+        named = fields.each("hints", hints, fields.path)
+        look = self._keeper.refresh(self._finish, full=full, hints=named)
+        if full and self._store.serving and self._store.repo.journal.empty:
+            self._store.repo.objects.maintain()
+        if named or (look and (look.changed or look.embedded)):  # another process may have made what was named
+            self._changed()
+        return look or Look()
+
+    def rebuild(self) -> Look:
+        """Build the index anew from the files; the old one serves until the switch."""
+        return self._keeper.rebuild()
+
+    def rest(self) -> None:
+        """Let go of memory that is quickly had again; for a server that nobody asks anything."""
+        self._store.index.rest()
+
+    def _finish(self) -> None:
+        """Finish what the journal holds."""
+        if not self._store.repo.journal.empty:
+            from filemem.repo import commit
+
+            for made in commit.finish(self._store.repo, self._store.files):
+                self._keeper.trouble = made.trouble or self._keeper.trouble
+
+    def _changed(self) -> None:
+        for action in self._watching:
             action()
-        with self._lock:
-            self._store.close()
 
-    def __enter__(self) -> Memory:
-        return self
+    def search(
+        self,
+        query: str = "",
+        *,
+        limit: int = 10,
+        offset: int = 0,
+        mode: str = "hybrid",
+        recency: bool = True,
+        **restrictions: Any,
+    ) -> Results:
+        """Find records, best first; without a query the newest first. Arguments as for `search.question_of`."""
+        from filemem.memory import search
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        question = search.question_of(query, restrictions, self.now(), limit, offset, mode, recency)
+        found = self._keeper.read(question)
+        hits = self._keeper.ask(lambda store: _of_code(store, found.hits)) if restrictions.get("path") else found.hits
+        parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), found.degraded)))
+        return replace(found, hits=hits, degraded="; ".join(parts))
 
-    def save(self, **fields: Any) -> Saved:
-        """Save a decision (topic, decision, reasoning), a checkpoint (summary) or an observation (text, title).
+    def get(self, *ids: str) -> tuple[Hit, ...]:
+        """Whole records by id, start of a short id, path, file name, number or title. Raises BadInput, NotFound."""
+        if not ids:
+            raise BadInput("no id given", "give id or ids", field="ids")
+        from filemem.memory.hits import present
 
-        Args:
-            fields: as docs/format.md names them; `type` where the fields alone do not tell.
+        def answer(store: Store) -> tuple[Hit, ...]:
+            return _of_code(store, present(store, [store.find(one) for one in ids], whole=True))
 
-        Raises:
-            BadInput: a field is wrong, missing, or looks like a secret.
-            NotFound: an edge points to nothing.
-            Conflict: the topic is forked and nothing says which decisions are replaced.
-            BrokenStore: a decision, and a sparse checkout hides what it may have to supersede.
-        """
-        from filemem.memory import changing, refusing, writing
+        return self._keeper.read(answer)
 
-        decides = writing.type_of(fields) == DECISION
-        refusing.refuse_blind(self._store, replacing=decides and fields.get("supersedes") is None)
-        self._look()
-        with self._lock:
-            # What a decision replaces must be what holds here: without a look in time, the files themselves tell.
-            sure = not decides or self._ask(lambda: self._follow(LONG))
-            with nullcontext() if sure else self._store.without_index():
-                saved = self._ask(lambda: changing.save(self._store, fields))
-        if self._numbers:  # somebody asks by number
-            self._numbers[number(saved.id)] = saved.id
-        self._changed()
-        return saved
+    def history(self, topic_or_id: str) -> History:
+        """How a topic was decided, oldest first. Raises NotFound: neither a topic nor a decision."""
+        from filemem.memory import history
 
-    def _write(self, change: Callable[[], Saved]) -> Saved:
-        """Change what is there, unless the memory of the project is another."""
-        from filemem.memory import refusing
+        return self._keeper.read(lambda store: history.history(store, fields.line("topic", topic_or_id)))
 
-        refusing.refuse_other(self._store)
-        return self._read(change)
+    def revisions(self, *ids: str) -> dict[str, tuple[Revision, ...]]:
+        """How records were edited in place, oldest first, by the id that was found for each. Raises NotFound."""
+        from filemem.memory import history
 
-    def resolve(self, topic: str, **fields: Any) -> Saved:
-        """End a fork: save the decision that merges all that hold on a topic.
+        return self._keeper.read(lambda store: history.revisions(store, ids))
 
-        Args:
-            topic: the topic.
-            fields: decision, reasoning, and what else `save` takes for a decision.
+    def diff(self, between: str = "") -> Comparison:
+        """What a branch does to the memory: `BASE...HEAD`, or what is checked out. Errors as for `diff.compare`."""
+        from filemem.memory import diff
 
-        Raises:
-            BadInput, NotFound: as `filemem.memory.changing.resolve` says.
-        """
-        from filemem.memory import changing
+        return self._keeper.read(lambda store: diff.compare(store, between))
 
-        return self._write(lambda: changing.resolve(self._store, topic, fields))
+    def timeline(self, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5) -> Results:
+        """What was saved around a record, a time, or the best hit of a query. Raises BadInput, NotFound."""
+        from filemem.memory import timeline
 
-    def update(self, id: str, **fields: Any) -> Saved:  # noqa: A002  the tools' word
-        """Append what came of a decision (outcome, reason), or change status, title, text or tags; `agent` says who.
+        before = fields.whole("depth_before", depth_before, 0, MOST_HITS)
+        after = fields.whole("depth_after", depth_after, 0, MOST_HITS)
+        asked = {"anchor": fields.line("anchor", anchor), "query": fields.text("query", query)}
+        return self._keeper.read(lambda s: timeline.timeline(s, **asked, depth_before=before, depth_after=after))
 
-        Raises:
-            BadInput, NotFound, Conflict: as `filemem.memory.changing.update` says.
-        """
-        from filemem.memory import changing
+    def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
+        """The checkpoint to go on from, and a note where it is another branch's or author's."""
+        from filemem.memory import timeline
 
-        updated = self._write(lambda: changing.update(self._store, id, fields))
-        self._changed()
-        return updated
+        return self._keeper.read(lambda store: timeline.latest_checkpoint(store, fields.line("branch", branch)))
+
+    def topics(self, prefix: str = "") -> tuple[Topic, ...]:
+        """The topics that have these words in their name or title, and what holds on each."""
+        from filemem.memory import timeline
+
+        return self._keeper.read(lambda store: timeline.topics(store, fields.line("prefix", prefix)))
+
+    def topic_keys(self, part: str = "") -> tuple[str, ...]:
+        """The topics, as their identities, that have these words in them; those with the most decisions first."""
+        from filemem.memory import timeline
+
+        return self._keeper.ask(lambda store: timeline.topic_keys(store, fields.line("part", part)))
+
+    def decision_ids(self, part: str = "") -> tuple[str, ...]:
+        """The ids of the newest decisions that have these characters in their id or title."""
+        from filemem.memory import timeline
+
+        return self._keeper.ask(lambda store: timeline.decision_ids(store, fields.line("part", part)))
+
+    def names(self, ids: Collection[str]) -> dict[str, Name]:
+        """Title and path of records by id; ids that no record has are left out."""
+        wanted = fields.each("ids", ids)
+        return self._keeper.ask(lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.lookup("id", wanted)})
+
+    def numbered(self, wanted: int) -> str:
+        """The id of the record that a number stands for, as `filemem.record.number` makes it. Raises NotFound."""
+        fields.whole("number", wanted, 0, _LARGEST)
+        if wanted not in self._numbers:
+            self._numbers = self._keeper.ask(lambda store: {number(node.id): node.id for node in store.index.nodes()})
+        if wanted not in self._numbers:
+            raise NotFound(f"no record has the number {wanted}", "search lists what there is")
+        return self._numbers[wanted]
+
+    def edited(self, hit: Hit) -> bool:
+        """Whether a hit's file has changes that are not committed, so that its commit does not have all of it."""
+        if not isinstance(hit, Hit):
+            raise BadInput(f"hit must be one that an answer holds, not {fields.shown(hit)}", field="hit")
+        with self._keeper.lock:
+            return bool(hit.provenance.commit) and self._store.edited(self._store.asked(hit.path))
+
+    def why(self, path: str, *, limit: int = 10) -> Why:
+        """Which decisions a file rests on, or `PATH:LINE`, the surest first. Raises BadInput, NotFound."""
+        from filemem.memory import why
+
+        most = fields.whole("limit", limit, 1, MOST_HITS)
+        return self._keeper.read(lambda store: why.why(store, fields.path("path", path), most))
+
+    def check(self, *paths: str, base: str = "", drift: bool = False) -> tuple[int, tuple[Problem, ...]]:
+        """Read every record: how many there are, and what is wrong. Arguments and errors as for `check.check`."""
+        from filemem.memory import check
+
+        named, since = fields.each("paths", paths, fields.path), fields.line("base", base)
+        every = fields.flag("drift", drift)
+        with self._keeper.lock:
+            self._store.refuse_missing()
+            return check.check(self._store, named, since, every=every)
+
+    def status(self) -> dict[str, Any]:
+        """How the memory stands: counts, index, what waits for a commit, problems."""
+        from filemem.memory import status
+
+        found = self._keeper.read(lambda store: status.status(store, behind=bool(self.trouble)))
+        return {**found, "degraded": "; ".join(filter(None, (self._keeper.degraded, self.lacks_meaning)))}
+
+    def save(self, **given: Any) -> Saved:
+        """Save a decision (topic, decision, reasoning), checkpoint (summary) or observation. Errors as `save.save`."""
+        from filemem.memory import save
+
+        sure = self._keeper.in_step(LONG) and self._store.index.sound
+        return self._change(lambda store: save.save(store, given, sure=sure))
+
+    def resolve(self, topic: str, **given: Any) -> Saved:
+        """End a fork: save the decision that merges all that hold on a topic. Raises NotFound, BadInput."""
+        from filemem.memory import save
+
+        return self._write(lambda store: save.resolve(store, topic, given))
+
+    def update(self, id: str, **given: Any) -> Saved:  # noqa: A002  the tools' word
+        """Append an outcome and its reason, or change status, title, text, tags. Errors as for `update.update`."""
+        from filemem.memory import update
+
+        return self._write(lambda store: update.update(store, id, given))
+
+    def adopt(self, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
+        """Write ids into files that state none. Arguments and errors as for `filemem.memory.update.adopt`."""
+        from filemem.memory import update
+
+        named, former = fields.each("files", files, fields.path), fields.line("was", was)
+        return self._write(lambda store: update.adopt(store, named, former))
 
     def delete(self, id: str, *, reason: str = "", agent: str = "") -> Saved:  # noqa: A002
-        """Remove a record by a commit, and see to it that nothing but `restore` brings it back; history keeps it.
+        """Remove a record by a commit; nothing but `restore` brings it back. Raises NotFound, Conflict."""
+        from filemem.memory import forget
 
-        Raises:
-            NotFound, Conflict: as `filemem.memory.changing.delete` says.
-        """
-        from filemem.memory import changing
-
-        deleted = self._write(lambda: changing.delete(self._store, id, reason, agent))
-        self._changed()
-        return deleted
+        return self._write(lambda store: forget.delete(store, id, reason, agent))
 
     def restore(self, id: str, *, agent: str = "") -> Saved:  # noqa: A002
-        """Bring a record back that was deleted.
+        """Bring a record back that was deleted. Raises NotFound, Conflict."""
+        from filemem.memory import forget
 
-        Raises:
-            NotFound, Conflict: as `filemem.memory.changing.restore` says.
-        """
-        from filemem.memory import changing
+        return self._write(lambda store: forget.restore(store, id, agent))
 
-        saved = self._write(lambda: changing.restore(self._store, id, agent))
-        self._changed()
-        return saved
+    def purge_command(self, id: str) -> str:  # noqa: A002
+        """The command that takes a record out of Git's history, and what it cannot reach; nothing is run."""
+        from filemem.memory import forget
 
-    def purging(self, path: str, record_id: str) -> Purge:
-        """Return what takes a record out of Git's history; filemem itself never rewrites it.
+        return self._keeper.read(lambda store: forget.purge_command(store, id))
 
-        Args:
-            path: of the record, from the top of the work tree, as answers show it.
-            record_id: its id, which the messages of its commits name.
-        """
-        from filemem.memory import purging
+    def sync(self, report: Callable[[str], object] | None = None) -> Synced:
+        """Merge what others saved with what was saved here, and push. Errors as for `filemem.memory.sync.sync`."""
+        from filemem.memory import sync
 
-        inside = self._store.asked(arguments.path("path", path))
-        return purging.steps(self._store, inside, arguments.line("record_id", record_id))
-
-    def sync(self, tell: Callable[[str], object] | None = None) -> Synced:
-        """Bring here what others saved, put what was saved here on top, and push it.
-
-        Args:
-            tell: told what Git says of its progress.
-
-        Raises:
-            NotFound, Conflict, Locked, BrokenStore: as `filemem.memory.sharing.sync` says.
-        """
-        from filemem.memory import sharing
-
-        if tell is not None:
-            arguments.action("tell", tell)
+        if report is not None:
+            fields.action("report", report)
         before = self._store.repo.head()
         try:
-            done = sharing.sync(self._store, tell)
+            done = sync.sync(self._store, report)
         finally:
-            with self._syncing:
-                try:
-                    self._catch_up(full=False, hints=())
-                    self._changed()
-                except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
-                    self.trouble = error.told
-        return done if self.trouble else self._ask(lambda: sharing.forks(self._store, done, before))
+            self._keeper.in_step(LONG)
+            self._changed()
+        return self._keeper.ask(lambda store: sync.forks(store, done, before))
+
+    def _write(self, change: Callable[[Store], _Answer]) -> _Answer:
+        self._keeper.in_step(SHORT)
+        return self._change(change)
+
+    def _change(self, change: Callable[[Store], _Answer]) -> _Answer:
+        answer = self._keeper.ask(change)
+        self._numbers.clear()
+        self._changed()
+        return answer
+
+
+def _of_code(store: Store, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    """Hits with how the code stands that they govern, and what commits say came of them."""
+    from filemem.memory import drift, evidence
+
+    wanted = {hit.id: hit.record for hit in hits if hit.record.type == DECISION}
+    decisions = [(node, wanted[node.id]) for node in store.lookup("id", list(wanted))]
+    testimony = evidence.Testimony(store)
+    stands, said = drift.of_all(store, decisions, testimony), evidence.of_all(store, decisions, testimony)
+    counted = {one: drift.counted(store, how, testimony.tip) for one, how in stands.items()}
+    return tuple(hit._replace(drift=counted.get(hit.id), evidence=said.get(hit.id, ())) for hit in hits)

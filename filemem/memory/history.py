@@ -1,36 +1,77 @@
-"""How a topic was decided, and how records were revised: the chain as files state it, the rest from Git.
+"""How a topic was decided, and how records were edited: the chain as files state it, the rest from the commit table.
 
-Rule: identity and order come from what the files say, so that squash merges, rebases and shallow clones break no chain;
-what a commit adds (who, when, which edit) is told beside it, and where Git cannot know, that is said.
+Rule: identity and order come from what the files say, so that squash merges and rebases break no chain; what a commit
+adds (who, when, which edit) stands beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from filemem import record
-from filemem.chain import Graph
-from filemem.documents import Node
 from filemem.errors import BadInput
-from filemem.memory import claims, departed, finding, graph, identities, meant, phrases, writing
-from filemem.memory.moves import source
-from filemem.memory.origins import brought
+from filemem.index import Around, Node
+from filemem.memory import fields
+from filemem.memory.evidence import Testimony
+from filemem.memory.hits import vacancy
 from filemem.memory.store import Store
-from filemem.memory.values import History, Revision, Step
-from filemem.memory.versions import Versions
-from filemem.record import DECISION, Parsed, topic_key
-from filemem.record.revising import damage, revised
-from filemem.repo.beside import added_too
-from filemem.repo.lives import Revision as Version
+from filemem.memory.timeline import family, linked
+from filemem.query import Evidence
+from filemem.record import DECISION, Parsed, Record, parse, topic_key
+from filemem.record.compare import FORM, changes, damage
+from filemem.repo.history import Commit, Touch
 
-_GAPS = 8  # times that a record was away, followed back
-NOTHING = Parsed(None)  # what a version that is not here is read as
-ANEW = 60_000  # milliseconds between writing a commit and making it that show it was made again
+NOBODY = Commit("", (), "", "", 0, 0, "")  # where no commit is known
+
+
+class Revision(NamedTuple):
+    """One edit of a record in place, or its move to another path."""
+
+    commit: str  # full id; empty for an edit that is not committed
+    author: str  # as the commit says
+    agent: str
+    at: int  # epoch milliseconds
+    subject: str
+    changes: tuple[str, ...] = ()  # in phrases such as `status accepted -> deprecated`
+
+
+class Step(NamedTuple):
+    """One decision in the history of a topic."""
+
+    record: Record  # as its file says it now
+    path: str  # of the file, from the top of the work tree
+    commit: str  # that brought it; this and who and when are empty while there is none, or a shallow clone lacks it
+    author: str
+    agent: str
+    at: int  # when it was decided, as the file says, else as the commit does; epoch milliseconds
+    committed: int = 0  # epoch milliseconds
+    supersedes: tuple[str, ...] = ()  # ids, oldest first
+    superseded_by: tuple[str, ...] = ()  # ids, oldest first
+    proposed: tuple[str, ...] = ()  # ids of what is only proposed in its place; empty where something has replaced it
+    holds: bool = False  # it holds today, on whatever topic it is
+    implied: bool = False  # nobody stated what it supersedes
+    foreign: bool = False  # it belongs to another topic that the chain leads to
+    co_authors: tuple[str, ...] = ()  # whom the commit names
+    reviewers: tuple[str, ...] = ()
+    revisions: tuple[Revision, ...] = ()  # edits in place, oldest first
+    edited: bool = False  # the file has changes that are not committed
+    evidence: tuple[Evidence, ...] = ()  # what commits say came of it, as far as no outcome answers it
+
+
+class History(NamedTuple):
+    """How a topic was decided: the chain, oldest first, and what holds today."""
+
+    topic: str
+    heads: tuple[str, ...]  # what holds on the topic; where nothing does, what replaced its decisions on others
+    chain: tuple[Step, ...]
+    notes: tuple[str, ...] = ()  # what Git's history does not show, and why
+    forked: bool = False  # several decisions on the topic hold at once
+    vacancy: str = ""  # in words, why nothing holds
 
 
 def history(store: Store, topic_or_id: str) -> History:
-    """Tell how a topic was decided.
+    """Return how a topic was decided.
 
     Args:
         store: the parts.
@@ -38,206 +79,117 @@ def history(store: Store, topic_or_id: str) -> History:
 
     Raises:
         NotFound: neither a topic nor a decision; says what was probably meant.
+        BadInput: a record that is no decision.
     """
     key = topic_key(topic_or_id)
     start = [node for node in store.lookup("topic", [key]) if node.key] if key else []
     if not start:
-        start = [_decision(store, topic_or_id)]
+        start = [store.find(topic_or_id)]
+        if start[0].type != DECISION:
+            told = f"{start[0].id} is {fields.article(start[0].type)}; only decisions have a history of supersession"
+            raise BadInput(told, field="topic")
         key = start[0].key
-    resolved, around, _ = graph.neighbourhood(store, start)
-    members = graph.family(resolved, start[0])
-    heads = resolved.holding(key) if key else graph.ends(resolved, members)
-    beyond = graph.linked(resolved, members)
-    told = [around[one] for one in sorted({*members, *beyond}, key=lambda one: resolved.nodes[one].age)]
-    pasts = past_of(store, told)
-    every = claims.every(store)
-    claimed = identities.unsettled(store, told)
-    steps = [
-        step._replace(contest=_contest(resolved, around, node.id, key), claimed=claimed.get(node.path, ""))
-        for node in told
-        if (step := _step(store, node, resolved, key, pasts[node.path], every))
-    ]
-    topic = next((around[m].topic for m in reversed(members) if key and around[m].stated), start[0].topic)
-    chain = tuple(steps)
-    vacancy = "" if heads else graph.vacancy(resolved, around, members)
-    called = phrases.called(start[0].title, start[0].id)
-    alone = f"{called} states no topic: told are the decisions that links join to it"
-    gone = departed.note(store, topic) if key else ""
-    notes = (*([] if key or len(chain) < 2 else [alone]), *([gone] if gone else []), *_notes(store, chain))
-    return History(topic, heads, chain, notes, resolved.chain(key).is_forked, vacancy)
+    around = store.around(start)
+    graph = around.graph
+    members = family(graph, start[0])
+    heads = graph.holding(key) if key else tuple(dict.fromkeys(one for each in members for one in graph.heads_of(each)))
+    shown = [around.nodes[one] for one in linked(graph, members)]
+    chain = tuple(_steps(store, around, shown, key))
+    last = around.nodes[members[-1]]
+    topic = next((around.nodes[one].topic for one in reversed(members) if key), start[0].topic)
+    why = vacancy(graph, around.nodes, last, heads)
+    return History(topic, heads, chain, _notes(store, chain), graph.chain(key).is_forked, why)
 
 
 def revisions(store: Store, references: Iterable[str]) -> dict[str, tuple[Revision, ...]]:
-    """Tell how some records were edited in place, by id. Raises NotFound."""
-    nodes = [finding.find(store, one) for one in references]
-    pasts = past_of(store, nodes)
-    return {node.id: pasts[node.path].revisions for node in nodes}
+    """Return how some records were edited in place, by id. Raises NotFound."""
+    nodes = [store.find(one) for one in references]
+    touches = _touches(store, nodes)
+    return {node.id: _revisions(store, node, touches[node.path]) for node in nodes}
 
 
-class Past(NamedTuple):
-    """What became of one file: when its first commit was written, and its edits, oldest first."""
-
-    written: int = 0
-    revisions: tuple[Revision, ...] = ()
-
-
-def past_of(store: Store, nodes: Iterable[Node]) -> dict[str, Past]:
-    """Tell how the files of some records were revised, uncommitted edits included, by path.
-
-    Args:
-        store: the parts.
-        nodes: the records.
-    """
-    listed = list(nodes)
-    named = store.files.named
-    held = {node.path: _held(store, node) for node in listed}
-    firsts = {named(held[node.path]): node.birth.commit for node in listed if node.birth.commit}
-    versions = store.versions()
-    logs = store.history.logs(firsts, versions) if firsts else {}
-    whole = {node.path: _whole(store, versions, node, logs.get(named(held[node.path]), ())) for node in listed}
-    first = {node.path: named(node.birth.path or node.path) for node in listed if whole[node.path]}
-    births = {first[node.path]: node.birth.commit for node in listed if node.path in first and node.birth.commit}
-    too = added_too(store.history, births, versions)
-    whole |= {node.path: _with(whole[node.path], too.get(first.get(node.path, ""), ()), node) for node in listed}
-    return {
-        node.path: _past(store, versions, node, whole[node.path], moved=held[node.path] != node.path) for node in listed
-    }
+def _touches(store: Store, nodes: Iterable[Node]) -> dict[str, tuple[Touch, ...]]:
+    paths = {store.files.named(node.path): node.path for node in nodes}
+    found = store.history.touches(paths, store.tip)
+    return {path: found.get(named, ()) for named, path in paths.items()}
 
 
-def _held(store: Store, node: Node) -> str:
-    """Where HEAD has a record: at another path, where its move is not committed."""
-    live = bool(node.birth.commit) and store.tip == "HEAD"
-    return (source(store, node.path) if live else "") or node.path
-
-
-def _whole(store: Store, versions: Versions, node: Node, log: Sequence[Version]) -> Sequence[Version]:
-    """A log that goes on to the first commit of a record that stood elsewhere before, and was away since."""
-    found, named = list(log), store.files.named(node.birth.path or node.path)
-    for _ in range(_GAPS):
-        if not found or any(one.commit.id == node.birth.commit for one in found) or not found[-1].commit.parents:
-            break
-        seen = store.repo.history_at(found[-1].commit.parents[0])
-        earlier = seen.logs({named: ""}, versions)[named]
-        if earlier and earlier[0].blob and versions.stated(named, earlier[0].blob) != node.id:
-            earlier = (earlier[-1]._replace(blob="", before="", old=""),)  # another record took its place
-        if not earlier:
-            break
-        found += earlier
-    return found if any(one.commit.id == node.birth.commit for one in found) else log
-
-
-def _with(log: Sequence[Version], too: Sequence[Version], node: Node) -> Sequence[Version]:
-    """A log, newest first, with what other branches began it with, above the first commit."""
-    known = {one.commit.id for one in log}
-    at = next((at for at, one in enumerate(log) if one.commit.id == node.birth.commit), len(log))
-    return [*log[:at], *(one for one in too if one.commit.id not in known), *log[at:]]
-
-
-def _past(store: Store, versions: Versions, node: Node, log: Sequence[Version], *, moved: bool) -> Past:
-    begun = next((at for at, version in enumerate(log) if version.commit.id == node.birth.commit), len(log))
-    told = [
-        Revision(c.id, c.author, c.agent, c.at, c.subject, _told(store, version, before, node.birth.name))
-        for version, before in reversed(list(zip(log[:begun], (*log[1:], None), strict=False)))
-        if (c := version.commit) and not (version.sides and versions.joins(version.path, version.sides, version.blob))
-    ]
-    if node.birth.commit and (moved or store.edited(node.path)):
-        now = store.read(node.path, node.birth.name)
-        was = _read(store, log[0].blob, log[0].path, node.birth.name) if log else NOTHING
-        told.append(Revision("", "", "", 0, "", _changes(was, now)))
-    return Past(log[begun].commit.written if begun < len(log) else 0, tuple(told))
-
-
-def _told(store: Store, version: Version, before: Version | None, first_path: str) -> tuple[str, ...]:
-    """What a commit did to a file, and to what it was before."""
-    if not version.blob:
-        return ("removed",)
-    now = _read(store, version.blob, version.path, first_path)
-    if version.sides:
-        sides = (_read(store, blob, version.path, first_path) for blob in version.sides)
-        return min((_changes(side, now) for side in sides if side.record is not None), key=len, default=())
-    if version.old:
-        return _changes(_read(store, version.old, version.before, first_path), now)
-    if before is None or before.blob:
-        copied = before is not None and store.history.is_ancestor(before.commit.id, version.commit.id)
-        return (
-            f"copied to {store.shown(store.files.inside(version.path))}" if copied else "added on another branch too",
+def _steps(store: Store, around: Around, nodes: Sequence[Node], key: str) -> Iterable[Step]:
+    graph, touches, testimony = around.graph, _touches(store, nodes), Testimony(store)
+    records = store.records([node.path for node in nodes])
+    cut = bool(store.repo.incomplete())
+    for node in nodes:
+        if (found := records.get(node.path)) is None:
+            continue
+        first = touches[node.path][-1].commit if touches[node.path] else NOBODY
+        if cut and not first.parents:
+            first = NOBODY  # a shallow clone ends here: who decided stands in a commit that it lacks
+        edits = _revisions(store, node, touches[node.path])
+        yield Step(
+            record=found,
+            path=store.shown(node.path),
+            commit=first.id,
+            author=first.author,
+            agent=found.agent or first.agent,
+            at=found.created or first.at,
+            committed=first.at,
+            supersedes=graph.predecessors(node.id),
+            superseded_by=graph.superseded_by(node.id),
+            proposed=graph.proposed_for(node.id),
+            holds=graph.is_head(node.id),
+            implied=node.id in graph.chain(node.key).implied,
+            foreign=node.key != key,
+            co_authors=first.co_authors,
+            reviewers=first.reviewers,
+            revisions=edits,
+            edited=any(not one.commit for one in edits),
+            evidence=testimony.of(node, found),
         )
-    same_again = before.old in ("", version.blob)
-    return ("brought back", *(() if same_again else _changes(_read(store, before.old, before.path, first_path), now)))
 
 
-def _read(store: Store, blob: str, path: str, first_path: str) -> Parsed:
-    data = store.repo.blob(blob)
-    return NOTHING if data is None else record.parse(data, store.files.inside(path), first_path)
+def _revisions(store: Store, node: Node, touches: Sequence[Touch]) -> tuple[Revision, ...]:
+    """The edits of a file after its first commit, oldest first, the one that is not committed included."""
+    edits = []
+    for before, touch in zip(touches[:0:-1], touches[-2::-1], strict=True):
+        commit = touch.commit
+        told = _changed(store, before, touch)
+        edits.append(Revision(commit.id, commit.author, commit.agent, commit.at, commit.subject, told))
+    if touches and store.tip == "HEAD" and store.edited(node.path):
+        was = _version(store, touches[0].new, touches[0].path)
+        edits.append(Revision("", "", "", 0, "", _compared(was, store.read(node.path))))
+    return tuple(edits)
 
 
-def _changes(before: Parsed, after: Parsed) -> tuple[str, ...]:
+def _changed(store: Store, before: Touch, touch: Touch) -> tuple[str, ...]:
+    """What a commit did to a file, given what was done to it before."""
+    if touch.kind == "D":
+        return ("removed",)
+    if touch.kind == "A":
+        return ("brought back" if before.kind == "D" else "added on another branch too",)
+    was = _version(store, touch.old, touch.before or touch.path)
+    return _compared(was, _version(store, touch.new, touch.path))
+
+
+def _version(store: Store, blob: str, path: str) -> Parsed:
+    data = store.repo.blob(blob) if blob else None
+    return Parsed(None) if data is None else parse(data, store.files.inside(path))
+
+
+def _compared(before: Parsed, after: Parsed) -> tuple[str, ...]:
     if before.record is None or after.record is None:
         return ()
-    return revised(before.record, after.record, damage(before.problems, after.problems))
-
-
-def _decision(store: Store, reference: str) -> Node:
-    node = finding.find(store, reference, DECISION, what="topic and no record", near=meant.topics, fate=meant.ended)
-    if node.type != DECISION:
-        raise BadInput(
-            f"{node.id} is {writing.article(node.type)}; only decisions have a history of supersession", field="topic"
-        )
-    return node
-
-
-def _contest(resolved: Graph, around: Mapping[str, Node], one: str, key: str) -> str:
-    """That several decisions replaced this one and are not a fork of the topic that is told, or ""."""
-    heads = [around[head] for head in resolved.heads_of(one)]
-    parts_here = len(resolved.superseded_by(one)) > 1 and any(not key or head.key != key for head in heads)
-    return graph.contest(heads, around[one].key) if parts_here else ""
-
-
-def _step(store: Store, node: Node, resolved: Graph, key: str, past: Past, every: claims.Claims) -> Step | None:
-    found = store.read(node.path, node.birth.name).record
-    if found is None:
-        return None
-    birth = node.birth
-    anew = past.written and birth.at - past.written > ANEW
-    return Step(
-        record=found._replace(id=node.id),
-        path=store.shown(node.path),
-        commit="" if birth.unseen else birth.commit,
-        author=birth.author,
-        agent=birth.agent,
-        at=(found.created or 0) if birth.unseen else node.created or birth.at,
-        committed=birth.at if birth.commit and not birth.unseen else 0,
-        supersedes=resolved.predecessors(node.id),
-        superseded_by=resolved.superseded_by(node.id),
-        proposed=resolved.proposed_for(node.id),
-        holds=resolved.is_head(node.id),
-        implied=node.id in resolved.chain(node.key).implied,
-        foreign=node.key != key,
-        co_authors=birth.co_authors,
-        reviewers=birth.reviewers,
-        revisions=past.revisions,
-        edited=any(not revision.commit for revision in past.revisions),
-        shallow=birth.unseen,
-        unsure=birth.unsure,
-        written=past.written if anew and not birth.unseen else 0,
-        evidence=claims.evidence_of(store, node, found, every),
-    )
+    told = damage(before.problems, after.problems)
+    phrases = changes(before.record, after.record)
+    return (*(one for one in phrases if not told or one != FORM), *told)
 
 
 def _notes(store: Store, chain: Iterable[Step]) -> tuple[str, ...]:
     """What the history of a chain does not show, and why."""
-    commits = dict.fromkeys(step.commit for step in chain if step.commit)
-    counts = brought(store, commits)
+    brought = Counter(step.commit for step in chain if step.commit)
     notes = [
-        f"{commit[:10]} brought {counts[commit]} records at once (a squash merge or an import): "
+        f"{commit[:10]} brought {count} of these at once (a squash merge or an import): "
         "who decided each, and when, is as far as known what its file states"
-        for commit in commits
-        if counts.get(commit, 0) > 1
+        for commit, count in brought.items()
+        if count > 1
     ]
-    if store.repo.partial():
-        notes.append(
-            "this is a partial clone: where older versions are not here, names of files alone tell who was first"
-        )
-    if odd := store.repo.revisions.altered():
-        notes.append(f"{odd}: they are passed over, commits are told as they were made")
-    return tuple(notes)
+    return (*notes, *filter(None, [store.repo.incomplete()]))

@@ -1,103 +1,171 @@
-"""What a hit shows: the record as its file is now, its place among other decisions, and who says so.
+"""What a hit shows: the record, its place among other decisions, and who says so.
 
-The file is read when it is shown; the index only says where to look. Provenance comes from Git.
+Rule: files and the commit table are asked for what is shown, and for no more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from filemem import query
 from filemem.chain import Graph
-from filemem.documents import Node
-from filemem.memory import graph, identities
-from filemem.memory.standing import Standing
-from filemem.memory.store import Store
-from filemem.query import Hit, Placed, Provenance, Scored, Snippet, Terms
+from filemem.index import Around, Node
+from filemem.memory.store import Store, listed
+from filemem.query import Hit, Placed, Provenance, Snippet, Terms
 from filemem.record import CONFLICT, DECISION, Edge, Record, prose
+from filemem.repo import branches
+from filemem.repo.branches import Branch
+from filemem.repo.history import Commit, Touch
 
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
+EDITS_SHOWN = 5  # of a record, the newest
 
 
-def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None) -> tuple[Hit, ...]:
-    """Make hits of nodes in the order given, with their place in their chains."""
-    listed = list(nodes)
-    resolved, around, pointing = graph.neighbourhood(store, listed)
+class Edited(NamedTuple):
+    """A commit that changed a record after its first one. `at` in epoch milliseconds."""
+
+    commit: str
+    author: str
+    agent: str
+    at: int
+
+
+def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, whole: bool = False) -> tuple[Hit, ...]:
+    """Make hits of records in the order given, with their place in their chains; `whole` reads their files."""
+    wanted = list(nodes)
+    around = store.around(wanted)
+    graph = around.graph
     places = [
         Placed(
             id=node.id,
             scored=None,
-            superseded_by=resolved.superseded_by(node.id),
-            proposed=resolved.proposed_for(node.id),
-            heads=query.contested(resolved, node.id) or resolved.heads_of(node.id),
-            chain=query.summary(resolved, node.key) if node.key else "",
+            superseded_by=graph.superseded_by(node.id),
+            proposed=graph.proposed_for(node.id),
+            heads=query.contested(graph, node.id) or graph.heads_of(node.id),
+            chain=query.summary(graph, node.key) if node.key else "",
         )
-        for node in listed
+        for node in wanted
     ]
-    return of_places(
-        store, resolved, around | {node.id: node for node in listed}, places, pointing, terms, listing=True
-    )
+    known = {node.id: node for node in wanted} | dict(around.nodes)
+    hits = of_places(store, around._replace(nodes=known), places, terms, listing=True)
+    return tuple(_whole(store, hit) for hit in hits) if whole else hits
 
 
 def of_places(
-    store: Store,
-    resolved: Graph,
-    nodes: Mapping[str, Node],
-    places: Sequence[Placed],
-    pointing: Iterable[Node],
-    terms: Terms | None,
-    *,
-    listing: bool = False,
+    store: Store, around: Around, places: Sequence[Placed], terms: Terms | None, *, listing: bool = False
 ) -> tuple[Hit, ...]:
     """Make hits of places in known order; a record whose file is gone is left out.
 
     Args:
         store: the parts.
-        resolved: the chains that the places are of.
-        nodes: the records in them, by id.
+        around: the chains that the places are of; its nodes hold all of them.
         places: what is shown.
-        pointing: records with edges to some of these.
         terms: the query, if there was one.
         listing: nothing was searched for, so nothing is said to be brought in.
     """
-    listed = [nodes[place.id] for place in places]
-    branch = store.branch if any(node.birth.commit for node in listed) else ""
-    standing = store.standing(listed)
-    store.read_ahead([node.path for node in listed])
-    claimed = identities.unsettled(store, listed)
-    incoming = _incoming(pointing, {node.id for node in listed})
+    nodes = [around.nodes[place.id] for place in places]
+    records = store.records([node.path for node in nodes])
+    said = provenances(store, list(records))
+    incoming = _incoming(around.pointing, {node.id for node in nodes})
     hits = []
-    for node, place in zip(listed, places, strict=True):
-        found = store.read(node.path, node.birth.name)
-        if found.record is None:  # the next look takes it out
+    for node, place in zip(nodes, places, strict=True):
+        if (record := records.get(node.path)) is None:  # the next look takes it out
             continue
-        record = found.record._replace(id=node.id)
-        scored: Scored | None = place.scored
+        who = said.get(node.path, Provenance())
         fragment, ranges = query.snippet(_body(record), terms) if terms else ("", ())
         hits.append(
             Hit(
                 record=record,
                 path=store.shown(node.path),
-                created=node.created,
+                created=record.created or node.created or who.date or 0,
                 score=place.worth,
-                scores=scored.scores if scored else None,
+                scores=place.scored.scores if place.scored else None,
                 superseded_by=place.superseded_by,
                 heads=place.heads,
-                contest=graph.contest([nodes[head] for head in place.heads], node.key),
-                vacancy=_vacancy(resolved, nodes, node, place),
-                claimed=claimed.get(node.path, ""),
+                vacancy=vacancy(around.graph, around.nodes, node, place.heads),
                 proposed=place.proposed,
                 chain=place.chain,
                 more=place.more,
-                brought_in=scored is None and not listing,
-                related=(*_outgoing(node), *incoming.get(node.id, ())),
+                brought_in=place.scored is None and not listing,
+                related=(*(Edge(*edge) for edge in node.edges), *incoming.get(node.id, ())),
                 already_rejected=_already_rejected(record, terms),
-                provenance=_provenance(node, branch, standing.get(node.path)),
+                provenance=who._replace(agent=record.agent or who.agent) if who.commit else who,
                 snippet=Snippet(fragment, ranges),
-                conflict=next((one.line for one in found.problems if one.code == CONFLICT), 0),
             )
         )
     return tuple(hits)
+
+
+def _whole(store: Store, hit: Hit) -> Hit:
+    """A hit with its record as the file is now, and where that holds a merge that was not finished."""
+    found = store.read(store.asked(hit.path))
+    line = next((one.line for one in found.problems if one.code == CONFLICT), 0)
+    return hit._replace(record=found.record or hit.record, conflict=line)
+
+
+def vacancy(graph: Graph, nodes: Mapping[str, Node], node: Node, heads: Collection[str]) -> str:
+    """Say that nothing holds for a decision, and what is proposed; "" where something holds.
+
+    Args:
+        graph: the chains.
+        nodes: the decisions in it, by id.
+        node: the decision.
+        heads: what holds for it.
+    """
+    if node.type != DECISION or heads or node.id not in graph.nodes:
+        return ""
+    others = [nodes[one] for one in graph.chain(node.key).order if node.key and one in nodes and one != node.id]
+    proposed = [one for one in others if one.status == "proposed" and not graph.superseded_by(one.id)]
+    return "nothing holds" + (f"; proposed: {listed(proposed)}" if proposed else "")
+
+
+def provenances(store: Store, paths: Collection[str]) -> dict[str, Provenance]:
+    """Who wrote records, by store path, as the commit table has it; uncommitted ones are left out."""
+    named = {store.files.named(path): path for path in paths}
+    touches = {path: rows for path, rows in store.history.touches(named, store.seen_from).items() if rows}
+    if not touches:
+        return {}
+    here = store.branch
+    default = _default(store, here)
+    elsewhere = default is not None and default.name != here
+    landed = store.history.landed(touches, default.tip) if default else {}
+    there = store.history.touches(list(landed), default.tip) if default and elsewhere and landed else {}
+    found = {}
+    for path, rows in touches.items():
+        first = rows[-1].commit
+        found[named[path]] = Provenance(
+            author=first.author,
+            agent=first.agent,
+            commit=first.id,
+            date=first.at,
+            branch=here,
+            default=default.name if default else "",
+            merged=(not elsewhere or path in landed) if default else None,
+            differs=bool(there.get(path)) and rows[0].new != there[path][0].new,
+            landed=landed[path].at if path in landed else None,
+            reviewers=first.reviewers,
+            co_authors=first.co_authors,
+            edits=_edits(rows, first),
+        )
+    return found
+
+
+def _default(store: Store, here: str) -> Branch | None:
+    """The default branch; a branch that is only a memory is its own. No process is started where a file shows it."""
+    remotes = store.repo.common_dir / "refs/remotes"
+    try:
+        same = (remotes / "origin/HEAD").read_text(encoding="utf-8") == f"ref: refs/remotes/origin/{here}\n"
+    except (OSError, UnicodeDecodeError):
+        same = here == branches.USUAL[0] and not remotes.exists()
+    own = same or store.repo is not store.code
+    return Branch(here, store.repo.head() or "") if here and own else branches.default_branch(store.repo)
+
+
+def _edits(rows: Sequence[Touch], first: Commit) -> tuple[Edited, ...]:
+    """The newest edits of a record after its first commit, oldest first."""
+    later = [row.commit for row in rows if row.commit.id != first.id and row.old != row.new][:EDITS_SHOWN]
+    return tuple(Edited(one.id, one.author, one.agent, one.at) for one in reversed(later))
 
 
 def _already_rejected(record: Record, terms: Terms | None) -> tuple[str, ...]:
@@ -107,13 +175,6 @@ def _already_rejected(record: Record, terms: Terms | None) -> tuple[str, ...]:
     return query.rejected_before(terms, record.rejected, f"{record.topic} {record.title}")
 
 
-def _vacancy(resolved: Graph, nodes: Mapping[str, Node], node: Node, place: Placed) -> str:
-    """That nothing holds for a decision or what it belongs to, and why; what the hit says of it itself is left out."""
-    if node.type != DECISION or place.heads or node.id not in resolved.nodes:
-        return ""
-    return graph.vacancy(resolved, nodes, graph.family(resolved, node), (node.id, *place.proposed))
-
-
 def _body(record: Record) -> str:
     """What a record says beyond its heading, which is shown beside it."""
     rejected = f"Rejected: {'; '.join(record.rejected)}" if record.rejected else ""
@@ -121,34 +182,6 @@ def _body(record: Record) -> str:
     first = query.beyond(record.title, said[0]) if said else ""
     ended = "" if not said[1:] or first.rstrip().endswith((".", "!", "?", ":")) or not first else "."
     return "\n".join(filter(None, (prose(first) + ended, *map(prose, said[1:]), rejected)))
-
-
-def provenance(store: Store, node: Node) -> Provenance:
-    """Who wrote a record first, from Git; empty while nothing is committed."""
-    branch = store.branch if node.birth.commit else ""
-    return _provenance(node, branch, store.standing([node]).get(node.path))
-
-
-def _provenance(node: Node, branch: str, standing: Standing | None) -> Provenance:
-    birth = node.birth
-    if not birth.commit:
-        return Provenance()
-    return Provenance(
-        birth.author,
-        birth.agent,
-        birth.commit,
-        birth.at,
-        branch,
-        **(standing._asdict() if standing else {}),
-        reviewers=birth.reviewers,
-        co_authors=birth.co_authors,
-        edits=birth.edits,
-        unsure=birth.unsure,
-    )
-
-
-def _outgoing(node: Node) -> tuple[Edge, ...]:
-    return tuple(Edge(kind, target, reason) for kind, target, reason in node.edges)
 
 
 def _incoming(pointing: Iterable[Node], ids: Collection[str]) -> Mapping[str, list[Edge]]:

@@ -1,49 +1,55 @@
-"""The parts of a memory, opened and joined: files, repository, saver, index. What is asked of one record is here.
-
-Reading never imports writing: the saver is made, and its modules imported, at the first need for it.
-"""
+"""The parts of a memory, opened and joined: files, repository, history, index. What is asked of one record is here."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import posixpath
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
 
 from filemem import record
 from filemem.changes import blob_id
 from filemem.config import Config
-from filemem.documents import Birth, Node, having, node_of
-from filemem.errors import BadInput, FilememError, NotFound
+from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.files import Files, is_listed
-from filemem.index import Index, embedder, versions
-from filemem.memory import home, obstacles, tombstones
-from filemem.record import Parsed
-from filemem.repo import PUT, Repo, discovery
-from filemem.repo.memo import Memo
-
-if TYPE_CHECKING:
-    from filemem.memory.following import Place
-    from filemem.memory.origins import Takings
-    from filemem.memory.saving import Saver
-    from filemem.memory.standing import Standing, Standings
-    from filemem.memory.versions import Versions
-    from filemem.repo.history import History
+from filemem.index import Around, Doc, Index, Node, document, embedder
+from filemem.memory import fields, own_branch
+from filemem.record import Parsed, Record, short_id, topic_key
+from filemem.repo import Repo
+from filemem.repo.history import History, Touch
 
 Progress = Callable[[int, int], object]  # records done, records in all
-_Answer = TypeVar("_Answer")
+TOP = "."  # the store that is all of its work tree
+FORGOTTEN = ".forgotten"  # the folder of tombstones
+LEAST = 4  # characters of a short id that a command which changes something asks for
+NAMED = 5  # records in a message
+SUBMODULE = b"160000"  # mode of another repository in a tree
 
 
 def now() -> int:
     """The time in epoch milliseconds."""
     return time.time_ns() // 1_000_000
+
+
+def mark_of(record_id: str) -> str:
+    """Return the name of the tombstone of a record: a hash of its id, never of what it says."""
+    import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; most memories have forgotten nothing
+
+    return hashlib.sha256(record_id.encode()).hexdigest()
+
+
+def called(node: Node) -> str:
+    """Return what to call a record by: its title, and the end of its id, which is enough to name it."""
+    return f"{node.title} ({short_id(node.id)})"
+
+
+def listed(nodes: Collection[Node]) -> str:
+    """Return what to call several records by: the first few, and how many more there are."""
+    more = f"; and {len(nodes) - NAMED} more" if len(nodes) > NAMED else ""
+    return "; ".join(called(node) for node in list(nodes)[:NAMED]) + more
 
 
 @dataclass(eq=False, repr=False)
@@ -52,122 +58,54 @@ class Store:
 
     config: Config
     repo: Repo  # where the records are committed
+    code: Repo  # the project's: the same as `repo` but where records have a work tree of their own
     files: Files
     index: Index
-    code: Repo  # the project's: the same as `repo` but where records have a work tree of their own
+    history: History
     name: str  # the store folder as people see it: from the top of the code's work tree
-    serving: bool = False  # a server: helpers stay alive, saves may wait for one another
+    serving: bool = False
     clock: Callable[[], int] = now
     entropy: Callable[[], bytes] = lambda: os.urandom(8)
-    opened: Path = Path()  # the folder that the caller is in
     stated: bool = False  # whether somebody named the store folder, on the command line or in settings
-    pasts: dict[str, Store] = field(default_factory=dict)  # at commits asked about, last used last
-    walked: tuple[Mapping[str, int], Mapping[str, int]] | None = None  # folder times noted, and found to bring no news
-    followed: Place | None = None  # where HEAD was when it was last found that the index had heard of it
-    takings: tuple[str, Takings] = ("", MappingProxyType({}))  # of a commit: who had names that were given on
-    _own: threading.local = field(default_factory=threading.local, init=False)  # what one thread answers from
-    _committed: tuple[str, Mapping[str, str]] = ("", MappingProxyType({}))  # of the commit last asked for
-    _saver: Saver | None = field(default=None, init=False)
-    _making: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _related: dict[tuple[str, str], bool] = field(default_factory=dict)
+    tip: str = "HEAD"  # the commit from which history is seen
 
     @classmethod
     def open(cls, folder: Path, store: str | None, *, serving: bool) -> Store:
-        """Find the repository of a folder and open what stands beside it.
+        """Find the repository of a folder and open what stands beside it. Errors as for `own_branch.find`.
 
         Args:
             folder: any folder of the work tree.
             store: folder of records, or None for the configured one.
-            serving: keep helpers alive between saves.
-
-        Raises:
-            NotFound: no repository.
-            BadInput: settings that cannot be used.
-            BrokenStore: the store has a work tree of its own, and it is not here.
+            serving: keep helpers alive between calls.
         """
-        config, code, repo, name, shown, stated = home.find(folder, store)
+        home = own_branch.find(folder, store)
+        repo, config = home.repo, home.config
         repo.run_hooks = config.run_hooks
-        files = Files(repo.work_tree, name, spool=repo.private / "spool")
-        index = Index(_index_folder(repo, config, name), embedder(config.model, download=config.download))
-        return cls(config, repo, files, index, code, shown, serving, opened=folder.resolve(), stated=stated)
+        files = Files(repo.work_tree, home.store, spool=repo.private / "spool")
+        history = History(repo, home.store)
+
+        def dates(paths: Collection[str]) -> Mapping[str, int]:
+            return _dates(history, files, paths, "HEAD")
+
+        model = embedder(config.model, download=config.download)
+        index = Index(_index_folder(repo, config, home.store), model, dates)
+        return cls(config, repo, home.code, files, index, history, home.name, serving, stated=home.stated)
 
     def close(self) -> None:
         """Release helpers and locks."""
-        if self._saver is not None:
-            self._saver.close()
-        for past in self.pasts.values():
-            past.close()
         self.index.close()
         self.repo.close()
-        self.code.close()
+        if self.code is not self.repo:
+            self.code.close()
 
-    @property
-    def saver(self) -> Saver:
-        """What writes records and commits them."""
-        with self._making:
-            if self._saver is None:
-                from filemem.memory.saving import Saver
+    def from_files(self) -> Store:
+        """Return the same store answering from the files as they stand now, for when the index cannot be asked."""
+        listing, _ = self.files.scan({}, hash_name=self.repo.hash_name)
+        known = self.tombstones
+        docs = (self.document(path, entry.blob, known) for path, entry in listing.items())
+        return replace(self, index=Index.in_memory([doc for doc in docs if doc], None, self.dates))
 
-                self._saver = Saver(self.files, self.repo, clock=self.clock)
-            return self._saver
-
-    @cached_property
-    def standings(self) -> Standings:
-        """How records stand to the default branch."""
-        from filemem.memory.standing import Standings
-
-        return Standings(self)
-
-    def standing(self, nodes: Iterable[Node]) -> dict[str, Standing]:
-        """How committed records stand to the default branch, by path."""
-        return self.standings.of(nodes)
-
-    @property
-    def branch(self) -> str:
-        """The branch that records are committed to; "" where HEAD is detached."""
-        return self.repo.branch() or ""
-
-    @property
-    def tip(self) -> str:
-        """The commit from which history is seen."""
-        return "HEAD"
-
-    @property
-    def history(self) -> History:
-        """What Git remembers of this memory."""
-        return self.repo.history_at(self.tip)
-
-    def versions(self) -> Versions:
-        """What versions of files say, each read once for the question that is at hand."""
-        from filemem.memory.versions import Versions
-
-        return Versions(self)
-
-    def listing(self, seen: History) -> dict[str, str]:
-        """What a commit has in the store: blob id by store path of every regular file, records and others."""
-        return {self.files.inside(path): blob for path, blob in seen.listing(self.files.store).items()}
-
-    def committed(self) -> Mapping[str, str]:
-        """Blob id by path of the records that HEAD has, readable or not."""
-        if (head := self.repo.head() or "") != self._committed[0]:
-            found = self.listing(self.repo.history_at(head)) if head else {}
-            self._committed = head, {path: blob for path, blob in found.items() if is_listed(path)}
-        return self._committed[1]
-
-    @property
-    def tombstones(self) -> frozenset[str]:
-        """What is forgotten, as `filemem.memory.tombstones` names it; not what is restored by a save that waits."""
-        known = tombstones.marks(self.folder)
-        return known - self._restored() if known else known
-
-    def _restored(self) -> frozenset[str]:
-        journal = self.repo.journal
-        ours = (one.operation for one in journal.entries() if one.operation.worktree == journal.worktree)
-        return frozenset(posixpath.basename(one.tombstone) for one in ours if one.kind == PUT)
-
-    def memo(self, name: str) -> Memo:
-        """What was found out about history, and is kept beside the index."""
-        return Memo(self.index.root.parent / f"{name}-{self.index.root.name}")
+    # records
 
     @cached_property
     def folder(self) -> Path:
@@ -175,28 +113,157 @@ class Store:
         return Path(self.repo.work_tree) / self.files.store
 
     @property
-    def alone(self) -> bool:
-        """Whether the records are all that their repository, or their branch, is for."""
-        return self.repo is not self.code and self.files.store == home.TOP
+    def branch(self) -> str:
+        """The branch that records are committed to; "" where HEAD is detached."""
+        return self.repo.branch() or ""
+
+    @property
+    def seen_from(self) -> str:
+        """The commit from which history is seen, by its id where there is one: that is asked of no process."""
+        return (self.repo.head() if self.tip == "HEAD" else self.tip) or self.tip
 
     @property
     def absent(self) -> bool:
         """Whether there is no store yet: neither in the work tree nor in HEAD."""
         return not os.path.lexists(self.folder) and self.repo.item(self.files.store) is None
 
+    @property
+    def tombstones(self) -> frozenset[str]:
+        """The names of all tombstones: regular files, never through a link."""
+        at = self.folder / FORGOTTEN
+        if at.is_symlink():
+            return frozenset()
+        try:
+            with os.scandir(at) as found:
+                return frozenset(one.name for one in found if one.is_file(follow_symlinks=False))
+        except OSError:
+            return frozenset()
+
+    def read(self, path: str) -> Parsed:
+        """Read one record; a file that is gone, or is no regular file any more, gives none and no error."""
+        try:
+            return record.parse(self.files.read(path), path)
+        except (NotFound, BadInput):
+            return Parsed(None)
+
+    def records(self, paths: Iterable[str]) -> Mapping[str, Record]:
+        """Records by path, as their files are now: read only if they are not what was indexed; none is left out."""
+        known = self.index.records(paths := list(paths)) if self.tip == "HEAD" else {}
+        found: dict[str, Record] = {}
+        for path in paths:
+            entry, record = known.get(path, (None, None))
+            if record is None or entry is None or self.files.seen(path) != (entry.size, entry.mtime):
+                record = self.read(path).record
+            if record is not None:
+                found[path] = record
+        return found
+
+    def document(self, path: str, blob: str, forgotten: frozenset[str]) -> Doc | None:
+        """What the index should know of a file; None where it holds no record, or a tombstone hides it."""
+        found = self.read(path).record
+        hidden = found is None or (forgotten and mark_of(found.id) in forgotten)
+        return None if found is None or hidden else document(found, blob)
+
+    def edited(self, path: str) -> bool:
+        """Whether a committed record has changes that are not committed; one that is gone has none."""
+        named = self.files.named(path)
+        last = next(iter(self.history.touches([named], self.seen_from).get(named, ())), None)
+        now = self.blob(path)
+        if now is None or (last and last.new == now):  # the most frequent answer needs no process
+            return False
+        return self.repo.edited(named, self.files.read(path))
+
+    def blob(self, path: str) -> str | None:
+        """Blob id of a file as it stands; None where it is gone, or is no file any more."""
+        try:
+            return blob_id(self.files.read(path), self.repo.hash_name)
+        except (NotFound, BadInput):
+            return None
+
+    def dates(self, paths: Collection[str]) -> Mapping[str, int]:
+        """When files first came, epoch milliseconds, by store path; uncommitted ones are left out."""
+        return _dates(self.history, self.files, paths, self.seen_from)
+
+    def first_commit(self, path: str) -> str:
+        """The commit that brought a record; "" where none has."""
+        named = self.files.named(path)
+        first = self.history.firsts([named], self.seen_from).get(named)
+        return first.id if first else ""
+
+    def lookup(self, field: str, values: Collection[str]) -> list[Node]:
+        """The records that have one of these exact terms in a field."""
+        return self.index.by_terms({field: values}) if values else []
+
+    def around(self, nodes: Iterable[Node]) -> Around:
+        """The chains that records belong to."""
+        return self.index.around(nodes)
+
+    def find(self, reference: str, *, changing: bool = False) -> Node:
+        """Find the one record that a reference means: id, start of a short id, path, file name, number or title.
+
+        Args:
+            reference: any of these, or one of them as other makers write links.
+            changing: the record is to be changed: ask for LEAST characters of a short id.
+
+        Raises:
+            NotFound: nothing, or more than one record, answers to it; says what was probably meant.
+        """
+        wanted = fields.line("id", reference).strip()
+        exact = self.index.answering(self.asked(wanted)) if wanted else []
+        found = exact or self._beginning(wanted)
+        if len(found) > 1:
+            told = f"{len(found)} records answer to {wanted!r}: {listed(sorted(found, key=lambda one: one.path))}"
+            raise NotFound(told, "name one by its short id or path")
+        if not found:
+            raise NotFound(f"no record {wanted!r}", self._hint(wanted))
+        if changing and not exact and len(wanted) < LEAST:
+            hint = f"{called(found[0])}: give at least {LEAST} characters"
+            raise NotFound(f"{wanted!r} is too short to change a record", hint)
+        return found[0]
+
+    def _beginning(self, wanted: str) -> list[Node]:
+        """The records whose short id begins so, or whose id does; of an id that is made from a path, behind `file_`."""
+        text = wanted.casefold()
+        ways = [("short", text), ("id", f"file_{text}"), ("id", text if "_" in text else "")]
+        known: dict[str, list[str]] = {}
+        for field, start in ways if text else ():
+            known.setdefault(field, []).extend(one for one, _ in self.index.terms(field, start) if start)
+        return self.index.by_terms(known) if any(known.values()) else []
+
+    def _hint(self, wanted: str) -> str:
+        """What became of a record that is not there, or which was probably meant."""
+        if touch := self.removed(wanted):
+            day = record.format_time(touch.commit.at)[:10]
+            return f"it was deleted in {touch.commit.id[:10]} ({day}): filemem restore {wanted} brings it back"
+        key = topic_key(wanted)
+        if key and (chain := [node for node in self.lookup("topic", [key]) if node.key]):
+            return f"it is a topic; its last decision is {called(max(chain, key=lambda node: node.created))}"
+        names = {name.casefold(): called(node) for node in self.index.nodes() for name in (node.title, node.id)}
+        near = dict.fromkeys(names[name] for name in fields.alike(wanted.casefold(), names, 3, 0.5)) if wanted else ()
+        return f"did you mean {' or '.join(near)}?" if near else "search lists what there is"
+
+    def removed(self, wanted: str) -> Touch | None:
+        """The last removal of a record, by its id, short id, path or exact title; None where history has none."""
+        paths = {touch.path for touch in self.history.record_ids(wanted, self.tip)}
+        paths.add(self.files.named(self.asked(wanted)))
+        gone = [one for one in self.history.removals(self.tip) if is_listed(self.files.inside(one.path))]
+        for touch in gone:
+            path = self.files.inside(touch.path)
+            short = short_id(path.removesuffix(".md"))
+            if touch.path in paths or short == wanted.casefold() or record.derived_id(path) == wanted:
+                return touch
+        for touch in gone:
+            data = self.repo.blob(touch.old) or b""
+            last = record.parse(data, self.files.inside(touch.path)).record
+            if last and last.title == wanted:
+                return touch
+        return None
+
+    # names
+
     def shown(self, path: str) -> str:
         """A store path as people see it: from the top of the code's work tree."""
-        return path if self.name == home.TOP else f"{self.name}/{path}"
-
-    @contextlib.contextmanager
-    def naming(self, path: str) -> Iterator[None]:
-        """Let errors about a record's file, which saving knows by its store path, name it as people see it."""
-        try:
-            yield
-        except FilememError as error:
-            if error.message.startswith(path):
-                error.message = self.shown(path) + error.message.removeprefix(path)
-            raise
+        return path if self.name == TOP else f"{self.name}/{path}"
 
     def asked(self, path: str) -> str:
         """The store path of a path as people see it; one that lies elsewhere stays as it is."""
@@ -223,142 +290,47 @@ class Store:
             raise BadInput(f"{path[:200]!r} lies outside the work tree {top}", hint, field="path")
         return plain
 
-    def refuse_missing(self) -> None:
-        """Refuse to read a store that somebody named and nobody has made: most likely it is another one's misspelling.
-
-        Raises:
-            NotFound: says what was probably meant.
-            BrokenStore: the work tree was removed, and all that is asked would seem never to have been.
-        """
-        discovery.refuse_gone(self.repo.work_tree)
-        if not self.stated or not self.absent:
-            return
-        from filemem.memory import meant
-
-        near = meant.folder(self.code.work_tree, self.opened, self.name)
-        hint = f"did you mean {near}?" if near else "a save makes it, and so does filemem init"
-        raise NotFound(f"there is no folder {self.name} at the top of the work tree", hint)
+    # what stands in the way
 
     def obstacle(self) -> str:
-        """Why records cannot be read although there may be some, or ""."""
+        """Why records cannot be read although there may be some, with the command that brings them; or ""."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             return f"{self.name} is not a folder (links are not followed), so no record is read"
-        return obstacles.unfilled(self) or obstacles.unseen(self) or obstacles.gone(self) or obstacles.emptied(self)
-
-    def astray(self) -> str:
-        """That the work tree has records which nobody reads, as the memory is elsewhere, or ""."""
-        from filemem.memory import astray
-
-        return astray.briefly(self.code, self.repo, self.config.store)
-
-    def bytes_of(self, path: str) -> bytes:
-        """What a record holds now, operations that wait for the repository included.
-
-        Raises:
-            NotFound: there is no such file.
-        """
-        waiting = self.saver.overlay() if self.repo.journal.entries() else {}
-        if path in waiting:
-            data = waiting[path]
-            if data is None:
-                raise NotFound(f"{path} is deleted; the commit waits for the repository")
-            return data
-        return self.files.read(path)
-
-    def edited(self, path: str) -> bool:
-        """Whether a committed record has changes that are not committed; one that is gone has none."""
-        try:
-            return self.repo.edited(self.files.named(path), self.bytes_of(path))
-        except NotFound:
-            return False
-
-    def blob(self, path: str) -> str | None:
-        """Blob id of a file as it stands; None where it is gone, or is no file any more."""
-        try:
-            return blob_id(self.files.read(path), self.repo.hash_name)
-        except (NotFound, BadInput):
-            return None
-
-    def read(self, path: str, first_path: str = "") -> Parsed:
-        """Read one record; a file that is gone, or is no regular file any more, gives none and no error."""
-        try:
-            data = self.bytes_of(path)
-        except (NotFound, BadInput):
-            return Parsed(None)
-        return record.parse(data, path, first_path)
-
-    def read_ahead(self, paths: Collection[str]) -> None:
-        """Be told which records are going to be read: files are at hand anyway."""
-
-    @contextlib.contextmanager
-    def without_index(self) -> Iterator[None]:
-        """Answer `lookup` from the files themselves, as they are now: a save never fails because of the index.
-
-        For this thread alone: a look under way in another must not take for the index what is no index.
-        """
-        from filemem.memory.origins import origins
-
-        listing, _ = self.files.scan({}, hash_name=self.repo.hash_name)
-        known, first = self.tombstones, origins(self).births
-        births = {path: first.get(path, Birth()) for path in listing}
-        found = ((self.read(path, birth.name).record, birth) for path, birth in births.items())
-        shown = ((one, birth) for one, birth in found if one and not tombstones.forgotten(one.id, known))
-        self._own.plain = [node_of(one, birth, lambda reference: reference) for one, birth in shown]
-        try:
-            yield
-        finally:
-            self._own.plain = None
+        if (self.repo.git_dir / "info/sparse-checkout").exists() and self.repo.sparse(self.files.store):
+            return f"a sparse checkout leaves out records: git sparse-checkout add {self.files.store}"
+        if unfilled := self.unfilled:
+            return unfilled
+        if not self.folder.exists() and self.repo.item(self.files.store) is not None:
+            return f"{self.name} is gone from the work tree, though HEAD has it: git restore {self.files.store}"
+        return ""
 
     @property
-    def _plain(self) -> list[Node] | None:
-        found: list[Node] | None = getattr(self._own, "plain", None)
-        return found
+    def unfilled(self) -> str:
+        """That the store is a submodule which is not there yet, with the command that brings it; or ""."""
+        if self.files.store == TOP or (self.folder.exists() and any(self.folder.iterdir())):
+            return ""
+        item = self.repo.item(self.files.store)
+        if item is None or item.mode != SUBMODULE:
+            return ""
+        return f"{self.name} is a submodule: git -C {self.repo.work_tree} submodule update --init {self.files.store}"
 
-    def surely(self, question: Callable[[], _Answer]) -> _Answer:
-        """Answer from the index where it stands all the while, else from the files: a deleted one says too little."""
-        if self._plain is None and self.index.sound:
-            try:
-                answer = question()
-            except FilememError:
-                if self.index.sound:
-                    raise
-            else:
-                if self.index.sound:
-                    return answer
-        with contextlib.nullcontext() if self._plain is not None else self.without_index():
-            return question()
+    def refuse_missing(self) -> None:
+        """Refuse to read a store that was named and is not there. Raises NotFound; BrokenStore where all is gone."""
+        if not self.repo.work_tree.is_dir():
+            raise BrokenStore(f"the work tree {self.repo.work_tree} is gone", "open the memory again where it is now")
+        if self.stated and self.absent:
+            told = f"there is no folder {self.name} at the top of the work tree"
+            raise NotFound(told, "a save makes it, and so does filemem init")
 
-    def lookup(self, name: str, values: Collection[str]) -> list[Node]:
-        """The nodes that have one of these exact terms in a field."""
-        return self.lookup_any({name: values})
 
-    def lookup_any(self, wanted: Mapping[str, Collection[str]]) -> list[Node]:
-        """The nodes that have one of the exact terms in any of the fields."""
-        if self._plain is not None:
-            return having(self._plain, wanted)
-        return [Node.loads(text) for text in self.index.by_terms(wanted)] if any(wanted.values()) else []
-
-    def nodes(self) -> Iterable[Node]:
-        """Every node the index knows."""
-        return map(Node.loads, self.index.nodes())
-
-    def unrelated(self, one: str, other: str) -> bool:
-        """Whether two commits lie on branches that do not contain each other; False where that cannot be known."""
-        pair = (min(one, other), max(one, other))
-        if pair not in self._related:
-            if not one or not other or one == other or not self.history.boundary().isdisjoint(pair):
-                return False
-            contains = self.history.is_ancestor
-            self._related[pair] = not (contains(one, other) or contains(other, one))
-        return self._related[pair]
+def _dates(history: History, files: Files, paths: Collection[str], tip: str) -> Mapping[str, int]:
+    found: Mapping[str, int] = history.dates([files.named(path) for path in paths], tip)
+    return {files.inside(path): at for path, at in found.items()}
 
 
 def _index_folder(repo: Repo, config: Config, store: str) -> Path:
     """One folder per store, in the Git directory of the work tree; in the user's cache where that cannot be written."""
-    name = "%2E" if store == home.TOP else store.replace("%", "%25").replace("/", "%2F")
+    name = "%2E" if store == TOP else store.replace("%", "%25").replace("/", "%2F")
     if os.access(repo.git_dir, os.W_OK):
-        return versions.place(repo.private / "index" / name)
-    import hashlib
-
-    digest = hashlib.sha256(str(repo.git_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return versions.place(config.index_cache / digest / name)
+        return repo.private / "index" / name
+    return config.index_cache / mark_of(str(repo.git_dir).encode("utf-8", "surrogateescape").hex())[:16] / name

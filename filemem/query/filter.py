@@ -4,8 +4,9 @@ Several values of one field are alternatives; different fields must all hold. Va
 `fold`; topics are topic keys (`filemem.record.topic_key`). Nothing here grows faster than its input.
 """
 
+import json
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 NOTHING = ("",)  # no record has an empty term, so this restriction lets nothing through
@@ -33,7 +34,7 @@ class Filter(NamedTuple):
         tags, agents: as `fold` leaves them.
         branches, users, runs: names, exact.
         since, until: epoch milliseconds, both inclusive.
-        metadata: groups of terms of `filemem.query.metadata`; of each group a record must have one.
+        metadata: groups from `metadata_wanted`; of each group a record must have one.
         path: a path or glob that the record's `affects` must touch.
         earlier: names that the file at `path` had before, and links to it; one of them does as well.
         live: only records that nothing supersedes.
@@ -75,11 +76,11 @@ def merge(a: Filter, b: Filter) -> Filter:
 
 
 def matches(wanted: Filter, terms: Mapping[str, tuple[str, ...]], created: int) -> bool:
-    """Say whether one document passes.
+    """Return whether one document passes.
 
     Args:
         wanted: the filter.
-        terms: the document's exact terms (`filemem.documents.TERM_FIELDS`).
+        terms: the document's exact terms of the index.
         created: its time in epoch milliseconds.
     """
     if wanted.since is not None and created < wanted.since:
@@ -98,12 +99,12 @@ def matches(wanted: Filter, terms: Mapping[str, tuple[str, ...]], created: int) 
 
 
 def governs(affected: str, wanted: Filter) -> bool:
-    """Say whether a stated `affects` meets the path that is asked for, under any name that its file had."""
+    """Return whether a stated `affects` meets the path that is asked for, under any name that its file had."""
     return any(touches(affected, path) for path in (wanted.path, *wanted.earlier))
 
 
 def touches(affected: str, path: str) -> bool:
-    """Say whether a stated `affects` and an asked path meet: either may be a glob or a folder of the other.
+    """Return whether a stated `affects` and an asked path meet: either may be a glob or a folder of the other.
 
     The top folder, `.`, meets all that is stated of this repository.
     """
@@ -119,7 +120,7 @@ def within(path: str) -> bool:
 
 
 def affects_match(pattern: str, path: str) -> bool:
-    """Say whether `pattern` covers `path`: the same path, a folder above it, or a glob.
+    """Return whether `pattern` covers `path`: the same path, a folder above it, or a glob.
 
     `*` and `?` stay within one folder, `**` crosses folders, and a pattern also covers all that is below what it
     matches. Time is at most the product of both lengths.
@@ -137,6 +138,13 @@ def affects_match(pattern: str, path: str) -> bool:
         if not reached:
             return False
     return True
+
+
+def fixed(pattern: str) -> str:
+    """The part of a path or glob before its first wildcard: the file or folder that holds all it can match."""
+    parts = segments(pattern)
+    plain = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
+    return "/".join(parts[:plain])
 
 
 def _both(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
@@ -172,3 +180,66 @@ def _segment_match(pattern: str, name: str) -> bool:
         else:
             return False
     return all(rest == "*" for rest in pattern[p:])
+
+
+# -- metadata as exact terms: `key` where a key is there, `key=value` for each plain value -----------------------
+# A term only ever narrows: who asks looks at the values themselves afterwards. So nested keys are joined by dots,
+# entries of a list stand for themselves, and a record with very much metadata has the one term that matches all.
+
+MUCH = "*"  # the term of a record with more values than MOST
+MOST = 500
+_LONG = 200  # characters of a term; a longer one is known by its hash
+
+
+def metadata_terms(metadata: Mapping[str, object]) -> tuple[str, ...]:
+    """The terms of a record's metadata."""
+    found: dict[str, None] = {}
+    for one in _walk("", metadata):
+        found[one] = None
+        if len(found) > MOST:
+            return (MUCH,)
+    return tuple(found)
+
+
+def metadata_wanted(key: str, *values: object) -> tuple[str, ...] | None:
+    """The terms of which a record has one if a key of its metadata has one of these values.
+
+    Args:
+        key: dotted where it is nested; `metadata.` may stand in front.
+        values: plain values; none of them asks for the key alone.
+
+    Returns:
+        None where terms cannot tell: a value that is no text, number or truth value.
+    """
+    if any(not isinstance(value, str | int | float) for value in values):
+        return None
+    names = {key, key.removeprefix("metadata.")}
+    found = {_term(name, value) for name in names for value in values} if values else set(map(_short, names))
+    return (*sorted(found), MUCH)
+
+
+def _walk(key: str, value: object) -> Iterator[str]:
+    if key:
+        yield _short(key)
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _walk(f"{key}.{name}" if key else str(name), inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _walk(key, inner)
+    elif isinstance(value, str | int | float):
+        yield _term(key, value)
+
+
+def _term(key: str, value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 3 and 3.0 are one number
+    return _short(f"{key}={json.dumps(value, ensure_ascii=False)}")
+
+
+def _short(term: str) -> str:
+    if len(term) <= _LONG:
+        return term
+    import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; hardly any term is long
+
+    return f"#{hashlib.sha256(term.encode('utf-8', 'replace')).hexdigest()}"

@@ -2,19 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from filemem.query.evidence import Evidence
-from filemem.query.excerpt import Ranges
 from filemem.query.score import Scores
+from filemem.query.snippet import Ranges
 from filemem.record import Edge, Record
 
-if TYPE_CHECKING:
-    from filemem.query.drift import Drift
+FRESH, CHANGED, MISSING, UNKNOWN = "fresh", "changed", "missing", "unknown"
+HALF = 0.5  # a file that keeps less than this of itself is another: the measure by which Git finds renames (diff -M)
 
 
 class Edit(Protocol):
-    """A commit that changed a record; `filemem.documents.Edited` is one."""
+    """A commit that changed a record; the commit table has them."""
 
     @property
     def commit(self) -> str: ...
@@ -35,14 +34,12 @@ class Provenance(NamedTuple):
         commit: full id of the commit that brought it.
         date: of that commit, epoch milliseconds.
         branch: the branch that is checked out.
-        default: the name of the default branch; empty where none can be told.
+        default: the name of the default branch; empty if there is none.
         merged: whether the default branch has the record; None where that is not known.
         differs: the default branch has another version of it.
         landed: since when the default branch has it, epoch milliseconds; None where that is not known.
-        copied: it came there by another commit than its own, so that `landed` is not known: a squash, a rebase, a copy.
         reviewers, co_authors: whom the trailers of that commit name.
         edits: the newest of the commits that changed it since, oldest first.
-        unsure: a partial clone lacks versions that may tell of an earlier author.
     """
 
     author: str = ""
@@ -54,11 +51,65 @@ class Provenance(NamedTuple):
     merged: bool | None = None
     differs: bool = False
     landed: int | None = None
-    copied: bool = False
     reviewers: tuple[str, ...] = ()
     co_authors: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
-    unsure: bool = False
+
+
+class Drift(NamedTuple):
+    """How the governed files stand.
+
+    Args:
+        verdict: fresh, changed, missing or unknown.
+        changed: files that are not what they were, under their names of today.
+        missing: files that are gone.
+        files: how many there are, or were.
+        commits: that changed them since, merges aside; 0 if nobody counted.
+        since: the commit by which the decision landed.
+        reason: why nothing is known.
+    """
+
+    verdict: str
+    changed: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    files: int = 0
+    commits: int = 0
+    since: str = ""
+    reason: str = ""
+
+    @property
+    def drifted(self) -> bool:
+        """Whether anything is not what it was."""
+        return self.verdict in (CHANGED, MISSING)
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether code has left a decision behind: a path that it states is gone, or half of its files are."""
+        return self.verdict == MISSING or (self.drifted and len(self.missing) >= HALF * self.files)
+
+    def __str__(self) -> str:
+        if self.verdict == UNKNOWN:
+            return f"unknown: {self.reason}"
+        if self.verdict == FRESH:
+            return FRESH
+        gone = self.verdict == MISSING
+        touched = len(self.missing) if gone else len(self.changed) + len(self.missing)
+        more = f", {len(self.changed)} changed" if gone and self.changed else ""
+        commits = f", {_count(self.commits, 'commit')}" if self.commits else ""
+        return f"{self.verdict} ({touched} of {_count(self.files, 'file')}{more}{commits})"
+
+
+class Evidence(NamedTuple):
+    """What history says came of a decision; `at` in epoch milliseconds."""
+
+    outcome: str
+    commit: str
+    at: int
+    author: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"possibly {self.outcome}: {self.text}"
 
 
 class Snippet(NamedTuple):
@@ -80,9 +131,7 @@ class Hit(NamedTuple):
         superseded_by: direct successors; empty for what holds.
         heads: what holds today for it; two or more where its topic is forked, or decisions on several topics replaced
             it.
-        contest: which of these two it is, in words; empty where no more than one holds.
         vacancy: in words, where nothing holds for it.
-        claimed: in words, where another file claims its id too and nobody knows here who was first.
         proposed: what is only proposed in its place; empty where something has replaced it.
         chain: `5 decisions, 4 replaced`; empty for a chain of one.
         more: found records of the same chain that are left out.
@@ -103,9 +152,7 @@ class Hit(NamedTuple):
     scores: Scores | None = None
     superseded_by: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
-    contest: str = ""
     vacancy: str = ""
-    claimed: str = ""
     proposed: tuple[str, ...] = ()
     chain: str = ""
     more: int = 0
@@ -114,7 +161,7 @@ class Hit(NamedTuple):
     already_rejected: tuple[str, ...] = ()
     provenance: Provenance = Provenance()
     snippet: Snippet = Snippet()
-    drift: "Drift | None" = None
+    drift: Drift | None = None
     evidence: tuple[Evidence, ...] = ()
     conflict: int = 0
 
@@ -162,3 +209,7 @@ class Name(NamedTuple):
 
     title: str
     path: str
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"

@@ -7,7 +7,6 @@ what led there after it, at most three in all; what is left out is counted. Ever
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
 from filemem.query.score import Scored
@@ -47,7 +46,7 @@ class Placed(NamedTuple):
             topics replaced it.
         chain: the summary of its chain, as `summary` words it.
         more: found records of the same chain that are left out; stated on the first of them only.
-        worth: its own score, but never less than that of what known order puts below it, however much of that is shown.
+        worth: the score of the best found of its chain: one place, one score, however much of it is shown.
         proposed: what is only proposed in its place; empty where something has replaced it.
     """
 
@@ -85,21 +84,11 @@ def arrange(
     """
     found = {each.id: each for each in sorted(scored, key=lambda each: each.rank)}
     placed: list[Placed] = []
-    for members, below in pairwise([*_groups(found, known), []]):
+    for members in _groups(found, known):
         if limit is not None and len(placed) >= limit:
             break
-        least = found[below[0]].scores.final if below else 0.0
-        shown = _of_one_chain(members, found, known, may_bring, may_show)
-        placed += _valued(shown, found[members[0]], least) if shown else []
+        placed += _of_one_chain(members, found, known, may_bring, may_show)
     return tuple(placed[:limit])
-
-
-def _valued(places: Sequence[Placed], best: Scored, least: float) -> list[Placed]:
-    """Say what the places of one chain are worth: the first as much as the best found of it, all at least `least`."""
-    own = [place.scored.scores.final if place.scored else 0.0 for place in places]
-    own[0] = max(own[0], best.scores.final)
-    worth = list(accumulate(reversed(own), max, initial=least))[:0:-1]
-    return [place._replace(worth=one) for place, one in zip(places, worth, strict=True)]
 
 
 def contested(known: Known, node: str) -> tuple[str, ...]:
@@ -152,7 +141,7 @@ def _of_one_chain(
     missing = [node for node in holding if node not in found and may_bring(node)]
     heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
     others = [node for node in members if node not in holding and may_show(node)]
-    kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]  # the best of them, then told from the newest back
+    kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]  # the best of them, then shown from the newest back
     shown = [*heads, *_successors_first(sorted(kept, key=lambda node: -found[node].created), known)]
     left_out = len(others) - len(kept)
     return [
@@ -164,6 +153,7 @@ def _of_one_chain(
             heads=contested(known, node) or known.heads_of(node),
             chain=summary(known, known.topic_of(node)),
             more=left_out if at == 0 else 0,
+            worth=found[members[0]].scores.final,
         )
         for at, node in enumerate(shown)
     ]

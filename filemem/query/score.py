@@ -7,8 +7,11 @@ with small static embeddings and keeps neither scale.
 """
 
 import math
+import re
 from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple, Protocol
+
+from filemem.query.snippet import COMMON
 
 
 class Weights(NamedTuple):
@@ -33,6 +36,8 @@ LESSER = 0.5
 EVEN, STEEP = 0.42, 12.0  # where a record is as likely about what was asked as not, and how fast that turns
 
 ENOUGH = 0.5  # share of a query's words, by weight, that a full match has: else "use" alone makes one
+
+FEW = 3  # records that hold a word that is asked for alone
 
 HALF_LIFE = 180 * 86_400_000  # milliseconds after which recency is worth half
 
@@ -59,18 +64,6 @@ class Candidate(Protocol):
     def title_cosine(self) -> float | None: ...
     @property
     def wording(self) -> float | None: ...
-
-
-class Found(NamedTuple):
-    """The plain form of a candidate."""
-
-    id: str
-    path: str
-    created: int
-    keyword: float = 0.0
-    cosine: float | None = None
-    title_cosine: float | None = None
-    wording: float | None = None
 
 
 class Scores(NamedTuple):
@@ -106,6 +99,7 @@ def score(
     weights: Weights | None = None,
     lesser: Container[str] = (),
     whole: float = 0.0,
+    word: bool = False,
 ) -> tuple[Scored, ...]:
     """Return the candidates with scores, best first.
 
@@ -116,6 +110,8 @@ def score(
         weights: None takes HYBRID. Where no candidate has a cosine it is KEYWORD_ONLY (final = keyword).
         lesser: ids of records whose worth counts LESSER.
         whole: the raw BM25 of a record that has every word asked for; the best must have half of it to count in full.
+        word: whether the query is one word. If it tells FEW records from the others, these stand first, in the upper
+            half of the scale: a name that was typed is meant, however near in meaning other texts are.
     """
     found = list(candidates)
     cosines = [_unit(each.cosine) for each in found if each.cosine is not None]
@@ -126,6 +122,7 @@ def score(
     best_keyword = max((_finite(each.keyword) for each in found), default=0.0)
     best_keyword = max(best_keyword, ENOUGH * whole) if best_keyword > 0 else 0.0
     best_cosine, best_met, least_met = max(cosines, default=0.0), max(met, default=0.0), min(met, default=0.0)
+    named = word and use.keyword > 0 and 0 < sum(each.keyword > 0 for each in found) <= FEW
     rated: list[Scored] = []
     for each in found:
         keyword = max(0.0, _finite(each.keyword)) / best_keyword if best_keyword > 0 else 0.0
@@ -144,6 +141,7 @@ def score(
         )
         final = min(1.0, worth / total) if total > 0 else 0.0
         final *= LESSER if each.id in lesser else 1.0
+        final = final / 2 + (0.5 if each.keyword > 0 else 0.0) if named else final
         rated.append(Scored(each.id, each.path, each.created, Scores(keyword, vector, title, wording, fresh, final)))
     rated.sort(key=lambda item: item.rank)
     return tuple(rated)
@@ -200,3 +198,44 @@ def _unit(cosine: float | None) -> float:
 
 def _finite(value: float) -> float:
     return value if math.isfinite(value) else 0.0
+
+
+# -- is this nearly the same as something already there? For a warning: it never decides anything. -------------
+# A warning needs shared words: embeddings alone call every two texts about one component alike. The limits are
+# calibrated so that one hint in twenty is wrong: docs/ranking.md says on what.
+
+SAME_WORDS = 0.8  # this share of words in common is a duplicate, whatever the vectors say
+CLOSE_WORDS = 0.23  # with NEARLY together: about the same thing, said differently
+NEARLY = 0.775  # a cosine; a lower one is not worth comparing words, for texts that share most of them are far nearer
+MOST_WORDS = 2_000  # of each text; more does not change the answer
+_STEM = 6  # letters; what is beyond them is taken for an ending
+
+
+class Similar(NamedTuple):
+    """A record that says nearly the same; `likeness` on 0..1."""
+
+    id: str
+    likeness: float
+
+
+def similar(text: str, others: Iterable[tuple[str, str, float | None]]) -> tuple[Similar, ...]:
+    """Return which of `others` (id, text, cosine to `text` if known) nearly repeat `text`, the likest first."""
+    own = _words(text)
+    found: list[Similar] = []
+    for node, other_text, cosine in others:
+        other = _words(other_text)
+        shared = len(own & other) / (len(own | other) or 1)
+        if shared >= SAME_WORDS or (cosine is not None and cosine >= NEARLY and shared >= CLOSE_WORDS):
+            found.append(Similar(node, min(1.0, max(shared, cosine or 0.0))))
+    return tuple(sorted(found, key=lambda each: (-each.likeness, each.id)))
+
+
+def topical(asked: str, topic: str) -> float:
+    """How far a question is about a topic by its name, 0..1: the share of both their words that they have in common."""
+    one, other = (_words(text.replace("_", " ")) for text in (asked, topic))
+    return 2 * len(one & other) / ((len(one) + len(other)) or 1)
+
+
+def _words(text: str) -> frozenset[str]:
+    words = (match.group().casefold() for match in re.finditer(r"\w+", text))
+    return frozenset(word[:_STEM] for word, _ in zip(words, range(MOST_WORDS), strict=False) if word not in COMMON)

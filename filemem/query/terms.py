@@ -7,6 +7,7 @@ the user meant something by it.
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from typing import NamedTuple
 
 from filemem.query.filter import Filter, fold
@@ -14,6 +15,7 @@ from filemem.record import OUTCOMES, STATUSES, TYPES, parse_span, topic_key
 
 MAX_BYTES = 2048
 MAX_TERMS = 64
+PROSE = 12  # words; a longer query is a sentence, and a single word in quotes is set off in it, not asked for
 DAY = 86_400_000  # milliseconds
 
 _CURLY = str.maketrans("“”„‟«»", '""' * 3)
@@ -25,7 +27,7 @@ class Terms(NamedTuple):
 
     Args:
         words: each once, in order; any of them may match.
-        phrases: quoted; every one must occur.
+        phrases: quoted, a single word too unless it stands in PROSE; every one must occur.
         excluded: words or phrases behind a minus; none may occur.
         text: the query without exclusions and restrictions, for the embedder.
         odd: what may have been meant otherwise: a restriction with a value that it cannot have (`outcome:broken`) and a
@@ -39,6 +41,11 @@ class Terms(NamedTuple):
     text: str = ""
     odd: tuple[str, ...] = ()
     cut: bool = False
+
+    @property
+    def is_word(self) -> bool:
+        """Whether all that is asked for is one word."""
+        return len(self.words) + len(self.phrases) == 1 and " " not in self.text
 
 
 def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
@@ -54,6 +61,7 @@ def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
     found: dict[str, dict[str, None]] = {"words": {}, "phrases": {}, "excluded": {}, "odd": {}}
     said: list[str] = []
     wanted = Filter()
+    prose = len(text.split()) > PROSE
     left, cut = MAX_TERMS, len(text.encode("utf-8", "replace")) > MAX_BYTES
     for token in _TOKEN.finditer(clean(text).translate(_CURLY)):
         minus, key, quoted, bare = token.group("minus", "key", "quoted", "bare")
@@ -76,7 +84,7 @@ def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
             found["excluded"][whole] = None
             continue
         said.append(whole)
-        phrase = bare is None and not key and len(parts) > 1
+        phrase = bare is None and not key and (len(parts) > 1 or not prose)
         found["phrases" if phrase else "words"].update(dict.fromkeys([whole] if phrase else parts))
     words, phrases, excluded, odd = map(tuple, found.values())
     return Terms(words, phrases, excluded, " ".join(said), odd, cut), wanted
@@ -181,3 +189,24 @@ _TOKEN = re.compile(
     rf"(?:(?P<key>{'|'.join((*_READERS, 'since', 'until'))}):)?"
     r'(?:"(?P<quoted>[^"]*)"|(?P<bare>\S+))'
 )
+
+
+# -- words that differ by one slip of the fingers ------------------------------------------------------------
+
+SHORTEST = 5  # letters; nearly every shorter word is one slip away from another
+
+
+def may_be_misspelt(word: str) -> bool:
+    """Return whether it makes sense to look for another spelling: a word of letters, and not a short one."""
+    return len(word) >= SHORTEST and word.isalpha()
+
+
+def one_slip(a: str, b: str) -> bool:
+    """Return whether one letter was left out, put in, or changed, or two neighbours were swapped."""
+    if abs(len(a) - len(b)) > 1 or a == b:
+        return False
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
+    a, b = a[same:], b[same:]
+    if len(a) == len(b):
+        return a[1:] == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
+    return a[1:] == b or a == b[1:]

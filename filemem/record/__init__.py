@@ -1,31 +1,22 @@
-"""The record format: text and bytes in, values and bytes out. docs/format.md is the page for users.
+"""The record format: text and bytes in, values and bytes out. docs/format.md is the page for users."""
 
-What only writing needs is imported at its first use (PEP 562): a search that ends with its process reads, and no more.
-"""
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from filemem.record.decoding import CONFLICT, MAX_FILE
-from filemem.record.edges import edges_in
+from filemem.record.amend import amend
+from filemem.record.body import edges_in, parse_outcome
 from filemem.record.foreign import prose
 from filemem.record.identity import (
     derived_id,
-    heading_key,
-    is_id,
-    namesake,
     new_id,
     number,
     record_path,
     short_id,
     slug,
-    surrogate_id,
     topic_folders,
     topic_key,
     topic_of_heading,
 )
-from filemem.record.keys import KEY_BY_NAME, KEYS, Key
-from filemem.record.lines import cut, heading, one_line, tidy
+from filemem.record.keys import KEYS
+from filemem.record.lines import CONFLICT, MAX_FILE, cut, one_line
+from filemem.record.merge import merge
 from filemem.record.model import (
     CHECKPOINT,
     DECIDERS,
@@ -43,112 +34,22 @@ from filemem.record.model import (
     Problem,
     Record,
 )
-from filemem.record.outcomes import parse_outcome
-from filemem.record.parse import parse, stated_id
+from filemem.record.parse import parse
+from filemem.record.references import (
+    ReferenceIndex,
+    answering,
+    names_of,
+    numbers_in,
+    readings,
+    reference_index,
+    resolve_reference,
+)
+from filemem.record.render import normal, refuse_unreadable, render
 from filemem.record.times import format_time, parse_span, parse_time, unreal
 
-if TYPE_CHECKING:
-    from filemem.record.amending import amend
-    from filemem.record.merging import merge
-    from filemem.record.proof import refuse_unreadable
-    from filemem.record.references import (
-        ReferenceIndex,
-        ambiguous,
-        answering,
-        names_of,
-        numbers_in,
-        placed_reference,
-        readings,
-        reference_index,
-        resolve_reference,
-    )
-    from filemem.record.rendering import normal, render
-    from filemem.record.wording import plainly
-else:
-    _LATER = {
-        "ReferenceIndex": "references",
-        "amend": "amending",
-        "ambiguous": "references",
-        "answering": "references",
-        "merge": "merging",
-        "names_of": "references",
-        "normal": "rendering",
-        "numbers_in": "references",
-        "placed_reference": "references",
-        "plainly": "wording",
-        "readings": "references",
-        "reference_index": "references",
-        "refuse_unreadable": "proof",
-        "render": "rendering",
-        "resolve_reference": "references",
-    }  # name -> the module that has it
-
-    def __getattr__(name: str) -> Any:
-        if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-
-
-__all__ = [
-    "CHECKPOINT",
-    "CONFLICT",
-    "DECIDERS",
-    "DECISION",
-    "EDGE_KINDS",
-    "KEYS",
-    "KEY_BY_NAME",
-    "KINDS",
-    "MAX_FILE",
-    "OBSERVATION",
-    "OUTCOMES",
-    "STATUSES",
-    "TYPES",
-    "VISIBILITIES",
-    "Edge",
-    "Key",
-    "Outcome",
-    "Parsed",
-    "Problem",
-    "Record",
-    "ReferenceIndex",
-    "ambiguous",
-    "amend",
-    "answering",
-    "cut",
-    "derived_id",
-    "edges_in",
-    "format_time",
-    "heading",
-    "heading_key",
-    "is_id",
-    "merge",
-    "names_of",
-    "namesake",
-    "new_id",
-    "normal",
-    "number",
-    "numbers_in",
-    "one_line",
-    "parse",
-    "parse_outcome",
-    "parse_span",
-    "parse_time",
-    "placed_reference",
-    "plainly",
-    "prose",
-    "readings",
-    "record_path",
-    "reference_index",
-    "refuse_unreadable",
-    "render",
-    "resolve_reference",
-    "short_id",
-    "slug",
-    "stated_id",
-    "surrogate_id",
-    "tidy",
-    "topic_folders",
-    "topic_key",
-    "topic_of_heading",
-    "unreal",
-]
+__all__ = ["CHECKPOINT", "CONFLICT", "DECIDERS", "DECISION", "EDGE_KINDS", "KEYS", "KINDS", "MAX_FILE", "OBSERVATION"]
+__all__ += ["OUTCOMES", "STATUSES", "TYPES", "VISIBILITIES", "Edge", "Outcome", "Parsed", "Problem", "Record"]
+__all__ += ["ReferenceIndex", "amend", "answering", "cut", "derived_id", "edges_in", "format_time", "merge", "names_of"]
+__all__ += ["new_id", "normal", "number", "numbers_in", "one_line", "parse", "parse_outcome", "parse_span"]
+__all__ += ["parse_time", "prose", "readings", "record_path", "reference_index", "refuse_unreadable", "render"]
+__all__ += ["resolve_reference", "short_id", "slug", "topic_folders", "topic_key", "topic_of_heading", "unreal"]

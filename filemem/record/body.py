@@ -1,31 +1,37 @@
-"""The Markdown below the header: the heading, the sections with a meaning, and all other text.
+"""The Markdown below the header: the heading, the sections with a meaning, the log of outcomes, and all other text.
 
 Only lines count: a section opens at `## Name` at the start of a line outside a fenced block.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from filemem.record.escapes import HEADING, escape_fence, unescape_fence, unescape_line
-from filemem.record.lines import Lines, Range, fenced, tidy
-from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION
-
-DECISION_SECTION, NEXT_STEPS, FACTS, REJECTED, OUTCOMES = (
-    "Decision",
-    "Next steps",
-    "Facts",
-    "Rejected",
-    "Outcomes",
+from filemem.record.lines import (
+    HEADING,
+    Lines,
+    Range,
+    escape_fence,
+    fenced,
+    one_line,
+    tidy,
+    unescape_fence,
+    unescape_line,
 )
+from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION, Edge, Outcome
+from filemem.record.model import OUTCOMES as OUTCOME_WORDS
+from filemem.record.times import format_moment, parse_time
+
+DECISION_SECTION, NEXT_STEPS, FACTS, REJECTED, OUTCOMES = ("Decision", "Next steps", "Facts", "Rejected", "Outcomes")
 SECTIONS: Mapping[str, frozenset[str]] = {
     DECISION: frozenset(name.casefold() for name in (DECISION_SECTION, REJECTED, OUTCOMES)),
     CHECKPOINT: frozenset((NEXT_STEPS.casefold(),)),
     OBSERVATION: frozenset((FACTS.casefold(),)),
 }
-LISTS = frozenset(name.casefold() for name in (FACTS, REJECTED))  # sections whose items count, each by itself
 
-_UNDERLINE = re.compile(r"=+[ \t]*$")
 _ITEM = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(.*))?$")
 _BLANK_LINES = re.compile(r"\n[^\S\n]+(?=\n)")
 # Section names that open records of other makers: such a heading is no title.
@@ -34,12 +40,10 @@ _NO_TITLE |= {"overview", "problem", "rationale", "references", "status", "summa
 
 
 class Title(NamedTuple):
-    """The heading: its text, the line it stands on, how many lines it takes, whether `#` marks it."""
+    """The heading: its text, and the line it stands on."""
 
     text: str
     line: int
-    height: int = 1
-    marked: bool = True
 
 
 class Outline(NamedTuple):
@@ -47,7 +51,7 @@ class Outline(NamedTuple):
 
     Args:
         title: the heading, or None.
-        text: the ranges that are text, in order; a paragraph beside a list of alternatives or facts is text too.
+        text: the ranges that are text, in order.
         known: section name, case folded -> its ranges, without the heading lines.
         code: lines in fenced blocks.
         other: unknown sections, name case folded -> range of the first of that name.
@@ -75,77 +79,41 @@ def outline(lines: Lines, known: frozenset[str], *, stated: str = "", may_fence:
         for number, line in enumerate(lines)
         if line.startswith("#") and number not in code and (match := HEADING.match(line))
     ]
-    title = _title(lines, headings, code, known)
+    title = _title(lines, headings, known)
     if title and stated and title.text != stated:
         title = None
-    marks = {number: (1, name.casefold(), level) for number, level, name in headings if level <= 2}
+    marks = {number: (name.casefold(), level) for number, level, name in headings if level <= 2}
     if title:
-        marks[title.line] = (title.height, "", 0)
+        marks[title.line] = ("", 0)
     text: list[Range] = []
     sections: dict[str, list[Range]] = {}
     other: dict[str, Range] = {}
     start, owner, other_start = 0, "", 0
     last_other = ""
-    for number, (count, name, level) in [*sorted(marks.items()), (len(lines), (0, "", 0))]:
+    for number, (name, level) in [*sorted(marks.items()), (len(lines), ("", 0))]:
         if last_other:
             other.setdefault(last_other, (other_start, number))
         if owner:
-            listed, beside = _split(lines, start, number, code) if owner in LISTS else ([(start, number)], [])
-            sections.setdefault(owner, []).extend(listed)
-            text += beside
+            sections.setdefault(owner, []).append((start, number))
         elif text and text[-1][1] == start:
             text[-1] = text[-1][0], number
         elif number > start:
             text.append((start, number))
         owner = name if level == 2 and name in known else ""
-        start = number + count if owner or not level else number
+        start = number + 1 if owner or not level else number
         last_other, other_start = "" if owner else name, number + 1
     return Outline(title, tuple(text), sections, code, other)
 
 
-def _split(lines: Lines, start: int, stop: int, code: frozenset[int]) -> tuple[list[Range], list[Range]]:
-    """Part a section into its lists and the paragraphs beside them; without a list its paragraphs are the list."""
-    starts: list[tuple[int, bool]] = []  # where a list or a paragraph begins
-    listed, after_blank = False, True
-    for number in range(start, stop):
-        line = lines[number]
-        if line.strip():
-            item = number not in code and bool(_ITEM.match(line))
-            ends_list = listed and after_blank and line[0] not in " \t"
-            if not listed if item else ends_list or not starts:
-                listed = item
-                starts.append((number, listed))
-        after_blank = not line.strip()
-    if not any(listed for _, listed in starts):
-        return [(start, stop)], []
-    ends = [number for number, _ in starts[1:]] + [stop]
-    parts = [((number, end), listed) for (number, listed), end in zip(starts, ends, strict=True)]
-    return [part for part, listed in parts if listed], [part for part, listed in parts if not listed]
-
-
-def _title(
-    lines: Lines, headings: list[tuple[int, int, str]], code: frozenset[int], known: frozenset[str]
-) -> Title | None:
+def _title(lines: Lines, headings: list[tuple[int, int, str]], known: frozenset[str]) -> Title | None:
+    """The first `# ...`, else a lower heading that opens the text and names no usual section."""
     for number, level, text in headings:
         if level == 1 and text:
             return Title(text, number)
-    opening = next((number for number, level, text in headings if level == 2 and text.casefold() in known), len(lines))
-    for number, line in enumerate(lines[:opening]):  # below it, an underline is a line of the section's text
-        if number == 0 or line[:1] != "=" or number in code or not _UNDERLINE.match(line):
-            continue
-        above = lines[number - 1].strip()
-        if above and not above.startswith(("-", "*", ">", "#", "|")):
-            return Title(above, number - 1, 2, marked=False)
-    if headings:
-        number, _, text = headings[0]
-        first = text.casefold().partition(" ")[0].rstrip(":")
-        if (
-            first
-            and not {first, text.casefold()} & (_NO_TITLE | known)
-            and not any(line.strip() for line in lines[:number])
-        ):
-            return Title(text, number)
-    return None
+    number, _, text = headings[0] if headings else (0, 0, "")
+    first = text.casefold().partition(" ")[0].rstrip(":")
+    usual = {first, text.casefold()} & (_NO_TITLE | known)
+    return Title(text, number) if first and not usual and not any(map(str.strip, lines[:number])) else None
 
 
 # -- reading and writing parts ------------------------------------------------------------------------------
@@ -215,3 +183,105 @@ def write_items(items: Iterable[str]) -> str:
         first, *rest = (escape_fence(line) for line in item.split("\n"))
         written.append("\n".join((f"- {first}", *(f"  {line}" if line else "" for line in rest))))
     return "\n".join(written)
+
+
+# -- the log of outcomes -------------------------------------------------------------------------------------
+
+_ENTRY = (
+    r"[ \t]*(?:[-*+][ \t]+)?\**(\d{4}-\d{1,2}-\d{1,2}(?:[T ]\d{1,2}:\d{2}[^\s]{0,20})?)\**[ \t]*[:,]?[ \t]*"
+    r"\**([A-Za-z]{2,20})\**(?![\w-])[ \t]*(?::[ \t]*|$)?(.*)$"
+)
+_BULLET = re.compile(r"[ \t]{0,1}[-*+][ \t]")
+_WORDS = {
+    **{word: word for word in OUTCOME_WORDS},
+    "failure": "failed",
+    "fail": "failed",
+    "succeeded": "success",
+    "successful": "success",
+    "partially": "partial",
+    "open": "pending",
+}
+
+
+def parse_outcome(word: str) -> str | None:
+    """Return the outcome that a word means (`FAILURE`, `succeeded`, ...), or None."""
+    return _WORDS.get(word.strip().casefold())
+
+
+def tidy_outcomes(log: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """Return a log as it is kept: oldest first, reasons on one line, equal entries once."""
+    return in_order([Outcome(entry.at, entry.outcome, one_line(entry.reason)) for entry in log])
+
+
+def in_order(entries: list[Outcome]) -> tuple[Outcome, ...]:
+    """Return entries oldest first. Of equal times the lower line is newer, unless the lines are out of order
+    (a union merge of two branches): then the text decides, so that both directions of a merge read the same."""
+    entries = list(dict.fromkeys(entries))
+    if any(later.at < earlier.at for earlier, later in pairwise(entries)):
+        entries.sort()
+    return tuple(entries)
+
+
+def write_outcome(entry: Outcome, bullet: str = "-") -> str:
+    """Return the log line of an entry."""
+    line = f"{bullet} {format_moment(entry.at)} {entry.outcome}"
+    return f"{line}: {reason}" if (reason := one_line(entry.reason)) else line
+
+
+def read_outcomes(lines: Lines, ranges: Iterable[Range]) -> tuple[tuple[Outcome, ...], tuple[int, ...]]:
+    """Return the entries in these ranges, oldest first, and the numbers of the lines that are none."""
+    found: list[tuple[Outcome, list[str]]] = []
+    unread: list[int] = []
+    for start, stop in ranges:
+        joins = False
+        for number in range(start, stop):
+            line = lines[number]
+            if not line.strip():
+                joins = False
+            elif entry := _entry(line):
+                found.append((entry, [entry.reason]))
+                joins = True
+            elif joins and not _BULLET.match(line):
+                found[-1][1].append(line.strip())
+            else:
+                unread.append(number)
+                joins = False
+    entries = [Outcome(entry.at, entry.outcome, " ".join(parts).strip()) for entry, parts in found]
+    return in_order(entries), tuple(unread)
+
+
+def _entry(line: str) -> Outcome | None:
+    match = re.match(_ENTRY, line)
+    if not match:
+        return None
+    at, outcome = parse_time(match[1].replace(" ", "T")), parse_outcome(match[2])
+    return None if at is None or outcome is None else Outcome(at, outcome, match[3].strip())
+
+
+# -- edges in prose ------------------------------------------------------------------------------------------
+
+_EDGE_ID = r"(?:decision_[a-z0-9_]{1,200}|file_[0-9a-hjkmnp-tv-z]{16})(?![a-z0-9_])"
+_STATED = (
+    rf"(?<![\w-])(builds_on|debates|synthesizes)(?:\*\*)?[ \t]{{0,8}}:(?:\*\*)?[ \t]{{0,8}}\[?[ \t]{{0,8}}"
+    rf"((?:`?{_EDGE_ID}`?)(?:[ \t]{{0,8}},[ \t]{{0,8}}`?{_EDGE_ID}`?){{0,50}})"
+)
+_QUOTE = 200
+
+
+def edges_in(text: str) -> tuple[Edge, ...]:
+    """Return the edges that `text` states, each once, with the line that states it as the reason."""
+    if "decision_" not in text and "file_" not in text:
+        return ()
+    found: dict[tuple[str, str], Edge] = {}
+    for match in re.finditer(_STATED, text, re.IGNORECASE):
+        kind = match[1].lower()
+        for target in re.findall(_EDGE_ID, match[2]):
+            found.setdefault((kind, target), Edge(kind, target, _quote(text, match.start(), match.end())))
+    return tuple(found.values())
+
+
+def _quote(text: str, start: int, end: int) -> str:
+    begin = max(text.rfind("\n", max(0, start - _QUOTE), start) + 1, start - _QUOTE, 0)
+    stop = text.find("\n", end, start + _QUOTE)
+    line = text[begin : stop if stop >= 0 else max(end, start + _QUOTE)].strip()
+    return line[:_QUOTE]

@@ -4,12 +4,12 @@ What is stated is read; links stay as written, because only the whole store know
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem.record.body import Outline
-from filemem.record.lines import fenced
 from filemem.record.model import STATUSES
+from filemem.record.times import first_date
 
 _STATUS_WORDS: Mapping[str, str] = {
     **{word: word for word in STATUSES},
@@ -34,23 +34,32 @@ _OLD_SIDE, _NEW_SIDE = f"(?i){_OLD}", f"(?i){_NEW}"
 _STOP = rf"(?i)\.(?:\s|$)|;|{_OLD}|{_NEW}"
 _REFERENCE = (
     r"\[\[([^\]\n]{1,200})\]\]"
-    r"|\[[^\]\n]{0,200}\]\(\s{0,3}<?([^()<>\s]{1,300})>?[^)\n]{0,100}\)"
+    r"|\[([^\]\n]{0,200})\]\(\s{0,3}<?([^()<>\s]{1,300})>?[^)\n]{0,100}\)"
     r"|(https?://[^\s<>()]{1,300})"
     r"|(?<![\w./-])([\w./-]{1,200}\.md)\b"
     r"|\b(decision_[a-z0-9_]{1,200}|file_[0-9a-z]{16})\b"
     r"|(?<![\w-])([A-Za-z]{2,8}-[0-9O]{1,5}|(?:ADR|MADR|RFC|No\.?|Nr\.?) ?[0-9O]{1,5}|#?[0-9]{1,5})(?![\w-])"
 )
-_NOTHING = frozenset(("", "-", "–", "—", "n/a", "na", "none", "null", "~", "tbd", "no", "nil"))
+_NOTHING = frozenset(("", "-", "–", "—", "n/a", "na", "none", "null", "~", "tbd", "no", "nil", "nothing"))
+_MARKS = r"[ \t]{0,3}(?:[>|*+_-][ \t]*+)*+"  # of quotes, tables, lists and bold type
 _FIELD = (
-    r"(?i)[ \t]{0,3}(?:[-*+][ \t]+)?\**(status|date|created|supersedes|supercedes|replaces|superseded[ -]by)"
-    r"\**[ \t]*:[ \t]*\**[ \t]*(.*)$"
+    rf"(?i){_MARKS}(status|date|created|supersedes|supercedes|replaces|superseded[ -]by|replaced[ -]by)"
+    r"[*_]*[ \t]*[:|][ \t*_]*(.*)$"
 )
+_SENTENCE = rf"(?i)\W{{0,12}}(?:this (?:adr|decision|record) )?(?:is )?(?:{_OLD}|{_NEW})"
+_BESIDE = r"(?<![ \t])[ \t]++[·•|][ \t]++"  # between two fields on one line
+# A link whose address is no file, by its text: `ADR 32`; an issue or a pull request is no record.
+_SERIES = r"(?i)(?!(?:pr|pull|mr|issue|gh)\b)[a-z]{2,8}[-_ ]?#?[0-9]{1,5}\b"
+_BEFORE = r"(?i)(?:[,&/]|\b(?:and|by|with))\W{0,3}\Z"  # a number that is a reference, in an enumeration
+_AFTER = r"(?i)[ \t]+(?!(?:and|on|in)\b)\w"  # a number that counts something: `and 5 more`
 _PREAMBLE_LINES = 60
 _STATUS_LINES = 20
-
+_LONGEST_LINE = 2000  # characters of it count
+_NEW_NAMES, _OLD_NAMES = ("supersedes", "supercedes", "replaces"), ("superseded by", "replaced by")
+_LOGS = ("changelog", "change log", "change history", "revision history", "version history", "document history")
+_SECTIONS = ("status", "date", *_NEW_NAMES, *_OLD_NAMES)
 
 _HEADING = r"#{1,6}[ \t]+(.*?)[ \t#:]*$"
-_SECTION = r"##?[ \t]+(.*?)[ \t]*$"
 _USUAL = frozenset(  # headings of every record of a kind: they say nothing about this one
     (
         *("context", "context and problem statement", "problem", "problem statement", "decision", "decision outcome"),
@@ -82,29 +91,6 @@ def prose(text: str) -> str:
     return "\n".join(kept).strip() or readable.strip() or text
 
 
-class Parted(NamedTuple):
-    """A text of another maker: what it argues, and the lines that say its status, dates and links."""
-
-    argument: str
-    standing: str
-
-
-def parted(text: str) -> Parted:
-    """Part the text of a record without an id; `read_preamble` reads the second part, which argues nothing."""
-    lines = text.split("\n")
-    code = fenced(lines)
-    parts: tuple[list[str], list[str]] = [], []
-    above, in_status = True, False
-    for number, line in enumerate(lines):
-        if number not in code and (heading := re.match(_SECTION, line)):
-            above, in_status = False, heading[1].casefold() == "status"
-            if in_status:
-                continue
-        stands = in_status or (above and bool(re.match(_FIELD, line)))
-        parts[stands].append(line)
-    return Parted(*("\n".join(part).strip() for part in parts))
-
-
 def _readable(text: str) -> str:
     """The text without HTML comments and images; of a comment that is never closed, the rest of its line goes."""
     if "<!--" in text:
@@ -130,11 +116,9 @@ def read_status(text: str) -> Standing:
         return Standing(text)
     text = text[:2000]
     partly = re.search(_PARTLY, text)
-    status = _status(re.findall(_WORD, _strip_links(text).casefold()))
-    if status == "deprecated" and partly:
-        status = "accepted"
+    status = _status(re.findall(_WORD, _without_links(text).casefold()))
     if partly:
-        return Standing(status)
+        return Standing("accepted" if status == "deprecated" else status)
     old, new = _after(_OLD_SIDE, text), _after(_NEW_SIDE, text)
     return Standing("accepted" if status is None and new else status, old, new)
 
@@ -148,8 +132,9 @@ def _status(words: Sequence[str]) -> str | None:
     return next(turned, status) if status == "accepted" else status
 
 
-def _strip_links(text: str) -> str:
-    return re.sub(_LINKS, " ", text)
+def _without_links(text: str) -> str:
+    """Return a text of the same length whose links say nothing."""
+    return re.sub(_LINKS, lambda link: " " * len(link[0]), text)
 
 
 def _after(pattern: str, text: str) -> tuple[str, ...]:
@@ -157,27 +142,37 @@ def _after(pattern: str, text: str) -> tuple[str, ...]:
     for line in text.split("\n"):
         if match := re.search(pattern, line):
             rest = line[match.end() :]
-            stop = re.search(_STOP, _masked_links(rest))  # a link may hold a full stop
-            found += references_in(rest[: stop.start()] if stop else rest)
+            stop = re.search(_STOP, _without_links(rest))  # a link may hold a full stop
+            found += references_in(rest[: stop.start()] if stop else rest, bare=False)
     return tuple(dict.fromkeys(found))
 
 
-def _mask(match: re.Match[str]) -> str:
-    return "x" * len(match[0])
-
-
-def references_in(text: str) -> tuple[str, ...]:
+def references_in(text: str, *, bare: bool = True) -> tuple[str, ...]:
     """Return the links, file names, ids and numbers that `text` names, as written.
 
-    Web addresses count only where they name a Markdown file.
+    Args:
+        text: up to 5,000 characters of it count; web addresses only if they name a Markdown file.
+        bare: whether any number counts, not only one at the start or in an enumeration.
     """
+    text = text[:5000]
     found: list[str] = []
-    for match in re.finditer(_REFERENCE, text[:5000]):
-        reference = next(group for group in match.groups() if group)
-        if "://" in reference and not _names_file(reference):
+    for match in re.finditer(_REFERENCE, text):
+        shown, target = match[2], match[3]
+        reference = next(group for at, group in enumerate(match.groups(), 1) if group and at != 2)
+        if ("://" in reference and not _names_file(reference)) or (target and target.startswith("#")):
+            if not shown or not (named := re.match(_SERIES, shown.strip())):
+                continue
+            reference = named[0]
+        if reference.isdigit() and not target and not bare and not _is_listed(text, match):
             continue
-        found.append(reference)
+        found.append(reference.partition("|")[0])
     return tuple(dict.fromkeys(found))
+
+
+def _is_listed(text: str, number: re.Match[str]) -> bool:
+    start, counts = number.start(), re.match(_AFTER, text[number.end() : number.end() + 20])
+    listed = re.search(_BEFORE, text[max(0, start - 12) : start]) and not counts
+    return bool(listed) or not text[:start].strip(" \t:*_")
 
 
 def _names_file(address: str) -> bool:
@@ -194,7 +189,10 @@ def stated_references(value: str) -> tuple[str, ...]:
 
 
 class Preamble(NamedTuple):
-    """What stands in the body of a record whose header does not say it: values and their line numbers."""
+    """What stands in the body of a record whose header does not say it: values and their line numbers.
+
+    `logged` is the earliest day in its changelog, in epoch milliseconds.
+    """
 
     status: str = ""
     status_line: int = 0
@@ -202,54 +200,56 @@ class Preamble(NamedTuple):
     date_line: int = 0
     supersedes: tuple[str, ...] = ()
     superseded_by: tuple[str, ...] = ()
-
-
-def with_status(stated: str, status: str) -> str:
-    """Return a line that `read_status` reads with another status, and all else that it says; "" where it names none.
-
-    Args:
-        stated: such as `✅ Accepted`; of one that was superseded nothing stays; what says more (when, by whom) stays
-            as what it was.
-        status: one of ours; written with a capital where the old one was.
-    """
-    known = (match for match in re.finditer(_WORD, _masked_links(stated)) if match[0].casefold() in _STATUS_WORDS)
-    word = next(known, None)
-    if word is None:
-        return ""
-    written = status.capitalize() if word[0][0].isupper() else status
-    if re.search(_OLD_SIDE, stated):
-        return written
-    front, rest = stated[: word.start()], stated[word.end() :]
-    says_more = re.search(r"[^\W_]", _strip_links(front + rest))
-    return f"{written} (was: {stated.strip()})" if says_more else front + written + rest
-
-
-def _masked_links(text: str) -> str:
-    return re.sub(_LINKS, _mask, text)
+    logged: int | None = None
 
 
 def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
-    """Read `Date: ...` lines, `* Status: ...` lists and the `## Status` section of a body."""
+    """Read what a body states of its record.
+
+    That is lines and rows such as `Date: ...` or `| Status | ... |` above the first section and in `## Status`, the
+    sections `## Status`, `## Date`, `## Supersedes` and `## Superseded by`, and the dates of a changelog.
+    """
+    named = [name for name in (*_SECTIONS, *_LOGS) if name in parts.other]
+    sections = {name: [at for at in range(*parts.other[name]) if lines[at].strip()] for name in named}
     found: dict[str, tuple[str, int]] = {}
+    old: list[str] = []
+    new: list[str] = []
+    for number in (*_above(lines, parts), *sections.get("status", [])[:_STATUS_LINES]):
+        line = lines[number][:_LONGEST_LINE]
+        for name, value in _fields_of(line):
+            found.setdefault(name, (value, number))
+        if re.match(_SENTENCE, line) and not re.search(_PARTLY, line):
+            old += _after(_OLD_SIDE, line)
+            new += _after(_NEW_SIDE, line)
+    for name in (name for name in _SECTIONS if name not in found and sections.get(name)):
+        first, stop = sections[name][0], parts.other[name][1]
+        found[name] = "\n".join(lines[first : min(stop, first + _STATUS_LINES)]).strip(), first
+    status, status_line = found.get("status", ("", 0))
+    date, date_line = found.get("date") or found.get("created") or ("", 0)
+    for name, (value, _) in found.items():
+        if name in _NEW_NAMES:
+            new += stated_references(value)
+        elif name in _OLD_NAMES:
+            old += stated_references(value)
+    days = [first_date(lines[at][:80]) for name in _LOGS for at in sections.get(name, ())]
+    logged = min((day for day in days if day is not None), default=None)
+    return Preamble(status, status_line, date, date_line, tuple(new), tuple(old), logged)
+
+
+def _above(lines: Sequence[str], parts: Outline) -> Iterator[int]:
+    """Yield the lines of text above the first section."""
     for start, stop in parts.text[:2]:
         for number in range(start, min(stop, start + _PREAMBLE_LINES)):
-            line = lines[number]
-            if line.startswith("## "):
+            if lines[number].startswith("## "):
                 break
-            if ":" in line and (match := re.match(_FIELD, line)):
-                found.setdefault(match[1].casefold().replace(" ", "-"), (match[2].strip(), number))
-    status, status_line = found.get("status", ("", 0))
-    if not status and (section := parts.other.get("status")):
-        start, stop = section[0], min(section[1], section[0] + _STATUS_LINES)
-        status_line = next((number for number in range(start, stop) if lines[number].strip()), start)
-        status = "\n".join(lines[start:stop]).strip()
-    date, date_line = found.get("date") or found.get("created") or ("", 0)
-    new = [found[name][0] for name in ("supersedes", "supercedes", "replaces") if name in found]
-    return Preamble(
-        status,
-        status_line,
-        date,
-        date_line,
-        tuple(reference for value in new for reference in stated_references(value)),
-        stated_references(found.get("superseded-by", ("", 0))[0]),
-    )
+            yield number
+
+
+def _fields_of(line: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and values that a line states; a row of a table only if it has two cells."""
+    if ":" not in line and "|" not in line:
+        return
+    row = line.lstrip(" \t>").startswith("|")
+    for part in [line] if row else re.split(_BESIDE, line):
+        if (match := re.match(_FIELD, part)) and not (row and "|" in match[2].rstrip(" \t|")):
+            yield match[1].casefold().replace("-", " "), match[2].rstrip(" \t|")

@@ -17,8 +17,7 @@ _SEPARATORS = re.compile(r"[\s_\-/.:]+")
 _NOT_ID = re.compile(r"[^a-z0-9_]+")
 _NOT_ASCII_SLUG = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "0123456789¹²³")))
-_NUMBER_IN_FRONT = r"(?i)\A(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:])[ \t]+(?=\S)"
-_ID = rf"(?:{'|'.join(TYPES)})_[0-9a-z_]*[0-9]{{10,}}_[{_ALPHABET}]{{8}}|(?=.*[0-9])[{_ALPHABET}]{{8}}"
+_NUMBER_IN_FRONT = r"(?i)\A(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:|])[ \t]+(?=\S)"
 _UNTITLED = "untitled"
 _FOLDERS = {DECISION: "decisions", CHECKPOINT: "checkpoints", OBSERVATION: "observations"}
 TYPE_OF_FOLDER = {folder: type_ for type_, folder in _FOLDERS.items()}
@@ -42,14 +41,6 @@ def _nfc_fold(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
-def is_id(text: str) -> bool:
-    """Return whether a text can only be an id that we have made, or its last eight characters, and no title.
-
-    One in twenty of the short ones has no digit, and may be a word: False.
-    """
-    return re.fullmatch(_ID, text) is not None
-
-
 def topic_key(topic: str) -> str:
     """Return the identity of a topic: NFC, case folded, every run of space `_ - / . :` one `_`, trimmed."""
     return _SEPARATORS.sub("_", _nfc_fold(topic)).strip("_")
@@ -64,12 +55,6 @@ def number_of_heading(heading: str) -> str:
     """Return the number in front of a heading as it is written, `ADR-0012` or `7`; "" for none."""
     found = re.match(_NUMBER_IN_FRONT, heading)
     return found[0].strip(" \t.:)]-–—") if found else ""
-
-
-def heading_key(heading: str) -> str:
-    """Return what two headings have in common that differ in blanks, letter case and punctuation alone."""
-    folded = _nfc_fold(heading)
-    return "".join(sign for sign in folded if unicodedata.category(sign)[0] not in "PZC") or folded
 
 
 def topic_folders(topic: str) -> str:
@@ -105,24 +90,9 @@ def short_id(id: str) -> str:  # noqa: A002
 
 
 def derived_id(path: str) -> str:
-    """Return the id of a file that states none, made from its store-relative path, or from its `namesake`."""
+    """Return the id of a file that states none, made from its store-relative path."""
     canonical = unicodedata.normalize("NFC", path)
     return f"file_{_base32(_digest(canonical)[:10])}"
-
-
-def namesake(path: str, nth: int) -> str:
-    """Return the name of the nth of the files without an id that began at one path: what `derived_id` makes its id of.
-
-    Args:
-        path: where it began, store-relative.
-        nth: 1 for the first, whose name is the path.
-    """
-    return path if nth == 1 else f"{path}\0{nth}"  # no path holds a NUL
-
-
-def surrogate_id(path: str) -> str:
-    """Return the id of a file whose own is another's: made from its path too, and never the derived id of a file."""
-    return derived_id(f"{path}\0")
 
 
 def number(id: str) -> int:  # noqa: A002

@@ -1,9 +1,13 @@
-"""Text as lines: how it is kept, which lines belong to fenced blocks, where merges are unresolved."""
+"""Text as lines: how it is kept, which lines are fenced or in conflict, how it is escaped.
+
+Text that callers give is escaped with a backslash where it would open or close something, and the backslash is taken
+off on reading; so what was given is what is read.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 Lines = Sequence[str]
 Range = tuple[int, int]  # first line, line after the last
@@ -102,19 +106,66 @@ def conflicts(lines: Lines) -> list[tuple[int, int, int]]:
     return found
 
 
-_OUTCOME_LINE = r"outcome:|[ \t]*[-*+][ \t]+\d{4}-\d\d-\d\d\S*[ \t]+\w+"
-_AROUND_OUTCOMES = r"\s*$|#+[ \t]+Outcomes\b"
+MAX_FILE = 1024 * 1024  # bytes
+CONFLICT = "conflict"  # the code of a merge that was not finished
+WAY_OUT = "keep one side of the text, and every line under Outcomes"  # both sides may have appended to that log
 
 
-def way_out(lines: Lines, conflict: tuple[int, int, int]) -> str:
-    """Return how to end a conflict from `conflicts`: both sides may have appended to the log of outcomes."""
-    start, middle, end = conflict
-    second = next(number for number in range(middle, end) if lines[number].rstrip() == "=======")
-    sides = lines[start + 1 : middle], lines[second + 1 : end]
-    outcomes = [[line for line in side if re.match(_OUTCOME_LINE, line)] for side in sides]
-    others = [line for line in (*sides[0], *sides[1]) if not re.match(f"{_OUTCOME_LINE}|{_AROUND_OUTCOMES}", line)]
-    if not any(outcomes):
-        return "keep one side"
-    if others:
-        return "keep one side of the text, and every line under Outcomes"
-    return "keep both lines under Outcomes and one `outcome:`" if all(outcomes) else "keep the outcome"
+# -- escapes -------------------------------------------------------------------------------------------------
+
+HEADING = re.compile(r"(#{1,6})(?=[ \t]|$)")
+_ESCAPED_LINE = re.compile(r"\\+(?=#{1,6}(?:[ \t]|$)|<{7}|>{7})")
+_ESCAPED_FENCE = re.compile(rf"({PREFIX})(\\+)(?=```|~~~)")
+
+
+def _escape(text: str, structural: Callable[[str], bool]) -> str:
+    lines = text.split("\n")
+    code = fenced(lines)
+    return "\n".join(line if number in code else _escape_line(line, structural) for number, line in enumerate(lines))
+
+
+def _escape_line(line: str, structural: Callable[[str], bool]) -> str:
+    if _ESCAPED_LINE.match(line) or structural(line) or line.startswith(("<<<<<<<", ">>>>>>>")):
+        return f"\\{line}"
+    return escape_fence(line)
+
+
+def escape_fence(line: str) -> str:
+    """Return a line that neither opens nor closes a fenced block."""
+    if "```" in line or "~~~" in line:
+        match = _ESCAPED_FENCE.match(line) or FENCE.match(line)
+        if match and not (match[2].startswith("`") and "`" in line[match.end(2) :]):
+            return f"{match[1]}\\{line[match.end(1) :]}"
+    return line
+
+
+def unescape_line(line: str) -> str:
+    """Undo the escaping of one line that is not in a fenced block."""
+    return line[1:] if _ESCAPED_LINE.match(line) else unescape_fence(line)
+
+
+def escape_text(text: str, known: frozenset[str]) -> str:
+    """Escape text that stands below the heading of a record in which these sections have a meaning."""
+
+    def opens(line: str) -> bool:
+        return line[:3] in ("## ", "##\t") and line[3:].strip().casefold() in known
+
+    return _escape(text, opens)
+
+
+def escape_section(text: str) -> str:
+    """Escape text that stands in a section of its own."""
+
+    def closes(line: str) -> bool:
+        match = HEADING.match(line)
+        return match is not None and len(match[1]) <= 2
+
+    return _escape(text, closes)
+
+
+def unescape_fence(line: str) -> str:
+    """Undo the escaping of a fence."""
+    if "\\" in line:
+        match = _ESCAPED_FENCE.match(line)
+        return f"{match[1]}{line[match.end(1) + 1 :]}" if match else line
+    return line

@@ -29,8 +29,17 @@ class Problem(NamedTuple):
 
     @property
     def order(self) -> tuple[int, str, int, str, str]:
-        """What problems are sorted by wherever they are told: the worst first, then by place."""
+        """What problems are sorted by wherever they are shown: the worst first, then by place."""
         return _LEVELS.index(self.level), self.path, self.line, self.code, self.message
+
+
+class Note(NamedTuple):
+    """A problem whose path is not yet known; fields as in Problem."""
+
+    line: int
+    code: str
+    level: str
+    message: str
 
 
 class Outcome(NamedTuple):
@@ -114,6 +123,11 @@ class Record(NamedTuple):
         stated = [Edge(kind, target, "front matter") for kind in EDGE_KINDS for target in (getattr(self, kind) or ())]
         seen = {(edge.kind, edge.target) for edge in stated}
         return (*stated, *(edge for edge in self.mentions if (edge.kind, edge.target) not in seen))
+
+
+def is_foreign(record: Record) -> bool:
+    """Return whether a record is a decision as other makers write it, whose text may state what our header does."""
+    return record.type == DECISION and not (record.id_stated and record.topic_stated)
 
 
 class Parsed(NamedTuple):

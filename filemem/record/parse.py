@@ -2,38 +2,49 @@
 
 A value that cannot be used is a problem and stays under its key in `extra`; a value that is missing is at most
 a hint. One bad file never hides the others.
+
+Delimiters are those of python-frontmatter (a test compares them), and so is the reader of JSON headers. Its YAML and
+TOML loaders are not used: they retype what people write (`no`, `1.10`), drop a header that is a list, take the last of
+two equal keys in silence, and crash on deep nesting.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from filemem.record import body as md
-from filemem.record.decoding import MAX_FILE, decode
-from filemem.record.edges import edges_in
-from filemem.record.fields import add_links, read_fields
+from filemem.record.body import edges_in, read_outcomes
 from filemem.record.foreign import Preamble, read_preamble, read_status
-from filemem.record.header import Header, Note, read_header
 from filemem.record.identity import PRIVATE, TYPE_OF_FOLDER, derived_id, topic_of_heading
-from filemem.record.keys import TITLE_KEY
-from filemem.record.lines import Range, heading, one_line
-from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION, Outcome, Parsed, Problem, Record
-from filemem.record.outcomes import read_outcomes
-from filemem.record.times import parse_time
-from filemem.record.values import shown
+from filemem.record.keys import add_links, read_fields, shown, stated_title
+from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, Range, conflicts, heading
+from filemem.record.model import DECISION, Note, Outcome, Parsed, Problem, Record
+from filemem.record.times import first_date, parse_time
+from filemem.record.yaml import MAX_DEPTH, Header, Plain, Value, flow, read_yaml
 
+MAX_HEADER = 64 * 1024  # characters
+_MAX_OTHER = 16 * 1024  # of TOML or JSON
+_MOST_DOTS = 256  # of a line: tomllib takes the square of a dotted key's length
+BOUNDARIES: Mapping[str, re.Pattern[str]] = {
+    "yaml": re.compile(r"^-{3,}\s*$", re.MULTILINE),
+    "toml": re.compile(r"^\+{3,}\s*$", re.MULTILINE),
+    "json": re.compile(r"^(?:{|})$", re.MULTILINE),
+}
+_BLANK = re.compile(r"(?:[ \t]*\n)*+")
 _CONTROL = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")  # form feeds part pages in old texts
 _STEERING = bytes({*range(32), 0x7F} - {*b"\t\n\f\r"})  # those of them that are ASCII: looked for faster
-_FILE_NUMBER = re.compile(r"^(?:\d{8}|(?:[A-Za-z]{2,8}-)?\d{1,5})[-_ ]+(?=.)")
+_FILE_NUMBER = re.compile(r"^(?:\d{4}-?\d\d-?\d\d[-_ ]+)?(?:(?:[A-Za-z]{2,8}-)?\d{1,5}[-_ ]+)?(?=.)")
+_FILE_DATE = re.compile(r"(?:\A|--)(\d{4})(-?)(\d\d)\2(\d\d)(?=[-_ .])")
 
 
-def parse(data: bytes, path: str, first_path: str = "") -> Parsed:
+def parse(data: bytes, path: str) -> Parsed:
     """Read one file.
 
     Args:
         data: the bytes of the file.
         path: store-relative, with `/`; decides the type where the header does not, and stands in problems.
-        first_path: the path at its first commit where known; a file without an id is known by it.
     """
     notes: list[Note] = []
     if len(data) > MAX_FILE:
@@ -45,8 +56,8 @@ def parse(data: bytes, path: str, first_path: str = "") -> Parsed:
     type_ = _type(fields, path)
     fields |= {"type": type_, "path": path}
     if not fields["id_stated"]:
-        fields["id"] = derived_id(first_path or path)
-        notes.append(Note(1, "no-id", "hint", "no `id`; the file is known by its first name, which a rename keeps"))
+        fields["id"] = derived_id(path)
+        notes.append(Note(1, "no-id", "hint", "no `id`; the file is known by its path: `filemem adopt` writes one"))
     body = text[header.body :]
     first_line = text.count("\n", 0, header.body) + 1
     if not (data.isascii() and data == data.translate(None, _STEERING)) and (control := _CONTROL.search(body)):
@@ -57,31 +68,19 @@ def parse(data: bytes, path: str, first_path: str = "") -> Parsed:
     may_fence = "```" in body or "~~~" in body
     parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header), may_fence=may_fence)
     reading = _Reading(fields, extra, lines, parts, first_line, header, notes)
-    _SECTION_READERS[type_](reading)
-    if not fields["id_stated"] and type_ == DECISION:
+    _sections(reading)
+    stem = path.rpartition("/")[2]
+    if "created" not in fields and "created" not in extra and (found := _FILE_DATE.search(stem)):
+        fields["created"] = parse_time(f"{found[1]}-{found[3]}-{found[4]}")
+    if type_ == DECISION and not (fields["id_stated"] and fields.get("topic")):
         _foreign(reading, read_preamble(lines, parts))
     _title_and_text(reading)
-    if "created" not in fields and "created" not in extra:
+    if fields.get("created") is None and "created" not in extra:
         notes.append(Note(1, "no-date", "hint", "no `created`; Git's first commit of the file counts"))
     if extra:
         fields["extra"] = extra
     record = Record(**fields)  # type: ignore[arg-type]
     return Parsed(record, tuple(Problem(path, *note) for note in notes))
-
-
-def stated_id(data: bytes) -> str:
-    """Return the id that a file states, "" where it states none: what `parse` reads, from the header alone."""
-    if len(data) > MAX_FILE:
-        return ""
-    notes: list[Note] = []
-    fields, _ = read_fields(read_header(decode(data, notes)), notes)
-    return str(fields.get("id", ""))
-
-
-def stated_title(header: Header) -> str:
-    """Return the title that a header states, or ""."""
-    stated = header.values.get(TITLE_KEY)
-    return one_line(stated) if isinstance(stated, str) else ""
 
 
 class _Reading(NamedTuple):
@@ -98,15 +97,6 @@ class _Reading(NamedTuple):
     def note(self, number: int, code: str, level: str, message: str) -> None:
         """Add a problem at a line of the body, counted from 0."""
         self.notes.append(Note(self.first_line + number, code, level, message))
-
-    def section(self, name: str) -> str | None:
-        """Return the text of a known section, None where there is none."""
-        ranges = self.parts.known.get(name.casefold())
-        return None if ranges is None else md.read_text(self.lines, ranges, self.parts.code)
-
-    def items(self, name: str) -> tuple[str, ...]:
-        """Return the items of a known section."""
-        return md.read_items(self.lines, self.parts.known.get(name.casefold(), ()), self.parts.code)
 
 
 def _type(fields: dict[str, object], path: str) -> str:
@@ -149,15 +139,17 @@ def _heading_of(text: str, path: str) -> str:
     return _FILE_NUMBER.sub("", stem).replace("-", " ").replace("_", " ").strip()
 
 
-def _decision(reading: _Reading) -> None:
-    fields = reading.fields
-    if decision := reading.section(md.DECISION_SECTION):
-        fields["decision"] = decision
-    if rejected := reading.items(md.REJECTED):
-        fields["rejected"] = rejected
-    ranges = reading.parts.known.get(md.OUTCOMES.casefold())
-    if ranges:
-        _outcomes(reading, ranges)
+def _sections(reading: _Reading) -> None:
+    """Read the sections that have a meaning in a record of this type."""
+    for field, name in (("decision", md.DECISION_SECTION), ("next_steps", md.NEXT_STEPS)):
+        ranges = reading.parts.known.get(name.casefold(), ())
+        if text := md.read_text(reading.lines, ranges, reading.parts.code):
+            reading.fields[field] = text
+    for field, name in (("rejected", md.REJECTED), ("facts", md.FACTS)):
+        ranges = reading.parts.known.get(name.casefold(), ())
+        reading.fields[field] = md.read_items(reading.lines, ranges, reading.parts.code)
+    if log := reading.parts.known.get(md.OUTCOMES.casefold()):
+        _outcomes(reading, log)
 
 
 def _outcomes(reading: _Reading, ranges: Iterable[Range]) -> None:
@@ -178,23 +170,6 @@ def _outcomes(reading: _Reading, ranges: Iterable[Range]) -> None:
     reading.fields["outcomes"], reading.fields["outcome"] = log, newest.outcome
 
 
-def _checkpoint(reading: _Reading) -> None:
-    if steps := reading.section(md.NEXT_STEPS):
-        reading.fields["next_steps"] = steps
-
-
-def _observation(reading: _Reading) -> None:
-    if facts := reading.items(md.FACTS):
-        reading.fields["facts"] = facts
-
-
-_SECTION_READERS: Mapping[str, Callable[[_Reading], None]] = {
-    DECISION: _decision,
-    CHECKPOINT: _checkpoint,
-    OBSERVATION: _observation,
-}
-
-
 def _foreign(reading: _Reading, found: Preamble) -> None:
     fields, extra = reading.fields, reading.extra
     if found.status and "status" in fields:
@@ -213,9 +188,151 @@ def _foreign(reading: _Reading, found: Preamble) -> None:
         add_links(fields, "supersedes", standing.supersedes)
     add_links(fields, "superseded_by", found.superseded_by)
     add_links(fields, "supersedes", found.supersedes)
-    if found.date and "created" not in fields and "created" not in extra:
-        at = parse_time(found.date)
+    if found.date and fields.get("created") is None and "created" not in extra:
+        fields["created"] = at = parse_time(found.date) or first_date(found.date)
         if at is None:
             reading.note(found.date_line, "bad-created", "warning", f"not a date: {shown(found.date)}")
-        else:
-            fields["created"] = at
+    if found.logged is not None and fields.get("created") is None and "created" not in extra:
+        fields["created"] = found.logged
+
+
+# -- the text of a file --------------------------------------------------------------------------------------
+
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def is_wide(data: bytes) -> bool:
+    """Return whether a file is UTF-16 by its mark or, where it has none, by every other byte being NUL."""
+    return data.startswith(_WIDE_MARKS) or (b"\0" in data and data.count(0) * 3 > len(data))
+
+
+def decode(data: bytes, notes: list[Note]) -> str:
+    """Return the text of a file, its lines ending in a line feed; what is wrong with it is added to `notes`."""
+    return _resolve_conflicts(_decoded(data, notes), notes)
+
+
+def _decoded(data: bytes, notes: list[Note]) -> str:
+    try:
+        text = data.decode("utf-16" if data.startswith(_WIDE_MARKS) else "utf-8")
+        if is_wide(data):
+            notes.append(Note(1, "encoding", "error", "UTF-16, not UTF-8"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        notes.append(Note(line, "encoding", "error", "not UTF-8; unreadable bytes are shown as \ufffd"))
+        text = data.decode(errors="replace")
+    text = text.removeprefix("\ufeff")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        notes.append(Note(line, "control-character", "warning", "a NUL character; shown as \ufffd"))
+        text = text.replace("\0", "\ufffd")
+    return text
+
+
+def _resolve_conflicts(text: str, notes: list[Note]) -> str:
+    """Read the first side of unresolved merges; line numbers stay what they are."""
+    if "<<<<<<<" not in text:
+        return text
+    lines = text.split("\n")
+    for start, middle, end in conflicts(lines):
+        message = f"an unresolved merge conflict, up to line {end + 1}; the first side is read; {WAY_OUT}"
+        notes.append(Note(start + 1, CONFLICT, "error", message))
+        lines[start] = ""
+        lines[middle : end + 1] = [""] * (end + 1 - middle)
+    return "\n".join(lines)
+
+
+# -- its header ----------------------------------------------------------------------------------------------
+
+
+class Split(NamedTuple):
+    """Where the header stands. Positions are characters; `kind` is "" where there is none."""
+
+    kind: str = ""
+    start: int = 0
+    end: int = 0
+    body: int = 0
+    notes: tuple[Note, ...] = ()
+
+
+def split_header(text: str) -> Split:
+    """Find the header of `text` (LF line endings, no byte order mark)."""
+    blank = _BLANK.match(text)
+    begin = blank.end() if blank else 0
+    if text[begin : begin + 1] not in ("-", "+", "{"):
+        return Split()
+    for kind, boundary in BOUNDARIES.items():
+        opened = boundary.match(text, begin)
+        if not opened:
+            continue
+        line = text.count("\n", 0, begin) + 1
+        closed = boundary.search(text, opened.end())
+        if closed is None:
+            # A brace alone is more likely text than a header; a `---` that nothing closes is an accident.
+            message = f"the header opened by `{opened[0].strip()}` is never closed; all is read as text"
+            note = Note(line, "header-unclosed", "error", message)
+            return Split(notes=() if kind == "json" else (note,))
+        body = closed.end() + (text[closed.end() : closed.end() + 1] == "\n")
+        start, end = opened.end(), closed.start()
+        if kind == "json":
+            start, end = opened.start(), closed.end()
+        return Split(kind, start, end, body)
+    return Split()
+
+
+def read_header(text: str) -> Header:
+    """Read the header of `text` (LF line endings, no byte order mark), as far as it can be read."""
+    split = split_header(text)
+    if not split.kind:
+        return Header(notes=split.notes, sound=not split.notes)
+    header = text[split.start : split.end]
+    first_line = text.count("\n", 0, split.start) + 1
+    if len(header) > MAX_HEADER:
+        note = Note(first_line, "header-size", "error", f"the header is larger than {MAX_HEADER // 1024} KiB")
+        return Header(split.kind, body=split.body, sound=False, notes=(note,))
+    if split.kind == "yaml":
+        return read_yaml(header, first_line, split.body)
+    return _other_header(split.kind, header, first_line, split.body)
+
+
+def _other_header(kind: str, text: str, first_line: int, body: int) -> Header:
+    try:
+        if len(text) > _MAX_OTHER or any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
+            raise ValueError(f"larger than {_MAX_OTHER // 1024} KiB, or a line has too many dots")
+        values = {key: _as_written(value, 1) for key, value in _loader(kind)(text, parse_float=Plain).items()}
+    except (ValueError, RecursionError) as error:
+        place = re.search(r"\bline (\d{1,6})", str(error))
+        at = int(place[1]) if place else 1
+        why = "it nests too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
+        message = f"the header cannot be read as {kind.upper()}: {why}"
+        note = Note(first_line + at - 1, f"{kind}-syntax", "error", message)
+        return Header(kind, body=body, sound=False, notes=(note,))
+    lines = {key: first_line + text.count("\n", 0, max(0, text.find(key))) for key in values}
+    return Header(kind, values, lines, body)
+
+
+def _loader(kind: str) -> Callable[..., dict[str, object]]:
+    """Return the reader of a language; late, because few files have such a header."""
+    if kind == "toml":
+        import tomllib  # noqa: PLC0415 - 12 ms
+
+        return tomllib.loads
+    from frontmatter.default_handlers import JSONHandler  # noqa: PLC0415 - 30 ms
+
+    return JSONHandler().load
+
+
+def _as_written(value: object, depth: int) -> Value:
+    if isinstance(value, str):
+        return value
+    if depth >= MAX_DEPTH:
+        raise ValueError(f"more than {MAX_DEPTH} levels deep")
+    if isinstance(value, dict):
+        return {str(key): _as_written(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_written(item, depth + 1) for item in value]
+    if value is None or isinstance(value, bool | int):
+        return Plain(flow(value))
+    isoformat = getattr(value, "isoformat", None)
+    return Plain(isoformat() if isoformat else str(value))

@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from filemem.record.identity import number_of_heading, short_id
-from filemem.record.model import DECISION, Record
+from filemem.record.model import Record, is_foreign
 
 ReferenceIndex = Mapping[str, str | None]  # how a record may be named -> its id, None where several answer
 
-# `FIP-OO35` is a real one.
-_NUMBERED = re.compile(r"(?:([a-z]{2,8})[-_ .]{1,2})?#?(?=o{0,4}[0-9])([0-9o]{1,5})(?![0-9o])")
+# `FIP-OO35` is a real one, and so is `ADR043`.
+_NUMBERED = re.compile(r"(?:([a-z]{2,8})[-_ .]{1,2}|(adr|madr))?#?(?=o{0,4}[0-9])([0-9o]{1,5})(?![0-9o])")
+_DATE_IN_FRONT = re.compile(r"[0-9]{4}(-?)[0-9]{2}\1[0-9]{2}[-_ ]+")
 NUMBER_WORDS = frozenset(("adr", "madr", "no", "nr", "number", "decision"))  # in front of a number of any series
 _ANY = NUMBER_WORDS - {"adr", "madr"}
 _IN_TEXT = re.compile(r"\b([A-Za-z]{2,8})[- ]#?\d{1,5}\b")
@@ -23,17 +24,8 @@ _UPWARDS = re.compile(r"\A(?:\.{1,2}/)+")
 _ESCAPED_BYTE = re.compile(r"((?:%[0-9A-Fa-f]{2})+)")
 
 
-def reference_index(records: Iterable[Record], earlier: Iterable[Record] = ()) -> ReferenceIndex:
-    """Return the names of `records`; a stronger kind of name (id over path over file name ...) hides a weaker.
-
-    Args:
-        records: what there is, by the names of today.
-        earlier: the same under names that files had once, which count where nothing has that name today.
-    """
-    return _index(earlier) | _index(records)
-
-
-def _index(records: Iterable[Record]) -> dict[str, str | None]:
+def reference_index(records: Iterable[Record]) -> ReferenceIndex:
+    """Return the names of `records`; a stronger kind of name (id over path over file name ...) hides a weaker."""
     layers: list[dict[str, str | None]] = []
     for record in records:
         for strength, name in names_of(record):
@@ -54,21 +46,10 @@ def names_of(record: Record) -> Iterator[tuple[int, str]]:
     stem = name.removesuffix(".md")
     if record.title:
         yield 2, record.title.casefold()
-    if match := _NUMBERED.match(stem):
-        prefix, number = _number(match)
-        yield (3 if prefix else 4), number
-        if prefix:
-            yield 4, f"{prefix}{number}"
-    elif match := _NUMBERED.fullmatch(record.number):
-        prefix, number = _number(match)
-        yield 2, number
-        yield 3, f"{prefix}{number}"
-    elif match := _NUMBERED.fullmatch(_number_in_front(record)):
-        prefix, number = _number(match)
-        series = bool(prefix) and prefix not in NUMBER_WORDS
-        yield (0 if series else 1), number  # `ADR-7` means no RFC of that number where there is another
-        if series:
-            yield 0, f"{prefix}{number}"
+    if isinstance(slug := record.extra.get("slug"), str) and slug.strip("/ "):
+        yield 2, slug.strip("/ ").casefold()
+    if not stem.endswith(short_id(record.id)):  # our own files have no numbers, whatever they are called
+        yield from _numbers_of(record, _DATE_IN_FRONT.sub("", stem, count=1))
     if path:
         yield 5, stem
         yield 6, name
@@ -79,14 +60,27 @@ def names_of(record: Record) -> Iterator[tuple[int, str]]:
     yield 9, record.id
 
 
-def _number_in_front(record: Record) -> str:
-    """The number in front of the heading of another maker's decision; our own have none, whatever they are headed."""
-    foreign = record.type == DECISION and record.id.startswith("file_")
-    return number_of_heading(record.title).casefold() if foreign else ""
+def _numbers_of(record: Record, stem: str) -> Iterator[tuple[int, str]]:
+    """Yield the number that a file is named by; else that of its header; else that of a foreign decision's heading."""
+    if match := _NUMBERED.match(stem):
+        prefix, number = _number(match)
+        yield (3 if prefix else 4), number
+        if prefix:
+            yield 4, f"{prefix}{number}"
+    elif match := _NUMBERED.fullmatch(record.number):
+        prefix, number = _number(match)
+        yield 2, number
+        yield 3, f"{prefix}{number}"
+    elif is_foreign(record) and (match := _NUMBERED.fullmatch(number_of_heading(record.title).casefold())):
+        prefix, number = _number(match)
+        series = bool(prefix) and prefix not in NUMBER_WORDS
+        yield (0 if series else 1), number  # `ADR-7` means no RFC of that number where there is another
+        if series:
+            yield 0, f"{prefix}{number}"
 
 
 def _number(match: re.Match[str]) -> tuple[str, str]:
-    return match[1] or "", f"#{int(match[2].replace('o', '0'))}"
+    return match[1] or match[2] or "", f"#{int(match[3].replace('o', '0'))}"
 
 
 def numbers_in(text: str) -> tuple[str, ...]:
@@ -97,24 +91,16 @@ def numbers_in(text: str) -> tuple[str, ...]:
     return tuple(one[0] for one in _IN_TEXT.finditer(text) if one[1].casefold() not in _ANY)
 
 
-def resolve_reference(reference: str, records_index: ReferenceIndex) -> str | None:
+def resolve_reference(reference: str, records_index: ReferenceIndex, folder: str = "") -> str | None:
     """Return the id of the one record that `reference` means, or None.
 
     Args:
         reference: an id, a path or file name (also in a link or a web address), a number such as `12`, `#12` or
             `ADR-0012`, a title, or any of these as `[[wikilink]]`.
         records_index: from `reference_index`.
+        folder: where the file lies that refers, store-relative: a relative link starts there.
     """
-    return placed_reference(reference, records_index)[1]
-
-
-def placed_reference(reference: str, records_index: ReferenceIndex) -> tuple[int, str | None]:
-    """Return what `resolve_reference` does, and at which of the ways to read the reference: the lower, the surer."""
-    place = 0
-    for place, name in enumerate(readings(reference)):
-        if found := records_index.get(name):
-            return place, found
-    return place + 1, None
+    return next((found for name in readings(reference, folder) if (found := records_index.get(name))), None)
 
 
 def answering(reference: str, records: Iterable[Record]) -> tuple[str, ...]:
@@ -139,26 +125,11 @@ def answering(reference: str, records: Iterable[Record]) -> tuple[str, ...]:
     return several
 
 
-def ambiguous(references: Iterable[str], records: Iterable[Record]) -> Mapping[str, tuple[str, ...]]:
-    """Return, for those references that several records answer to, their ids; in one walk of the records."""
-    wanted = {reference: frozenset(readings(reference)) for reference in references}
-    names = frozenset().union(*wanted.values())
-    having: dict[str, list[Record]] = {}
-    for record in records if names else ():
-        for name in {name for _, name in names_of(record)} & names:
-            having.setdefault(name, []).append(record)
-    found = {
-        reference: answering(reference, (one for name in among for one in having.get(name, ())))
-        for reference, among in wanted.items()
-    }
-    return {reference: ids for reference, ids in found.items() if len(ids) > 1}
-
-
 def _unquote(match: re.Match[str]) -> str:
     return bytes.fromhex(match[1].replace("%", "")).decode(errors="replace")
 
 
-def readings(reference: str) -> Iterator[str]:
+def readings(reference: str, folder: str = "") -> Iterator[str]:
     """Yield the names that a reference may mean, the surest first; see `resolve_reference`."""
     reference = reference.strip()
     yield reference
@@ -169,14 +140,27 @@ def readings(reference: str) -> Iterator[str]:
     reference = reference.strip(" \t<>()\"'")
     reference = _ESCAPED_BYTE.sub(_unquote, reference.partition("#")[0] or reference)
     yield reference
-    folded = reference.casefold()
-    folded = _UPWARDS.sub("", folded)
+    folded = reference.casefold().rstrip("/")
+    if folder and folded.endswith(".md") and "://" not in folded and not folded.startswith("/"):
+        yield _joined(folder.casefold(), folded)
+    folded = _UPWARDS.sub("", folded).lstrip("/")
     yield folded
     yield folded.removeprefix("memory/")
-    if "/" in folded:
-        yield folded.rpartition("/")[2]
-    if match := _NUMBERED.fullmatch(folded.removesuffix(".md")):
+    last = folded.rpartition("/")[2]
+    if last != folded:
+        yield last
+    if match := _NUMBERED.fullmatch(last.removesuffix(".md")):
         prefix, number = _number(match)
         yield f"{prefix}{number}"
         if prefix in NUMBER_WORDS:
             yield number
+
+
+def _joined(folder: str, path: str) -> str:
+    parts: list[str] = [one for one in folder.split("/") if one]
+    for one in path.split("/"):
+        if one == "..":
+            del parts[-1:]
+        elif one not in ("", "."):
+            parts.append(one)
+    return "/".join(parts)

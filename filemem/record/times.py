@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta
 
+from filemem.errors import BadInput
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_YEAR_FIRST = r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})"
-_DAY_FIRST = r"(\d{1,2})(?:st|nd|rd|th)?[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})"
-_MONTH_FIRST = r"([A-Za-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})"
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
+_Y, _D, _NAME = r"(?P<year>\d{4})", r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<month>[A-Za-z]{3,9})\.?"
+# What people write besides ISO 8601. A day and a month between slashes may be either, and are not read.
+_FORMS = (
+    rf"{_Y}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})",
+    rf"{_Y}[ -]{_NAME}[ -]{_D}",
+    rf"{_D}[ -]{_NAME},?[ -]{_Y}",
+    rf"{_NAME} {_D},? {_Y}",
+    rf"(?P<day>\d{{1,2}})[.-](?P<month>\d{{1,2}})[.-]{_Y}",
+)
 _YEAR_MONTH = r"(\d{4})-(\d{1,2})"
 _WEEK = r"\d{4}-?W\d{2}"
 _LONGEST = 40
@@ -34,6 +41,12 @@ def parse_time(text: str) -> int | None:
     return found if found is not None and _FIRST <= found <= _LAST else None
 
 
+def first_date(text: str) -> int | None:
+    """Return the first day that a line of text names, in epoch milliseconds, or None."""
+    found = [match for form in _FORMS if (match := re.search(rf"(?<![\w.-]){form}(?![\w-]|\.\d)", text[:200]))]
+    return _day(min(found, key=lambda match: match.start())) if found else None
+
+
 def parse_span(text: str) -> tuple[int, int] | None:
     """Return the first and the last millisecond of what `text` names, or None.
 
@@ -41,12 +54,9 @@ def parse_span(text: str) -> tuple[int, int] | None:
     day, week or month is meant.
     """
     plain = text.strip()
-    if (
-        (found := re.fullmatch(_YEAR_MONTH, plain))
-        and not unreal(plain)
-        and (first := _date(found[1], int(found[2]), "1"))
-    ):
-        return first, first + monthrange(int(found[1]), int(found[2]))[1] * _DAY - 1
+    if (found := re.fullmatch(_YEAR_MONTH, plain)) and not unreal(plain):
+        first = parse_time(f"{found[1]}-{int(found[2]):02}-01")
+        return None if first is None else (first, first + _days(int(found[1]), int(found[2])) * _DAY - 1)
     at = parse_time(plain)
     if at is None:
         return None
@@ -54,14 +64,19 @@ def parse_span(text: str) -> tuple[int, int] | None:
 
 
 def unreal(text: str) -> str:
-    """Say why what is written like a date, year first, is none; "" where that is not why."""
+    """Return why what is written like a date, year first, is none; "" where that is not why."""
     found = re.match(r"(\d{4})[-/.](\d{1,2})(?:[-/.](\d{1,2}))?(?!\d)", text.strip())
     if not found or int(found[1]) == 0:
         return "there is no year 0" if found else ""
     if not 1 <= int(found[2]) <= 12:
         return f"there is no month {int(found[2])}"
-    days = monthrange(int(found[1]), int(found[2]))[1]
+    days = _days(int(found[1]), int(found[2]))
     return f"{found[1]}-{int(found[2]):02} has {days} days" if found[3] and not 1 <= int(found[3]) <= days else ""
+
+
+def _days(year: int, month: int) -> int:
+    """Return how many days a month has; calendar costs 4 ms of every search."""
+    return 31 if month == 12 else (date(year, month + 1, 1) - date(year, month, 1)).days
 
 
 def _is_day(text: str) -> bool:
@@ -69,32 +84,20 @@ def _is_day(text: str) -> bool:
     try:
         return bool(date.fromisoformat(text))
     except ValueError:
-        return any(re.fullmatch(form, text) for form in (_YEAR_FIRST, _DAY_FIRST, _MONTH_FIRST))
+        return any(re.fullmatch(form, text) for form in _FORMS)
 
 
 def _loose(text: str) -> int | None:
     if text.isascii() and text.isdigit() and len(text) in (10, 13):
         return int(text) * (1000 if len(text) == 10 else 1)
-    if found := re.fullmatch(_YEAR_FIRST, text):
-        year, month, day = found.groups()
-        return _date(year, int(month), day)
-    if found := re.fullmatch(_DAY_FIRST, text):
-        day, name, year = found.groups()
-        return _date(year, _month(name), day)
-    if found := re.fullmatch(_MONTH_FIRST, text):
-        name, day, year = found.groups()
-        return _date(year, _month(name), day)
-    return None
+    found = next((match for form in _FORMS if (match := re.fullmatch(form, text))), None)
+    return _day(found) if found else None
 
 
-def _month(name: str) -> int:
-    short = name[:3].lower()
-    return _MONTHS.index(short) + 1 if short in _MONTHS else 0
-
-
-def _date(year: str, month: int, day: str) -> int | None:
+def _day(found: re.Match[str]) -> int | None:
+    month = found["month"] if found["month"].isdigit() else _MONTHS.find(found["month"][:3].lower()) // 4 + 1
     try:
-        return _milliseconds(datetime(int(year), month, int(day), tzinfo=UTC))
+        return _milliseconds(datetime(int(found["year"]), int(month), int(found["day"]), tzinfo=UTC))
     except ValueError:
         return None
 
@@ -110,12 +113,18 @@ _LAST = _milliseconds(datetime.max.replace(tzinfo=UTC))
 
 
 def moment(ms: int) -> datetime:
-    """Return epoch milliseconds as an aware UTC datetime; OverflowError outside the years 1 to 9999."""
+    """Return epoch milliseconds as an aware UTC datetime.
+
+    Raises:
+        BadInput: the moment is outside the years 1 to 9999.
+    """
+    if not _FIRST <= ms <= _LAST:
+        raise BadInput(f"{ms} milliseconds since 1970 is outside the years 1 to 9999", "check the clock of the machine")
     return _EPOCH + timedelta(milliseconds=ms)
 
 
 def format_time(ms: int) -> str:
-    """Return epoch milliseconds as `2025-11-20T14:46:40.123Z`; OverflowError outside the years 1 to 9999."""
+    """Return epoch milliseconds as `2025-11-20T14:46:40.123Z`; raises as `moment`."""
     return moment(ms).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 

@@ -1,77 +1,233 @@
-"""Git: the only package that runs it. Knows nothing of records; paths are relative to the top of the work tree.
+"""Git: the only package that runs it. Knows nothing of records; paths are from the top of the work tree."""
 
-What only writing needs is imported at its first use (PEP 562), as in `filemem.record`.
-"""
+from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
 
-from filemem.repo.git import GitError
-from filemem.repo.journal import AMEND, PUT, REMOVE, Entry, Operation
-from filemem.repo.repository import Repo
+from filemem.changes import object_id
+from filemem.errors import BrokenStore
+from filemem.repo import settings, state
+from filemem.repo.journal import Journal, Pending, SaveLock
+from filemem.repo.objects import Item, Objects
+from filemem.repo.paths import Places, find
+from filemem.repo.run import LONG, Git, GitError, clean, locate, trusted
+from filemem.repo.settings import Current, Identity, Settings
 
-if TYPE_CHECKING:
-    from filemem.repo.commit import Change, Made, Moved, Plan
-    from filemem.repo.creation import create
-    from filemem.repo.disk import together
-    from filemem.repo.lock import alive, started
-    from filemem.repo.loose import Loose, publish
-    from filemem.repo.message import Message
-    from filemem.repo.moving import InTheWay
-    from filemem.repo.refs import NotNow
-    from filemem.repo.remote import Raced, Remote
-    from filemem.repo.settings import Identity
-    from filemem.repo.state import MERGING
-else:
-    _LATER = {
-        "Change": "commit",
-        "Identity": "settings",
-        "InTheWay": "moving",
-        "Loose": "loose",
-        "MERGING": "state",
-        "Made": "commit",
-        "Message": "message",
-        "Moved": "commit",
-        "NotNow": "refs",
-        "Plan": "commit",
-        "Raced": "remote",
-        "Remote": "remote",
-        "alive": "lock",
-        "create": "creation",
-        "publish": "loose",
-        "started": "lock",
-        "together": "disk",
-    }  # name -> the module that has it
-
-    def __getattr__(name: str) -> Any:
-        if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+__all__ = ["Git", "GitError", "Repo"]
 
 
-__all__ = [
-    "AMEND",
-    "MERGING",
-    "PUT",
-    "REMOVE",
-    "Change",
-    "Entry",
-    "GitError",
-    "Identity",
-    "InTheWay",
-    "Loose",
-    "Made",
-    "Message",
-    "Moved",
-    "NotNow",
-    "Operation",
-    "Plan",
-    "Raced",
-    "Remote",
-    "Repo",
-    "alive",
-    "create",
-    "publish",
-    "started",
-    "together",
-]
+class Repo:
+    """A Git repository with a work tree. Use `discover`; `close` when done."""
+
+    def __init__(self, places: Places, environment: Mapping[str, str]) -> None:
+        self.places = places
+        self.work_tree, self.git_dir, self.common_dir = places.work_tree, places.git_dir, places.common_dir
+        self.private, self.shared = places.private, places.shared
+        self.run_hooks = False  # on our commits: the user's decision, never a repository's
+        self.trouble = ""  # what the last look at finished saves has found, with the command that helps
+        self.environment = environment
+        self.git = Git(locate(environment, places.work_tree), places, clean(environment))
+        self._hidden: tuple[object, frozenset[str]] | None = None
+
+    @classmethod
+    def discover(cls, path: str | Path, *, environment: Mapping[str, str] | None = None) -> Repo:
+        """Find the repository that a folder belongs to.
+
+        Raises:
+            NotFound: there is no repository.
+            BrokenStore: it has no work tree, belongs to somebody Git does not trust, or there is no Git.
+        """
+        # The one read of the environment outside `config`: it is passed on to Git, nothing is decided by it.
+        repo = cls(find(Path(path)), os.environ if environment is None else environment)
+        if repo.places.foreign and not trusted(repo.git):
+            raise BrokenStore(
+                f"{repo.work_tree} belongs to {repo.places.foreign}, and Git does not trust it",
+                f"if you do: git config --global --add safe.directory {repo.work_tree}",
+            )
+        return repo
+
+    # what it is
+
+    @property
+    def settings(self) -> Settings:
+        """Git's configuration; whether one of its files has changed is looked at once a second."""
+        return self.configuration.settings()
+
+    @property
+    def hash_name(self) -> str:
+        """The object format: "sha1" or "sha256"."""
+        return self.settings.hash_name
+
+    def blob_id(self, data: bytes) -> str:
+        """The id of these bytes as a blob."""
+        return object_id("blob", data, self.hash_name)
+
+    def identity(self) -> tuple[Identity, Identity]:
+        """Author and committer of our commits. Raises BadInput where Git knows none."""
+        found = self.settings
+        return found.identity("author", self.environment), found.identity("committer", self.environment)
+
+    def incomplete(self) -> str:
+        """What is missing of history in a shallow or partial clone, in a sentence; "" where it is whole."""
+        if (self.common_dir / "shallow").exists():
+            return "history is incomplete here: a shallow clone (`git fetch --unshallow` brings the rest)"
+        if any((self.common_dir / "objects" / "pack").glob("*.promisor")):
+            return "history is incomplete here: a partial clone (`git fetch --refetch --no-filter` brings the rest)"
+        return ""
+
+    # where it stands
+
+    def head(self) -> str | None:
+        """The id of the current commit; None before the first one. Raises BrokenStore where HEAD cannot be read."""
+        return state.head(self.git).tip or None
+
+    def branch(self) -> str | None:
+        """The short name of the current branch; None where HEAD is detached."""
+        return state.head_ref(self.git).removeprefix(state.BRANCHES) or None
+
+    def busy(self) -> str:
+        """Why a commit must wait: what the user is in the middle of ("a rebase is in progress"), or ""."""
+        return state.busy(self.places, self.settings.text("core.commentchar") or "#", time.time())
+
+    def resolve(self, rev: str) -> str | None:
+        """The commit that a revision names: a branch, tag, id or the like; None for none."""
+        if not rev or not rev.isprintable():
+            return None
+        try:
+            asked = self.git.run("rev-parse", "-q", "--verify", "--end-of-options", f"{rev}^{{commit}}")
+        except GitError:
+            return None
+        return asked.decode().strip()
+
+    # reading
+
+    def blob(self, oid: str, most: int | None = None) -> bytes | None:
+        """The bytes of a blob by its id, None where there is none here, or it has more than `most` bytes."""
+        found = self.objects.read(oid, most)
+        return found.data if found and found.kind == "blob" else None
+
+    def blobs(self, oids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+        """The bytes of many blobs by their ids, in order, each with its id; None where there is none here."""
+        asked = tuple(oids)
+        for oid, found in zip(asked, self.objects.read_all(asked), strict=True):
+            yield oid, found.data if found and found.kind == "blob" else None
+
+    def listing(self, commit: str, folder: str) -> dict[str, str]:
+        """The regular files below a folder ("." for all) in a commit, by full id: path -> blob id."""
+        below = () if folder == "." else (f"{folder}/",)
+        answer = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit, "--", *below, limit=LONG)
+        cells = (row.partition("\t") for row in answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
+        return {path: head.split()[2] for head, _, path in cells if head.startswith("100")}
+
+    def item(self, path: str) -> Item | None:
+        """Mode and blob id of a path in HEAD; None where it has none there."""
+        return self.item_at(self.head() or "", path)
+
+    def item_at(self, commit: str, path: str) -> Item | None:
+        """Mode and blob id of a path in a commit, by full id ("" for none); None where it has none there."""
+        found = self.objects.read(commit) if commit else None
+        return None if found is None else self.objects.find(found.tree, path)
+
+    def staged(self, paths: Sequence[str]) -> dict[str, str]:
+        """What the user's index holds for some files or folders: path -> blob id; nothing for one in conflict."""
+        answer = self.git.run("ls-files", "-s", "-z", "--", *paths).decode("utf-8", "surrogateescape") if paths else ""
+        cells = (row.partition("\t") for row in answer.split("\0")[:-1])
+        fields = ((head.split(), path) for head, _, path in cells)
+        return {path: oid for (_, oid, stage), path in fields if stage == "0"}
+
+    def edited(self, path: str, data: bytes) -> bool:
+        """Whether these bytes of a file are not what HEAD holds for it, as Git would commit them.
+
+        False where HEAD has no such file, and where only a filter of the user's could tell.
+        """
+        item = self.item(path)
+        if item is None or item.oid == self.blob_id(data) or self.obstacle(path):
+            return False
+        return self.blob_id(self.committed(path, data, item.oid)) != item.oid
+
+    def committed(self, path: str, data: bytes, old: str) -> bytes:
+        """The bytes that Git would commit for a file: CRLF may become LF, unless `old`, the blob in HEAD, has CRLF."""
+        off = self.settings.unfiltered
+        if b"\r\n" not in data or off is None or self.obstacle(path):
+            return data
+        if b"\r\n" in ((self.blob(old) if old else None) or b""):
+            return data
+        asked = ("hash-object", "-w", "--stdin", f"--path={path}")
+        made = self.git.run(*asked, input=data, config=("core.safecrlf=false", *off)).decode().strip()
+        return self.blob(made) or data
+
+    def obstacle(self, path: str) -> str:
+        """Why a path cannot be committed by us, such as a filter, or ""."""
+        return settings.obstacle(self.git, self.settings, path)
+
+    def ignored(self, path: str) -> str:
+        """Which rule makes Git ignore a path, as `file:line: pattern`, or ""; a tracked one is never ignored."""
+        return settings.ignored(self.git, self.settings, path)
+
+    def sparse(self, folder: str) -> bool:
+        """Whether a sparse checkout hides files of a folder."""
+        return bool(self.hidden(folder))
+
+    def hidden(self, folder: str) -> frozenset[str]:
+        """The files of a folder that a sparse checkout hides; asked of Git again when its index has changed."""
+        if not self.settings.flag("core.sparsecheckout"):
+            return frozenset()
+        try:
+            found = (self.git_dir / "index").stat()
+        except OSError:
+            return frozenset()
+        seen = folder, found.st_size, found.st_mtime_ns
+        if self._hidden is None or self._hidden[0] != seen:
+            below = () if folder == "." else (f"{folder}/",)
+            answer = self.git.run("ls-files", "-t", "-z", "--", *below).decode("utf-8", "surrogateescape")
+            self._hidden = seen, frozenset(row[2:] for row in answer.split("\0") if row.startswith("S "))
+        return self._hidden[1]
+
+    # saving
+
+    @contextlib.contextmanager
+    def saving(self, patience: float = 10.0) -> Iterator[None]:
+        """Hold the lock of saves, between processes and between threads; nobody starves.
+
+        Raises:
+            Locked: others kept it for `patience` seconds.
+            BrokenStore: the Git directory cannot be written.
+        """
+        with self._lock.held(patience):
+            yield
+
+    def pending(self) -> tuple[Pending, ...]:
+        """The saves of this work tree that wait to be committed, oldest first."""
+        return self.journal.waiting()
+
+    def close(self) -> None:
+        """End the helper process."""
+        if "objects" in self.__dict__:
+            self.objects.close()
+
+    # parts
+
+    @cached_property
+    def configuration(self) -> Current:
+        """Git's configuration, read again when one of its files has changed."""
+        return Current(self.git)
+
+    @cached_property
+    def objects(self) -> Objects:
+        """The object database."""
+        movable = self.common_dir.stat().st_dev == (self.common_dir / "objects").stat().st_dev
+        return Objects(self.git, self.hash_name, self.settings.plain and movable)
+
+    @cached_property
+    def journal(self) -> Journal:
+        """What is being saved."""
+        return Journal(self.shared, self.places.worktree)
+
+    @cached_property
+    def _lock(self) -> SaveLock:
+        return SaveLock(self.shared)

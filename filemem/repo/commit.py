@@ -1,306 +1,276 @@
-"""Making a commit of a few paths on top of HEAD, whatever else is going on.
+"""The save: Git's own children hold index.lock, HEAD.lock and the branch's lock while record, entry and branch change.
 
-The order is the safety. The index entry comes before HEAD moves: the other way round a crash leaves our record as a
-"staged delete", and the user's next commit removes it. Objects come before both. HEAD is moved only from where we
-read it; when somebody else was faster, the commit is built again on top of theirs.
+All that is slow comes before: journal, blobs, trees and commit are on disk when the first lock is taken. While these
+locks are held the user's commands are refused or wait, so nothing is taken back once the branch has moved. When we are
+killed, Git's children see their input end and let go by themselves; the journal finishes the rest.
 """
 
 from __future__ import annotations
 
-import random
-import stat
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from filemem.changes import blob_id
-from filemem.errors import BrokenStore, Conflict, FilememError, told
-from filemem.repo import trees
-from filemem.repo.disk import sync_folder, together
-from filemem.repo.git import GitError
-from filemem.repo.loose import Loose, publish
-from filemem.repo.message import Message, Stamp, commit_bytes
-from filemem.repo.objects import Object, Objects
-from filemem.repo.refs import IndexUpdate, NotNow, Refs
-from filemem.repo.signing import identified, signed
+from filemem.errors import Conflict, FilememError, Locked
+from filemem.repo import draft as drafts
+from filemem.repo import state
+from filemem.repo.draft import Draft, Placer, Plan
+from filemem.repo.journal import Edit, Entry, Message, clear
+from filemem.repo.locks import LOCKED, MOVED, Locks, describe
+from filemem.repo.objects import sync_folder, together
+from filemem.repo.run import check_version
+from filemem.repo.settle import BRIEFLY, PATIENCE, dropped, landed, look_after, put_back, settle
+from filemem.repo.state import Head
 
-_TRIES = 200  # of moving HEAD; each loss means that another commit was made
-_HEAL_ROUNDS = 5
+if TYPE_CHECKING:
+    from filemem.repo import Repo
 
-Step = Callable[[str], None]
+__all__ = ["STEPS", "Edit", "Made", "Message", "Plan", "finish", "save"]
 
-
-class Moved(Conflict):
-    """HEAD holds another version of a path than the change was made for."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(f"{path} was changed by another commit meanwhile", "read it again, then repeat the change")
-        self.path = path
-
-
-class _AlreadyThereError(Exception):
-    """HEAD holds what the commit would bring."""
-
-    def __init__(self, commit: str) -> None:
-        super().__init__(commit)
-        self.commit = commit
-
-
-class Change(NamedTuple):
-    """What a commit does to one path (from the top of the work tree).
-
-    Args:
-        path: the file.
-        blob: its new content by id; None removes it.
-        old: what HEAD must hold now; "" for nothing, None if it does not matter.
-        staged: what the user's index gets where that differs from `blob`; "" leaves the index alone.
-        mode: file mode for the index.
-        before: what the index holds now, to be put back where no commit comes of it.
-    """
-
-    path: str
-    blob: str | None
-    old: str | None = None
-    staged: str | None = None
-    mode: str = "100644"
-    before: str | None = None
-
-    @property
-    def entry(self) -> tuple[str, str] | None:
-        """The index entry: mode and blob id, None to remove it."""
-        blob = self.staged or self.blob
-        return None if blob is None else (self.mode, blob)
+STEPS = (
+    *("planned", "prepared", "index locked", "branch locked", "checked", "placed", "entered", "moved"),
+    *("released", "synced", "done"),
+)
+_ROUNDS = 3  # of a save whose branch moves under it
+_PATIENCE = PATIENCE
+_PAUSE = 0.01  # seconds between two tries for the locks
+_BUSY = "busy"
+Step = Callable[[str], object]  # called at each of STEPS; for tests that stop there
 
 
 class Made(NamedTuple):
-    """A commit that is in place.
+    """What became of a save; "" for what does not apply."""
 
-    Args:
-        commit: its id.
-        objects: all that it added: (id, packed bytes).
-        here: whether HEAD is still on its branch.
-        trouble: why a power cut may still take it away, or "": nothing that goes wrong now can unmake it.
+    commit: str = ""  # its id
+    branch: str = ""  # the short name of the branch that has it, or is to have it
+    pending: str = ""  # why the commit waits
+    left: str = ""  # why the files are written and left uncommitted
+    trouble: str = ""  # what went wrong beside it, with the command that helps
+
+
+def _nothing(_: str) -> None:
+    pass
+
+
+def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = _nothing) -> Made:
+    """Write some files and commit them, and nothing else. The caller holds `repo.saving()`.
+
+    Returns:
+        What became of it. A plan that only adds files may be `pending`; files that are not ours to commit are `left`.
+
+    Raises:
+        Conflict: a file has uncommitted edits, another one stands in its place, or the repository is busy.
+        Locked: the branch does not hold still, or another command keeps a lock.
+        BadInput: Git does not know who commits.
+        BrokenStore: disk or repository refuse; nothing is left of the save then.
     """
-
-    commit: str
-    objects: tuple[tuple[str, bytes], ...]
-    here: bool = True
-    trouble: str = ""
-
-
-class Plan(NamedTuple):
-    """One commit to be made.
-
-    Args:
-        changes: the paths.
-        message: subject and trailers.
-        at: epoch milliseconds.
-        blobs: their contents, already in place.
-        barriers: further waits for the disk, made together with those for the branch.
-        gate: says why commits must wait now, or "".
-        step: told the name of each step as it is reached.
-        note: told what a crash must be able to read: ("index", time), ("parent", id), ("commit", id),
-            ("ref", time).
-    """
-
-    changes: Sequence[Change]
-    message: Message
-    at: int
-    blobs: Sequence[Loose]
-    barriers: Sequence[Callable[[], None]]
-    gate: Callable[[], str]
-    step: Step
-    note: Callable[[str, str], None]
-
-
-@dataclass(slots=True)
-class Committer:
-    """Makes a commit.
-
-    Args:
-        objects, refs: of the repository.
-        head: reads the commit that HEAD names; None before the first one.
-        branch: reads the whole name of the branch that HEAD names; None where it names a commit.
-        text: what the commit says.
-        stamp: who commits, and when.
-        signing: Git settings to sign with; None for no signature.
-        unfiltered: Git settings under which no filter runs; None where there are none such.
-    """
-
-    objects: Objects
-    refs: Refs
-    head: Callable[[], Object | None]
-    branch: Callable[[], str | None]
-    text: str
-    stamp: Stamp
-    signing: tuple[str, ...] | None
-    unfiltered: tuple[str, ...] | None
-
-    def commit(self, plan: Plan) -> Made:
-        """Carry out a plan.
-
-        Raises:
-            NotNow: the user is in the middle of something, or a lock is held.
-            Moved: HEAD holds another version of a path than expected.
-            BrokenStore: the repository refuses.
-        """
-        touched = [change for change in plan.changes if change.staged != ""]
-        if head := self.head():  # before the index hears of it: an entry takes away what stands in its way
-            for change in plan.changes:
-                trees.refuse_obstacle(self.objects.tree, head.tree, change.path)
-        plan.note("index", _now())
-        index = self._index_update(touched)
-        plan.step("index-started")
+    repo.configuration.settings(now=True)  # filters may have been named just now
+    repo.identity()
+    check_version(repo.git)
+    finish(repo, files)
+    for _ in range(_ROUNDS):
+        plan = make()
+        step("planned")
+        head = state.head(repo.git)
+        if reason := repo.busy():
+            return _wait(repo, files, plan, reason)
+        targets = drafts.targets_of(repo, plan.edits, head)
+        if reason := drafts.not_ours(repo, targets, head):
+            return _leave(repo, files, plan.edits, head, reason)
+        drafts.refuse_edited(repo, targets)
+        if all(target.blob == target.old for target in targets):
+            return _leave(repo, files, plan.edits, head, "")._replace(commit=head.tip)
+        draft = drafts.prepare(repo, files, plan, head, targets)
+        step("prepared")
         try:
-            commit, made, branch = self._attempts(plan, index)
+            outcome = _patiently(repo, files, draft, step, _PATIENCE)
         except BaseException:
-            self._put_back(index, touched)
+            if not landed(repo, draft.entry):
+                repo.journal.drop(draft.entry)
             raise
-        finally:
-            index.abandon()
-        trouble = self._settle(plan, made, branch)
-        here = not made or self.branch() == branch
-        if not here:  # HEAD went elsewhere meanwhile, where our entry is a stranger
-            self._put_back(index, touched)
-        return Made(commit, tuple((o.oid, o.packed) for o in (*plan.blobs, *made) if made), here, trouble)
-
-    def _attempts(self, plan: Plan, index: IndexUpdate) -> tuple[str, Sequence[Loose], str]:
-        """Bring the changes to HEAD; returns its commit, what was made for that, and the branch.
-
-        Nothing is made where a commit of the user's took our index entry along before HEAD was ours to move.
-        """
-        for _ in range(_TRIES):
-            branch = self.branch()
-            try:
-                head, made = self._build(plan)
-            except _AlreadyThereError as found:
-                index.wait()
-                return found.commit, (), branch or ""
-            plan.step("objects")
-            index.wait()
-            plan.step("index")
-            plan.note("parent", head or "")
-            plan.note("commit", made[-1].oid)
-            plan.note("ref", _now())
-            if reason := plan.gate():  # the last moment before HEAD moves: who begins now finds our commit there
-                raise NotNow(reason)
-            if branch is not None and self._move(branch, made, head):
-                return made[-1].oid, made, branch
-            time.sleep(random.uniform(0, 0.01))  # noqa: S311 - spreads competitors, nothing secret
-        raise BrokenStore("HEAD does not hold still", "another program commits without a pause; try again later")
-
-    def _index_update(self, touched: Sequence[Change]) -> IndexUpdate:
-        top, hash_name = self.objects.git.places.work_tree, self.objects.hash_name
-        entries = {change.path: change.entry for change in touched}
-        as_stated = all(_stated(top / path, entry, hash_name) for path, entry in entries.items())
-        return IndexUpdate(self.objects.git, entries, hash_name, reading=self.unfiltered if as_stated else None)
-
-    def _put_back(self, index: IndexUpdate, touched: Sequence[Change]) -> None:
-        try:
-            index.wait()
-            if not index.written:
-                return
-            before = {c.path: None if c.before is None else (c.mode, c.before) for c in touched}
-            IndexUpdate(self.objects.git, before, self.objects.hash_name).wait()
-        except (NotNow, GitError):
-            pass  # the index is in other hands; what matters is the error that brought us here
-
-    def _build(self, plan: Plan) -> tuple[str | None, list[Loose]]:
-        """Write trees and commit on top of HEAD as it is now; returns HEAD and what was written, commit last."""
-        head = self.head()
-        root = head.tree if head else None
-        if head is not None and root is not None:
-            self._expect(plan.changes, head.oid, root)
-        blobs = {change.path: change.blob for change in plan.changes}
-        tree, data = trees.splice(self.objects.tree, self.objects.keep_tree, root, blobs)
-        parents = (head.oid,) if head else ()
-        made: list[Loose] = []
-        try:
-            made.extend(self.objects.prepare("tree", each) for each in data)
-            if self.signing is None:
-                made.append(self.objects.prepare("commit", commit_bytes(tree, parents, self.stamp, self.text)))
-            publish(made)
-        finally:
-            for loose in made:
-                loose.discard()
-        if self.signing is not None:
-            made.append(self._signed(self.signing, tree, parents))
-        return (head.oid if head else None), made
-
-    def _expect(self, changes: Sequence[Change], head: str, root: str) -> None:
-        found = {change.path: trees.find(self.objects.tree, root, change.path) for change in changes}
-        oids = {path: item.oid if item else "" for path, item in found.items()}
-        if all(oids[change.path] == (change.blob or "") for change in changes):
-            raise _AlreadyThereError(head)
-        for change in changes:
-            if change.old is not None and oids[change.path] != change.old:
-                raise Moved(change.path)
-
-    def _signed(self, signing: Sequence[str], tree: str, parents: Sequence[str]) -> Loose:
-        stamp, message = self.stamp, self.text.encode("utf-8", "replace")
-        both = identified("AUTHOR", stamp.author, stamp.time) | identified("COMMITTER", stamp.committer, stamp.time)
-        return self.objects.existing(signed(self.objects.git, signing, tree, parents, message, both))
-
-    def _move(self, branch: str, made: Sequence[Loose], head: str | None) -> bool:
-        try:
-            return self.refs.move(branch, made[-1].oid, head)
-        except GitError:
-            now = self.head()
-            if now is not None and now.oid == made[-1].oid:
-                return True  # it had moved, and its answer was lost
-            # A gc may have taken the objects that nothing pointed to yet: then, and only then, write them again.
-            if not self._heal(made):
-                raise
-            return self.refs.move(branch, made[-1].oid, head)
-
-    def _settle(self, plan: Plan, made: Sequence[Loose], branch: str) -> str:
-        """Wait until a commit is on the disk, and look at its objects; says why they may not be there, or ""."""
-        try:
-            plan.step("ref")
-            # One wait for all names. A file system that kept the order of renames needs only the last of them.
-            folders = {self._folder(branch), *(loose.target.parent for loose in (*plan.blobs, *made))}
-            together([*plan.barriers, *(partial(_sync_listing, folder) for folder in sorted(folders))])
-            plan.step("folders")
-            for _ in range(_HEAL_ROUNDS):
-                if not self._heal((*plan.blobs, *made)):
-                    break
-            plan.step("verified")
-        except (FilememError, OSError) as error:
-            return f"committed, but perhaps not on the disk yet: {told(error)}"
-        return ""
-
-    def _folder(self, branch: str) -> Path:
-        """The folder whose listing changes when a branch moves."""
-        common = self.objects.git.places.common_dir
-        folder = (common / branch).parent
-        return folder if folder.is_dir() else common
-
-    def _heal(self, made: Sequence[Loose]) -> int:
-        """Write again what is no longer there; returns how many."""
-        return self.objects.heal({loose.oid: loose.packed for loose in made if loose.packed})
+        if not outcome:
+            made = _acknowledge(repo, files, draft, step)
+            step("done")
+            return made
+        repo.journal.drop(draft.entry)
+        if outcome != MOVED:
+            return _wait(repo, files, plan, repo.busy() or describe(repo.git_dir), locked=outcome == LOCKED)
+    raise Locked("the branch does not hold still", "another program commits without a pause; try again")
 
 
-def _stated(file: Path, entry: tuple[str, str] | None, hash_name: str) -> bool:
-    """Whether a file is what an entry of the index says of it."""
+def _wait(repo: Repo, files: Placer, plan: Plan, reason: str, *, locked: bool = False) -> Made:
+    """Write new files and leave their commit for later: the journal keeps it. Raises Conflict, Locked."""
+    branch = state.branch_meant(repo.git)
+    name, own, none = repo.journal.name(plan.at), repo.journal.worktree, ("",) * len(plan.edits)
+    blobs = tuple("" if edit.data is None else repo.blob_id(edit.data) for edit in plan.edits)
+    entry = Entry(own, branch, "", plan.message, plan.edits, plan.at, blobs, none, reason, name)
+    if not entry.adds:
+        if locked:
+            raise Locked(reason, "try again; if no Git command is running there, one was interrupted: remove that file")
+        raise Conflict(f"{reason}, so nothing that is committed can be changed", "try again when that is over")
+    repo.journal.write(entry)
     try:
-        mode = file.lstat().st_mode
-        if entry is None or not stat.S_ISREG(mode):
-            return False
-        return entry == ("100755" if mode & stat.S_IXUSR else "100644", blob_id(file.read_bytes(), hash_name))
-    except FileNotFoundError:
-        return entry is None
-    except OSError:
-        return False
+        drafts.write(files, plan.edits)
+    except BaseException:
+        repo.journal.drop(entry)
+        raise
+    return Made(branch=branch.removeprefix(state.BRANCHES), pending=reason, trouble=repo.trouble)
 
 
-def _sync_listing(folder: Path) -> None:
-    with suppress(FileNotFoundError):  # a gc has emptied and removed it: there is nothing to wait for
-        sync_folder(folder)
+def _leave(repo: Repo, files: Placer, edits: Sequence[Edit], head: Head, reason: str) -> Made:
+    """Change files that are not ours to commit, or that need no commit."""
+    drafts.write(files, [edit for edit in edits if edit.data != edit.before])
+    return Made(branch=head.branch, left=reason, trouble=repo.trouble)
 
 
-def _now() -> str:
-    return str(time.time_ns() // 1_000_000)
+# under the locks
+
+
+def _patiently(repo: Repo, files: Placer, draft: Draft, step: Step, patience: float) -> str:
+    """Bring a draft to HEAD, index and files; returns "", or LOCKED, MOVED or _BUSY with nothing changed."""
+    stop = time.monotonic() + patience
+    outcome = LOCKED
+    try:
+        while (outcome := _exchange(repo, files, draft, step)) == LOCKED and time.monotonic() < stop:
+            time.sleep(_PAUSE)
+            if repo.busy():
+                return (outcome := _BUSY)
+            if state.head(repo.git) != draft.head:
+                return (outcome := MOVED)
+        return outcome
+    finally:
+        if outcome:
+            drafts.discard(draft.places)
+
+
+def _exchange(repo: Repo, files: Placer, draft: Draft, step: Step) -> str:
+    """Take the locks, change the three, and let go."""
+    if (repo.git_dir / "index.lock").exists():
+        return LOCKED
+    placed: list[Edit] = []
+    locks = Locks(repo, reading=draft.readable)
+    try:
+        outcome = _change(repo, files, draft, locks, placed, step)
+    except BaseException:
+        locks.release_branch()
+        moved = state.tip_of(repo.git, draft.head.ref) == draft.entry.commit
+        locks.release(keep=moved)
+        if not moved:
+            drafts.unplace(files, placed)
+        raise
+    locks.release(keep=not outcome)
+    return outcome
+
+
+def _change(repo: Repo, files: Placer, draft: Draft, locks: Locks, placed: list[Edit], step: Step) -> str:
+    entry, head = draft.entry, draft.head
+    if not locks.take_index():
+        return LOCKED
+    step("index locked")
+    if outcome := locks.take_branch(head.ref, entry.commit, head.tip):
+        return outcome
+    step("branch locked")
+    if repo.busy():
+        return _BUSY
+    if state.head_ref(repo.git) != head.ref:
+        return MOVED
+    step("checked")
+    drafts.place(files, draft.places, placed)
+    step("placed")
+    locks.enter({edit.path: blob for edit, blob, _ in entry.rows})
+    step("entered")
+    locks.move()
+    step("moved")
+    return ""
+
+
+# after the locks
+
+
+def _acknowledge(repo: Repo, files: Placer, draft: Draft, step: Step) -> Made:
+    """Wait for the disk, and look whether all is there."""
+    step("released")
+    entry, trouble = draft.entry, repo.trouble
+    try:
+        folders = [staged.sync_folders for _, staged in draft.places if staged is not None]
+        together([partial(sync_folder, (repo.common_dir / entry.branch).parent), *folders])
+        step("synced")
+        repo.objects.restore(draft.objects)
+        if settle(repo, files, entry, _PATIENCE, new=True):
+            repo.journal.done(entry)
+        else:
+            trouble = f"the index was not updated: {describe(repo.git_dir)}"
+        trouble = dropped(repo, entry) or trouble
+    except (FilememError, OSError) as error:
+        trouble = f"committed, but perhaps not on the disk yet: {error}"
+    finally:
+        drafts.discard(draft.places)
+    now = state.head(repo.git)
+    branch = now.branch if now.tip == entry.commit else draft.head.branch
+    return Made(entry.commit, branch, trouble=trouble)
+
+
+def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
+    """End what the journal holds of saves that were interrupted or had to wait, and look after those just done.
+
+    What cannot be ended or read stands in `repo.trouble` afterwards, with the command that helps; nothing is raised
+    for it. Where another process saves at the moment, it does all this.
+
+    Returns:
+        What became of the saves that were ended.
+    """
+    if repo.journal.empty:
+        repo.trouble = ""
+        return ()
+    try:
+        with repo.saving(BRIEFLY):
+            return _finish(repo, files)
+    except Locked:
+        return ()
+
+
+def _finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
+    clear(repo.places.spool, repo.places.object_spool)
+    entries, troubles = repo.journal.entries()
+    made = []
+    for entry in entries:
+        try:
+            made.append(_end(repo, files, entry))
+        except FilememError as error:
+            troubles.append(f"the save of {entry.edits[0].path} waits: {error.message} ({entry.file})")
+    recent, unreadable = repo.journal.recent(time.time())
+    troubles += [*unreadable, *look_after(repo, files, recent)]
+    repo.trouble = "; ".join(dict.fromkeys(troubles))
+    return tuple(each for each in made if not each.pending)
+
+
+def _end(repo: Repo, files: Placer, entry: Entry) -> Made:
+    """End a save that was interrupted, or had to wait; a change that did not happen is undone."""
+    branch = entry.branch.removeprefix(state.BRANCHES)
+    if landed(repo, entry):
+        if settle(repo, files, entry, BRIEFLY, new=True):
+            repo.journal.done(entry)
+        return Made(entry.commit, branch)
+    if not entry.adds:
+        drafts.unplace(files, entry.edits)
+        put_back(repo, files, entry)
+        repo.journal.drop(entry)
+        return Made(branch=branch)
+    head = state.head(repo.git)
+    reason = repo.busy() or ("" if head.ref else "HEAD is detached")
+    if not reason and entry.branch not in ("", head.ref) and state.tip_of(repo.git, entry.branch):
+        reason = f"it is for the branch {branch}"
+    targets = () if reason else drafts.targets_of(repo, entry.edits, head)
+    left = drafts.not_ours(repo, targets, head) if targets else ""
+    if reason or left or all(target.blob == target.old for target in targets):
+        drafts.write(files, [edit for edit in entry.edits if drafts.on_disk(files, edit.path) is None])
+        if not reason:
+            repo.journal.drop(entry)
+        return Made("" if reason or left else head.tip, branch, pending=reason, left=left)
+    drafts.refuse_edited(repo, targets)
+    draft = drafts.prepare(repo, files, Plan(entry.edits, entry.message, entry.at), head, targets, entry)
+    if outcome := _patiently(repo, files, draft, _nothing, BRIEFLY):
+        repo.journal.write(entry)
+        return Made(branch=branch, pending=entry.reason or outcome)
+    return _acknowledge(repo, files, draft, _nothing)

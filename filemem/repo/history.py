@@ -1,274 +1,246 @@
-"""What Git remembers of the records: who wrote them first and when, how they changed, what was removed.
+"""What Git says of commits and of the records they touched. Rule: all is asked of the table, which only grows.
 
-One `git log` per question, without patches: nothing of the repository's runs, however hostile its configuration.
-Commits count as they were made: replacement refs and grafts, which are one clone's own view, are passed over.
-
-A shallow clone ends at commits whose parents it lacks. Git shows everything such a commit holds as added by it, but who
-wrote that lies further back: its author is left empty, and nowhere else is one empty.
+An answer counts the commits that its tip reaches, so switching branches costs nothing. A file is known by its path and
+followed through the renames that Git sees; who has which id is for others to say. Replacement refs are passed over; in
+a shallow or partial clone the table holds what is there.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from filemem.errors import BadInput
-from filemem.repo import log, shallow, tracing, treeless
-from filemem.repo.git import LONG, PROMISED, Git, GitError
-from filemem.repo.lives import BY_PATH, Birth, Edit, Revision, Same, Walk
-from filemem.repo.log import Commit, Row
-from filemem.repo.walking import Found
+from filemem.repo.commits import REVERTS, Table, has, pairs_of
 
-_REVISION = r"[^\W_][\w./@{}^~+=-]*"
-_EVERYWHERE = ("--branches", "--tags", "--remotes")
-_CONTESTED = 50  # paths that several branches gave to different files, looked at one by one
+if TYPE_CHECKING:
+    from filemem.repo import Repo
 
-
-class History(NamedTuple):
-    """The past of one repository, seen from one commit: HEAD, or the one that is asked about."""
-
-    git: Git
-    tip: str = "HEAD"
-
-    def walk(self, folder: str, since: str = "", same: Same = BY_PATH) -> Walk:
-        """Find the first commit of every file below a folder, and what changed it since.
-
-        Args:
-            folder: from the top of the work tree.
-            since: only commits after this one (the `head` of an earlier walk); births are those of this stretch.
-            same: which versions of files are one and the same.
-
-        Raises:
-            BadInput: `since` is not a revision.
-        """
-        log = list(self._log(folder, since))
-        same.know(blob for _, rows in log for row in rows for blob in (row.old, row.new))
-        head, cut, found = "", self.boundary(), Found(same, self.landed)
-        for order, (made, rows) in enumerate(log):
-            head = made.id
-            found.add(made.anonymous() if made.id in cut else made, rows, order)
-        walk = found.walk(head)
-        for path in sorted(found.contested & walk.births.keys() - walk.ids.keys())[:_CONTESTED]:
-            if told := self.logs({path: ""}, same)[path]:
-                walk.births[path] = Birth(path, told[-1].path, told[-1].commit, walk.births[path].order)
-                walk.edits[path] = [
-                    Edit(one.commit, one.old, one.blob, one.sides) for one in reversed(told[:-1]) if one.blob != one.old
-                ]
-        if since:
-            walk = walk._replace(given_up=walk.given_up | found.beside | self._beside(walk, folder, since))
-        else:
-            self._keep_on_line(walk, sorted(found.beside & walk.births.keys())[:_CONTESTED], same)
-        return walk.without_joins(same).numbered(self.landed)
-
-    def _beside(self, walk: Walk, folder: str, since: str) -> frozenset[str]:
-        """The files that were changed in a stretch of history from another version than the one it begins with."""
-        first = {path: edits[0].before for path, edits in walk.edits.items() if edits}
-        if not first:
-            return frozenset()
-        where = sorted(first) if len(first) <= _CONTESTED else [f"{folder}/"]
-        had = {path: head.split()[2] for head, path in self._entries(where, since)}
-        return frozenset(path for path, before in first.items() if had.get(path, before) != before)
-
-    def _keep_on_line(self, walk: Walk, paths: Iterable[str], same: Same) -> None:
-        """Keep the edits that Git follows back from what stands there, of files that branches changed side by side.
-
-        A merge that took one side's version, the same bytes perhaps, is followed on that side alone.
-        """
-        for path, told in self.logs({path: walk.births[path].commit.id for path in paths}, same).items():
-            first = walk.births[path].commit.id
-            if told and (told[-1].commit.id == first or not self.is_ancestor(first, told[-1].commit.id)):
-                seen = {one.commit.id for one in told}
-                walk.edits[path] = [edit for edit in walk.edits.get(path, ()) if edit.commit.id in seen]
-
-    def rows(self, *arguments: str, limit: float = LONG) -> Iterator[tuple[Commit, list[Row]]]:
-        """Each commit of a `git log` with the files it shows: status letter, path before and after, blob likewise.
-
-        Args:
-            arguments: what `git log` is asked besides the format.
-            limit: seconds it may take.
-        """
-        return log.commits(self.git, *arguments, limit=limit)
-
-    def differing(self, base: str, paths: Iterable[str] = ()) -> frozenset[str]:
-        """The files that are not what they were in another commit.
-
-        Args:
-            base: the other commit.
-            paths: files and folders; all where none is given.
-        """
-        how = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none")
-        answer = self.git.run("diff-tree", *how, revision(base), self.tip, "--", *paths)
-        return frozenset(answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
-
-    def boundary(self) -> frozenset[str]:
-        """The commits where a shallow clone ends; empty where history is whole."""
-        return shallow.boundary(self.git.places.common_dir)
-
-    def absent(self, folder: str) -> frozenset[str]:
-        """The versions below a folder that a partial clone lacks, on any branch."""
-        how = ("--objects", "--no-object-names", "--missing=print", "--full-history", "--all")
-        told = self.git.run("rev-list", *how, self.tip, "--", folder, limit=LONG).decode().split()
-        return frozenset(one[1:] for one in told if one.startswith("?"))
-
-    def objects(self, folder: str) -> frozenset[str]:
-        """The ids of all that this history has had in a folder, those included that a partial clone lacks."""
-        how = ("--objects", "--no-object-names", "--missing=print", "--full-history")
-        told = self.git.run("rev-list", *how, self.tip, "--", folder, limit=LONG)
-        return frozenset(one.removeprefix("?") for one in told.decode().split())
-
-    def log(self, path: str) -> tuple[Revision, ...]:
-        """The versions of one file, newest first, through renames; `path` from the top of the work tree."""
-        return self.logs({path: ""})[path]
-
-    def logs(self, births: Mapping[str, str], same: Same = BY_PATH) -> dict[str, tuple[Revision, ...]]:
-        """The versions of some files, each newest first: `tracing.logs`."""
-        return tracing.logs(self, births, same)
-
-    def between(self, one: str, other: str, *paths: str, links: bool = False) -> tuple[Row, ...]:
-        """How the files of some folders differ from one commit to another: `log.differences`."""
-        return log.differences(self.git, revision(one), revision(other), *paths, links=links)
-
-    def listing(self, folder: str, rev: str = "") -> dict[str, str]:
-        """Blob id by path of every regular file that a commit has below a folder.
-
-        Raises:
-            BadInput: `rev` is not a revision.
-            GitError: there is no such commit.
-        """
-        return self.entries([f"{folder}/"], rev)
-
-    def entries(self, paths: Iterable[str], rev: str = "") -> dict[str, str]:
-        """The same of some files and folders; what is no regular file, or is not there, is left out."""
-        return {path: head.split()[2] for head, path in self._entries(sorted(paths), rev) if head.startswith("100")}
-
-    def repositories(self, folder: str) -> frozenset[str]:
-        """The paths below a folder at which the tip has another repository: submodules."""
-        return frozenset(path for head, path in self._entries([f"{folder}/"]) if head.startswith("160"))
-
-    def _entries(self, paths: Iterable[str], rev: str = "") -> Iterator[tuple[str, str]]:
-        answer = self.git.run("ls-tree", "-r", "-z", "--full-tree", revision(rev or self.tip), "--", *paths)
-        for row in answer.decode("utf-8", "surrogateescape").split("\0")[:-1]:
-            head, _, path = row.partition("\t")
-            yield head, path
-
-    def messages(self, pattern: str) -> list[str]:
-        """The messages of the commits of any branch or tag, here or fetched, that have a line which matches.
-
-        Args:
-            pattern: an extended regular expression; letters match in either case.
-        """
-        how = ("-z", "-i", "-E", f"--grep={pattern}", "--format=%B", "--no-show-signature", "--no-color")
-        answer = self.git.run("log", *how, *_EVERYWHERE, self.tip, "--", limit=LONG)
-        return answer.decode("utf-8", "replace").split("\0")
-
-    def is_ancestor(self, commit: str, of: str = "") -> bool:
-        """Whether `commit` is `of` (or the tip) or one of its ancestors; False where either is unknown."""
-        try:
-            self.git.run("merge-base", "--is-ancestor", revision(commit), revision(of or self.tip))
-        except GitError:
-            return False
-        return True
-
-    def on_line(self, commit: str) -> bool:
-        """Whether a commit is on the line of first parents, and so all up to it landed in the order that it tells.
-
-        False also of a branch that was merged into that line, and where the commit is unknown.
-        """
-        asked = ("--first-parent", "--parents", self.tip, f"^{revision(commit)}", "--")
-        try:
-            told = self.git.run("rev-list", *asked, limit=LONG).decode().splitlines()
-        except GitError:
-            return False
-        return self.tip == commit or commit in (told[-1].split()[1:2] if told else ())
-
-    def has_merges(self) -> bool:
-        """Whether branches were merged in this history; without, the log of one file tells what a walk would."""
-        return bool(self.git.run("rev-list", "--merges", "-1", self.tip, "--", limit=LONG))
-
-    def first(self, paths: Iterable[str], *refs: str) -> str:
-        """A commit that touches one of these files while none before it does; "" where there is none.
-
-        Args:
-            paths: from the top of the work tree.
-            refs: where to look, as `git rev-list` takes it: `--remotes`, or the name of a branch.
-        """
-        asked = ("rev-list", "--topo-order", "--reverse", "--full-history", *refs, "--", *paths)
-        return self.git.run(*asked, limit=LONG).decode().partition("\n")[0]
-
-    def touching(self, paths: Iterable[str]) -> frozenset[str]:
-        """The commits of any branch or tag, here or fetched, that touch one of these files."""
-        asked = ("rev-list", "--full-history", *_EVERYWHERE, self.tip, "--", *paths)
-        return frozenset(self.git.run(*asked, limit=LONG).decode().split())
-
-    def everywhere(self, folder: str) -> Iterator[tuple[Commit, list[Row]]]:
-        """What the commits of every branch and tag, changed below a folder; renames as Git sees them."""
-        return self.rows("--full-history", "-m", "-M", *_EVERYWHERE, self.tip, "--", folder)
-
-    def landed(self, commits: Collection[str]) -> tuple[str, ...]:
-        """Those of some commits that are in this history, in the order they came to it, whatever dates they bear.
-
-        A commit comes after its parents, and what a merge brought comes after what its first parent had.
-        """
-        if len(commits) < 2:
-            return tuple(one for one in commits if self.is_ancestor(one))
-        listed = self.git.run("rev-list", "--parents", self.tip, "--", limit=LONG).decode().splitlines()
-        return tuple(commit for commit in landing(listed) if commit in commits)
-
-    def stood(self, folder: str) -> dict[str, int]:
-        """In which turn each file below a folder came to the branch, renamed since or not; earlier ones are less.
-
-        What a merge brought came with the merge. Nothing is told where a partial clone lacks the trees.
-        """
-        how = ("--reverse", "--first-parent", "-m", "-M", "--diff-filter=ADR")
-        came: dict[str, int] = {}
-        try:
-            arrived = list(self.rows(*how, self.tip, "--", folder))
-        except GitError as error:
-            if PROMISED not in error.stderr:
-                raise
-            return came
-        for turn, (_, rows) in enumerate(arrived):
-            gone = {row.before: came.pop(row.before, turn) for row in rows if row.status in "DR"}
-            came |= {row.path: gone[row.before] if row.status == "R" else turn for row in rows if row.status in "AR"}
-        return came
-
-    def _log(self, folder: str, since: str) -> Iterator[tuple[Commit, list[Row]]]:
-        span = f"{revision(since)}..{self.tip}" if since else self.tip
-        # Merges are compared with each parent, so that a file resolved in a merge is seen; renames as Git sees them.
-        # All sides of them: who brought an id may be on one of which a merge took nothing else.
-        how = ("--reverse", "--topo-order", "--full-history", "-m", "-M", span)
-        try:
-            yield from self.rows(*how, "--", folder)
-        except GitError as error:
-            if since:
-                raise
-            first, rows = treeless.beginning(self.git, self.tip, [f"{folder}/"], error)
-            yield first, rows
-            yield from self.rows(*how, f"^{first.id}", "--", folder)
+NAME, NAMES = 200, 20  # characters of a name, and names of one kind, that are read: a commit can state any number
+_TOUCHED = "select n, kind, path, before, old, new from touched where"
+_Commits = dict[int, "Commit"]
+_P = ParamSpec("_P")
+_Answer = TypeVar("_Answer")
 
 
-def landing(listed: Sequence[str]) -> Iterator[str]:
-    """Commits as they landed: each after its parents, and what a merge brought after all that its first parent had.
+class Commit(NamedTuple):
+    """A commit: `at` is when it was made, `written` when its author wrote it, in epoch milliseconds.
 
-    Args:
-        listed: lines of a commit and its parents, the tip's first.
+    `agent`, `reviewers` and `co_authors` come from its trailers; `trailers` holds all of them, and a pair
+    (`REVERTS`, id) for each commit that it says it reverts.
     """
-    parents = {commit: found for commit, *found in map(str.split, listed)}
-    waiting = [(commit, False) for commit in list(parents)[:1]]
-    seen: set[str] = set()
-    while waiting:
-        commit, ready = waiting.pop()
-        if ready:
-            yield commit
-        elif commit not in seen and commit in parents:
-            seen.add(commit)
-            waiting.append((commit, True))
-            waiting += ((parent, False) for parent in reversed(parents[commit]))
+
+    id: str
+    parents: tuple[str, ...]
+    author: str
+    email: str
+    at: int
+    written: int
+    subject: str
+    agent: str = ""
+    reviewers: tuple[str, ...] = ()
+    co_authors: tuple[str, ...] = ()
+    trailers: tuple[tuple[str, str], ...] = ()
 
 
-def revision(text: str) -> str:
-    """A revision fit for Git's command line. Raises BadInput for anything that could be an option or a range."""
-    if not re.fullmatch(_REVISION, text) or ".." in text or len(text) > 250:
-        raise BadInput(f"{text[:80]!r} is not a revision", "give a commit id, a branch or a tag", field="rev")
-    return text
+class Touch(NamedTuple):
+    """What a commit did to a file: `kind` is A, M, D or R; blob ids `old` and `new`, "" for none.
+
+    `before` is the path before a rename, else "".
+    """
+
+    commit: Commit
+    kind: str
+    path: str
+    before: str
+    old: str
+    new: str
+
+
+class Ancestors:
+    """The commits that one commit reaches, itself included: `id in ancestors`."""
+
+    def __init__(self, bits: bytes, number: Callable[[str], int | None]) -> None:
+        self._bits, self._number = bits, number
+
+    def __contains__(self, commit: object) -> bool:
+        number = self._number(commit) if isinstance(commit, str) else None
+        return number is not None and has(self._bits, number)
+
+
+def _of_table(method: Callable[Concatenate[History, _P], _Answer]) -> Callable[Concatenate[History, _P], _Answer]:
+    """A question to the table; it is asked once more of a new one where that is damaged."""
+
+    def asked(self: History, /, *values: _P.args, **named: _P.kwargs) -> _Answer:
+        return self.table.asked(lambda: method(self, *values, **named))
+
+    asked.__doc__ = method.__doc__
+    return asked
+
+
+class History:
+    """The past of a repository, seen from any of its commits."""
+
+    def __init__(self, repo: Repo, folder: str) -> None:
+        self.table = Table(repo, folder)
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self.table.close()
+
+    @_of_table
+    def extend(self) -> None:
+        """Bring the table up to HEAD. Does nothing where it is; called by whatever answers. Raises GitError."""
+        self.table.number("HEAD")
+
+    def touches(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, tuple[Touch, ...]]:
+        """What happened to files, newest first, followed through renames. A merge counts only where it changed one.
+
+        Args:
+            paths: from the top of the work tree; one that nobody ever committed has no touches.
+            tip: a revision; only what it reaches counts.
+        """
+        return self._touches(list(paths), tip)
+
+    def firsts(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, Commit]:
+        """The commit that first brought each file, also under a former name."""
+        return {path: found[-1].commit for path, found in self.touches(paths, tip).items() if found}
+
+    def dates(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, int]:
+        """When each file was first committed, in epoch milliseconds."""
+        return {path: commit.at for path, commit in self.firsts(paths, tip).items()}
+
+    def landed(self, paths: Iterable[str], branch_tip: str) -> dict[str, Commit]:
+        """The commit that brought each file to a branch: its own first commit, or the merge that took that in."""
+        return self._landed(self.firsts(paths, branch_tip), branch_tip)
+
+    def commits(self, ids: Iterable[str]) -> dict[str, Commit]:
+        """Commits by their whole ids, as far as the table has them."""
+        return self._known(list(ids))
+
+    @_of_table
+    def spoken(self, tip: str = "HEAD") -> tuple[Commit, ...]:
+        """The commits that speak of decisions or revert something, each after all that it descends from."""
+        bits = self.table.reach(tip)
+        rows = self.table.db.execute("select n from commits where spoken order by n")
+        return tuple(self._commits([n for (n,) in rows if has(bits, n)]).values())
+
+    @_of_table
+    def reverted(self, commit: Commit) -> frozenset[str]:
+        """The whole ids of the commits that one says it reverts; of a merge, of all that this had brought."""
+        found: set[str] = set()
+        for key, value in commit.trailers:
+            named, _, side = value.partition(" ")
+            if key != REVERTS or not (whole := self._whole(named)):
+                continue
+            found.add(whole)
+            if side and (other := self._whole(side)):
+                bits, without = self.table.reach(whole), self.table.reach(other)
+                brought = [n for n in range(len(bits) * 8) if has(bits, n) and not has(without, n)]
+                found.update(each.id for each in self._commits(brought).values())
+        return frozenset(found)
+
+    @_of_table
+    def record_ids(self, record_id: str, tip: str = "HEAD") -> tuple[Touch, ...]:
+        """What the commits did whose trailer `Filemem-Id` names a record, newest first: also of one that is gone."""
+        return self._rows("n in (select n from names where id = ?)", (record_id,), self.table.reach(tip))
+
+    @_of_table
+    def removals(self, tip: str = "HEAD") -> tuple[Touch, ...]:
+        """Every removal of a file, newest first."""
+        return self._rows("kind = 'D'", (), self.table.reach(tip))
+
+    @_of_table
+    def ancestors(self, tip: str) -> Ancestors:
+        """The commits that one reaches, itself included."""
+        return Ancestors(self.table.reach(tip), self.table.known)
+
+    @_of_table
+    def is_ancestor(self, one: str, other: str) -> bool:
+        """Whether a commit is another one or among what that descends from; False where one is unknown."""
+        number = self.table.number(one)
+        return number is not None and has(self.table.reach(other), number)
+
+    # what is answered
+
+    @_of_table
+    def _landed(self, firsts: Mapping[str, Commit], tip: str) -> dict[str, Commit]:
+        at = {path: self.table.landing(first.id, tip) for path, first in firsts.items()}
+        commits = self._commits(set(at.values()))
+        return {path: commits[n] for path, n in at.items() if n in commits}
+
+    @_of_table
+    def _known(self, ids: Sequence[str]) -> dict[str, Commit]:
+        numbers = (self.table.known(one) for one in ids)
+        return {one.id: one for one in self._commits({n for n in numbers if n is not None}).values()}
+
+    @_of_table
+    def _touches(self, paths: Sequence[str], tip: str) -> dict[str, tuple[Touch, ...]]:
+        bits = self.table.reach(tip)
+        followed = {path: self._followed(path, bits) for path in paths}
+        commits = self._commits({row[0] for rows in followed.values() for row in rows})
+        ordered = {path: sorted(rows, reverse=True) for path, rows in followed.items()}
+        return {path: tuple(Touch(commits[n], *rest) for n, *rest in rows) for path, rows in ordered.items()}
+
+    def _followed(self, path: str, bits: bytes) -> list[tuple[Any, ...]]:
+        """The rows of one file under all names that it had."""
+        found: list[tuple[Any, ...]] = []
+        name, before, names = path, 1 << 62, {path}
+        while name:
+            gone = "select n from touched where before = ? and before != '' and n < ? order by n desc"
+            away = self.table.db.execute(gone, (name, before))
+            since = next((n for (n,) in away if has(bits, n)), 0)  # older rows are of what had the name then
+            asked = f"{_TOUCHED} path = ? and n > ? order by n desc"
+            former, late = "", []
+            for row in self.table.db.execute(asked, (name, since)):
+                if not has(bits, row[0]):
+                    continue
+                if row[0] >= before:  # on a branch that knew it by this name still; what was begun anew is another
+                    late.append(row)
+                    late = [] if row[1] in "ADR" else late
+                    continue
+                found.append(row)
+                if row[1] == "R":
+                    former, before = row[3], row[0]
+                    break
+            found += late
+            name = former if former not in names else ""
+            names.add(name)
+        return found
+
+    def _rows(self, where: str, values: tuple[str, ...], bits: bytes) -> tuple[Touch, ...]:
+        asked = f"{_TOUCHED} {where} order by n desc"
+        rows = [row for row in self.table.db.execute(asked, values) if has(bits, row[0])]
+        commits = self._commits({row[0] for row in rows})
+        return tuple(Touch(commits[row[0]], *row[1:]) for row in rows)
+
+    def _commits(self, numbers: Iterable[int]) -> _Commits:
+        """Commits by their numbers, in the order that is given."""
+        asked = "select id, author, email, at, written, subject, trailers from commits where n = ?"
+        ids = "select id from edges join commits on n = parent where child = ? order by nth"
+        found: _Commits = {}
+        for n in numbers:
+            for row in self.table.db.execute(asked, (n,)):
+                found[n] = _commit(row, tuple(one for (one,) in self.table.db.execute(ids, (n,))))
+        return found
+
+    def _whole(self, start: str) -> str:
+        """The one commit whose id begins so, or ""."""
+        end = start[:-1] + chr(ord(start[-1]) + 1)
+        rows = self.table.db.execute("select id from commits where id >= ? and id < ? limit 2", (start, end))
+        found = [one for (one,) in rows]
+        return found[0] if len(found) == 1 else ""
+
+
+def _commit(row: Sequence[Any], parents: tuple[str, ...]) -> Commit:
+    one, author, email, at, written, subject, raw = row
+    trailers = tuple(pairs_of(raw)) if raw else ()
+    agents, reviewers, helpers = (
+        tuple(_cut(value) for key, value in trailers if key.lower() == wanted)[:NAMES]
+        for wanted in ("agent", "reviewed-by", "co-authored-by")
+    )
+    agent = _cut(" ".join(agents))
+    return Commit(one, parents, _cut(author), email, at, written, subject, agent, reviewers, helpers, trailers)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"

@@ -1,267 +1,258 @@
 """What is being saved, on disk before anything else is touched, so that a crash at any moment can be finished.
 
 It lives in the Git directory that all work trees share: a linked work tree's own may be removed under us. One file per
-operation: a header line, the record's full bytes, then marks appended as the save goes on. When the commit is made the
-file moves from `journal/` to `recent/` with copies of the commit's objects: for an hour they can be put back if a
-`gc` that had started earlier removes them.
+save: a checksum and a line of JSON. When the save is done the file moves from `journal/` to `recent/` for a minute:
+for so long a command of the user's that had begun before may undo it unseen. A file that cannot be read is reported
+and passed over.
 """
 
-import base64
+from __future__ import annotations
+
 import contextlib
 import json
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import sys
+import threading
+import time
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
-from filemem.errors import BrokenStore
-from filemem.repo.disk import Aside, sync_folder, write_all
+from filemem.changes import blob_id
+from filemem.errors import BrokenStore, Locked
+from filemem.repo.objects import sync_folder, write_all
 
-PUT, AMEND, REMOVE = "put", "amend", "remove"
-_NAME = re.compile(r"\d{15,}-")
-_OBJECT = b'["object", "'
-KEEP = 3600.0  # seconds that a finished operation is kept
-SETTLES = 60.0  # seconds after which a finished operation need be looked at once more, and no more after that
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+KEEP = 60.0  # seconds that a finished save is looked after
+_POLL = 0.004  # seconds between two tries for the lock
+_OLD = 3600.0  # seconds after which a temporary file was left by a process that died
 
 
-class Operation(NamedTuple):
-    """What was asked for.
+class Message(NamedTuple):
+    """A commit message: a subject (of one line, cut) and (key, value) trailers; empty values and odd keys go."""
 
-    Args:
-        kind: `put` (write the file), `amend` (change lines of it) or `remove`.
-        path: from the top of the work tree, with `/`.
-        worktree: which work tree: its Git directory relative to the common one.
-        subject: of the commit message.
-        trailers: of the commit message.
-        at: epoch milliseconds.
-        old: blob id that HEAD had for the path when the operation began; empty for none.
-        seen: blob id of the file on disk then; empty for none.
-        edit: what `amend` changes, in plain JSON values.
-        pid: the process.
-        started: when that process was started, so that another one with its number is not mistaken for it.
-        tombstone: a file that says that the record is forgotten, from the top of the work tree: a removal writes it,
-            a `put` takes it away.
-    """
-
-    kind: str
-    path: str
-    worktree: str
     subject: str
-    trailers: tuple[tuple[str, str], ...]
+    trailers: tuple[tuple[str, str], ...] = ()
+
+
+class Edit(NamedTuple):
+    """What a commit does to one file."""
+
+    path: str  # from the top of the work tree, with `/`
+    data: bytes | None  # its new bytes; None removes it
+    before: bytes | None  # those on disk that this was worked out from; None: no file may stand there
+
+
+class Pending(NamedTuple):
+    """A save that waits to be committed: the file, what the commit will say, why it waits, since when (epoch ms)."""
+
+    path: str
+    subject: str
+    reason: str
     at: int
-    old: str = ""
-    seen: str = ""
-    edit: Mapping[str, object] | None = None
-    pid: int = 0
-    started: str = ""
-    tombstone: str = ""
 
 
-@dataclass(eq=False, repr=False, slots=True)
-class Entry(Aside):
-    """An operation in the journal. `data` is the full new content of the file, None for a removal.
+class Entry(NamedTuple):
+    """One save in the journal; for each edit, `blobs` and `olds` are what HEAD holds after and before, "" for none."""
 
-    `marks` holds what was noted last: `pending` (the reason), `commit` and `parent` (the one being made, and the one
-    before it), `index` and `ref` (when those steps began, epoch milliseconds). `noted` holds every value, oldest first:
-    a retry notes again, and what the first try left behind is still to be told from its time.
-    """
+    worktree: str  # the name of its work tree
+    branch: str  # the whole name of the branch that it is for; "" if not known
+    commit: str  # the commit being made; "" where it waits
+    message: Message
+    edits: tuple[Edit, ...]
+    at: int
+    blobs: tuple[str, ...]
+    olds: tuple[str, ...]
+    reason: str = ""  # why it waits
+    file: Path = Path()
 
-    operation: Operation
-    data: bytes | None
-    file: Path
-    marks: dict[str, str] = field(default_factory=dict)
-    noted: dict[str, list[str]] = field(default_factory=dict)
-    oids: list[str] = field(default_factory=list)  # of the commit's objects, once that is made
+    @property
+    def adds(self) -> bool:
+        """Whether it only brings new files."""
+        return all(edit.before is None and edit.data is not None for edit in self.edits)
 
-    def objects(self) -> dict[str, bytes]:
-        """The objects of a finished entry in their packed form, by id: read from its file when they are needed."""
-        behind_the_header = self.file.read_bytes().partition(b"\n")[2]
-        rows = behind_the_header[len(self.data or b"") + 1 :].splitlines()
-        found = (json.loads(row) for row in rows if row.startswith(_OBJECT))
-        return {oid: base64.b64decode(packed) for _, oid, packed in found}
-
-    def publish(self) -> None:
-        """Make the entry visible."""
-        if self.source is not None:
-            self.source.rename(self.file)
-            self.source = None
-
-    def mark(self, name: str, value: str) -> None:
-        """Note something; it survives a crash of the process at once, a power cut only after `sync`."""
-        self.remember(name, value)
-        if self.fd < 0:
-            self.fd = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        os.write(self.fd, json.dumps([name, value]).encode() + b"\n")
-
-    def remember(self, name: str, value: str) -> None:
-        """Take a mark in, without writing it."""
-        self.marks[name] = value
-        self.noted.setdefault(name, []).append(value)
+    @property
+    def rows(self) -> tuple[tuple[Edit, str, str], ...]:
+        """Each edit with its blob and its old one."""
+        return tuple(zip(self.edits, self.blobs, self.olds, strict=True))
 
 
 class Journal:
-    """The operations of all work trees of one repository.
-
-    Args:
-        folder: our folder in the common Git directory.
-        worktree: which work tree is ours.
-    """
+    """The saves of all work trees of one repository that are not done, and those just done."""
 
     def __init__(self, folder: Path, worktree: str) -> None:
-        self.folder, self.worktree = folder / "journal", worktree
-        self.recent_folder = folder / "recent"
-        self._looked = folder / f"looked-{worktree.replace('/', '-')}"
-        self._last = 0
-        self._seen: dict[str, int] = {}
-        self._entries: tuple[Entry, ...] = ()
-        self._finished: dict[Path, Entry | None] = {}  # these files do not change any more
+        self.worktree = worktree
+        self._open, self._done = folder / "journal", folder / "recent"
 
-    def open(self, operation: Operation, data: bytes | None) -> Entry:
-        """Write an entry aside, to be synced and published with the files of the save.
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to look at; cheap enough for every command."""
+        return not _names(self._open) and not _names(self._done)
 
-        Raises:
-            BrokenStore: the disk refuses.
-        """
-        # Names sort in the order of the saves, also where the clock stands still or jumps back.
-        last = max((int(file.name.split("-")[0]) for file in _files(self.folder)), default=0)
-        self._last = max(operation.at, last + 1, self._last + 1)
-        name = f"{self._last:015d}-{os.getpid()}-{os.urandom(4).hex()}"
-        entry = Entry(operation, data, self.folder / name)
-        header = json.dumps({**operation._asdict(), "size": -1 if data is None else len(data)}).encode() + b"\n"
+    def name(self, at: int) -> Path:
+        """The file of a new entry; they sort in the order of the saves."""
+        return self._open / f"{time.time_ns():020d}-{at:015d}-{os.getpid()}"
+
+    def write(self, entry: Entry) -> None:
+        """Keep an entry, durably; what its file held is replaced. Raises BrokenStore."""
+        aside = self._open / f".{entry.file.name}"
         try:
-            if not self.folder.is_dir():
-                self.folder.mkdir(parents=True, exist_ok=True)
-                self.recent_folder.mkdir(exist_ok=True)
-            entry.source = self.folder / f".{name}"
-            entry.fd = os.open(entry.source, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            write_all(entry.fd, header + (data or b"") + b"\n")
+            self._done.mkdir(parents=True, exist_ok=True)
+            self._open.mkdir(exist_ok=True)
+            fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            try:
+                write_all(fd, _pack(entry))
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            aside.rename(entry.file)
+            sync_folder(self._open)
         except OSError as error:
-            entry.discard()
-            raise BrokenStore(f"{self.folder}: {error.strerror}", "check space and permissions there") from None
-        return entry
+            aside.unlink(missing_ok=True)
+            raise BrokenStore(f"{self._open}: {error.strerror}", "check space and permissions there") from None
 
-    def entries(self) -> tuple[Entry, ...]:
-        """Everything unfinished, of all work trees, oldest first."""
-        try:
-            with os.scandir(self.folder) as listing:
-                seen = {item.name: item.stat().st_size for item in listing if _NAME.match(item.name)}
-        except OSError:
-            seen = {}
-        if seen != self._seen:
-            found = (_read(self.folder / name) for name in sorted(seen))
-            self._seen, self._entries = seen, tuple(entry for entry in found if entry is not None)
-        return self._entries
+    def entries(self) -> tuple[list[Entry], list[str]]:
+        """The saves of this work tree that are not done, oldest first, and what cannot be read."""
+        return self._read(self._open)
 
-    def recent(self, now: float, within: float) -> Iterator[tuple[float, Entry]]:
-        """Finished operations of this work tree with their age, both in seconds; those older than an hour are dropped.
+    def recent(self, now: float) -> tuple[list[Entry], list[str]]:
+        """The saves of this work tree done within a minute before `now` (epoch seconds); older ones are forgotten."""
+        for name in _names(self._done):
+            if now - _time_of(self._done / name) > KEEP:
+                (self._done / name).unlink(missing_ok=True)
+        return self._read(self._done)
 
-        Args:
-            now: seconds since the epoch.
-            within: greatest age wanted.
-        """
-        times = {file: _time_of(file) for file in _files(self.recent_folder)}
-        for file in sorted(times, key=times.__getitem__):
-            age = now - times[file]
-            if age > KEEP:
-                file.unlink(missing_ok=True)
-            elif age <= within and (entry := self._ended(file)):
-                yield age, entry
-        self._finished = {file: entry for file, entry in self._finished.items() if file in times}
-
-    def making(self, commit: str, now: float, within: float) -> Entry | None:
-        """The operation of this work tree, finished within the last seconds, that made a commit; None for none.
-
-        The last one is looked at first: there may be hundreds, and it is the likeliest.
-        """
-        files = (self.recent_folder / name for name in reversed(_names(self.recent_folder)))
-        found = (entry for file in files if now - _time_of(file) <= within and (entry := self._ended(file)))
-        return next((entry for entry in found if entry.marks.get("commit") == commit), None)
-
-    def _ended(self, file: Path) -> Entry | None:
-        """A finished operation; None where it is another work tree's, or cannot be read."""
-        if file not in self._finished:
-            self._finished[file] = _read(file)
-        entry = self._finished[file]
-        return entry if entry is not None and entry.operation.worktree == self.worktree else None
-
-    def has_recent(self, now: float, within: float) -> bool:
-        """Whether an operation was finished within the last seconds, in any work tree."""
-        return any(now - _time_of(file) <= within for file in _files(self.recent_folder))
-
-    def unsettled(self, now: float) -> float:
-        """Greatest age, in seconds, of what may still be dropped by a command that raced with it; -1 where nothing may.
-
-        What was looked at once when it was a minute old is out of danger; what never was stays in it for an hour.
-        """
-        ages = (now - _time_of(file) for file in _files(self.recent_folder))
-        limit = min(KEEP, now - _time_of(self._looked) + SETTLES)
-        return max((age for age in ages if age <= limit), default=-1.0)
-
-    def looked(self, now: float) -> None:
-        """Note that all finished operations of this work tree were looked at; `now` in seconds since the epoch."""
-        with contextlib.suppress(OSError):
-            self._looked.touch()
-            os.utime(self._looked, (now, now))
-
-    def sync_folder(self) -> None:
-        """Wait until the names of the entries are on disk."""
-        sync_folder(self.folder)
-
-    def finish(self, entry: Entry, objects: Sequence[tuple[str, bytes]]) -> None:
-        """Hand an entry on: its commit is made. `objects` are (id, packed bytes) of what the commit added."""
-        rows = [json.dumps(["object", oid, base64.b64encode(packed).decode()]) for oid, packed in objects]
-        if entry.fd < 0:
-            entry.fd = os.open(entry.file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        os.write(entry.fd, "".join(f"{row}\n" for row in rows).encode())
-        if not self.recent_folder.is_dir():
-            self.recent_folder.mkdir(exist_ok=True)
+    def done(self, entry: Entry) -> None:
+        """Note that HEAD, index and file agree on an entry."""
         with contextlib.suppress(FileNotFoundError):
-            entry.file.rename(self.recent_folder / entry.file.name)
-        entry.discard()
+            os.utime(entry.file)
+            entry.file.rename(self._done / entry.file.name)
 
     def drop(self, entry: Entry) -> None:
         """Forget an entry."""
-        entry.discard()
         entry.file.unlink(missing_ok=True)
 
+    def waiting(self) -> tuple[Pending, ...]:
+        """The saves of this work tree that wait, oldest first."""
+        return tuple(
+            Pending(edit.path, entry.message.subject, entry.reason or "the save was interrupted", entry.at)
+            for entry in self.entries()[0]
+            for edit in entry.edits
+        )
 
-def _files(folder: Path) -> list[Path]:
-    return [folder / name for name in _names(folder)]
+    def _read(self, folder: Path) -> tuple[list[Entry], list[str]]:
+        found, bad = [], []
+        for name in _names(folder):
+            try:
+                entry = _unpack(folder / name)
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError, KeyError, TypeError):
+                bad.append(f"{folder / name} is damaged and was passed over; look at it, then remove it")
+                continue
+            if entry.worktree == self.worktree:
+                found.append(entry)
+        return found, bad
+
+
+class SaveLock:
+    """One save at a time per repository.
+
+    Who waits holds the turnstile, `next`; who comes back at once waits for that. So nobody starves.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._file = folder, folder / "lock"
+        self._mutex = threading.RLock()
+        self._held: IO[bytes] | None = None
+
+    @contextlib.contextmanager
+    def held(self, patience: float) -> Iterator[None]:
+        """Hold the lock; who holds it already, in this thread, holds it on.
+
+        Raises:
+            Locked: others kept it for that long.
+            BrokenStore: the Git directory cannot be written.
+        """
+        stop = time.monotonic() + patience
+        if not self._mutex.acquire(timeout=patience):
+            raise Locked("another save of this process is in progress", "try again")
+        try:
+            if self._held is not None:
+                yield
+                return
+            self._held = self._acquire(stop)
+            try:
+                yield
+            finally:
+                self._held.close()
+                self._held = None
+        finally:
+            self._mutex.release()
+
+    def _acquire(self, stop: float) -> IO[bytes]:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with self._taken(self._folder / "next", stop):
+                file = self._taken(self._file, stop)
+            os.truncate(self._file, 0)
+            os.write(file.fileno(), f"{os.getpid()} ({Path(sys.argv[0] or 'python').name})".encode())
+            return file
+        except OSError as error:
+            told = f"{self._folder} cannot be written: {error.strerror}"
+            raise BrokenStore(told, "check who may write to the Git directory") from None
+
+    def _taken(self, path: Path, stop: float) -> IO[bytes]:
+        """A file, locked for as long as it is open."""
+        file = path.open("ab")
+        try:
+            while not _lock(file):
+                if time.monotonic() > stop:
+                    by = self._file.read_text(errors="replace") if self._file.exists() else ""
+                    raise Locked(f"another save is in progress: process {by} holds {self._file}", "try again")
+                time.sleep(_POLL)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+
+def clear(*folders: Path) -> None:
+    """Remove the temporary files of processes that died."""
+    for file in (file for folder in folders for file in folder.glob(".*")):
+        if time.time() - _time_of(file) > _OLD:
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+
+def _pack(entry: Entry) -> bytes:
+    texts = [[None if part is None else b2a_base64(part).decode() for part in edit[1:]] for edit in entry.edits]
+    rows = [[edit.path, *parts] for edit, parts in zip(entry.edits, texts, strict=True)]
+    body = json.dumps([*entry[:4], rows, *entry[5:9]]).encode()
+    return blob_id(body).encode() + b"\n" + body
+
+
+def _unpack(file: Path) -> Entry:
+    """Read an entry. Raises ValueError and the like where it is damaged."""
+    checksum, _, body = file.read_bytes().partition(b"\n")
+    if blob_id(body).encode() != checksum:
+        raise ValueError(file.name)
+    worktree, branch, commit, (subject, trailers), rows, at, blobs, olds, reason = json.loads(body)
+    message = Message(subject, tuple((key, value) for key, value in trailers))
+    edits = tuple(Edit(path, *(None if part is None else a2b_base64(part) for part in parts)) for path, *parts in rows)
+    return Entry(worktree, branch, commit, message, edits, at, tuple(blobs), tuple(olds), reason, file)
 
 
 def _names(folder: Path) -> list[str]:
-    """The names of the entries in a folder, oldest first."""
     try:
-        return sorted(filter(_NAME.match, os.listdir(folder)))
+        return sorted(name for name in os.listdir(folder) if name[:1].isdigit())
     except OSError:
         return []
-
-
-def _read(file: Path) -> Entry | None:
-    """Read an entry; None where it is gone, or was torn by a power cut before its save went on."""
-    try:
-        text = file.read_bytes()
-        line, _, rest = text.partition(b"\n")
-        header = json.loads(line)
-        size = header.pop("size")
-        operation = Operation(**{**header, "trailers": tuple((k, v) for k, v in header["trailers"])})
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    if len(rest) < max(size, 0) + 1:
-        return None
-    entry = Entry(operation, None if size < 0 else rest[:size], file)
-    for row in rest[max(size, 0) + 1 :].splitlines():
-        if row.startswith(_OBJECT) and row.endswith(b'"]'):  # long, and of most entries only the ids are asked for
-            entry.oids.append(row.removeprefix(_OBJECT).partition(b'"')[0].decode())
-            continue
-        try:
-            name, *values = json.loads(row)
-        except ValueError:
-            break  # the end of a mark that was being written
-        entry.remember(name, values[0])
-    return entry
 
 
 def _time_of(file: Path) -> float:
@@ -269,3 +260,15 @@ def _time_of(file: Path) -> float:
         return file.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Try to lock a file for as long as it is open."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True

@@ -1,12 +1,13 @@
-"""What Git's configuration says that matters to a save, and who says it.
+"""What Git's configuration, attributes and ignore rules say that matters to a save, and who says it.
 
 A repository's own configuration may be a stranger's: it may name an author or do without a signature that the user
-asks for elsewhere, but it cannot ask for one, which would start a program and leave saves waiting for a key that nobody
-has; and programs are only ever taken from the user's and the system's configuration.
+asks for elsewhere, but it cannot ask for one; and programs are only ever taken from the user's and the system's
+configuration. A path under a program of anybody's is not committed by us.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
@@ -15,8 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import BadInput
-from filemem.repo.discovery import Places
-from filemem.repo.git import Git
+from filemem.repo.run import Git, GitError
 
 _USER = frozenset({"system", "global"})
 _PROGRAMS = {  # what signing may start, with Git's own default
@@ -29,7 +29,11 @@ _PROGRAMS = {  # what signing may start, with Git's own default
 }
 _KNOWN_EXTENSIONS = frozenset({"objectformat", "worktreeconfig", "noop", "preciousobjects"})
 _FRESH = 1.0  # seconds
-_CRUD = r"[\x00-\x1f\x7f<>]"
+_CRUD = re.compile(r"[\x00-\x1f\x7f<>]")
+_TRUE = ("true", "yes", "on", "1")
+_BARRED = ("filter", "ident", "working-tree-encoding")  # attributes of paths that only Git itself can commit
+_BARRING = re.compile(rb"filter|ident|encoding|\[attr\]")
+_WILD = re.compile(r"[][*?\\]")
 
 
 class Identity(NamedTuple):
@@ -61,20 +65,22 @@ class Settings(NamedTuple):
 
     def names_of(self, section: str, key: str) -> tuple[str, ...]:
         """The names below a section that have a key, in the order of the configuration."""
-        rows = (name.removeprefix(f"{section}.") for name in self.values if name.startswith(f"{section}."))
-        return tuple(row.removesuffix(f".{key}") for row in rows if row.endswith(f".{key}"))
+        start, end = f"{section}.", f".{key}"
+        return tuple(row[len(start) : -len(end)] for row in self.values if row.startswith(start) and row.endswith(end))
+
+    def flag(self, key: str, *, user_only: bool = False) -> bool:
+        """Whether a switch is on, in Git's spellings; `user_only` as for `text`."""
+        return (self.text(key, user_only=user_only) or "").lower() in _TRUE
 
     @property
     def own_programs(self) -> tuple[str, ...]:
         """The filters that the repository's own configuration names: checking files out would run them."""
         keys = (key for key, found in self.values.items() if any(scope not in _USER for scope, _ in found))
-        return tuple(
-            key for key in keys if key.startswith("filter.") and key.endswith((".smudge", ".process", ".clean"))
-        )
+        return tuple(k for k in keys if k.startswith("filter.") and k.endswith((".smudge", ".process", ".clean")))
 
     @property
     def unfiltered(self) -> tuple[str, ...] | None:
-        """The settings under which no filter runs; None where one may have a name that cannot be told to Git.
+        """The settings under which no filter runs; None where one may have a name that cannot be given to Git.
 
         What a repository includes may be a file of its tree, in which a pull names another one.
         """
@@ -84,12 +90,9 @@ class Settings(NamedTuple):
             return None
         if any(not name or "=" in name or "\ufffd" in name for name in names):
             return None
-        off = ("clean=", "process=", "required=false")
-        return tuple(f"filter.{name}.{each}" for name in sorted(names) for each in off)
-
-    def flag(self, key: str, *, user_only: bool = False) -> bool:
-        """Whether a switch is on, in Git's spellings; `user_only` as for `text`."""
-        return (self.text(key, user_only=user_only) or "").lower() in ("true", "yes", "on", "1")
+        return tuple(
+            f"filter.{name}.{off}" for name in sorted(names) for off in ("clean=", "process=", "required=false")
+        )
 
     @property
     def hash_name(self) -> str:
@@ -115,11 +118,7 @@ class Settings(NamedTuple):
         return tuple(f"{key}={value}" for key, value in found.items())
 
     def identity(self, role: str, environment: Mapping[str, str]) -> Identity:
-        """Who Git would name as `role` ("author" or "committer").
-
-        Raises:
-            BadInput: name or address is not known.
-        """
+        """Who Git would name as `role` ("author" or "committer"). Raises BadInput where it is not known."""
         name, email = (
             environment.get(f"GIT_{role.upper()}_{part.upper()}")
             or self.text(f"{role}.{part}")
@@ -127,7 +126,7 @@ class Settings(NamedTuple):
             or (environment.get("EMAIL") if part == "email" else None)
             for part in ("name", "email")
         )
-        identity = Identity(_tidy(name), _tidy(email))
+        identity = Identity(*(_CRUD.sub("", text or "").strip(" .,:;\"'\\") for text in (name, email)))
         if identity.name and identity.email:
             return identity
         raise BadInput(
@@ -138,11 +137,7 @@ class Settings(NamedTuple):
 
 
 class Current:
-    """The configuration as it is now; whether one of its files has changed is looked at once a second.
-
-    Args:
-        git: runs Git.
-    """
+    """The configuration as it is now; whether one of its files has changed is looked at once a second."""
 
     def __init__(self, git: Git) -> None:
         self._git = git
@@ -150,38 +145,81 @@ class Current:
         self._due = 0.0
         self._mutex = threading.Lock()
 
-    def settings(self) -> Settings:
-        """The configuration."""
+    def settings(self, *, now: bool = False) -> Settings:
+        """The configuration; with `now`, its files are looked at once more: they may have been changed just now."""
         with self._mutex:
-            now = time.monotonic()
-            if self._read is None or now > self._due:
-                seen = _sources(self._git.places, self._git.environment)
+            if self._read is None or now or time.monotonic() > self._due:
+                seen = tuple(map(_stamp, _config_files(self._git)))
                 if self._read is None or self._read[0] != seen:
                     self._read = seen, _asked(self._git)
-                self._due = now + _FRESH
+                self._due = time.monotonic() + _FRESH
             return self._read[1]
 
-    def look_again(self) -> None:
-        """Go by the files at the next question: they may have been changed just now."""
-        self._due = 0.0
+
+def obstacle(git: Git, settings: Settings, path: str) -> str:
+    """Why a path cannot be committed by us, or ""; Git is asked only where an attribute file says anything of such."""
+    files = [*_rule_files(git, settings, path, "attributes"), Path("/etc/gitattributes")]
+    if not any(_BARRING.search(_content(file)) for file in files):
+        return ""
+    answer = git.run("check-attr", "-z", "--stdin", *_BARRED, input=os.fsencode(path) + b"\0")
+    fields = answer.decode("utf-8", "surrogateescape").split("\0")
+    for name, value in zip(fields[1::3], fields[2::3], strict=False):
+        if name != "filter" and value not in ("unspecified", "unset"):
+            return f"the path has the attribute {name!r}; commit it with Git"
+        if any(settings.text_of("filter", value, key) for key in ("clean", "process", "required")):
+            return f"the path is under the filter {value!r}; commit it with Git"
+    return ""
 
 
-def user_folders(environment: Mapping[str, str]) -> tuple[Path, Path]:
+def ignored(git: Git, settings: Settings, path: str) -> str:
+    """Which rule makes Git ignore a path that it does not track yet (`.gitignore:3: memory/`), or "".
+
+    Git is asked only where what stands last in some pattern could be the end of a part of the path.
+    """
+    texts = (_content(file).decode("utf-8", "surrogateescape") for file in _rule_files(git, settings, path, "ignore"))
+    rows = (line for text in texts for row in text.splitlines() if (line := row.strip()) and line[0] not in "#!")
+    ends = {_WILD.split(row.rstrip("/ ").rpartition("/")[2].casefold())[-1] for row in rows}
+    if not any(part.endswith(tuple(ends)) for part in path.casefold().split("/")):
+        return ""
+    try:
+        # It takes paths alone, and refuses `--literal-pathspecs`; `./`: a colon at the beginning would be magic.
+        named = b"./" + os.fsencode(path) + b"\0"
+        answer = git.run("--no-literal-pathspecs", "check-ignore", "--verbose", "-z", "--stdin", input=named)
+    except GitError as error:
+        if error.code == 1:
+            return ""
+        raise
+    source, line, pattern, *_ = answer.decode("utf-8", "surrogateescape").split("\0")
+    return "" if pattern.startswith("!") else f"{source.removeprefix(f'{git.places.work_tree}/')}:{line}: {pattern}"
+
+
+def _rule_files(git: Git, settings: Settings, path: str, kind: str) -> list[Path]:
+    """The files that may hold rules about a path, there or not; `kind` is "attributes" or "ignore"."""
+    home, xdg = _user_folders(git.environment)
+    stated = settings.text("core.attributesfile" if kind == "attributes" else "core.excludesfile")
+    top = git.places.work_tree
+    own = top / (stated.replace("~", str(home), 1) if stated.startswith("~/") else stated) if stated else None
+    of_clone = git.places.common_dir / "info" / ("attributes" if kind == "attributes" else "exclude")
+    return [of_clone, own or xdg / "git" / kind, *(top / parent / f".git{kind}" for parent in Path(path).parents)]
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
+
+
+def _user_folders(environment: Mapping[str, str]) -> tuple[Path, Path]:
     """The user's home, and the folder of their configuration files, as Git finds the two."""
     home = Path(environment.get("HOME") or "/nonexistent")
     return home, Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
 
 
-def _sources(places: Places, environment: Mapping[str, str]) -> tuple[tuple[int, int], ...]:
-    """Sizes and times of the configuration files: equal means that nothing was reconfigured."""
-    home, xdg = user_folders(environment)
-    files = (
-        places.common_dir / "config",
-        places.git_dir / "config.worktree",
-        home / ".gitconfig",
-        xdg / "git" / "config",
-    )
-    return tuple(_stamp(file) for file in files)
+def _config_files(git: Git) -> tuple[Path, ...]:
+    home, xdg = _user_folders(git.environment)
+    own = git.places.common_dir / "config", git.places.git_dir / "config.worktree"
+    return (*own, home / ".gitconfig", xdg / "git" / "config")
 
 
 def _asked(git: Git) -> Settings:
@@ -193,10 +231,6 @@ def _asked(git: Git) -> Settings:
         if scope != "command":
             values[key] = (*values.get(key, ()), (scope, value if equals else "true"))
     return Settings(values)
-
-
-def _tidy(text: str | None) -> str:
-    return re.sub(_CRUD, "", text or "").strip(" .,:;\"'\\")
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -1,24 +1,24 @@
-"""Why a commit must wait: the user is in the middle of something of theirs. Read from Git's own marker files.
+"""Where HEAD is, and why a commit must wait: the user is in the middle of something of theirs.
 
-Moving HEAD under a rebase or a merge loses work when it is aborted; under an open commit editor, or beside a command
-that has read HEAD already, it makes the user's commit fail.
+Moving HEAD under a rebase or a merge loses work when it is aborted; under an open commit editor it makes the user's
+commit fail. Refs are read from plain files only where these show them; else Git is asked.
 """
 
 from __future__ import annotations
 
+import re
 import stat
-import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from filemem.repo.discovery import Places
-from filemem.repo.head import BRANCHES
-from filemem.repo.processes import Mover
-from filemem.repo.settings import Settings
+from filemem.errors import BrokenStore
+from filemem.repo.paths import Places
+from filemem.repo.run import Git, GitError
 
+BRANCHES = "refs/heads/"
 EDITOR_LIMIT = 600.0  # seconds; an editor that was left without a commit looks the same as one that is open
-MERGING = "a merge is in progress"
+_ELSEWHERE = "refs/heads/.invalid"  # what HEAD names where refs are not kept in files
 _MARKERS = (
     ("rebase-merge", "a rebase is in progress"),
     ("rebase-apply/applying", "git am is in progress"),
@@ -26,111 +26,112 @@ _MARKERS = (
     ("CHERRY_PICK_HEAD", "a cherry-pick is in progress"),
     ("REVERT_HEAD", "a revert is in progress"),
     ("sequencer", "a cherry-pick or revert is in progress"),
-    ("MERGE_HEAD", MERGING),
+    ("MERGE_HEAD", "a merge is in progress"),
     ("BISECT_LOG", "a bisect is in progress"),
 )
-_HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit")  # between reading HEAD and moving it
-_LOOK = 0.01  # seconds between two looks for a command at work
+_STARTED_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
 _MAX_MESSAGE = 1 << 16  # bytes of a commit message looked at
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
-def reason(
-    places: Places,
-    settings: Settings,
-    branch: str | None,
-    tip: str,
-    mover: Callable[[], Mover | None],
-    now: float,
-    patience: float,
-) -> str:
-    """Why commits must wait now, or "".
+class Head(NamedTuple):
+    """Where HEAD is: the whole name of its branch ("" where detached), and its commit ("" before the first one)."""
 
-    Args:
-        places: the repository.
-        settings: its configuration.
-        branch: what HEAD points to, None where it is detached.
-        tip: the commit that HEAD is at; "" if that is not known.
-        mover: looks for the Git command of the user's that is about to move HEAD.
-        now: seconds since the epoch.
-        patience: seconds to wait for that command.
-    """
-    waiting = partial(_waiting, places, branch, settings.text("core.commentchar") or "#", now)
-    slow = settings.signing is not None  # the user's commits wait for a passphrase, as ours do
-    hooks = settings.text("core.hookspath") or ""
-    if not (found := waiting()) and (slow or _may_be_moving(places, hooks, tip)):
-        found = _at_work(places, mover, patience) or waiting()
-    return found
+    ref: str
+    tip: str
+
+    @property
+    def branch(self) -> str:
+        """The short name of the branch; "" where HEAD is detached."""
+        return self.ref.removeprefix(BRANCHES)
 
 
-def _waiting(places: Places, branch: str | None, comment: str, now: float) -> str:
-    """What the user is in the middle of, or ""; `comment` begins Git's comment lines ("auto" for any)."""
+def head(git: Git) -> Head:
+    """Where HEAD is now. Raises BrokenStore where it cannot be read."""
+    ref = head_ref(git)
+    if not ref:
+        return Head("", tip_of(git, "HEAD"))
+    return Head(ref, tip_of(git, ref))
+
+
+def head_ref(git: Git) -> str:
+    """The whole name of the ref that HEAD names; "" where it is detached."""
+    try:
+        found = (git.places.git_dir / "HEAD").read_text(errors="surrogateescape").strip().removeprefix("ref: ")
+    except OSError as error:
+        raise BrokenStore(f"HEAD cannot be read: {error.strerror}", "run `git fsck`") from None
+    if found == _ELSEWHERE:
+        try:
+            found = git.run("symbolic-ref", "-q", "HEAD").decode().strip()
+        except GitError:
+            return ""
+    return found if found.startswith("refs/") else ""
+
+
+def tip_of(git: Git, ref: str) -> str:
+    """The commit that a ref, by its whole name or "HEAD", is at; "" for none."""
+    folder = git.places.git_dir if ref == "HEAD" else git.places.common_dir
+    found = read_small(folder / ref)
+    if _ID.fullmatch(found):
+        return found
+    try:
+        return git.run("rev-parse", "-q", "--verify", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
+    except GitError as error:
+        if error.code == 1:
+            return ""
+        raise
+
+
+def busy(places: Places, comment: str, now: float) -> str:
+    """What the user is in the middle of, or ""."""
     for name, operation in _MARKERS:
         if (places.git_dir / name).exists():
             return operation
-    if branch is None:
-        return "HEAD is detached"
-    if _editor_open(places.git_dir, comment, now):
-        return "a commit message is being edited"
+    return "a commit message is being edited" if _editor_open(places, comment, now) else ""
+
+
+def branch_meant(git: Git) -> str:
+    """The branch that HEAD will be on when the operation in progress is over, by its whole name; "" if not known."""
+    if ref := head_ref(git):
+        return ref
+    for name in _STARTED_FROM:
+        if text := read_small(git.places.git_dir / name):
+            ref = text if text.startswith(BRANCHES) else BRANCHES + text
+            return ref if tip_of(git, ref) else ""
     return ""
 
 
-def _may_be_moving(places: Places, hooks_path: str, tip: str) -> bool:
-    """Whether a command of the user's may have read HEAD and not moved it yet: a few stats, to spare a look for it.
-
-    That takes it long where it runs hooks; and a merge of many files, which notes in ORIG_HEAD that it has begun.
-    """
-    if tip and _merged_from(places) == tip:
-        return True
-    folder = places.work_tree / Path(hooks_path).expanduser() if hooks_path else places.common_dir / "hooks"
-    return any((folder / name).exists() for name in _HOOKS)
-
-
-def _at_work(places: Places, mover: Callable[[], Mover | None], patience: float) -> str:
-    """Say which command of the user's is at work, after some seconds of waiting for its end; "" for none.
-
-    One that waits for us is not waited for.
-    """
-    stop = time.monotonic() + patience
-    while True:
-        noted = _merged_from(places)
-        found = mover()
-        if found is None and noted == _merged_from(places):  # none began while we looked
-            return ""
-        if found and (found.waits_for_us or time.monotonic() >= stop):
-            return f"{found.name} is at work here"
-        time.sleep(_LOOK if found else 0)
-
-
-def _merged_from(places: Places) -> str:
-    """The commit that HEAD was at when the last merge or reset began; "" for none."""
+def _editor_open(places: Places, comment: str, now: float) -> bool:
+    file = places.git_dir / "COMMIT_EDITMSG"
     try:
-        return (places.git_dir / "ORIG_HEAD").read_text(errors="replace").strip()
-    except OSError:
-        return ""
-
-
-def rebased(git_dir: Path) -> str:
-    """The branch that a rebase in progress is about; "" where there is none."""
-    for name in ("rebase-merge/head-name", "rebase-apply/head-name"):
-        try:
-            text = (git_dir / name).read_text(errors="surrogateescape").strip()
-        except OSError:
-            continue
-        return text.removeprefix(BRANCHES) if text.startswith(BRANCHES) else ""
-    return ""
-
-
-def _editor_open(git_dir: Path, comment: str, now: float) -> bool:
-    try:
-        message, log = (git_dir / "COMMIT_EDITMSG").stat(), (git_dir / "logs" / "HEAD").stat()
-        if message.st_mtime_ns <= log.st_mtime_ns or now - message.st_mtime > EDITOR_LIMIT:
+        message = file.stat()
+        if not stat.S_ISREG(message.st_mode) or now - message.st_mtime > EDITOR_LIMIT:
             return False
-        if not stat.S_ISREG(message.st_mode):
+        if message.st_mtime_ns <= max(_moves(places), default=0):
             return False
-        with (git_dir / "COMMIT_EDITMSG").open("rb") as file:
-            lines = file.read(_MAX_MESSAGE).splitlines()
+        with file.open("rb") as opened:
+            lines = opened.read(_MAX_MESSAGE).splitlines()
     except OSError:
         return False
-    marks = tuple(b"#;@!$%^&|:") if comment == "auto" else ()
+    marks = b"#;@!$%^&|:" if comment == "auto" else b""
     starts = tuple(bytes([m]) for m in marks) or (comment.encode(),)
     return any(line.startswith(starts) for line in lines)
+
+
+def _moves(places: Places) -> Iterator[int]:
+    """When HEAD was moved last, as far as the files show that may."""
+    named = read_small(places.git_dir / "HEAD").removeprefix("ref: ") or "HEAD"
+    own = [places.git_dir / "logs" / "HEAD", places.git_dir / "HEAD", places.git_dir / "reftable"]
+    for file in (*own, places.common_dir / "reftable", places.common_dir / named):
+        try:
+            yield file.stat().st_mtime_ns
+        except (OSError, ValueError):
+            continue
+
+
+def read_small(file: Path) -> str:
+    """The text of a small file of Git's; "" where there is none."""
+    try:
+        return file.read_text(errors="surrogateescape").strip()
+    except (OSError, ValueError):  # a name that no file can have
+        return ""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs
 
 from starlette.requests import ClientDisconnect
@@ -19,11 +19,9 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from filemem.server.jsonrpc import MAX_LINE
+from filemem.server.wire import MAX_LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from filemem.memory import Memory
 
 BODY_SECONDS = 20.0  # a request body must have arrived by then
@@ -35,63 +33,42 @@ _STRANGER = f"a token is required: {_TOKEN}"
 _WRONG = f"this token is not the one of this server: {_TOKEN}"
 _OWN = {MCP: ("POST", "GET", "DELETE"), "/health": ("GET", "HEAD")}
 
-Answer = TypeVar("Answer")
-
-
-class Ask(Protocol):
-    """Runs a function on the memory, where tool calls run, one at a time."""
-
-    def __call__(self, question: Callable[[Memory], Answer], /) -> Future[Answer]:
-        """Ask; the future fails with what opening the memory or the function raises."""
+Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on the memory, one at a time
 
 
 class Site(Protocol):
-    """What is served beside MCP, and by which rules; the command line hands one in."""
+    """What is served beside MCP, and by which rules; the command line hands one in. As it stands here: nothing."""
 
-    largest: int
+    largest: int = MAX_LINE
     """Bytes of a request body."""
 
-    def started(self, port: int) -> None:
+    def started(self, port: int) -> None:  # noqa: ARG002
         """Hear of the port, once it is listened on."""
+        return
 
-    def methods(self, path: str) -> tuple[str, ...]:
+    def methods(self, path: str) -> tuple[str, ...]:  # noqa: ARG002  of the default
         """The methods that a path is served by; none where nothing is."""
-
-    def writes(self, method: str, path: str) -> bool:
-        """Whether a request changes or runs something, so that it needs the token in any case."""
-
-    def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
-        """Word a refusal as callers of this path expect it."""
-
-    def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:
-        """Hear of a request that was answered."""
-
-    def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> Sequence[Route]:
-        """What answers; the memory is reached through `ask`, defects are told to `on_crash`."""
-
-
-class Nothing:
-    """Serves nothing beside MCP."""
-
-    largest = MAX_LINE
-
-    def started(self, _port: int) -> None:
-        pass
-
-    def methods(self, _path: str) -> tuple[str, ...]:
         return ()
 
-    def writes(self, _method: str, _path: str) -> bool:
+    def writes(self, method: str, path: str) -> bool:  # noqa: ARG002
+        """Whether a request changes or runs something, so that it needs the token in any case."""
         return False
 
-    def words(self, _path: str, _status: int, message: str) -> Mapping[str, object]:
+    def words(self, path: str, status: int, message: str) -> Mapping[str, object]:  # noqa: ARG002
+        """Word a refusal as callers of this path expect it."""
         return {"error": message}
 
-    def seen(self, *_: object) -> None:
-        pass
+    def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:  # noqa: ARG002
+        """Hear of a request that was answered."""
+        return
 
-    def routes(self, *_: object) -> Sequence[Route]:
+    def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> Sequence[Route]:  # noqa: ARG002
+        """What answers; the memory is reached through `ask`, defects are told to `on_crash`."""
         return ()
+
+
+class Nothing(Site):
+    """Serves nothing beside MCP."""
 
 
 class Door:
@@ -116,12 +93,9 @@ class Door:
         *,
         strict: bool = True,
     ) -> None:
-        self._app = app
-        self._hosts = hosts
-        self._origins = origins
-        self._token = token.encode()
+        self._app, self._hosts, self._origins = app, hosts, origins
+        self._token, self._strict = token.encode(), strict
         self._site: Site = site or Nothing()
-        self._strict = strict
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or pass it on."""
@@ -241,11 +215,7 @@ async def _refuse(refusal: JSONResponse, scope: Scope, receive: Receive, send: S
 
 
 async def _body(receive: Receive, largest: int, *, keep: bool = True) -> bytes | None:
-    """Collect a request body; None if it is too large. Without `keep` it is dropped as it comes.
-
-    Raises:
-        ClientDisconnect: the rest will not come.
-    """
+    """Collect a request body; None if it is too large. Without `keep` it is dropped as it comes."""
     held, size = bytearray(), 0
     while True:
         message = await receive()

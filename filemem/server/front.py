@@ -1,7 +1,7 @@
 """The front of a stdio server: answers the handshake and the lists from data, before the SDK is imported.
 
-It answers only what it can answer exactly as the SDK would, and tells who begins without the handshake; everything
-else is handed over, together with what the SDK must see again.
+It answers only what it can answer exactly as the SDK would, and refuses calls that come before the handshake; all else
+is handed over, together with what the SDK must see again. The SDK is fed with the same lists.
 No mcp, pydantic, asyncio or numpy here: most servers are started, listed, and never called.
 """
 
@@ -10,15 +10,81 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from filemem.dialects.profiles import Advertised
-from filemem.server import entries
-from filemem.server.jsonrpc import INVALID_PARAMS, Message, is_text
+from filemem.dialects.tool import Advertised, Dialect, Prompt, Resource, Tool
+from filemem.server.wire import INVALID_PARAMS, Message, is_text
 
 # As in mcp_types.version; a test compares them.
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 _CALLS = ("tools/call", "resources/read", "prompts/get")
 _KEPT = 16  # messages to repeat; a client that sends more handshakes than this meets the SDK
+
+Entry = dict[str, object]
+NAME = "filemem"
+
+
+def capabilities(dialect: Dialect) -> Entry:
+    """What the handshake of a dialect's server says that it can do."""
+    able: Entry = {"tools": {"listChanged": False}}
+    if dialect.resources:
+        grows = any(one.listed for one in dialect.resources)
+        able["resources"] = {"subscribe": True, "listChanged": grows}
+    if dialect.prompts:
+        able["prompts"] = {"listChanged": False}
+    if completes(dialect):
+        able["completions"] = {}
+    return able
+
+
+def server(dialect: Dialect, version: str) -> Entry:
+    """Who answers: under the name that the dialect's users know, with ours as the title."""
+    named: Entry = {"name": dialect.server, "version": version}
+    return named if dialect.server == NAME else {**named, "title": NAME}
+
+
+def completes(dialect: Dialect) -> bool:
+    """Whether anything that a user fills in can be completed."""
+    of_prompts = (one.complete for prompt in dialect.prompts for one in prompt.arguments)
+    return any((*(one.complete for one in dialect.resources), *of_prompts))
+
+
+def tool(one: Tool) -> Entry:
+    """One tool as `tools/list` shows it."""
+    told: Entry = {"name": one.name, "description": one.description, "inputSchema": one.input_schema}
+    told |= {"outputSchema": one.output_schema} if one.output_schema is not None else {}
+    return told | ({"annotations": dict(one.annotations)} if one.annotations else {})
+
+
+def resource(one: Resource) -> Entry:
+    """One resource as `resources/list` shows it."""
+    return {"name": one.name, "uri": one.uri, "description": one.description, "mimeType": one.mime}
+
+
+def template(one: Resource) -> Entry:
+    """One template as `resources/templates/list` shows it."""
+    return {"name": one.name, "uriTemplate": one.uri, "description": one.description, "mimeType": one.mime}
+
+
+def prompt(one: Prompt) -> Entry:
+    """One prompt as `prompts/list` shows it."""
+    arguments = [{"name": a.name, "description": a.description, "required": a.required} for a in one.arguments]
+    return {"name": one.name, "title": one.title, "description": one.description, "arguments": arguments}
+
+
+def lists(tools: tuple[Tool, ...], dialect: Dialect) -> Mapping[str, Entry]:
+    """The lists that are the same for ever, by the method that asks for them."""
+    found: dict[str, Entry] = {"tools/list": {"tools": [tool(one) for one in tools]}}
+    if dialect.resources:
+        templates = [template(one) for one in dialect.resources if one.variable]
+        found["resources/templates/list"] = {"resourceTemplates": templates}
+    if dialect.prompts:
+        found["prompts/list"] = {"prompts": [prompt(one) for one in dialect.prompts]}
+    return found
+
+
+def resources(dialect: Dialect) -> list[Entry]:
+    """What `resources/list` shows whatever is stored."""
+    return [resource(one) for one in dialect.resources if not one.variable]
 
 
 class Turn(Enum):
@@ -29,18 +95,13 @@ class Turn(Enum):
 
 
 class Front:
-    """The state of one connection until it is handed over.
-
-    Args:
-        offer: what is advertised.
-        version: of this program.
-    """
+    """The state of one connection until it is handed over."""
 
     def __init__(self, offer: Advertised, version: str) -> None:
         self.offer, self.version = offer, version
-        self._lists = dict(entries.lists(offer.tools, offer.dialect))
+        self._lists = dict(lists(offer.tools, offer.dialect))
         if offer.dialect.resources:  # nobody has opened the memory yet, so nothing that is stored is listed
-            self._lists["resources/list"] = {"resources": entries.resources(offer.dialect)}
+            self._lists["resources/list"] = {"resources": resources(offer.dialect)}
         self.kept: list[Message] = []
         """The handshake so far; whoever takes over must see it first. Its requests are answered already."""
 
@@ -58,11 +119,11 @@ class Front:
             # The SDK answers "Invalid request parameters", which tells nobody what to do.
             told = {"code": INVALID_PARAMS, "message": f"{method} came before initialize: send initialize first"}
             return {"jsonrpc": "2.0", "id": message["id"], "error": told}
-        answers = {"initialize": self._initialize, "ping": self._ping}
+        result: Entry | None = None
         if method in self._lists:
-            result = self._list(str(method), params)
-        else:
-            result = answers[str(method)](params) if method in answers else None
+            result = None if params.get("cursor") is not None else self._lists[str(method)]
+        elif method in ("initialize", "ping"):
+            result = self._initialize(params) if method == "initialize" else {}
         if result is None:
             return Turn.HAND_OVER
         if method == "initialize":
@@ -79,18 +140,12 @@ class Front:
         wanted = params["protocolVersion"]
         result: dict[str, object] = {
             "protocolVersion": wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
-            "capabilities": entries.capabilities(self.offer.dialect),
-            "serverInfo": entries.server(self.offer.dialect, self.version),
+            "capabilities": capabilities(self.offer.dialect),
+            "serverInfo": server(self.offer.dialect, self.version),
         }
         if self.offer.dialect.instructions:
             result["instructions"] = self.offer.dialect.instructions
         return result
-
-    def _ping(self, _params: Mapping[str, object]) -> dict[str, object]:
-        return {}
-
-    def _list(self, method: str, params: Mapping[str, object]) -> dict[str, object] | None:
-        return None if params.get("cursor") is not None else self._lists[method]
 
 
 def _is_plain_client(params: Mapping[str, object]) -> bool:

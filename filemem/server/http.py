@@ -8,10 +8,9 @@ import ipaddress
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -27,14 +26,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import HANDLED_SIGNALS
 
-from filemem import ending
-from filemem.dialects.profiles import Advertised
+from filemem.dialects.tool import Advertised
 from filemem.errors import BadInput, Locked
-from filemem.server import sdk
-from filemem.server.calls import Calls, OnCrash, OpenMemory, log_crash
 from filemem.server.door import MCP, Door, Nothing, Site, replay
 from filemem.server.front import HANDSHAKE_VERSIONS
-from filemem.server.jsonrpc import MAX_LINE, Refusal, parse
+from filemem.server.sdk import Calls, FilememServer, OnCrash, OpenMemory, log_crash
+from filemem.server.wire import MAX_LINE, Refusal, deadly_signals, parse
 
 HEAD_SECONDS = 10.0  # the head of a request must have arrived by then, counted from its start
 SESSIONS = 256  # clients with a session at once; more are served without notices and progress
@@ -46,13 +43,10 @@ SHORTEST = 16  # characters of a token that guards an address other machines rea
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may connect besides the programs of this machine.
+    """Who may connect besides the programs of this machine, under which further `names` of it.
 
-    Args:
-        remote: whether an address off loopback may be listened on.
-        token: requests must carry it, as bearer token or as `?token=`; required with `remote`.
-        names: further names, without port, by which this machine may be called.
-        lenient: on loopback only what writes needs the token, and MCP does not.
+    `remote` allows an address off loopback, where every request must carry the token, as bearer token or as `?token=`.
+    With `lenient` only what writes needs it on loopback, and MCP does not.
     """
 
     remote: bool = False
@@ -75,37 +69,16 @@ class Address:
         return frozenset(f"{name}:{port}" for name in names) | (frozenset(names) if port == 80 else frozenset())
 
 
-@contextmanager
-def _hanging_up(server: uvicorn.Server) -> Iterator[None]:
-    """Let a server end as by SIGTERM where the terminal hangs up, which uvicorn does not listen for."""
-    number = next((one for one in ending.signals() if one not in HANDLED_SIGNALS), None)
-    if number is None:
-        yield
-        return
-    came: list[int] = []
-
-    def leave(told: int, frame: FrameType | None) -> None:
-        came.append(told)
-        server.handle_exit(told, frame)
-
-    before = signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
-    if came:
-        signal.raise_signal(number)
-
-
 def serve(
     offer: Advertised,
     open_memory: OpenMemory,
     version: str,
-    address: Address,
+    address: Address | None = None,
     on_crash: OnCrash | None = None,
     site: Site | None = None,
 ) -> None:
-    """Listen and serve until the process is told to end; see `filemem.server.serve_http`."""
+    """Serve MCP at /mcp, GET /health, and what a site has besides, until a signal ends the process."""
+    address = address or Address()
     listening = listen(address)
     port = listening.getsockname()[1]
     calls = Calls(offer.dialect, open_memory, on_crash or log_crash)
@@ -127,8 +100,10 @@ def serve(
     if site is not None:
         site.started(port)
     server = uvicorn.Server(config)
-    with _hanging_up(server):
-        server.run(sockets=[listening])
+    for number in deadly_signals():
+        if number not in HANDLED_SIGNALS:  # that the terminal hung up
+            signal.signal(number, server.handle_exit)
+    server.run(sockets=[listening])
 
 
 class Prompt(H11Protocol):
@@ -177,7 +152,7 @@ def application(
     hosts = address.hosts(port)
     origins = frozenset(f"http://{host}" for host in hosts)
     mcp = Endpoint(
-        sdk.build(offer, calls, version),
+        FilememServer(offer, calls, version),
         TransportSecuritySettings(allowed_hosts=sorted(hosts), allowed_origins=sorted(origins)),
     )
     routes = [Route(MCP, mcp), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
@@ -191,13 +166,9 @@ class Endpoint:
 
     A program that only asks needs no session: nothing is kept of it, and the server may restart under it. Who wants
     notices says `initialize`, or speaks a protocol that needs no session.
-
-    Args:
-        server: what answers.
-        security: which Host and Origin headers the SDK lets through; our door has looked at them before.
     """
 
-    def __init__(self, server: sdk.FilememServer, security: TransportSecuritySettings) -> None:
+    def __init__(self, server: FilememServer, security: TransportSecuritySettings) -> None:
         limits: Any = {"security_settings": security, "max_request_body_size": MAX_LINE}
         self._server = server
         self._plain = StreamableHTTPSessionManager(server, json_response=True, stateless=True, **limits)
@@ -261,12 +232,7 @@ def _unknown_version(request: Request, message: Mapping[str, object]) -> Mapping
 
 
 def listen(address: Address) -> socket.socket:
-    """Open the listening socket.
-
-    Raises:
-        BadInput: host or port cannot be used, or lead off loopback without permission.
-        Locked: another process listens there.
-    """
+    """Open the listening socket."""
     host, port = address.host, address.port
     if not is_loopback(host) and not (address.access.remote and address.access.token):
         hint = "listen on 127.0.0.1, or set a token that every request must carry: FILEMEM_TOKEN or --token"

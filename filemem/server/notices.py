@@ -11,27 +11,29 @@ import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Any
 
 import anyio
+import mcp_types as types
 from mcp.server.connection import Connection
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
-from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
-from filemem.server.jsonrpc import INVALID_PARAMS
+from filemem.server.wire import INVALID_PARAMS
 
 MOST = 200  # addresses that are followed at once
 STREAMS = 64  # subscriptions/listen at once
 PAUSE = 0.1  # seconds between a change and the look at what it changed, so that a burst costs one look
 SHARE = 5  # a look pauses this many times what it took: calls come first
-
+STEP = 0.2  # seconds between two reports of progress
 STALLED = 2.0  # seconds after which a client that does not read is passed over
 
 _Context = ServerRequestContext[Any, Any]
+Tell = Callable[[int, int], object]  # what is done, and what there is in all
+_KINDS = {"string": "text", "dict": "an object", "model": "an object", "list": "a list", "int": "a whole number"}
 _LISTING = ""  # stands for the list of resources among addresses
 
 
@@ -47,12 +49,9 @@ class Notices:
     """
 
     def __init__(self, read: Callable[[str], Awaitable[str]], *, grows: bool) -> None:
-        self._read = read
-        self._grows = grows
+        self._read, self._grows = read, grows
         self._known: dict[str, bytes] = {}  # address -> digest of what was last told
-        self._followed: dict[str, int] = {}  # address -> streams that follow it
-        self._subscribed: dict[Connection, dict[str, _Context]] = {}
-        self._met: dict[Connection, _Context] = {}
+        self._follows: dict[object, dict[str, _Context | None]] = {}  # connection or stream -> addresses
         self._bus = InMemorySubscriptionBus()
         self._stirred = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -72,7 +71,8 @@ class Notices:
             await asyncio.sleep(PAUSE)
             self._stirred.clear()
             began = time.monotonic()
-            await self._look()
+            for uri in self._wanted():
+                await self._look(uri)
             await asyncio.sleep(SHARE * (time.monotonic() - began))
 
     async def meet(self, context: _Context) -> None:
@@ -80,104 +80,80 @@ class Notices:
         if not self._grows or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
         connection = _connection(context)
-        if not connection.has_standalone_channel or connection in self._met:
-            return
-        await self._learn([_LISTING])
-        self._met[connection] = context
-        connection.exit_stack.callback(self._met.pop, connection, None)
+        if connection.has_standalone_channel and _LISTING not in self._follows.get(connection, {}):
+            await self._follow(connection, context, _LISTING)
 
-    async def subscribe(self, context: _Context, uri: str) -> None:
-        """Follow an address over the connection that asks.
-
-        Raises:
-            MCPError: as reading it for the first time does, or too many are followed.
-        """
+    async def subscribe(self, context: _Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        """Follow an address over the connection that asks."""
         connection = _connection(context)
         if not connection.has_standalone_channel:
             raise MCPError(INVALID_PARAMS, "notices need a session: begin with initialize, and accept event streams")
-        await self._learn([uri])
-        if connection not in self._subscribed:
-            self._subscribed[connection] = {}
-            connection.exit_stack.callback(self._subscribed.pop, connection, None)
-        self._subscribed[connection][uri] = context
+        await self._follow(connection, context, str(params.uri))
+        return types.EmptyResult()
 
-    async def unsubscribe(self, context: _Context, uri: str) -> None:
+    async def unsubscribe(self, context: _Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         """Follow an address no longer; one that is not followed is no failure."""
-        self._subscribed.get(_connection(context), {}).pop(uri, None)
+        if params.uri:
+            self._follows.get(_connection(context), {}).pop(str(params.uri), None)
+        return types.EmptyResult()
 
-    async def on_listen(self, context: _Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-        """Serve one stream of `subscriptions/listen`.
-
-        Raises:
-            MCPError: as for `subscribe`.
-        """
+    async def on_listen(
+        self, context: _Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Serve one stream of `subscriptions/listen`; MCPError as for `subscribe`."""
         uris = list(params.notifications.resource_subscriptions or ())
-        if params.notifications.resources_list_changed:
-            uris.append(_LISTING)
-        async with self._following(uris):
-            return await self.listen(context, params)
-
-    @asynccontextmanager
-    async def _following(self, uris: Iterable[str]) -> AsyncIterator[None]:
-        listed = tuple(dict.fromkeys(uris))
-        await self._learn(listed)
-        for uri in listed:
-            self._followed[uri] = self._followed.get(uri, 0) + 1
+        uris += [_LISTING] if params.notifications.resources_list_changed else []
+        await self._learn(uris)
+        stream = object()
+        self._follows[stream] = dict.fromkeys(uris)
         try:
-            yield
+            return await self.listen(context, params)
         finally:
-            for uri in listed:
-                self._followed[uri] -= 1
-                if not self._followed[uri]:
-                    del self._followed[uri]
+            del self._follows[stream]
+
+    async def _follow(self, connection: Connection, context: _Context, uri: str) -> None:
+        await self._learn([uri])
+        if connection not in self._follows:
+            connection.exit_stack.callback(self._follows.pop, connection, None)
+        self._follows.setdefault(connection, {})[uri] = context
 
     async def _learn(self, uris: Iterable[str]) -> None:
         """Read addresses that nobody followed so far, so that the first change is seen."""
         wanted = self._wanted()
         self._known = {uri: digest for uri, digest in self._known.items() if uri in wanted}
         for uri in uris:
-            if uri in wanted:
-                continue
-            if len(wanted) >= MOST:
-                raise MCPError(INVALID_PARAMS, f"{MOST} addresses are followed already: unsubscribe from some")
-            self._known[uri] = _digest(await self._read(uri))
-            wanted.add(uri)
+            if uri not in wanted:
+                if len(wanted) >= MOST:
+                    raise MCPError(INVALID_PARAMS, f"{MOST} addresses are followed already: unsubscribe from some")
+                self._known[uri] = _digest(await self._read(uri))
+                wanted.add(uri)
 
     def _wanted(self) -> set[str]:
-        listing = {_LISTING} if self._met else set()
-        return listing | self._followed.keys() | {uri for uris in self._subscribed.values() for uri in uris}
+        return {uri for uris in self._follows.values() for uri in uris}
 
-    async def _look(self) -> None:
-        for uri in self._wanted():
-            try:
-                digest = _digest(await self._read(uri))
-            except MCPError:  # the memory cannot be asked just now
-                continue
-            if digest == self._known.get(uri):
-                continue
-            self._known[uri] = digest
-            await (self._tell(uri) if uri != _LISTING else self._tell_list())
-
-    async def _tell(self, uri: str) -> None:
-        followers = [uris[uri] for uris in self._subscribed.values() if uri in uris]
-        await _send([partial(one.session.send_resource_updated, uri) for one in followers])
-        await self._bus.publish(ResourceUpdated(uri))
-
-    async def _tell_list(self) -> None:
-        await _send([one.session.send_resource_list_changed for one in self._met.values()])
-        await self._bus.publish(ResourcesListChanged())
+    async def _look(self, uri: str) -> None:
+        """Read an address, and tell those that follow it if it changed."""
+        try:
+            digest = _digest(await self._read(uri))
+        except MCPError:  # the memory cannot be asked just now
+            return
+        if digest == self._known.get(uri):
+            return
+        self._known[uri] = digest
+        async with anyio.create_task_group() as tasks:
+            for context in [uris[uri] for uris in self._follows.values() if uri in uris]:
+                if context is not None:
+                    tasks.start_soon(_tell, context, uri)
+        await self._bus.publish(ResourcesListChanged() if uri == _LISTING else ResourceUpdated(uri))
 
 
-async def _send(notices: Iterable[Callable[[], Awaitable[None]]]) -> None:
-    """Send to all at once; a client that does not read in time misses the notice, the others do not wait for it."""
-
-    async def send(notice: Callable[[], Awaitable[None]]) -> None:
-        with anyio.move_on_after(STALLED):
-            await notice()
-
-    async with anyio.create_task_group() as tasks:
-        for notice in notices:
-            tasks.start_soon(send, notice)
+async def _tell(context: _Context, uri: str) -> None:
+    """Send a notice; a client that does not read in time misses it, the others do not wait for it."""
+    with anyio.move_on_after(STALLED):
+        if uri == _LISTING:
+            await context.session.send_resource_list_changed()
+        else:
+            await context.session.send_resource_updated(uri)
 
 
 def _connection(context: _Context) -> Connection:
@@ -187,3 +163,53 @@ def _connection(context: _Context) -> Connection:
 
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "replace")).digest()
+
+
+@asynccontextmanager
+async def progress(context: _Context, hears: set[Tell]) -> AsyncIterator[None]:
+    """While a call that asked for it runs, tell how far the work is that it may wait for, as heard through `hears`."""
+    if not (context.meta and context.meta.get("progress_token") is not None):
+        yield
+        return
+    newest = (-1, 0)
+
+    def hear(done: int, total: int) -> None:
+        nonlocal newest
+        newest = (done, total)
+
+    async def tell() -> None:
+        told = -1
+        while True:
+            await anyio.sleep(STEP)
+            done, total = newest
+            if done > told:  # the protocol wants it to rise
+                await context.session.report_progress(done, total, f"indexing {done} of {total} records")
+                told = done
+
+    hears.add(hear)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tell)
+            yield
+            tasks.cancel_scope.cancel()
+    finally:
+        hears.discard(hear)
+
+
+async def explain(ctx: _Context, call_next: CallNext) -> HandlerResult:
+    """Answer a request, and say of one that breaks the protocol what breaks it, as MCPError."""
+    try:
+        return await call_next(ctx)
+    except ValidationError as error:
+        told = dict.fromkeys(map(_worded, error.errors(include_url=False, include_input=False)))
+        raise MCPError(INVALID_PARAMS, f"{ctx.method}: {'; '.join(list(told)[:3])}") from None
+
+
+def _worded(error: Any) -> str:
+    """One error as a sentence. Pydantic names the models of a union among the keys; these are not the caller's."""
+    types_ = ("str", "int", "float", "bool")
+    keys = [str(key) for key in error["loc"] if not (isinstance(key, str) and (key[:1].isupper() or key in types_))]
+    name = ".".join(keys[1:] or keys) or "params"
+    kind = _KINDS.get(error["type"].partition("_")[0], "of another form")
+    expected = error.get("ctx", {}).get("expected")
+    return f"{name} is missing" if error["type"] == "missing" else f"{name} must be {expected or kind}"

@@ -1,114 +1,330 @@
-"""The MCP server proper, on the official SDK: one `Server` for every transport.
+"""The MCP server proper, on the official SDK: one `Server` for every transport, fed from a dialect's tables.
 
-Only this package imports mcp. Importing this module costs what the SDK costs; the front does without.
+What asks the memory runs in one thread beside the event loop, in the order in which it came: a memory is opened, used
+and closed by the same thread, and a slow call holds up other calls but no ping.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, unquote
 
 import anyio
-import anyio.to_thread
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from filemem.dialects.profiles import Advertised
-from filemem.server import entries
-from filemem.server.calls import Answer, Calls
-from filemem.server.notices import Notices
-from filemem.server.reading import Reading, refuse_cursor
-from filemem.server.refusals import explain
+from filemem.dialects.call import call, check_values, perform
+from filemem.dialects.tool import Advertised, Call, Dialect, Payload, Prompt, Resource, suggest
+from filemem.errors import BadInput, FilememError, Locked, NotFound
+from filemem.server.front import NAME, Entry, capabilities, completes, lists, resource, resources
+from filemem.server.notices import Notices, Tell, explain, progress
+from filemem.server.wire import INTERNAL_ERROR, INVALID_PARAMS, dump
 
-CLOSING = 0.5  # seconds for closing the memory
-STEP = 0.2  # seconds between two reports of progress
+if TYPE_CHECKING:
+    from filemem.memory import Memory
 
+OpenMemory = Callable[[Tell, float], "Memory"]
+OnCrash = Callable[[str, BaseException], None]
+Asked = TypeVar("Asked")
 _Context = ServerRequestContext[Any, Any]
+_Params = types.PaginatedRequestParams | None
+
+PATIENCE = 1.0  # seconds that the first call waits for the first look at the files; a longer one goes on beside it
+PATIENT = 20.0  # the same where the caller hears how far it is
+CLOSING = 0.5  # seconds for closing the memory
+LISTED = 100  # resources of one template that are listed; all can be completed and read
+_SHOWN = 200  # characters of an address in a message
+_MISSING = -32002  # "resource not found" of the handshake protocols; later ones say invalid params
+_DEFECT = ("internal error, logged", "a defect of filemem: please report it; the server goes on")
+
+
+def log_crash(tool: str, error: BaseException) -> None:
+    """Report a defect on standard error, with its traceback."""
+    logging.getLogger(__name__).error("%s failed", tool, exc_info=error)
+
+
+class Calls:
+    """Runs tool calls in order, opening the memory at the first one.
+
+    Args:
+        dialect: whose tools are called.
+        open_memory: called again at each call for as long as it raises FilememError, which is then the answer; gets
+            whom to tell how far long work is, from any thread, and how many seconds to wait for an index to be built.
+        on_crash: told the tool and the exception when a tool fails by a defect.
+    """
+
+    def __init__(self, dialect: Dialect, open_memory: OpenMemory, on_crash: OnCrash = log_crash) -> None:
+        self.dialect, self._open_memory, self.on_crash = dialect, open_memory, on_crash
+        self._structured = frozenset(tool.name for tool in dialect.tools if tool.output_schema is not None)
+        self._memory: Memory | None = None
+        self._ending = False
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="filemem-calls")
+        self.changed: Callable[[], None] = lambda: None
+        """Called, from any thread, when the memory was opened and when records may have changed."""
+        self.progress: set[Tell] = set()
+        """Who hears, from any thread, how far the work is that calls may wait for."""
+
+    async def run(self, name: str, arguments: Mapping[str, object]) -> types.CallToolResult:
+        """Call a tool; a defect in it becomes a failure answer and a crash report.
+
+        Failures go as text alone: clients check whatever structure they get against the schema of success.
+        """
+        try:
+            text, structure, is_error = await self._answer(self._thread.submit(self._run, name, arguments), name)
+        except FilememError as error:
+            text, structure, is_error = _text(self.dialect.failure(error)), None, True
+        result = types.CallToolResult(content=[types.TextContent(text=text)], is_error=is_error)
+        if structure is not None:
+            result.structured_content = structure
+        return result
+
+    def ask(self, question: Callable[[Memory], Asked]) -> Future[Asked]:
+        """Run something else on the memory, in turn with the calls; failures, also to open it, are the future's."""
+        return self._thread.submit(lambda: question(self._opened()))
+
+    async def reply(self, question: Callable[[Memory], Asked]) -> Asked:
+        """Ask, and wait for the answer; FilememError as opening the memory or the question does, or for a defect."""
+        return await self._answer(self.ask(question), "a request")
+
+    async def read(self, tool: str, arguments: Mapping[str, object]) -> str:
+        """The answer of a tool as text; failures are raised, as by `reply`."""
+        return _text(await self.reply(lambda memory: perform(self.dialect, memory, tool, arguments)))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the memory was opened already."""
+        return self._memory is not None
+
+    def end(self) -> None:
+        """Begin no more calls: the one under way goes on, those that wait are answered that nothing was done."""
+        self._ending = True
+
+    async def close(self, seconds: float) -> None:
+        """Close the memory after the call now running, waiting no longer than `seconds`."""
+        closing = self._thread.submit(lambda: self._memory.close() if self._memory else None)
+        self._thread.shutdown(wait=False)
+        with suppress(TimeoutError, FilememError):
+            await asyncio.wait_for(self._answer(closing, "close"), seconds)
+
+    def _run(self, name: str, arguments: Mapping[str, object]) -> tuple[str, Any, bool]:
+        if self._ending:
+            raise Locked("the server was told to end before this was begun", "nothing was done: call again")
+        payload, is_error = call(self.dialect, self._opened(), name, arguments)
+        text = _text(payload)
+        structured = name in self._structured and not is_error and not isinstance(payload, str)
+        return text, json.loads(text) if structured else None, is_error
+
+    def _opened(self) -> Memory:
+        if self._memory is None:
+            self._memory = self._open_memory(self._tell, PATIENT if self.progress else PATIENCE)
+            self._memory.on_change(lambda: self.changed())  # noqa: PLW0108  set anew when a server is built
+            self.changed()
+        return self._memory
+
+    def _tell(self, done: int, total: int) -> None:
+        for tell in tuple(self.progress):
+            tell(done, total)
+
+    async def _answer(self, future: Future[Asked], what: str) -> Asked:
+        """Wait for an answer; if we are cancelled, what has not started never starts. A defect is reported."""
+        outcome: Any = (await asyncio.gather(asyncio.wrap_future(future), return_exceptions=True))[0]
+        if not isinstance(outcome, BaseException):
+            answer: Asked = outcome
+            return answer
+        if isinstance(outcome, FilememError):
+            raise outcome
+        with suppress(OSError):  # a full disk must not turn the report into the answer
+            self.on_crash(what, outcome)
+        raise FilememError(*_DEFECT)
+
+
+def _text(payload: Payload) -> str:
+    return payload.encode("utf-8", "replace").decode("utf-8") if isinstance(payload, str) else dump(payload)
+
+
+class Reading:
+    """Answers for resources, prompts and completions from a dialect's tables and the memory behind `calls`."""
+
+    def __init__(self, dialect: Dialect, calls: Calls) -> None:
+        self._dialect, self._calls = dialect, calls
+        self._prompts = {one.name: one for one in dialect.prompts}
+
+    async def list_resources(self, _: _Context, params: _Params) -> types.ListResourcesResult:
+        """List what there always is; once the memory is open, what it knows for templates that are listed too."""
+        refuse_cursor(params)
+        return types.ListResourcesResult.model_validate({"resources": await self._resources()})
+
+    async def _resources(self) -> list[Entry]:
+        found = resources(self._dialect)
+        for one in self._dialect.resources if self._calls.is_open else ():
+            if one.listed and one.complete is not None:
+                before, after = one.around
+                for value in (await self._completed(one.complete, ""))[0][:LISTED]:
+                    found.append(resource(one._replace(uri=before + quote(value, safe="") + after, name=value)))
+        return found
+
+    async def read_resource(
+        self, context: _Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        """Read what an address names."""
+        uri, modern = str(params.uri), context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        missing = INVALID_PARAMS if modern else _MISSING
+        one, arguments = self._named(uri, missing)
+        try:
+            text = await self._calls.read(one.tool, arguments)
+        except FilememError as error:
+            raise _mcp_error(error, missing, {"uri": uri[:_SHOWN]}) from None
+        content = types.TextResourceContents(uri=uri, mime_type=one.mime, text=text)
+        return types.ReadResourceResult(contents=[content])
+
+    async def text(self, uri: str) -> str:
+        """The text behind an address, "" where nothing has it yet; behind "" the list of resources."""
+        if not uri:
+            return dump(await self._resources())
+        one, arguments = self._named(uri, INVALID_PARAMS)
+        try:
+            return await self._calls.read(one.tool, arguments)
+        except NotFound:
+            return ""
+        except FilememError as error:
+            raise _mcp_error(error, INTERNAL_ERROR) from None
+
+    def _named(self, uri: str, missing: int) -> tuple[Resource, Mapping[str, object]]:
+        for one in self._dialect.resources:
+            before, after = one.around
+            if uri == one.uri and not one.variable:
+                return one, {}
+            value = uri.removeprefix(before).removesuffix(after)
+            if one.variable and value and uri == before + value + after:
+                return one, {one.variable: unquote(value)}
+        known = ", ".join(one.uri for one in self._dialect.resources)
+        raise MCPError(missing, f"no resource {uri[:_SHOWN]}; there are {known}", {"uri": uri[:_SHOWN]})
+
+    async def get_prompt(self, _: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        """Word a prompt."""
+        one = self._prompts.get(params.name)
+        if one is None:
+            raise MCPError(INVALID_PARAMS, f"no prompt {params.name[:64]!r}: {suggest(params.name, self._prompts)}")
+        given = {name: value for name, value in (params.arguments or {}).items() if value.strip()}
+        _check(one, given)
+        text = await self._ask(one.call, given)
+        message = types.PromptMessage(role="user", content=types.TextContent(text=str(text)))
+        return types.GetPromptResult(description=one.description, messages=[message])
+
+    async def complete(self, _: _Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+        """Complete what a user types for a template or a prompt."""
+        ref, name = params.ref, params.argument.name
+        if isinstance(ref, types.PromptReference):
+            prompt, told = self._prompts.get(ref.name), f"prompt {ref.name[:64]!r}"
+            known = {one.name: one.complete for one in prompt.arguments} if prompt else {}
+        else:
+            known = {one.variable: one.complete for one in self._dialect.resources if one.uri == ref.uri}
+            told = f"resource template {ref.uri[:_SHOWN]}"
+        if name not in known:
+            raise MCPError(INVALID_PARAMS, f"there is no {told} with an argument {name[:64]!r}")
+        completer = known[name]
+        values, total = await self._completed(completer, params.argument.value) if completer else ([], 0)
+        completion = types.Completion(values=values, total=total, has_more=total > len(values))
+        return types.CompleteResult(completion=completion)
+
+    async def _completed(self, completer: Call, value: str) -> tuple[list[str], int]:
+        found: Any = await self._ask(completer, {"value": value})
+        return found["values"], found["total"]
+
+    async def _ask(self, question: Call, arguments: Mapping[str, object]) -> object:
+        try:
+            check_values(arguments)
+            return await self._calls.reply(lambda memory: question(memory, arguments))
+        except FilememError as error:
+            raise _mcp_error(error, INVALID_PARAMS) from None
+
+
+def _mcp_error(error: FilememError, code: int, data: object = None) -> MCPError:
+    at_fault = isinstance(error, BadInput | NotFound)
+    told = f"{error.message} ({error.hint})" if error.hint else error.message
+    return MCPError(code if at_fault else INTERNAL_ERROR, told, data)
+
+
+def refuse_cursor(params: _Params) -> None:
+    """Refuse a cursor: no list here has a second page."""
+    if params is not None and params.cursor is not None:
+        raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
+
+
+def _always(result: Any) -> Callable[[_Context, _Params], Awaitable[Any]]:
+    """A handler that answers with a list that never changes."""
+
+    async def answer(_: _Context, params: _Params) -> Any:
+        refuse_cursor(params)
+        return result
+
+    return answer
+
+
+def _check(prompt: Prompt, given: Mapping[str, object]) -> None:
+    names = [one.name for one in prompt.arguments]
+    for name in given:
+        if name not in names:
+            raise MCPError(INVALID_PARAMS, f"{prompt.name} has no argument {name[:64]!r}: {suggest(name, names)}")
+    for one in prompt.arguments:
+        if one.required and one.name not in given:
+            raise MCPError(INVALID_PARAMS, f"{one.name} is required: {one.description}")
 
 
 class FilememServer(Server[Any]):
     """The SDK's server, told what it cannot derive from its handlers."""
 
     def __init__(self, offer: Advertised, calls: Calls, version: str) -> None:
-        dialect, lists = offer.dialect, entries.lists(offer.tools, offer.dialect)
-        self._able = entries.capabilities(dialect)
-        self.calls = calls
-        self._tools = types.ListToolsResult.model_validate(lists["tools/list"])
+        dialect, listed = offer.dialect, lists(offer.tools, offer.dialect)
+        self._able, self.calls, self._running = capabilities(dialect), calls, False
         reading = Reading(dialect, calls)
-        grows = any(one.listed for one in dialect.resources)
-        self.notices = Notices(lambda uri: reading.text(uri) if uri else reading.listing(), grows=grows)
+        self.notices = Notices(reading.text, grows=any(one.listed for one in dialect.resources))
         calls.changed = self.notices.stir
-        super().__init__(
-            dialect.server,
-            version=version,
-            title=None if dialect.server == entries.NAME else entries.NAME,
-            instructions=dialect.instructions or None,
-            lifespan=self._lifespan,
-            on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
-            **(self._of_resources(lists["resources/templates/list"], reading) if dialect.resources else {}),
-            **(self._of_prompts(lists["prompts/list"], reading) if dialect.prompts else {}),
-            on_completion=reading.complete if entries.completes(dialect) else None,
-        )
-        self.middleware.append(explain)
+        handlers: dict[str, Any] = {
+            "on_list_tools": _always(types.ListToolsResult.model_validate(listed["tools/list"])),
+            "on_call_tool": self._call_tool,
+            "on_completion": reading.complete if completes(dialect) else None,
+        }
         if dialect.resources:
-            self.middleware.append(self._meet)
-        self._running = False
+            templates = types.ListResourceTemplatesResult.model_validate(listed["resources/templates/list"])
+            handlers |= {
+                "on_list_resources": reading.list_resources,
+                "on_list_resource_templates": _always(templates),
+                "on_read_resource": reading.read_resource,
+                "on_subscribe_resource": self.notices.subscribe,
+                "on_unsubscribe_resource": self.notices.unsubscribe,
+                "on_subscriptions_listen": self.notices.on_listen,
+            }
+        if dialect.prompts:
+            prompts = types.ListPromptsResult.model_validate(listed["prompts/list"])
+            handlers |= {"on_list_prompts": _always(prompts), "on_get_prompt": reading.get_prompt}
+        title = None if dialect.server == NAME else NAME
+        more: dict[str, Any] = {"instructions": dialect.instructions or None, "lifespan": self._lifespan}
+        super().__init__(dialect.server, version=version, title=title, **more, **handlers)
+        self.middleware += [explain, *([self._meet] if dialect.resources else [])]
 
     def get_capabilities(
         self, notification_options: NotificationOptions | None = None, *others: Any, **more: Any
     ) -> types.ServerCapabilities:
         """What the server can do; the list of resources changes where the dialect says so."""
-        resources: Any = self._able.get("resources", {})
+        able: Any = self._able.get("resources", {})
         options = notification_options or NotificationOptions()
         # The transports ask with options of their own, by which nothing ever changes.
-        options.resources_changed = options.resources_changed or resources.get("listChanged", False)
+        options.resources_changed = options.resources_changed or able.get("listChanged", False)
         return super().get_capabilities(options, *others, **more)
 
-    async def _list_tools(self, _: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        refuse_cursor(params)
-        return self._tools
-
     async def _call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        async with _progress(context, self.calls):
-            return _result(await self.calls.run(params.name, params.arguments or {}))
-
-    def _of_resources(self, listed: entries.Entry, reading: Reading) -> dict[str, Any]:
-        templates = types.ListResourceTemplatesResult.model_validate(listed)
-
-        async def list_templates(
-            _: _Context, params: types.PaginatedRequestParams | None
-        ) -> types.ListResourceTemplatesResult:
-            refuse_cursor(params)
-            return templates
-
-        async def subscribe(context: _Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-            await self.notices.subscribe(context, str(params.uri))
-            return types.EmptyResult()
-
-        async def unsubscribe(context: _Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-            await self.notices.unsubscribe(context, str(params.uri))
-            return types.EmptyResult()
-
-        return {
-            "on_list_resources": reading.list_resources,
-            "on_list_resource_templates": list_templates,
-            "on_read_resource": reading.read_resource,
-            "on_subscribe_resource": subscribe,
-            "on_unsubscribe_resource": unsubscribe,
-            "on_subscriptions_listen": self.notices.on_listen,
-        }
-
-    def _of_prompts(self, listed: entries.Entry, reading: Reading) -> dict[str, Any]:
-        prompts = types.ListPromptsResult.model_validate(listed)
-
-        async def list_prompts(_: _Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-            refuse_cursor(params)
-            return prompts
-
-        return {"on_list_prompts": list_prompts, "on_get_prompt": reading.get_prompt}
+        async with progress(context, self.calls.progress):
+            return await self.calls.run(params.name, params.arguments or {})
 
     async def _meet(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         await self.notices.meet(ctx)
@@ -129,49 +345,3 @@ class FilememServer(Server[Any]):
         finally:
             with anyio.CancelScope(shield=True):
                 await self.calls.close(CLOSING)
-
-
-def build(offer: Advertised, calls: Calls, version: str) -> FilememServer:
-    """Make the SDK server of what is offered; it calls through `calls`, which it closes at its end."""
-    return FilememServer(offer, calls, version)
-
-
-@asynccontextmanager
-async def _progress(context: _Context, calls: Calls) -> AsyncIterator[None]:
-    """While a call runs that asked for it, tell how far the work is that it may wait for."""
-    if not (context.meta and context.meta.get("progress_token") is not None):
-        yield
-        return
-    newest: list[tuple[int, int]] = []
-
-    def hear(done: int, total: int) -> None:
-        newest[:] = [(done, total)]
-
-    async def tell() -> None:
-        told = -1
-        while True:
-            await anyio.sleep(STEP)
-            for done, total in tuple(newest):
-                if done > told:  # the protocol wants it to rise
-                    await context.session.report_progress(done, total, f"indexing {done} of {total} records")
-                    told = done
-
-    calls.progress.add(hear)
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(tell)
-            yield
-            tasks.cancel_scope.cancel()
-    finally:
-        calls.progress.discard(hear)
-
-
-def _result(answer: Answer) -> types.CallToolResult:
-    """Word an answer for MCP.
-
-    Failures go as text alone: clients check whatever structure they get against the schema of success.
-    """
-    result = types.CallToolResult(content=[types.TextContent(text=answer.text)], is_error=answer.is_error)
-    if answer.structure is not None:
-        result.structured_content = answer.structure
-    return result

@@ -22,10 +22,8 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from filemem import ending
-from filemem.server.jsonrpc import Message, Refusal
 from filemem.server.sdk import FilememServer
-from filemem.server.wire import Wire, encode
+from filemem.server.wire import Message, Refusal, Wire, deadly_signals, encode
 
 GRACE = 1.0  # seconds that calls still running get to answer after the input ended, or the process was told to end
 LAST = 1.8  # seconds after the end of input or a signal
@@ -52,7 +50,7 @@ class Connection:
         into, incoming = anyio.create_memory_object_stream[_Item](64)
         outgoing, out = anyio.create_memory_object_stream[SessionMessage](64)
         loop = asyncio.get_running_loop()
-        for number in ending.signals():
+        for number in deadly_signals():
             signal.signal(number, partial(self._stop, server, loop))
         feeding = (messages, into, outgoing.clone(), loop)
         threading.Thread(target=self._read, args=feeding, daemon=True).start()
@@ -141,8 +139,7 @@ def serve(server: FilememServer, wire: Wire, messages: Iterator[Message | Refusa
     """Serve one connection over stdio; return the exit status for the process, which should end right after.
 
     Args:
-        server: to be served.
-        wire: of the process.
+        server, wire: what is served, and by what.
         messages: all that came and all that comes.
         answered: ids of the first requests that need no second answer.
     """

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 HEAP, STACK = 64 << 20, 512 << 10  # bytes that a script may use
@@ -28,64 +29,16 @@ _END = re.compile(r"[;\n}]")  # what may end a statement
 _BLOCK = re.compile(r"\{|(?:async\s+)?function\b|class\b")  # a statement, though it can be read as an expression
 _GOES_ON = re.compile(rf"[(\[`+\-/]|{_BLOCK.pattern}")  # so may what stands before it, unless a semicolon ends that
 
-PRELUDE = """
-(names, host, say, settled, handled) => {
-  const {stringify, parse} = JSON, {defineProperty, hasOwn} = Object, promise = Promise, evaluate = eval;
-  const unheeded = new Set();
-  const told = error => {
-    if (error === null) return "null was thrown, as the engine does when memory runs out";
-    try { return error instanceof Error ? `${error.name}: ${error.message}` : String(error); }
-    catch { return "an error that cannot be told"; }
-  };
-  const shown = value => {
-    if (typeof value === "string") return value;
-    try { return value instanceof Error ? told(value) : stringify(value) ?? String(value); }
-    catch { return told(value); }
-  };
-  const asked = (value, promised) => {
-    for (const way of ["then", "catch", "finally"])
-      defineProperty(value, way, {value: (...given) => promised()[way](...given)});
-    return value;
-  };
-  const refused = error => {
-    unheeded.add(error);
-    return new Proxy(asked({}, () => promise.reject(error)), {get: (target, name) => {
-      unheeded.delete(error);
-      if (hasOwn(target, name)) return target[name];
-      throw error;
-    }});
-  };
-  const perform = (name, given) => {
-    const text = host(name, stringify(given) ?? ""), {value, error} = parse(text);
-    // There at once, and a promise all the same. So a failure is thrown at once, but where promises handle failures.
-    if (error === undefined) return asked(value, () => new promise(done => done(parse(text).value)));
-    if (handled) return refused(new Error(error));
-    throw new Error(error);
-  };
-  for (const name of parse(names)) globalThis[name] = (...given) => perform(name, given);
-  const log = (...parts) => { say(parts.map(shown).join(" ")); };
-  globalThis.console = {log, info: log, warn: log, error: log, debug: log};
-  const failed = error => { settled("null", told(error)); };
-  const finished = value => {
-    try {
-      const text = stringify(value) ?? "null";
-      for (const error of unheeded) throw error;
-      settled(text, "");
-    } catch (error) { failed(error); }
-  };
-  return code => { try { promise.resolve(evaluate(code)).then(finished, failed); } catch (error) { failed(error); } };
-}
-"""
-
 
 def main() -> None:
     """Run what the parent sends."""
     sys.path.insert(0, sys.argv[1])  # where the engine is installed; nothing else of the parent's path
     import quickjs  # noqa: PLC0415
 
+    prelude = (Path(__file__).parent / "assets/prelude.js").read_text("utf-8")
     limit_process(int(sys.argv[2]))
     given = json.loads(sys.stdin.readline())
-    tell(run(quickjs, given["code"], given["functions"]))
+    send(run(quickjs, prelude, given["code"], given["functions"]))
 
 
 def limit_process(seconds: int) -> None:
@@ -108,14 +61,14 @@ def limit_process(seconds: int) -> None:
             resource.setrlimit(limit, (value, value))
 
 
-def run(engine: Any, code: str, functions: list[str]) -> dict[str, Any]:
+def run(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str, Any]:
     """Run a script, and everything it leaves to be done; what it came to."""
     context = _context(engine)
     outcome: dict[str, Any] = {"error": "nothing came of it: a promise that nobody keeps"}
     lines, runnable = 0, ""
 
     def host(name: str, arguments: object) -> str:  # an exception in here would end the engine, so there is none
-        tell({"call": [name, arguments if isinstance(arguments, str) else ""]})
+        send({"call": [name, arguments if isinstance(arguments, str) else ""]})
         reply = sys.stdin.readline()
         if not reply:
             os._exit(1)
@@ -125,7 +78,7 @@ def run(engine: Any, code: str, functions: list[str]) -> dict[str, Any]:
         nonlocal lines
         lines += 1
         if lines <= LOGS:
-            tell({"log": text[:LINE]})
+            send({"log": text[:LINE]})
 
     def settled(value: str, error: str) -> None:
         nonlocal outcome
@@ -134,7 +87,7 @@ def run(engine: Any, code: str, functions: list[str]) -> dict[str, Any]:
         outcome = {"error": error} if error else {"value": value}
 
     try:
-        prepare = context.eval(PRELUDE)
+        prepare = context.eval(prelude)
         for name, function in (("__host", host), ("__say", say), ("__settled", settled)):
             context.add_callable(name, function)
         ours = (context.get(name) for name in ("__host", "__say", "__settled"))
@@ -153,7 +106,7 @@ def run(engine: Any, code: str, functions: list[str]) -> dict[str, Any]:
     return {**outcome, "memory": context.memory()["memory_used_size"]}
 
 
-def tell(value: dict[str, Any]) -> None:
+def send(value: dict[str, Any]) -> None:
     """Write a line to the parent."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -14,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from filemem import secrets
-from filemem.dialects.calling import perform
-from filemem.dialects.profiles import profile
-from filemem.errors import BadInput, FilememError
-from filemem.web import opening
-from filemem.web.entry import Answer, Arguments, Ask, Context, Refused, installing
+from filemem.dialects.call import perform
+from filemem.dialects.tool import profile
+from filemem.errors import BadInput, FilememError, NotFound
+from filemem.files import NO_RECORDS, check_path, is_private, is_record, scan
+from filemem.repo import Repo
 from filemem.web.public import PublicMemory
+from filemem.web.route import Answer, Arguments, Ask, Context, Refused, how_to_install
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -31,6 +34,15 @@ READ = 200_000  # bytes of a file that Read returns
 LINE = 8_000_000  # bytes of one line of the child: the longest result, every character escaped
 OUTPUT = 16_000_000  # bytes of all its lines
 CHILD = Path(__file__).with_name("child.py")
+_WORDS = "secrets?|credentials?|passwords?"  # with other words too, but for tokens: of a design, a parser
+_DATA = "json|ya?ml|toml|ini|txt|xml|cfg|conf|properties|enc"
+_SECRET = re.compile(
+    r"\.env(\..*)?|\.(netrc|npmrc|pypirc|git-credentials|htpasswd|pgpass|ssh|aws|gnupg)|credentials"
+    r"|id_(rsa|dsa|ecdsa|ed25519).*"
+    rf"|.*\.(env|pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc|gpg|tfvars|tfstate(\..*)?|db|sqlite3?|{_WORDS})"
+    rf"|(tokens?|(.*[._-])?({_WORDS})([._-].*)?)\.({_DATA})"
+)
+"""Names, in lower case, of files and folders that hold secrets, or other people's data."""
 
 
 def _first(name: str, *, needed: bool = False) -> Callable[..., Arguments]:
@@ -78,7 +90,7 @@ async def act(context: Context, arguments: Arguments) -> Answer:
     """Run code; whatever becomes of it is an answer, not a failure of this route."""
     engine = find_spec("quickjs")
     if engine is None or engine.origin is None:
-        raise Refused(503, "NOT_INSTALLED", "No JavaScript engine is installed", installing("code"))
+        raise Refused(503, "NOT_INSTALLED", "No JavaScript engine is installed", how_to_install("code"))
     allowed = min(arguments.get("timeout", DEFAULT), MOST) / 1000
     origin = Path(engine.origin)
     installed = origin.parent.parent if origin.name == "__init__.py" else origin.parent
@@ -163,11 +175,7 @@ async def _send(into: asyncio.StreamWriter, value: object) -> None:
 
 
 def _read(text: str) -> Any:
-    """The value that a script made JSON of. It may have changed how that is done, so it can be any value.
-
-    Raises:
-        ValueError: it cannot be read; the message goes on from what it is.
-    """
+    """The value that a script made JSON of. It may have changed how that is done, so it can be any value."""
     try:
         value = json.loads(text)
         json.dumps(value)
@@ -179,13 +187,7 @@ def _read(text: str) -> Any:
 
 
 async def _perform(ask: Ask, name: str, given: str) -> Mapping[str, object]:
-    """Do what a function of the script is for; a failure becomes an Error in the script.
-
-    Args:
-        ask: reaches the memory.
-        name: one of the functions.
-        given: its arguments, JSON of a list as long as the script left JavaScript's own objects alone.
-    """
+    """Do what a function of the script is for; a failure becomes an Error in the script."""
     dialect, tool, arguments = _FUNCTIONS[name]
     try:
         values = _read(given)
@@ -207,8 +209,40 @@ def _answer(memory: Memory, dialect: str, tool: str, arguments: Arguments) -> ob
     path = arguments.get("path", arguments.get("file_path", ""))
     if not isinstance(path, str):
         raise BadInput("path must be text", field="path")
-    where, data = opening.read(memory, path, READ)
+    where, data = read_file(memory, path, READ)
     text = data.decode("utf-8", "replace")
     if found := secrets.find(text):
         raise BadInput(f"{where} is not read: line {found[0].line} looks like a secret ({found[0].kind})", field="path")
     return {"content": text, "path": where}
+
+
+def read_file(memory: Memory, named: str, limit: int) -> tuple[str, bytes]:
+    """Read a file of the store, or one that Git tracks; its path from the top of the work tree, and its bytes."""
+    path = _place(memory.work_tree, named)
+    inside = memory.folder.is_relative_to(memory.work_tree)
+    store = memory.folder.relative_to(memory.work_tree) if inside else None  # else attached in another work tree
+    if store is not None and path.is_relative_to(store):
+        own = path.relative_to(store).as_posix()
+        allowed = (is_record(path.name) or own.lower() in NO_RECORDS) and not is_private(own)
+    else:
+        if any(_SECRET.fullmatch(part.casefold()) for part in path.parts):
+            hint = "name another file"
+            raise BadInput("a file of this name may hold secrets and is not read", hint, field="path")
+        allowed = path.as_posix() in Repo.discover(memory.work_tree).staged([path.as_posix()])
+    if not allowed:
+        raise NotFound(f"there is no file {path.as_posix()} in the store or among the tracked files")
+    *folders, name = path.parts
+    with scan.open_folder(memory.work_tree, tuple(folders)) as folder:
+        return path.as_posix(), scan.read_file(folder, name, path.as_posix(), limit)
+
+
+def _place(work_tree: Path, named: str) -> Path:
+    """Where a path leads, from the top of the work tree; judged by its words alone, links are refused on opening."""
+    if not named.strip() or "\0" in named or len(named) > 4_096:
+        raise BadInput("path must name a file", field="path")
+    path = Path(os.path.normpath(work_tree / named))
+    if not path.is_relative_to(work_tree) or path == work_tree:
+        raise BadInput("path leads out of the repository", "name a file of the project", field="path")
+    path = path.relative_to(work_tree)
+    check_path(path.as_posix())
+    return path

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from filemem.dialects import present
-from filemem.dialects.mama_calls import shown
+from filemem.dialects.mama import shown
 from filemem.dialects.reading import find, similarity
 from filemem.errors import NotFound
 from filemem.record import DECISION, topic_key
-from filemem.web.entry import Answer, Arguments, Refused
 from filemem.web.mama import MILLISECONDS, every_decision
+from filemem.web.route import Answer, Arguments, Refused
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -63,13 +63,7 @@ def similar(memory: Memory, arguments: Arguments) -> Answer:
     return {
         "id": hit.id,
         "similar": [
-            {
-                "id": other.id,
-                "topic": other.record.topic,
-                "decision": other.record.decision,
-                "outcome": other.record.outcome,
-                "similarity": likeness,
-            }
+            {**present.values(other.record, "id topic decision outcome"), "similarity": likeness}
             for other, likeness in near
         ],
         "count": len(near),

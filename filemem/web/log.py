@@ -24,11 +24,7 @@ class _Handler(RotatingFileHandler):
 
 
 class Log:
-    """Writes and reads the log of one work tree.
-
-    Args:
-        folder: where its files go; made if needed.
-    """
+    """Writes and reads the log of one work tree."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

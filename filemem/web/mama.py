@@ -7,12 +7,12 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present
-from filemem.dialects.mama_calls import checkpoint, decide, listed, shown, waits
+from filemem.dialects.mama import checkpoint, decide, listed, shown, waits
 from filemem.dialects.reading import Reader, asides, everything
 from filemem.dialects.reading import search as find
-from filemem.memory import arguments as checked
+from filemem.memory import fields
 from filemem.record import CHECKPOINT, DECISION, format_time, number
-from filemem.web.entry import Answer, Arguments, Refused, Result, Told
+from filemem.web.route import Answer, Arguments, Refused, Result, Told
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -21,19 +21,14 @@ if TYPE_CHECKING:
 MILLISECONDS = 1
 LIMIT, MOST = 10, 20
 CONFIDENCE = 0.8  # of a decision that is saved over HTTP; over MCP it is 0.5
-_PAGE = 1_000  # hits asked for at once
 _COLUMNS = ("id", "topic", "decision", "reasoning", "outcome", "confidence", "status", "created_at")
 
 
 def checkpoint_save(memory: Memory, arguments: Arguments) -> Answer:
     """Save a checkpoint; its number is made from its id."""
     saved = memory.save(type=CHECKPOINT, **_only(arguments, "summary", "next_steps", "open_files"))
-    return {
-        "success": True,
-        "id": number(saved.id),
-        "message": "Checkpoint saved successfully" + waits(saved),
-        "record": saved.id,
-    }
+    message = "Checkpoint saved successfully" + waits(saved)
+    return {"success": True, "id": number(saved.id), "message": message, "record": saved.id}
 
 
 def checkpoint_load(memory: Memory, _: Arguments) -> Answer:
@@ -64,15 +59,10 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
 
 def update(memory: Memory, arguments: Arguments) -> Answer:
     """Record what came of a decision."""
-    outcome = checked.outcome("outcome", arguments["outcome"])
+    outcome = fields.outcome("outcome", arguments["outcome"])
     saved = memory.update(arguments["id"], outcome=outcome, reason=arguments.get("reason") or None)
     message = waits(saved).removeprefix("; ")
-    return {
-        "success": True,
-        "id": saved.id,
-        "outcome": outcome.upper(),
-        **({"message": message} if message else {}),
-    }
+    return {"success": True, "id": saved.id, "outcome": outcome.upper(), **present.filled({"message": message})}
 
 
 def export(memory: Memory, arguments: Arguments) -> Result:
@@ -94,21 +84,8 @@ def export(memory: Memory, arguments: Arguments) -> Result:
 
 
 def every_decision(memory: Memory, most: int = 1_000_000) -> list[Hit]:
-    """Decisions, the newest first.
-
-    Args:
-        memory: the memory.
-        most: how many.
-    """
-    found: dict[str, Hit] = {}
-    at = 0
-    while len(found) < most:
-        hits = memory.search("", type=DECISION, limit=min(_PAGE, most), offset=at).hits
-        found |= {hit.id: hit for hit in hits}
-        at += _PAGE
-        if len(hits) < _PAGE:
-            break
-    return list(found.values())[:most]
+    """Decisions, the newest first."""
+    return list(find(memory, "", lambda _: True, most, type=DECISION).hits)
 
 
 def _table(decisions: list[Answer]) -> str:
@@ -120,7 +97,6 @@ def _table(decisions: list[Answer]) -> str:
 
 
 def _cell(value: object) -> str:
-    """A cell that no spreadsheet takes for a formula."""
     text = "" if value is None else str(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from filemem.web.entry import Entry, plain
+from filemem.web.route import JSON, Answer, Route, plain
 
-Answer = dict[str, Any]
 _REFUSED = {
     400: "the request is wrong; the message names the field",
     401: "the token is missing or wrong",
@@ -18,100 +17,78 @@ _REFUSED = {
 }
 _BODY = {408: "the body did not arrive in time", 413: "the body is too large", 415: "the body is not called JSON"}
 _WROTE = {404: "what it refers to is not there", 409: "two changes disagree"}
+_TEXT = {"type": "string"}
+_MAMA = {
+    "type": "object",
+    "properties": {"error": {"const": True}, "code": _TEXT, "message": _TEXT},
+    "required": ["error", "code", "message"],
+}
+_PLAIN = {"type": "object", "properties": {"error": _TEXT, "hint": _TEXT}, "required": ["error"]}
+_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "address": {"type": "apiKey", "in": "query", "name": "token"},
+}
 
 
-def document(entries: Iterable[Entry], others: Mapping[str, Mapping[str, Any]], version: str) -> Answer:
-    """Describe the routes.
-
-    Args:
-        entries: the table.
-        others: by path, the schema of a second thing that the same path takes.
-        version: of this program.
-    """
+def document(routes: Iterable[Route], others: Mapping[str, Route], version: str) -> Answer:
+    """Describe the routes; `others` has, by path, the route of a second thing that the same path serves."""
     paths: dict[str, Answer] = {}
-    for entry in entries:
-        for path in entry.paths:
-            paths.setdefault(path, {})[entry.method.lower()] = _operation(entry, path, others.get(path))
+    for route in routes:
+        for path in route.paths:
+            paths.setdefault(path, {})[route.method.lower()] = _operation(route, path, others.get(path))
     return {
         "openapi": "3.1.0",
         "info": {"title": "filemem", "version": version, "summary": "A project's memory, as files in its repository"},
         "paths": paths,
-        "components": {
-            "securitySchemes": {
-                "bearer": {"type": "http", "scheme": "bearer"},
-                "address": {"type": "apiKey", "in": "query", "name": "token"},
-            },
-            "schemas": {
-                "MamaError": {
-                    "type": "object",
-                    "properties": {"error": {"const": True}, "code": {"type": "string"}, "message": {"type": "string"}},
-                    "required": ["error", "code", "message"],
-                },
-                "Error": {
-                    "type": "object",
-                    "properties": {"error": {"type": "string"}, "hint": {"type": "string"}},
-                    "required": ["error"],
-                },
-            },
-        },
+        "components": {"securitySchemes": _SCHEMES, "schemas": {"MamaError": _MAMA, "Error": _PLAIN}},
     }
 
 
-def _operation(entry: Entry, path: str, other: Mapping[str, Any] | None) -> Answer:
-    schemas = [entry.schema, *([other] if other else [])]
+def _operation(route: Route, path: str, other: Route | None) -> Answer:
+    schemas = [route.schema, *([other.schema] if other else [])]
     answer: Answer = {
-        "summary": entry.summary,
-        "operationId": f"{entry.method.lower()}{path.replace('/', '_').replace('{', '').replace('}', '')}",
-        "responses": dict(_responses(entry, both=other is not None)),
+        "summary": route.summary,
+        "operationId": f"{route.method.lower()}{path.replace('/', '_').replace('{', '').replace('}', '')}",
+        "responses": dict(_responses(route, both=other is not None)),
         # {}: on loopback no token is needed, off loopback always.
-        "security": [{"bearer": []}, {"address": []}, *([] if entry.writes else [{}])],
+        "security": [{"bearer": []}, {"address": []}, *([] if route.writes else [{}])],
     }
-    if entry.method == "POST":
+    if route.method == "POST":
         bodies = [_with_null(schema) for schema in schemas]
         schema = bodies[0] if len(bodies) == 1 else {"anyOf": bodies}
-        return answer | {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-    if parameters := list(_parameters(schemas, path)):
-        answer["parameters"] = parameters
-    return answer
+        return answer | {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+    parameters = list(_parameters(schemas, path))
+    return answer | ({"parameters": parameters} if parameters else {})
 
 
 def _with_null(schema: Mapping[str, Any]) -> Answer:
     """A body in which what is not required may be null, which means that it is not there."""
-    required = schema.get("required", ())
-    properties = {
-        name: said if name in required else {"anyOf": [said, {"type": "null"}]}
-        for name, said in schema["properties"].items()
-    }
-    return {**schema, "properties": properties}
+    required, null = schema.get("required", ()), {"type": "null"}
+    properties = schema["properties"].items()
+    return {**schema, "properties": {k: v if k in required else {"anyOf": [v, null]} for k, v in properties}}
 
 
 def _parameters(schemas: list[Mapping[str, Any]], path: str) -> Iterator[Answer]:
-    told: set[str] = set()
-    for schema in schemas:
-        for name, said in schema["properties"].items():
-            if name in told:
-                continue
-            told.add(name)
-            inside = f"{{{name}}}" in path
-            # Where a path takes two things, neither's parameters are required of the other.
-            required = inside or (len(schemas) == 1 and name in schema.get("required", ()))
-            # Nor what these must hold: which of the two is meant is told by which are there.
-            shape = said if len(schemas) == 1 else {key: value for key, value in said.items() if key != "pattern"}
-            yield {"name": name, "in": "path" if inside else "query", "required": required, "schema": shape}
+    """The parameters of a path. If it takes two things, neither's are required of the other, nor what they hold."""
+    alone = len(schemas) == 1
+    properties = {name: shape for schema in reversed(schemas) for name, shape in schema["properties"].items()}
+    for name, shape in properties.items():
+        inside = f"{{{name}}}" in path
+        required = inside or (alone and name in schemas[0].get("required", ()))
+        held = {key: value for key, value in shape.items() if alone or key != "pattern"}
+        yield {"name": name, "in": "path" if inside else "query", "required": required, "schema": held}
 
 
-def _responses(entry: Entry, *, both: bool) -> Iterator[tuple[str, Answer]]:
-    if entry.medias:
-        shape: Answer = {"type": "object", "required": list(entry.keys)} if entry.keys and not both else {}
-        media = {one: {"schema": shape if one == "application/json" else {"type": "string"}} for one in entry.medias}
+def _responses(route: Route, *, both: bool) -> Iterator[tuple[str, Answer]]:
+    if route.medias:
+        shape: Answer = {"type": "object", "required": route.keys.split()} if route.keys and not both else {}
+        media = {one: {"schema": shape if one == JSON else _TEXT} for one in route.medias}
         yield "200", {"description": "the answer", "content": media}
-    named = "Error" if entry.style is plain else "MamaError"
-    error: Answer = {"$ref": f"#/components/schemas/{named}"}
-    if both:
-        error = {"anyOf": [{"$ref": f"#/components/schemas/{name}"} for name in ("Error", "MamaError")]}
-    statuses = {**_REFUSED, **(_BODY if entry.method == "POST" else {}), **(_WROTE if entry.writes else {})}
-    for status, meaning in sorted({**statuses, **entry.codes}.items()):
-        content: Answer = {"application/json": {"schema": error}}
-        if status == 404 and "text/html" in entry.medias:  # for people: a page as well
-            content = {"text/html": {"schema": {"type": "string"}}}
+    names = ("Error", "MamaError") if both else ("Error",) if route.style is plain else ("MamaError",)
+    errors: list[Answer] = [{"$ref": f"#/components/schemas/{name}"} for name in names]
+    statuses = {**_REFUSED, **(_BODY if route.method == "POST" else {}), **(_WROTE if route.writes else {})}
+    for status, meaning in sorted({**statuses, **route.codes}.items()):
+        content: Answer = {JSON: {"schema": {"anyOf": errors} if both else errors[0]}}
+        if status == 404 and "text/html" in route.medias:  # for people: a page as well
+            content = {"text/html": {"schema": _TEXT}}
         yield str(status), {"description": meaning, **({} if status == 307 else {"content": content})}

@@ -1,8 +1,7 @@
 """The memory as everybody may read it: without private records, and without a word about them.
 
-A reader of another system says who it is and is shown its own (`filemem.dialects.reading`). Code that a caller sends
-says nothing, so it is shown nothing private, whoever wrote it: not as a result, not as what an edge leads to, not in
-what a failure says. Only what stands here can be asked.
+Code that a caller sends does not name its reader, so it is shown nothing private, whoever wrote it: not as a result,
+not as what an edge leads to, not in what a failure says. Only what stands here can be asked.
 """
 
 from __future__ import annotations
@@ -14,21 +13,18 @@ from typing import TYPE_CHECKING, Any
 from filemem.dialects.reading import page, search
 from filemem.errors import NotFound
 from filemem.files import is_private
-from filemem.memory.values import History, Revision
 from filemem.query import Results
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
+    from filemem.memory.history import History, Revision
     from filemem.query import Hit, Name
     from filemem.record import Record
-    from filemem.repo.revisions import Moment
-
-PRIVATE = "private"
 
 
 def public(record: Record) -> bool:
-    """Whether a record neither says that it is private nor lies in the folder of those that are."""
-    return record.visibility != PRIVATE and not is_private(record.path)
+    """Whether a record neither states that it is private nor lies in the folder of those that are."""
+    return record.visibility != "private" and not is_private(record.path)
 
 
 class PublicMemory:
@@ -37,26 +33,16 @@ class PublicMemory:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self.agent = ""
-
-    def at(self, when: str) -> PublicMemory:
-        """The memory as it was at a commit."""
-        return PublicMemory(self._memory.at(when))
-
-    @property
-    def moment(self) -> Moment:
-        """Of a past memory, the commit."""
-        moment: Moment = self._memory.moment  # type: ignore[attr-defined]
-        return moment
-
-    @property
-    def unbegun(self) -> str:
-        """What to do where nothing was ever saved, or ""."""
-        return self._memory.unbegun
+        self.moment = getattr(memory, "moment", None)
 
     @property
     def lacked(self) -> str:
         """Why the last answer may lack something, or ""."""
         return self._memory.lacked
+
+    def at(self, when: str) -> PublicMemory:
+        """The memory as it was at a commit."""
+        return PublicMemory(self._memory.at(when))  # type: ignore[arg-type]
 
     def search(self, query: str = "", *, limit: int = 10, offset: int = 0, **how: Any) -> Results:
         """Find records."""
@@ -67,15 +53,14 @@ class PublicMemory:
         """Whole records."""
         return self._cleared([self._one(one) for one in ids])
 
-    def timeline(self, *, anchor: str = "", query: str = "", **depths: int) -> Results:
+    def timeline(self, *, anchor: str = "", query: str = "", **depths: Any) -> Results:
         """What was saved around a record, a time or the best hit of a query."""
         if query and not anchor:
-            best = self.search(query, limit=1).hits
-            if not best:
+            if not (best := self.search(query, limit=1).hits):
                 return Results((), note="nothing found")
-            anchor, query = best[0].id, ""
+            anchor = best[0].id
         try:
-            found = self._memory.timeline(anchor=anchor, query=query, **depths)
+            found = self._memory.timeline(anchor=anchor, **depths)
         except NotFound:
             raise _unknown(anchor) from None
         if any(hit.id == found.anchor and not public(hit.record) for hit in found.hits):
@@ -93,7 +78,7 @@ class PublicMemory:
         chain = tuple(step for step in told.chain if public(step.record))
         if not chain:
             raise _unknown(topic_or_id)
-        hidden = {step.record.id for step in told.chain} - {step.record.id for step in chain}
+        hidden = {step.record.id for step in told.chain if not public(step.record)}
         return told._replace(chain=chain, heads=tuple(head for head in told.heads if head not in hidden))
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
@@ -134,7 +119,6 @@ class PublicMemory:
         )
 
     def _hidden(self, ids: Iterable[str]) -> set[str]:
-        """Those of some ids that are private; what no record has is not."""
         known = self._memory.names(set(ids))
         return {hit.id for hit in self._memory.get(*known) if not public(hit.record)} if known else set()
 

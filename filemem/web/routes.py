@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
 from filemem import VERSION
-from filemem.dialects import mem_claude
-from filemem.dialects.shapes import FRACTION, NUMBER_ID, SAID, TEXT, WORDS, about, arguments, one_of
-from filemem.web import claude, code, graph, mama, openapi, slack, viewer
-from filemem.web.entry import Answer, Arguments, Context, Entry, Refused, Told, plain, remembered
-from filemem.web.entry import mama as as_mama
-from filemem.web.reading import TOKEN
+from filemem.dialects import mem_claude as claude_tools
+from filemem.dialects import present
+from filemem.dialects.tool import arguments
+from filemem.web import code, graph, mama, openapi, slack, viewer
+from filemem.web.route import JSON, TOKEN, Answer, Arguments, Context, Refused, Result, Route, Told, Work, remembered
+from filemem.web.route import mama as as_mama
+from filemem.web.route import plain as as_plain
 
 LINES, MOST_LINES = 100, 1_000
-_COUNT = {"type": "integer", "minimum": 1}
-_TOOLS = {tool.name: tool.input_schema for tool in mem_claude.TOOLS}
-_READER = {name: _TOOLS["get_observations"]["properties"][name] for name in ("project", "agent", "department")}  # type: ignore[index]
-_DECISION = arguments(
-    "topic", "decision", "reasoning", closed=False, topic=SAID, decision=SAID, reasoning=SAID, confidence=FRACTION
-)
-_NOT_FOUND = {404: "there is none"}
+_TOOLS = {tool.name: tool.input_schema for tool in claude_tools.TOOLS}
 
 
 async def _home(_: Context, arguments: Arguments) -> Told:
-    """Lead to the viewer, with the token that came."""
     token = arguments.get(TOKEN)
     return Told("", 307, "text/plain", {"Location": f"/viewer?{urlencode({TOKEN: token})}" if token else "/viewer"})
 
 
 async def _document(_: Context, _arguments: Arguments) -> Answer:
-    """Describe all this for programs."""
-    others = {CLAUDE_SAVE.path: MAMA_SAVE.schema, CLAUDE_SEARCH.path: MAMA_SEARCH.schema}
-    return openapi.document(ROUTES, others, VERSION)
+    return openapi.document(ROUTES, {CLAUDE_SAVE.path: MAMA_SAVE, CLAUDE_SEARCH.path: MAMA_SEARCH}, VERSION)
 
 
 async def _logs(context: Context, arguments: Arguments) -> Answer:
@@ -45,245 +37,152 @@ async def _logs(context: Context, arguments: Arguments) -> Answer:
     return {"success": True, **context.log.page(lines, arguments.get("offset", 0))}
 
 
-MAMA_SAVE = Entry(
-    "POST",
-    "/api/mama/save",
-    "Save a decision; the same topic supersedes.",
-    _DECISION,
-    remembered(mama.save),
-    as_mama,
-    writes=True,
-    keys=("success", "id", "message"),
-    failed="SAVE_FAILED",
-)
-MAMA_SEARCH = Entry(
-    "GET",
-    "/api/mama/search",
-    "Find decisions by words and meaning.",
-    arguments("q", closed=False, q=about(SAID, "what to look for"), limit=about(_COUNT, "default 10, at most 20")),
-    remembered(mama.search),
-    as_mama,
-    keys=("query", "results", "count"),
-    lacking="MISSING_QUERY",
-    failed="SEARCH_FAILED",
-)
-CLAUDE_SAVE = Entry(
-    "POST",
-    "/api/save",
-    "Save an observation (title, text); or, as /api/mama/save, a decision (topic, decision, reasoning).",
-    _TOOLS["save"],
-    remembered(claude.save),
-    plain,
-    writes=True,
-    keys=("success", "id"),
-)
-CLAUDE_SEARCH = Entry(
-    "GET",
-    "/api/search",
-    "Find what was observed (query, or none for the newest); or, as /api/mama/search, decisions (q alone).",
-    _TOOLS["search"],
-    remembered(claude.search),
-    plain,
-)
-
-ROUTES: tuple[Entry, ...] = (
-    Entry(
-        "POST",
-        "/api/checkpoint/save",
-        "Save a checkpoint.",
-        arguments("summary", closed=False, summary=SAID, next_steps=TEXT, open_files=WORDS),
-        remembered(mama.checkpoint_save),
-        as_mama,
-        writes=True,
-        keys=("success", "id", "message"),
-        failed="SAVE_FAILED",
-    ),
-    Entry(
-        "GET",
-        "/api/checkpoint/load",
-        "Return the latest checkpoint.",
-        arguments(closed=False),
-        remembered(mama.checkpoint_load),
-        as_mama,
-        keys=("success", "checkpoint"),
-        codes=_NOT_FOUND,
-        failed="LOAD_FAILED",
-    ),
-    MAMA_SEARCH,
-    MAMA_SAVE,
-    Entry(
-        "GET",
-        "/graph",
-        "Return decisions as nodes and edges.",
-        arguments(topic=TEXT, cluster={"type": "boolean"}, closed=False),
-        remembered(graph.graph),
-        as_mama,
-        keys=("nodes", "edges", "similarityEdges", "meta", "latency"),
-        failed="GRAPH_FAILED",
-        aliases=("/api/graph",),
-    ),
-    Entry(
-        "GET",
-        "/graph/similar",
-        "Find the decisions that are like a given one.",
-        arguments("id", closed=False, id=SAID),
-        remembered(graph.similar),
-        as_mama,
-        keys=("id", "similar", "count"),
-        codes=_NOT_FOUND,
-        lacking="MISSING_ID",
-        failed="SEARCH_FAILED",
-    ),
-    Entry(
-        "POST",
-        "/graph/update",
-        "Record what came of a decision.",
-        arguments("id", "outcome", closed=False, id=SAID, outcome=SAID, reason=TEXT),
-        remembered(mama.update),
-        as_mama,
-        writes=True,
-        keys=("success", "id", "outcome"),
-        codes=_NOT_FOUND,
-        lacking="INVALID_REQUEST",
-        failed="UPDATE_FAILED",
-        aliases=("/api/update",),
-    ),
-    CLAUDE_SAVE,
-    CLAUDE_SEARCH,
-    Entry(
-        "GET",
-        "/api/observation/{id}",
-        "Return one observation.",
-        arguments("id", closed=False, id=NUMBER_ID, **_READER),
-        remembered(claude.observation),
-        plain,
-        keys=("id", "type", "title"),
-        codes=_NOT_FOUND,
-    ),
-    Entry(
-        "POST",
-        "/api/observations/batch",
-        "Return whole observations by id, as a list.",
-        _TOOLS["get_observations"],
-        remembered(claude.batch),
-        plain,
-    ),
-    Entry(
-        "GET",
-        "/api/timeline",
-        "Tell what was observed around an id, a time, or the best hit of a query.",
-        _TOOLS["timeline"],
-        remembered(claude.timeline),
-        plain,
-        keys=("anchor", "observations"),
-        codes=_NOT_FOUND,
-    ),
-    Entry(
-        "GET",
-        "/api/memory/export",
-        "Hand out every decision.",
-        arguments(format=one_of("json", "markdown", "csv"), closed=False),
-        remembered(mama.export),
-        as_mama,
-        failed="EXPORT_FAILED",
-        medias=("application/json", "text/markdown", "text/csv"),
-    ),
-    Entry(
-        "POST",
-        "/api/code-act",
-        "Run JavaScript that can read the memory and the files of the project.",
-        arguments(
-            "code",
-            closed=False,
-            code={**SAID, "maxLength": code.CODE},
-            timeout={"type": "number", "minimum": 1, "description": "milliseconds: default 30000, at most 60000"},
-        ),
-        code.act,
-        as_mama,
-        writes=True,
-        keys=("success", "result", "duration", "value", "logs", "metrics"),
-        codes={503: "no JavaScript engine is installed"},
-        failed="CODE_FAILED",
-    ),
-    Entry(
-        "POST",
-        "/api/slack/send",
-        "Send a message or a file to a Slack channel.",
-        arguments(
-            "channel_id",
-            closed=False,
-            channel_id={**SAID, "maxLength": 200},
-            message={**TEXT, "maxLength": slack.TEXT},
-            file_path=about(TEXT, "a file of the store, or one that Git tracks"),
-        ),
-        slack.send,
-        as_mama,
-        writes=True,
-        keys=("success", "message"),
-        codes={404: "no such file", 502: "Slack refused, or cannot be reached", 503: "no Slack bot is configured"},
-        failed="SEND_FAILED",
-    ),
-    Entry(
-        "GET",
-        "/api/daemon/logs",
-        "Return a page of the server's log.",
-        arguments(
-            lines=about(_COUNT, "default 100, at most 1000"),
-            offset={"type": "integer", "minimum": 0},
-            tail=about(_COUNT, "another name for lines"),
-            closed=False,
-        ),
-        _logs,
-        as_mama,
-        keys=("success", "lines", "total", "offset"),
-        codes={404: "this server keeps no log"},
-        failed="LOGS_FAILED",
-        aliases=("/api/logs/daemon",),
-    ),
-    Entry(
-        "GET",
-        "/viewer",
-        "A page for people.",
-        arguments(q=TEXT, topic=TEXT, id=TEXT, closed=False),
-        remembered(viewer.page),
-        plain,
-        codes=_NOT_FOUND,
-        medias=("text/html",),
-    ),
-    Entry(
-        "GET",
-        "/openapi.json",
-        "This document.",
-        arguments(closed=False),
-        _document,
-        plain,
-        keys=("openapi", "info", "paths"),
-    ),
-    Entry(
-        "GET",
-        "/",
-        "Leads to the viewer.",
-        arguments(closed=False),
-        _home,
-        plain,
-        codes={307: "to /viewer"},
-        medias=(),
-    ),
-)
+def _search(memory: Any, arguments: Arguments) -> Result:
+    found = claude_tools.search(memory, arguments)
+    return {"content": [{"type": "text", "text": found}]} if isinstance(found, str) else found
 
 
-def meant(entry: Entry, given: Mapping[str, Any]) -> Entry:
-    """Two systems chose the same path for two things: tell by the arguments which is meant."""
-    if entry is CLAUDE_SAVE and not given.keys() & {"title", "text"} and given.keys() & {"topic", "decision"}:
+def _observation(memory: Any, arguments: Arguments) -> Answer:
+    """Return one observation."""
+    found = _batch(memory, {**arguments, "ids": [arguments["id"]]}).body
+    if not isinstance(found, list) or not found:
+        raise Refused(404, "NOT_FOUND", f"Observation #{arguments['id']} not found", "GET /api/search shows ids")
+    return {**found[0], **present.lacking(memory)}
+
+
+def _batch(memory: Any, arguments: Arguments) -> Told:
+    return Told(claude_tools.get_observations(memory, arguments)["observations"])
+
+
+_TABLE = """
+POST /api/checkpoint/save SAVE_FAILED: Save a checkpoint. -> success id message
+    summary!: said
+    next_steps: text
+    open_files: words
+GET /api/checkpoint/load LOAD_FAILED 404: Return the latest checkpoint. -> success checkpoint
+GET /api/mama/search MISSING_QUERY SEARCH_FAILED: Find decisions by words and meaning. -> query results count
+    q!: said # what to look for
+    limit: 1.. # default 10, at most 20
+POST /api/mama/save SAVE_FAILED: Save a decision; the same topic supersedes. -> success id message
+    topic! decision! reasoning!: said
+    confidence: fraction
+GET /graph /api/graph GRAPH_FAILED: Return decisions as nodes and edges. -> nodes edges similarityEdges meta latency
+    topic: text
+    cluster: flag
+GET /graph/similar MISSING_ID SEARCH_FAILED 404: Find the decisions that are like a given one. -> id similar count
+    id!: said
+POST /graph/update /api/update INVALID_REQUEST UPDATE_FAILED 404: Record what came of a decision. -> success id outcome
+    id! outcome!: said
+    reason: text
+POST /api/save plain: Save an observation (title, text); or, as /api/mama/save, a decision (topic, decision, \
+reasoning). -> success id
+GET /api/search plain: Find what was observed (query, or none for the newest); or, as /api/mama/search, decisions \
+(q alone).
+GET /api/observation/{id} plain 404: Return one observation. -> id type title
+    id!: id
+    project: text # only what is meant for this project
+    agent: text # who reads, for private ones (default: legacy)
+    department: text # whose department ones to show (default: default)
+POST /api/observations/batch plain reads: Return whole observations by id, as a list.
+GET /api/timeline plain 404: Show what was observed around an id, a time, or the best hit of a query. \
+-> anchor observations
+GET /api/memory/export EXPORT_FAILED text/markdown text/csv: Hand out every decision.
+    format: json|markdown|csv
+POST /api/code-act CODE_FAILED 503 beside: Run JavaScript that can read the memory and the files of the project. \
+-> success result duration value logs metrics
+    code!: code
+    timeout: timeout # milliseconds: default 30000, at most 60000
+POST /api/slack/send SEND_FAILED 404 502 503 beside: Send a message or a file to a Slack channel. -> success message
+    channel_id!: channel
+    message: message
+    file_path: text # a file of the store, or one that Git tracks
+GET /api/daemon/logs /api/logs/daemon LOGS_FAILED 404 beside: Return a page of the server's log. \
+-> success lines total offset
+    lines: 1.. # default 100, at most 1000
+    offset: 0..
+    tail: 1.. # another name for lines
+GET /viewer plain 404 text/html: A page for people.
+    q topic id: text
+GET /openapi.json plain beside: This document. -> openapi info paths
+GET / plain 307 beside: Leads to the viewer.
+"""
+"""Method, path and other paths, MAMA's codes, further statuses and types, what it is for, what every answer has."""
+
+_WORK: Mapping[str, Any] = {
+    "/api/checkpoint/save": mama.checkpoint_save,
+    "/api/checkpoint/load": mama.checkpoint_load,
+    "/api/mama/search": mama.search,
+    "/api/mama/save": mama.save,
+    "/graph": graph.graph,
+    "/graph/similar": graph.similar,
+    "/graph/update": mama.update,
+    "/api/save": claude_tools.save,
+    "/api/search": _search,
+    "/api/observation/{id}": _observation,
+    "/api/observations/batch": _batch,
+    "/api/timeline": claude_tools.timeline,
+    "/api/memory/export": mama.export,
+    "/api/code-act": code.act,
+    "/api/slack/send": slack.send,
+    "/api/daemon/logs": _logs,
+    "/viewer": viewer.page,
+    "/openapi.json": _document,
+    "/": _home,
+}
+_SHAPES: Mapping[str, Mapping[str, Any]] = {
+    "code": {"type": "string", "pattern": r"\S", "maxLength": code.CODE},
+    "timeout": {"type": "number", "minimum": 1},
+    "channel": {"type": "string", "pattern": r"\S", "maxLength": 200},
+    "message": {"type": "string", "maxLength": slack.TEXT},
+}
+_SCHEMAS = {f"/api/{name}": _TOOLS[name] for name in ("save", "search", "timeline")}
+_SCHEMAS["/api/observations/batch"] = _TOOLS["get_observations"]
+_MEANINGS = {
+    307: "to /viewer",
+    404: "there is none",
+    502: "Slack refused, or cannot be reached",
+    503: "not installed, or not configured",
+}
+
+
+def _route(block: str) -> Route:
+    head, _, rows = block.partition("\n")
+    form, _, rest = head.partition(": ")
+    summary, _, keys = rest.partition(" -> ")
+    method, path, *words = form.split()
+    work: Work = _WORK[path] if "beside" in words else remembered(_WORK[path])
+    medias = tuple(word for word in words if word.startswith("text/"))
+    return Route(
+        method,
+        path,
+        summary,
+        _SCHEMAS.get(path) or arguments(rows, closed=False, **_SHAPES),
+        work,
+        keys,
+        as_plain if "plain" in words else as_mama,
+        writes=method == "POST" and "reads" not in words,
+        codes={int(word): _MEANINGS[int(word)] for word in words if word.isdigit()},
+        lacking=next((word for word in words if re.match("MISSING_|INVALID_", word)), "MISSING_FIELDS"),
+        failed=next((word for word in words if word.endswith("_FAILED")), "FAILED"),
+        medias=() if path == "/" else medias if medias == ("text/html",) else (JSON, *medias),
+        aliases=tuple(word for word in words if word.startswith("/")),
+    )
+
+
+ROUTES = tuple(_route(block) for block in re.split(r"\n(?=\S)", _TABLE.strip()))
+_BY_PATH = {route.path: route for route in ROUTES}
+MAMA_SAVE, MAMA_SEARCH = _BY_PATH["/api/mama/save"], _BY_PATH["/api/mama/search"]
+CLAUDE_SAVE, CLAUDE_SEARCH = _BY_PATH["/api/save"], _BY_PATH["/api/search"]
+
+
+def meant(route: Route, given: Arguments) -> Route:
+    """Two systems chose the same path for two things: the arguments show which is meant."""
+    if route is CLAUDE_SAVE and not given.keys() & {"title", "text"} and given.keys() & {"topic", "decision"}:
         return MAMA_SAVE
-    if entry is CLAUDE_SEARCH and "q" in given and "query" not in given:
+    if route is CLAUDE_SEARCH and "q" in given and "query" not in given:
         return MAMA_SEARCH
-    return entry
+    return route
 
 
-FAMILIAR: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "/api/slack/send": {"channelId": "channel_id", "filePath": "file_path"},
-    }
-)
+FAMILIAR: Mapping[str, Mapping[str, str]] = {"/api/slack/send": {"channelId": "channel_id", "filePath": "file_path"}}
 """Names of arguments that the real programs use, by path: what they mean here."""

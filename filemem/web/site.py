@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, compile_path
+from starlette.routing import Route as Served
+from starlette.routing import compile_path
 
+from filemem.dialects.call import checked
+from filemem.dialects.tool import Tool
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
-from filemem.web.entry import Ask, Context, Entry, Failure, Refused, Slack, Told, checked, lacks, plain
-from filemem.web.reading import TOKEN, from_body, from_query
+from filemem.web.route import JSON, TOKEN, Ask, Context, Refused, Route, Slack, Told, from_body, from_query, plain
 from filemem.web.routes import FAMILIAR, ROUTES, meant
 
 if TYPE_CHECKING:
@@ -42,13 +44,7 @@ _ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"
 
 
 class Site:
-    """What is served beside MCP.
-
-    Args:
-        log: of this server, or None for none.
-        slack: how Slack is reached.
-        on_start: told the port, once it is listened on.
-    """
+    """What is served beside MCP."""
 
     largest = MIB
 
@@ -56,7 +52,7 @@ class Site:
         self, log: Log | None = None, slack: Slack | None = None, on_start: Callable[[int], None] | None = None
     ) -> None:
         self._log, self._slack, self._on_start = log, slack or Slack(), on_start
-        self._table = [(compile_path(path)[0], path, entry) for entry in ROUTES for path in entry.paths]
+        self._table = [(compile_path(path)[0], path, route) for route in ROUTES for path in route.paths]
 
     def started(self, port: int) -> None:
         """Tell that the port is listened on."""
@@ -66,17 +62,17 @@ class Site:
 
     def methods(self, path: str) -> tuple[str, ...]:
         """The methods that a path is served by; none where nothing is."""
-        found = {entry.method for entry in self._at(path)}
+        found = {route.method for route in self._at(path)}
         return (*sorted(found), *(("HEAD",) if "GET" in found else ()))
 
     def writes(self, method: str, path: str) -> bool:
         """Whether a request changes or runs something."""
-        return any(entry.writes and entry.method == method for entry in self._at(path))
+        return any(route.writes and route.method == method for route in self._at(path))
 
     def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
         """Word a refusal as callers of this path expect it."""
-        style = next((entry.style for entry in self._at(path)), plain)
-        return style(Failure(status, message, code=_REFUSALS.get(status, "REFUSED")))
+        style = next((route.style for route in self._at(path)), plain)
+        return style(Refused(status, _REFUSALS.get(status, "REFUSED"), message))
 
     def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:
         """Note a request by its route; what was asked for stays out of the log."""
@@ -84,7 +80,7 @@ class Site:
         shown = known[0] if known else path if path in ("/mcp", "/health") else "(no route)"
         self._note(f"{method if method in _METHODS else '?'} {shown} {status} {milliseconds} ms")
 
-    def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> list[Route]:
+    def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> list[Served]:
         """The table as Starlette takes it."""
         context = Context(ask, self._log, self._slack, asyncio.Semaphore(SANDBOXES))
 
@@ -93,13 +89,13 @@ class Site:
             on_crash(where, error)
 
         return [
-            Route(path, _endpoint(entry, context, told), methods=[entry.method])
-            for entry in ROUTES
-            for path in entry.paths
+            Served(path, _endpoint(route, context, told), methods=[route.method])
+            for route in ROUTES
+            for path in route.paths
         ]
 
-    def _at(self, path: str) -> list[Entry]:
-        return [entry for pattern, _, entry in self._table if pattern.match(path)]
+    def _at(self, path: str) -> list[Route]:
+        return [route for pattern, _, route in self._table if pattern.match(path)]
 
     def _note(self, line: str) -> None:
         if self._log is not None:
@@ -110,19 +106,19 @@ _PAGES = ("/", "/viewer")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
-def _endpoint(entry: Entry, context: Context, on_crash: Callable[[str, BaseException], None]) -> Any:
+def _endpoint(route: Route, context: Context, on_crash: Callable[[str, BaseException], None]) -> Any:
     async def answer(request: Request) -> Response:
         given: dict[str, object] = {}
-        row = entry
+        row = route
         try:
-            if entry.method == "POST":
+            if route.method == "POST":
                 given = from_body(await request.body())
             else:
-                given = from_query(entry.schema, request.query_params.multi_items(), request.path_params)
-            given = {FAMILIAR.get(entry.path, {}).get(name, name): value for name, value in given.items()}
-            row = meant(entry, given)
-            arguments = dict(checked(row, given, entry.path))
-            if entry.path in _PAGES and request.query_params.get(TOKEN):
+                given = from_query(route.schema, request.query_params.multi_items(), request.path_params)
+            given = {FAMILIAR.get(route.path, {}).get(name, name): value for name, value in given.items()}
+            row = meant(route, given)
+            arguments = checked(Tool(f"{row.method} {route.path}", "", row.schema, lambda *_: {}), given)
+            if route.path in _PAGES and request.query_params.get(TOKEN):
                 arguments[TOKEN] = request.query_params[TOKEN]  # the page's own links go on with it
             result = await row.work(context, arguments)
         except FilememError as error:
@@ -135,21 +131,18 @@ def _endpoint(entry: Entry, context: Context, on_crash: Callable[[str, BaseExcep
     return answer
 
 
-def _failed(entry: Entry, given: Mapping[str, Any], error: FilememError) -> Response:
-    if isinstance(error, Refused):
-        failure = Failure(error.status, error.message, error.hint, error.code)
-    else:
+def _failed(route: Route, given: Mapping[str, Any], error: FilememError) -> Response:
+    if not isinstance(error, Refused):
         status, code = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), (500, ""))
         field = error.field if isinstance(error, BadInput) else ""
         message = error.message if field in error.message else f"{field}: {error.message}"
-        if entry.path == "/api/save" and field in ("title", "text") and not _is_text(given.get(field)):
+        if route.path == "/api/save" and field in ("title", "text") and not _is_text(given.get(field)):
             message = f"{field} is required and must be a string"  # mem-claude's words, for both faults
-        elif isinstance(error, BadInput) and lacks(entry, given, error):
-            code, required = entry.lacking, entry.schema["required"]
-            missing = [name for name in required if lacks(entry, given, BadInput("", field=name))]
-            message = f"Missing required field{'s' if len(missing) > 1 else ''}: {', '.join(missing)}"
-        failure = Failure(status, message, error.hint, code or entry.failed, field)
-    return _response(Told(entry.style(failure), failure.status))
+        elif isinstance(error, BadInput) and route.lacks(given, field):
+            missing = [name for name in route.schema["required"] if route.lacks(given, name)]
+            code, message = route.lacking, f"Missing required field{'s'[: len(missing) - 1]}: {', '.join(missing)}"
+        error = Refused(status, code or route.failed, message, error.hint, field)
+    return _response(Told(route.style(error), error.status))
 
 
 def _is_text(value: object) -> bool:
@@ -158,7 +151,7 @@ def _is_text(value: object) -> bool:
 
 def _response(told: Told) -> Response:
     body = told.body
-    if told.media == "application/json":
+    if told.media == JSON:
         body = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
     elif isinstance(body, str):
         body = body.encode("utf-8", "replace")

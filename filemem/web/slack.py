@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from filemem import secrets
 from filemem.errors import BadInput
-from filemem.web import opening
-from filemem.web.entry import Answer, Arguments, Context, Refused, Slack, installing
+from filemem.web.code import read_file
+from filemem.web.route import Answer, Arguments, Context, Refused, Slack, how_to_install
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -37,7 +37,7 @@ async def send(context: Context, arguments: Arguments) -> Answer:
 
 
 def _file(memory: Memory, named: str) -> File:
-    path, data = opening.read(memory, named, LARGEST)
+    path, data = read_file(memory, named, LARGEST)
     _refuse_secret("file_path", data.decode("utf-8", "replace"))
     return path.rpartition("/")[2], data
 
@@ -55,7 +55,7 @@ def _deliver(slack: Slack, channel: str, message: str, file: File | None) -> Non
         from slack_sdk import WebClient  # noqa: PLC0415  an extra, imported by those who use it
         from slack_sdk.errors import SlackApiError, SlackClientError  # noqa: PLC0415
     except ImportError:
-        raise Refused(503, "NOT_INSTALLED", "slack_sdk is not installed", installing("slack")) from None
+        raise Refused(503, "NOT_INSTALLED", "slack_sdk is not installed", how_to_install("slack")) from None
     where = slack.url or WebClient.BASE_URL
     client = WebClient(token=slack.token, base_url=where, timeout=SECONDS, retry_handlers=[])
     try:

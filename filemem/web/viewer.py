@@ -16,7 +16,7 @@ from filemem.dialects.reading import Reader, asides, everything
 from filemem.dialects.reading import search as look
 from filemem.errors import FilememError
 from filemem.record import DECISION, OBSERVATION, Record, format_time
-from filemem.web.entry import Arguments, Told
+from filemem.web.route import Arguments, Told
 
 if TYPE_CHECKING:
     from filemem.memory import Memory

@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from filemem import server
-from filemem.dialects.profiles import Advertised, Argument, Dialect, Prompt, Resource, Tool, envelope
-from filemem.dialects.shapes import TEXT, arguments
+from filemem.dialects.tool import TEXT, Advertised, Argument, Dialect, Prompt, Resource, Tool, arguments, envelope
 from filemem.errors import BadInput
+from filemem.server import http
 from tests.surface.server_tools import VERSION, Notebook
 
 Arguments = Mapping[str, Any]
@@ -93,7 +92,7 @@ TOOLS = (
 )
 HIDDEN = (
     Tool("static_text", "", arguments(), static_text),
-    Tool("template", "", arguments("id", id=TEXT), template),
+    Tool("template", "", arguments("id!: text"), template),
 )
 RESOURCES = (
     Resource("test://static-text", "static text", "A text.", "text/plain", "static_text"),
@@ -116,7 +115,7 @@ DIALECT = Dialect("conformance", TOOLS, "Say what the suite asks.", envelope, HI
 def main() -> None:
     """Serve on a free port."""
     offer = Advertised(DIALECT._replace(tools=TOOLS + HIDDEN), TOOLS)
-    server.serve_http(offer, lambda tell, _: Reporting(tell), version=VERSION, port=0)  # type: ignore[arg-type,return-value]
+    http.serve(offer, lambda tell, _: Reporting(tell), VERSION, http.Address(port=0))  # type: ignore[arg-type,return-value]
 
 
 if __name__ == "__main__":

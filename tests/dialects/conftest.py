@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,16 @@ from tests.dialects.support import opened
 from tests.support import make_repo
 
 
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit, made once."""
+    return make_repo(tmp_path_factory.mktemp("template") / "repo")
+
+
 @pytest.fixture
-def repo(tmp_path: Path) -> Path:
+def repo(template: Path, tmp_path: Path) -> Path:
     """A repository with one commit."""
-    return make_repo(tmp_path / "repo")
+    return Path(shutil.copytree(template, tmp_path / "repo", symlinks=True))
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from filemem.dialects.calling import Reply, call
-from filemem.dialects.profiles import profile
+from filemem.dialects.call import Reply, call
+from filemem.dialects.tool import profile
 from filemem.memory import Memory
 
 FOLDER = Path(__file__).with_name("conversations")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filemem.dialects.calling import call
-from filemem.dialects.profiles import DIALECTS, Tool, profile
+from filemem.dialects.call import call
+from filemem.dialects.tool import DIALECTS, Tool, profile
 from filemem.memory import Memory
 from tests.dialects.support import good, opened, refused
 from tests.support import git, make_repo
@@ -205,7 +205,7 @@ def test_null_counts_as_absent(memory: Memory, dialect: str) -> None:
     }
     for tool in profile(dialect).tools:
         given = put(dict(valid(dialect, tool)), ids)
-        nulls = dict.fromkeys(tool.input_schema["properties"].keys() - given.keys())  # type: ignore[attr-defined]
+        nulls = dict.fromkeys(tool.input_schema["properties"].keys() - given.keys())
         told = str(call(profile(dialect).dialect, memory, tool.name, {**given, **nulls}).payload)
         assert "not null" not in told, tool.name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from filemem.dialects.budget import within
+from filemem.dialects.present import within
 
 BUDGET = 8_000
 FACTS = ("id", "type", "topic", "title", "path", "created", "status", "outcome", "holds", "superseded_by", "by")

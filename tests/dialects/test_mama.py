@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from filemem.dialects.calling import call
-from filemem.dialects.profiles import profile
+from filemem.dialects.call import call
+from filemem.dialects.tool import profile
 from filemem.memory import Memory
 from filemem.record import number
 from tests.dialects.support import good, refused

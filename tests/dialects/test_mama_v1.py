@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from filemem.dialects.mama_v1_calls import freshness
-from filemem.dialects.profiles import profile
+from filemem.dialects.mama_v1 import freshness
+from filemem.dialects.tool import profile
 from filemem.memory import Memory
 from filemem.record import parse_time
 from tests.dialects.support import good, refused

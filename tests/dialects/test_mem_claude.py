@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from filemem.dialects.profiles import profile
+from filemem.dialects.tool import profile
 from filemem.memory import Memory
 from filemem.record import number
 from tests.dialects.support import good, refused

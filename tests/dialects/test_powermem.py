@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from filemem.dialects.powermem_calls import summary
-from filemem.dialects.profiles import profile
+from filemem.dialects.powermem import memory_summary as summary
+from filemem.dialects.tool import profile
 from filemem.memory import Memory
 from tests.dialects.support import good, refused
 

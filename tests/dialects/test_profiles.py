@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from filemem.dialects.calling import call
-from filemem.dialects.profiles import DIALECTS, profile
+from filemem.dialects.call import call
+from filemem.dialects.tool import DIALECTS, profile
 from filemem.memory import Memory
 from filemem.record import number
-from filemem.server import entries
+from filemem.server import front as entries
 from tests.dialects.support import good
 
 MOST_BYTES = {
@@ -88,8 +88,8 @@ def test_a_foreign_tool_answers_in_its_own_words(memory: Memory) -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 def test_a_profile_is_light(name: str) -> None:
     probe = (
-        f"import sys; from filemem.dialects.profiles import profile; profile({name!r}); "
-        "print(sorted({'mcp', 'numpy', 'pydantic', 'git', 'asyncio', 'filemem.memory'} & sys.modules.keys()))"
+        f"import sys; from filemem.dialects.tool import profile; profile({name!r}); "
+        "print(sorted({'mcp', 'numpy', 'pydantic', 'git', 'asyncio'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

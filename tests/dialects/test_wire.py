@@ -17,10 +17,10 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
-from filemem.dialects.profiles import profile
+from filemem.dialects.tool import profile
 from filemem.server import sdk
-from filemem.server.calls import Calls
 from filemem.server.front import Front
+from filemem.server.sdk import Calls
 from tests.surface.server_tools import open_notebook
 
 HELLO = {
@@ -73,7 +73,7 @@ def test_a_bare_initialize_line_is_answered(repo: Path) -> None:
 @pytest.mark.parametrize(("name", "said"), [("native", "filemem"), ("powermem", "filemem"), ("mama", "mama-server")])
 def test_the_front_and_the_sdk_offer_the_same_under_the_same_name(name: str, said: str) -> None:
     offer = profile(name)
-    server = sdk.build(offer, Calls(offer.dialect, open_notebook), "1")
+    server = sdk.FilememServer(offer, Calls(offer.dialect, open_notebook), "1")
     capabilities = server.get_capabilities().model_dump(by_alias=True, exclude_unset=True)
     front = Front(offer, "1").answer(HELLO)
     assert isinstance(front, dict)

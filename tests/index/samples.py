@@ -1,15 +1,15 @@
-"""Documents made from seeds, for the index tests."""
+"""Documents made from seeds, for the index tests: records through `document`, as everybody makes them."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from filemem.changes import ADDED, MODIFIED, REMOVED, Change, Entry
-from filemem.documents import Doc
-from filemem.index import Index
+from filemem.index import Doc, Index, Node, document
+from filemem.record import Record
 
 _WORDS = (
     "cache redis memory process server deploy pipeline queue worker retry timeout schema migration index vector token"
@@ -23,44 +23,43 @@ DAY = 86_400_000
 START = 1_760_000_000_000  # epoch milliseconds
 
 
-def blob_of(*parts: object) -> str:
-    return hashlib.sha1(repr(parts).encode(), usedforsecurity=False).hexdigest()
-
-
 def doc(
     path: str,
     title: str = "",
-    body: str = "",
+    text: str = "",
     *,
     topic: str = "",
-    created: int = START,
+    created: int | None = START,
     kind: str = "decision",
-    **terms: str | Iterable[str],
+    supersedes: Iterable[str] | None = (),
+    **fields: Any,
 ) -> Doc:
+    """A document; its id ends with the name of its file unless `id` is given."""
     name = path.rsplit("/", 1)[-1].removesuffix(".md")
-    given = {key: (value,) if isinstance(value, str) else tuple(value) for key, value in terms.items()}
-    base: Mapping[str, tuple[str, ...]] = {
-        "id": (f"{kind}_{name}",),
-        "short": (name[-8:],),
-        "type": (kind,),
-        "topic": (topic,) if topic else (),
-        "live": ("yes",),
-    }
-    exact = {**base, **given}
-    passages = tuple(f"{title}\n{body[at : at + 400]}" for at in range(0, max(1, len(body)), 400))
-    return Doc(
-        path=path,
-        blob=blob_of(path, title, body, topic, created, sorted(exact.items())),
-        id=exact["id"][0],
+    record = Record(
+        id=fields.pop("id", f"{kind}_{name}"),
         type=kind,
-        created=created,
-        terms=exact,
+        path=path,
         title=title,
-        topic=topic.replace("_", " "),
-        body=body,
-        passages=passages,
-        node=json.dumps({"id": exact["id"][0], "path": path}),
+        text=text,
+        created=created,
+        topic=topic,
+        topic_stated=bool(topic),
+        supersedes=None if supersedes is None else tuple(supersedes),
+        **fields,
     )
+    return document(record, blob_of(record))
+
+
+def blob_of(record: Record) -> str:
+    said = repr(record).encode("utf-8", "replace")
+    return hashlib.sha1(said, usedforsecurity=False).hexdigest()
+
+
+def serial(number: int) -> str:
+    """A word that only the sample of a number has: of letters, as names with digits are taken apart, and each twice,
+    so that no other is one slip away."""
+    return "serial" + "".join(2 * "bcdfghjkmx"[int(digit)] for digit in str(number))
 
 
 def make(number: int, seed: int = 0, words: int = 60) -> Doc:
@@ -70,10 +69,10 @@ def make(number: int, seed: int = 0, words: int = 60) -> Doc:
     return doc(
         f"decisions/{WORDS[number % 97 % len(WORDS)]}/{number:06d}.md",
         title=" ".join(rng.choices(WORDS, k=6)),
-        body=f"{' '.join(said)} serial{number}",
+        text=f"{' '.join(said)} {serial(number)}",
         topic=f"{WORDS[number % 37]}_{WORDS[number % 11]}",
         created=START + number * 60_000,
-        tag=rng.sample(WORDS, k=2),
+        tags=tuple(rng.sample(WORDS, k=2)),
         outcome=rng.choice(("pending", "success", "failed")),
     )
 
@@ -100,8 +99,26 @@ class Tree:
                 changes.append(Change(REMOVED, path, None))
             elif old is None or old.blob != new.blob:
                 changes.append(Change(MODIFIED if old else ADDED, path, new))
-        index.apply(changes, self.load, head, seen=after)
+        index.apply(changes, self.load, head=head, seen=after)
 
 
-def ids(nodes: Iterable[str]) -> list[str]:
-    return [json.loads(node)["id"] for node in nodes]
+def ids(nodes: Iterable[Node]) -> list[str]:
+    return [node.id for node in nodes]
+
+
+def facts(index: Index) -> Mapping[str, object]:
+    """Everything that an index says of its records: nodes with resolved references, who holds, what exact terms."""
+    from filemem.query import Filter
+
+    nodes = index.nodes()
+    around = index.around(nodes)
+    return {
+        "nodes": nodes,
+        "holding": sorted(ids(index.newest(Filter(live=True), 1000))),
+        "heads": {key: chain.heads for key, chain in around.graph.chains.items()},
+        "pointing": sorted(ids(around.pointing)),
+        "terms": [index.terms(name) for name in ("topic", "tag", "id")],
+        "count": index.count(),
+        "manifest": index.manifest(),
+        "records": index.records(node.path for node in nodes),
+    }

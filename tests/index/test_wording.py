@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from filemem.index import Index, rows
-from filemem.index.embed import BundledModel
+from filemem.index import Index, vectors
+from filemem.index.embed import BundledModel, Rows, embed
 from filemem.query import parse
 from tests.index.samples import Tree, doc
 
@@ -24,12 +24,13 @@ def model() -> BundledModel:
     return BundledModel()
 
 
-def part(model: BundledModel, keys: tuple[int, ...]) -> rows.Rows:
-    return rows.embed([rows.Texts(number, *TEXTS[number]) for number in keys], model)
+def part(model: BundledModel, keys: tuple[int, ...]) -> Rows:
+    docs = [doc(f"{n}.md", TEXTS[n][0])._replace(blob=f"{n << 1:016x}", passages=TEXTS[n][1]) for n in keys]
+    return embed(docs, model)
 
 
-def met(whole: rows.Rows, model: BundledModel, **words: float) -> list[float]:
-    found: list[float] = rows.wording(whole, model.wording(words), np.arange(len(whole.keys))).tolist()
+def met(whole: Rows, model: BundledModel, **words: float) -> list[float]:
+    found: list[float] = vectors.wording(whole, model.wording(words), np.arange(len(whole.keys))).tolist()
     return found
 
 
@@ -50,10 +51,10 @@ def test_weights_decide_which_words_matter(model: BundledModel) -> None:
 
 def test_tokens_survive_writing_and_merging(model: BundledModel, tmp_path: Path) -> None:
     expected = met(part(model, (1, 2, 3)), model, cache=1.0, green=2.0)
-    rows.write(tmp_path, [part(model, (2,))], None, 1)
-    rows.write(tmp_path, [part(model, (3,)), part(model, (1,))], None, 1)
+    vectors.write(tmp_path, [part(model, (2,))])
+    vectors.write(tmp_path, [part(model, (3,)), part(model, (1,))])
     (path,) = tmp_path.iterdir()
-    assert met(rows.read(path), model, cache=1.0, green=2.0) == pytest.approx(expected, abs=1e-6)
+    assert met(vectors.read(path), model, cache=1.0, green=2.0) == pytest.approx(expected, abs=1e-6)
 
 
 def test_pending_and_folded_records_are_met_alike(index: Index) -> None:

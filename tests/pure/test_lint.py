@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 
 from filemem.cli import formats
-from filemem.lint import HIDDEN, lint
+from filemem.record.lint import HIDDEN, lint
 
 HEAD = "---\nid: decision_x_1763650000123_k3f9w2ma\ntype: decision\ntopic: caching\ncreated: 2025-11-20\n---\n# Use\n\n"
 

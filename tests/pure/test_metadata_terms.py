@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filemem.dialects.metadata import Condition, holds
-from filemem.dialects.powermem_calls import _told, _value
+from filemem.dialects.powermem import _indexed, _value
 from filemem.query import Filter, Hit, matches, metadata_terms, metadata_wanted
-from filemem.query.metadata import MOST, MUCH
+from filemem.query.filter import MOST, MUCH
 from filemem.record import OBSERVATION, Record
 
 KEYS = st.sampled_from(["a", "b", "a.b", "metadata.a", "c.d.e", "é"])
@@ -31,7 +31,7 @@ def test_what_passes_a_filter_is_let_through_by_its_terms(metadata: dict[str, An
     hit = Hit(Record(id="x", type=OBSERVATION, path="x.md", metadata=metadata), "x.md", 0)
     if not holds(condition, lambda key: _value(hit, key)):
         return
-    told = _told(condition)
+    told = _indexed(condition)
     if told is None:
         return
     key, values = told

@@ -8,6 +8,7 @@ import string
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -15,8 +16,21 @@ from hypothesis import strategies as st
 
 from filemem import query
 from filemem.chain import Graph, Node, resolve
-from filemem.query import Filter, Found, Placed, Scored, Scores, Terms, Weights
+from filemem.query import Filter, Placed, Scored, Scores, Terms, Weights
 from filemem.record import parse_time, unreal
+
+
+class Found(NamedTuple):
+    """A candidate."""
+
+    id: str
+    path: str
+    created: int
+    keyword: float = 0.0
+    cosine: float | None = None
+    title_cosine: float | None = None
+    wording: float | None = None
+
 
 DAY = 86_400_000
 NOW = int(datetime(2025, 11, 20, 12, tzinfo=UTC).timestamp() * 1000)
@@ -57,10 +71,24 @@ def test_words_survive_as_typed(text: str) -> None:
 
 def test_phrases_and_exclusions() -> None:
     terms, _ = query.parse('cache "refresh token" -redis -"single node" “curly ones” "one" -C++ "open end')
-    assert terms.phrases == ("refresh token", "curly ones")
+    assert terms.phrases == ("refresh token", "curly ones", "one")
     assert terms.excluded == ("redis", "single node", "C++")
-    assert terms.words == ("cache", "one", "open", "end")
+    assert terms.words == ("cache", "open", "end")
     assert terms.text == "cache refresh token curly ones one open end"
+
+
+def test_what_is_one_word() -> None:
+    one = ("redis", '"redis"', "redis -cluster tag:a", "getUserById")
+    assert [query.parse(text)[0].is_word for text in (*one, "redis cluster", '"two words"', "tag:a", "")] == [
+        *[True] * len(one),
+        *[False] * 4,
+    ]
+
+
+def test_a_single_word_set_off_in_a_sentence_is_not_required() -> None:
+    terms, _ = query.parse('in a whole sentence we may set off the "word" that we like best, and "a phrase" is one')
+    assert terms.phrases == ("a phrase",)
+    assert "word" in terms.words
 
 
 def test_restrictions() -> None:
@@ -306,6 +334,30 @@ def test_affects(pattern: str, path: str, covers: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pattern", "inside", "start"),
+    [
+        ("src/*.py", True, "src"),
+        ("src/**/x.py", True, "src"),
+        ("**/x.py", True, ""),
+        ("./src/a.py", True, "src/a.py"),
+        ("src\\a.py", True, "src/a.py"),
+        ("../a.py", False, "../a.py"),
+        ("src/../a.py", True, "a.py"),
+        ("src/x/../../lib/*.py", True, "lib"),
+        ("src/../../a.py", False, "../a.py"),
+        ("src/*/../a.py", False, "src"),
+        ("/etc/passwd", False, "etc/passwd"),
+        ("C:\\x", False, "C:/x"),
+        ("https://example.org/x", False, "https:/example.org/x"),
+        ("~/x", False, "~/x"),
+    ],
+)
+def test_paths_that_can_be_of_this_repository(pattern: str, inside: bool, start: str) -> None:
+    assert query.within(pattern) == inside
+    assert query.fixed(pattern) == start
+
+
+@pytest.mark.parametrize(
     ("pattern", "path"),
     [
         ("*a" * 500 + "b", "a" * 2000),
@@ -356,6 +408,19 @@ def test_recency_is_gentle_and_can_be_off() -> None:
 def test_what_is_not_embedded_yet_does_not_sink() -> None:
     scored = query.score([found("fresh", 9.0), found("a", 3.0, 0.7), found("b", 1.0, 0.3)], now=NOW)
     assert order(scored) == "fresh a b"
+
+
+def test_the_few_that_hold_the_one_word_asked_for_are_first() -> None:
+    near = [found(f"near{n}", 0.0, 0.9, title_cosine=0.9) for n in range(9)]
+    for names in ("a", "a b", "a b c"):
+        holders = [found(name, 2.0, 0.1) for name in names.split()]
+        scored = query.score([*near, *holders], now=NOW, word=True)
+        assert {each.id for each in scored[: len(holders)]} == set(names.split())
+        assert scored[len(holders) - 1].scores.final >= 0.5 >= scored[len(holders)].scores.final
+    many = [found(name, 2.0, 0.1) for name in "abcd"]
+    assert query.score([*near, *many], now=NOW, word=True) == query.score([*near, *many], now=NOW)
+    meaning = query.score([*near, *holders], now=NOW, word=True, weights=query.MEANING_ONLY)
+    assert meaning[0].id.startswith("near")
 
 
 def test_of_equal_scores_the_younger_is_first() -> None:
@@ -469,6 +534,8 @@ def test_what_a_place_is_worth_does_not_hang_on_how_many_are_shown() -> None:
     for limit in (1, 2, 3, 4, None):
         places = query.arrange(scored(a=0.9, b=0.2, c=0.1, d=0.25, other=0.5), graph, limit=limit)
         assert [place.worth for place in places] == [0.9, 0.9, 0.9, 0.5][:limit], "d b a other"
+    few = query.arrange(scored(a=0.9, d=0.25, other=0.5), graph)
+    assert [(place.id, place.worth) for place in few] == [("d", 0.9), ("a", 0.9), ("other", 0.5)]
 
 
 @st.composite

@@ -69,10 +69,13 @@ def test_outcomes_merge_in_files_of_every_kind(name: str) -> None:
     assert len(merged) >= max(len(ours), len(theirs))
 
 
-def test_text_merges_by_lines() -> None:
-    ours, theirs = BASE.replace(b"One reason.", b"A better reason."), BASE.replace(b"Another one.", b"Three of them.")
-    merged = read(merge(BASE, ours, theirs, PATH))
-    assert merged.text == "A better reason.\n\nThree of them."
+def test_an_outcome_joins_whatever_the_other_side_changed() -> None:
+    ours = BASE.replace(b"One reason.", b"A better reason.").replace(b"outcome: pending\n", b"")
+    theirs = logged(BASE, [Outcome(WHEN, "failed", "slow")])
+    for merged in (merge(BASE, ours, theirs, PATH), merge(BASE, theirs, ours, PATH)):
+        found = read(merged)
+        assert found.text == "A better reason.\n\nAnother one."
+        assert (found.outcome, found.outcomes) == ("failed", (Outcome(WHEN, "failed", "slow"),))
 
 
 def test_a_conflict_names_the_line() -> None:
@@ -80,7 +83,8 @@ def test_a_conflict_names_the_line() -> None:
     ours, theirs = BASE.replace(b"One reason.", b"Ours."), BASE.replace(b"One reason.", b"Theirs.")
     with pytest.raises(Conflict, match=f"^{PATH}:{line}: both sides changed this"):
         merge(BASE, ours, theirs, PATH)
-    with pytest.raises(Conflict, match=f"^{PATH}:1: "):
+    with pytest.raises(Conflict, match=f"^{PATH}:"):
         merge(b"", BASE, ours, PATH)
-    with pytest.raises(Conflict, match="too long"):
-        merge(BASE, ours, theirs + b"x\n" * 10_000, PATH)
+    taken_back = logged(BASE, [Outcome(WHEN, "failed", "slow")])
+    with pytest.raises(Conflict):
+        merge(taken_back, BASE, logged(taken_back, [Outcome(WHEN, "success")]).replace(b"One", b"A"), PATH)

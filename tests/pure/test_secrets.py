@@ -101,6 +101,12 @@ KINDS: dict[str, list[Make]] = {
     "airtable-token": [lambda rng: "pa" + f"t{some(rng, 14)}.{some(rng, 64, HEX)}"],
     "groq-key": [part("gs" + "k_", 52)],
     "replicate-token": [part("r8" + "_", 37)],
+    "openrouter-key": [part("sk-" + "or-v1-", 64, HEX)],
+    "langsmith-key": [lambda rng: "lsv2" + f"_pt_{some(rng, 32, HEX)}_{some(rng, 10, HEX)}"],
+    "tailscale-key": [lambda rng: "tskey" + f"-auth-{some(rng, 12)}CNTRL-{some(rng, 32)}"],
+    "fly-token": [part("Fly" + "V1 fm2_", 80, ALNUM + "+/")],
+    "firebase-key": [lambda rng: "AAAA" + f"{some(rng, 7)}:APA" + f"91b{some(rng, 134, URL)}"],
+    "twitter-token": [part("A" * 22, 90, ALNUM + "%")],
     "assigned-secret": [
         lambda rng: f'password = "{some(rng, 12)}7a"',
         lambda rng: f"api_key: {some(rng, 30)}4b",
@@ -109,6 +115,54 @@ KINDS: dict[str, list[Make]] = {
     ],
     "authorization-header": [lambda rng: f"Authorization: Bearer {some(rng, 40)}1x"],
 }
+
+
+def password(rng: random.Random) -> str:
+    """A password as people make them: a word or two, digits, a sign."""
+    words = "Harbour winter Copper falcon Marble orchid Saturn velvet thunder Willow".split()  # noqa: SIM905
+    return rng.choice(words) + rng.choice("!#*%") + str(rng.randrange(100, 9999)) + some(rng, 3)
+
+
+PLACED: dict[str, Make] = {
+    "netrc": lambda rng: f"machine api.internal login deploy password {password(rng)}",
+    "netrc, lines": lambda rng: f"machine api.internal\n  login deploy\n  password {some(rng, 14)}",
+    "curl -u": lambda rng: f"curl -u admin:{password(rng)} https://build.internal/job",
+    "curl --user": lambda rng: f"curl -s --user 'ci:{some(rng, 16)}' https://build.internal/job",
+    "mysql -p": lambda rng: f"mysql -h db.internal -u app -p{password(rng)} shop",
+    "mysqldump -p": lambda rng: f"mysqldump -uapp -p{some(rng, 12)}9 shop > dump.sql",
+    "--password VALUE": lambda rng: f"deploy --env prod --password {password(rng)}",
+    "--token VALUE": lambda rng: f"helm login --token {some(rng, 24)}",
+    "pgpass": lambda rng: f"db.internal:5432:shop:app:{password(rng)}",
+    "docker config": lambda rng: f'"ghcr.io": {{"auth": "{some(rng, 38)}=="}}',
+    "cookie": lambda rng: f"Cookie: theme=dark; sessionid={some(rng, 32)}",
+    "set-cookie": lambda rng: f"Set-Cookie: connect.sid={some(rng, 40)}; Path=/",
+    "secret access key is": lambda rng: f"the secret access key is {some(rng, 40)}",
+    "password is": lambda rng: f"The password is `{password(rng)}` until Friday.",
+    "token for x is": lambda rng: f"our token for staging is {some(rng, 28)}",
+    "table": lambda rng: f"| user | password |\n|---|---|\n| API key | {some(rng, 24)} |",
+    "table, quoted": lambda rng: f"| Password | `{password(rng)}` |",
+    "first password": lambda rng: f"root / {password(rng)}",  # nothing says what it is: not found
+    "handed over": lambda rng: f"log in as admin with {password(rng)}",  # not found
+    "pin": lambda rng: f"PIN {rng.randrange(1000, 9999)}",  # not found
+}
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [lambda t: t[:9] + "\u200b" + t[9:], lambda t: t[:12] + "\n" + t[12:], lambda t: t[:12] + "\r\n    " + t[12:]],
+    ids=["zero-width", "line break", "indented"],
+)
+def test_a_token_is_found_though_something_stands_inside(hide: Callable[[str], str]) -> None:
+    rng = random.Random(23)
+    tokens = [part("gh" + "p_", 36)(rng), part("sk-" + "ant-api03-", 95, URL)(rng), part("gl" + "pat-", 20, URL)(rng)]
+    assert all(find(f"one\nsee {hide(token)}\n")[0].line == 2 for token in tokens)
+
+
+def test_most_secrets_that_only_their_place_shows_are_found() -> None:
+    rng = random.Random(29)
+    found = {name: sum(bool(find(f"Notes\n{make(rng)}\n")) for _ in range(20)) for name, make in PLACED.items()}
+    assert sum(found.values()) >= 0.6 * 20 * len(PLACED), found
+    assert sum(found.values()) >= 0.8 * 20 * len(PLACED), found  # what we hold; the line above is the promise
 
 
 def surrounded(rng: random.Random, token: str) -> tuple[str, int]:
@@ -173,6 +227,50 @@ HARMLESS = [
 ]
 
 
+ALIKE = [
+    "machine learning login page, password field",
+    "the password is hashed with argon2id",
+    "the token is refreshed every 15 minutes",
+    "token is base64url-encoded",
+    "the secret is rotated by Vault",
+    "the api key was revoked on 2025-11-20",
+    "| password | required, 12 characters |",
+    "| token | string |",
+    "| API key | see 1password |",
+    "| secret | `SESSION_SECRET` |",
+    "curl -u $USER:$TOKEN https://api.example.org",
+    "curl --user name:password https://example.org",
+    "docker run -u 1000:1000 image",
+    "rsync -u host:/var/lib/data-2025 .",
+    "mysql -u root -p shop",
+    "mysql --protocol=tcp -P3306",
+    "ssh -p 2222 host.internal",
+    "pytest -p no:cacheprovider",
+    "--token-file /run/secrets/token",
+    "deploy --password-stdin",
+    "localhost:5432:db:user:password",
+    "src/app.py:120:14:error:F401",
+    "12:30:45:100:frames",
+    '"auth": "oauth2"',
+    '"auth": {"type": "bearer"}',
+    "Cookie: theme=dark; lang=en",
+    "set-cookie: the session id, HttpOnly",
+    "cookie: sessionid is required",
+    "the private key is in the keychain",
+    "the secret key was moved to AWS-KMS",
+    "sk-learn and ts-node and tskey",
+    "FlyV1 is the prefix of Fly's tokens",
+    "tskey-auth keys expire after 90 days",
+    "task-\nforce and risk-\nmanagement decisions",
+    "the passphrase is: correct horse battery staple",
+]
+
+
+@pytest.mark.parametrize("text", ALIKE)
+def test_what_looks_like_a_place_is_harmless(text: str) -> None:
+    assert find(f"Notes\n{text}\n") == ()
+
+
 def clean_text(rng: random.Random) -> str:
     digest = hashlib.sha256(rng.randbytes(8)).hexdigest()
     made = [
@@ -187,6 +285,7 @@ def clean_text(rng: random.Random) -> str:
         f"src/{rng.choice(NOUNS)}/{rng.choice(VERBS)}_{rng.choice(NOUNS)}.py:{rng.randrange(900)}",
         f"at {rng.randrange(10**9)} ns, {rng.random():.6f} s",
         rng.choice(HARMLESS),
+        rng.choice(ALIKE),
     ]
     prose = " ".join(f"{rng.choice(VERBS)} the {rng.choice(NOUNS)}" for _ in range(rng.randrange(3, 12)))
     first, second = rng.choice(made), rng.choice(made)
@@ -239,6 +338,16 @@ HOSTILE = [
     "xox" + "b-",
     "\n",
     "secret: a1",
+    "mysql a ",
+    "cookie: a",
+    "| password ",
+    "login a password ",
+    "a:1:b:c:",
+    "token is ",
+    "--token ",
+    "curl -u a:",
+    "AAAAAAAA",
+    "tskey-a",
 ]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from filemem.memory.saving import Saver
-from tests.support import make_repo, make_saver
+from tests.repo.saver import Saver
+from tests.support import make_repo
 
 
 @pytest.fixture
@@ -20,6 +20,6 @@ def repo(tmp_path: Path) -> Path:
 @pytest.fixture
 def saver(repo: Path) -> Iterator[Saver]:
     """A saver on it."""
-    with_repo = make_saver(repo)
-    yield with_repo
-    with_repo.close()
+    made = Saver(repo)
+    yield made
+    made.close()

@@ -1,156 +1,82 @@
-"""The default branch, and when commits landed on it."""
+"""Which branch is the default one, what a branch was at a time, and where two parted: as Git itself has it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from filemem.repo import Repo
-from filemem.repo.branches import Branch, Landed, Row, defaults, landings
-from filemem.repo.memo import Memo
-from tests.support import git, make_repo
+from filemem.repo import Repo, branches
+from filemem.repo.branches import Branch
+from tests.support import git, make_repo, write
 
 
-def day(number: int) -> dict[str, Any]:
-    at = f"2025-01-{number:02d}T12:00:00Z"
-    return {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
+@contextmanager
+def opened(path: Path) -> Iterator[Repo]:
+    with closing(Repo.discover(path)) as repo:
+        yield repo
 
 
-def commit(repo: Path, number: int) -> str:
-    git(repo, "commit", "-q", "--allow-empty", "-m", f"day {number}", **day(number))
-    return git(repo, "rev-parse", "HEAD")
-
-
-def test_a_commit_lands_with_the_merge_that_brings_it() -> None:
-    rows = [
-        Row("merge2", 90, ("merge1", "late")),
-        Row("merge1", 50, ("main1", "side2")),
-        Row("late", 20, ("main1",)),
-        Row("side2", 40, ("side1",)),
-        Row("side1", 30, ("root",)),
-        Row("main1", 10, ("root",)),
-        Row("root", 15, ()),
-    ]
-    landed = {"root": 15, "main1": 15, "side1": 50, "side2": 50, "merge1": 50, "late": 90, "merge2": 90}
-    assert landings(rows, "merge2", "", 0) == landed
-    assert landings(rows[:1] + rows[2:3], "merge2", "merge1", 50) == {"late": 90, "merge2": 90}
-    assert landings(rows[:1] + rows[2:3], "merge2", "side2", 50) is None, "the branch never was at side2"
-
-
-def test_what_is_known_grows_with_the_branch_and_is_found_out_anew_when_it_is_rewritten(tmp_path: Path) -> None:
-    repo = make_repo(tmp_path / "repo", commit=False)
-    first = commit(repo, 1)
-    git(repo, "switch", "-q", "-c", "side")
-    side = commit(repo, 2)
-    git(repo, "switch", "-q", "main")
-    commit(repo, 3)
-    runs: list[tuple[str, ...]] = []
-    known = Repo.discover(repo)
-    told = known.history.git
-
-    class Counted:
-        places = told.places
-
-        def run(self, *arguments: str, **options: Any) -> bytes:
-            runs.append(arguments)
-            return told.run(*arguments, **options)
-
-    def opened() -> Landed:
-        return Landed(Counted(), lambda: known.objects, Memo(tmp_path / "landed"))  # type: ignore[arg-type]
-
-    tip = git(repo, "rev-parse", "HEAD")
-    assert opened().at(first, tip) is None, "nobody looked yet"
-    assert runs == []
-    landed = opened()
-    landed.look(tip)
-    assert (landed.at(first, tip), landed.at(side, tip)) == (1_735_732_800_000, None)
-    assert len(runs) == 1
-    assert opened().at(first, tip) == 1_735_732_800_000
-    assert len(runs) == 1, "the file tells"
-    git(repo, "merge", "-q", "--no-ff", "--no-edit", "side", **day(9))
-    tip = git(repo, "rev-parse", "HEAD")
-    for each in (landed, opened()):
-        assert each.at(side, tip) == 1_736_424_000_000
-    assert len(runs) == 2
-    assert f"^{runs[0][2]}" in runs[1]
-    late = commit(repo, 11)
-    assert landed.at(late, late) == 1_736_596_800_000
-    assert opened().at(side, late) == 1_736_424_000_000
-    assert len(runs) == 2, "one more commit is read"
-    tip = late
-    (tmp_path / "landed").write_bytes((tmp_path / "landed").read_bytes()[:-20])
-    landed = opened()
-    landed.look(tip)
-    assert landed.at(side, tip) == 1_736_424_000_000, "a torn file is made anew"
-    git(repo, "reset", "-q", "--hard", "HEAD~2")
-    git(repo, "commit", "-q", "--amend", "--allow-empty", "-m", "again", **day(10))
-    tip = git(repo, "rev-parse", "HEAD")
-    landed = opened()
-    assert (landed.at(first, tip), landed.at(side, tip)) == (1_735_732_800_000, None)
-    known.close()
-
-
-def test_who_remembers_sees_what_others_add_and_what_they_write_anew(tmp_path: Path) -> None:
-    repo = make_repo(tmp_path / "repo", commit=False)
-    known = Repo.discover(repo)
-
-    def opened() -> Landed:
-        return known.landed(Memo(tmp_path / "landed"))
-
-    commits = [commit(repo, 1)]
-    opened().look(commits[0])
-    one, other = opened(), opened()
-    for number, each in enumerate((one, one, other, one), 2):
-        commits.append(commit(repo, number))
-        assert each.current(commits[-1])
-    assert [opened().at(each, commits[-1]) is None for each in commits] == [False] * 5
-    git(repo, "reset", "-q", "--hard", commits[1])
-    again = commit(repo, 7)
-    other.look(again)
-    git(repo, "reset", "-q", "--hard", commits[-1])
-    late = commit(repo, 8)
-    assert one.current(late)
-    for each in (one, opened()):
-        there = [each.at(made, late) is not None for made in (*commits, again)]
-        assert there == [True] * 5 + [False]
-    known.close()
+def names(path: Path) -> list[str]:
+    with opened(path) as repo:
+        return [branch.name for branch in branches.default_branches(repo)]
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_default_branch(tmp_path: Path, packed: bool) -> None:
     origin = make_repo(tmp_path / "origin")
     git(origin, "branch", "-m", "develop")
-    assert defaults(origin / ".git", Branch("other", "")) == ()
-    tip = git(origin, "rev-parse", "HEAD")
-    assert defaults(origin / ".git", Branch("", tip)) == (Branch("develop", tip),), "the only one here"
+    assert names(origin) == ["develop"], "the only one here"
     git(tmp_path, "clone", "-q", str(origin), "clone")
     clone = tmp_path / "clone"
     git(clone, "switch", "-q", "-c", "feature")
-    here = Branch("feature", tip)
+    git(clone, "branch", "-q", "main")
     if packed:
         git(clone, "pack-refs", "--all")
-    assert [(one.name, one.tip) for one in defaults(clone / ".git", here)] == [("develop", tip)]
+    assert names(clone) == ["develop"], "the other side says so"
     git(clone, "remote", "set-head", "origin", "--delete")
-    assert [(one.name, one.tip) for one in defaults(clone / ".git", here)] == [("develop", tip)], "all that origin has"
-    git(clone, "update-ref", "refs/remotes/origin/a/second", tip)
-    assert defaults(clone / ".git", here) == ()
-    assert defaults(clone / ".git", Branch("", tip)) == ()
-    git(clone, "remote", "remove", "origin")
-    assert defaults(clone / ".git", here) == ()
-    git(clone, "branch", "-m", "develop", "master")
-    assert [(one.name, one.tip) for one in defaults(clone / ".git", here)] == [("master", tip)]
-    assert defaults(clone / ".git", Branch("master", tip)) == (Branch("master", tip),)
+    assert names(clone) == ["main"], "the usual name"
+    git(clone, "branch", "-D", "main", "develop")
+    assert names(clone) == ["develop"], "all that origin has"
+    with opened(clone) as repo:
+        assert branches.default_branch(repo) == Branch("develop", git(origin, "rev-parse", "HEAD"))
+    git(clone, "update-ref", "refs/remotes/origin/second", "HEAD")
+    git(clone, "branch", "-q", "another")
+    assert names(clone) == []
 
 
-@pytest.mark.parametrize(
-    "damage", [b"~ " + b"9" * 6000 + b" deadbeef\nx", b"~ 3 00000000\nabc", b"abc", b"~ 9 352441c2\nabc"]
-)
-def test_a_memo_that_is_not_as_it_was_written_is_none(tmp_path: Path, damage: bytes) -> None:
-    memo = Memo(tmp_path / "memo")
-    memo.write(b"abc")
-    memo.append(b"def")
-    assert memo.read() == b"abcdef"
-    memo.file.write_bytes(damage)
-    assert memo.read() == b""
+def test_the_default_branch_here_stands_before_the_one_on_the_other_side(tmp_path: Path) -> None:
+    origin = make_repo(tmp_path / "origin")
+    git(tmp_path, "clone", "-q", str(origin), "clone")
+    clone, there = tmp_path / "clone", git(origin, "rev-parse", "HEAD")
+    git(clone, "commit", "-q", "--allow-empty", "-m", "Here")
+    here = git(clone, "rev-parse", "HEAD")
+    with opened(clone) as repo:
+        assert branches.default_branches(repo) == (Branch("main", here), Branch("main", there))
+        assert branches.between(repo, here, there) == 1
+        assert branches.parted(repo, here, there) == there
+
+
+def test_what_a_branch_was_at_a_time(tmp_path: Path) -> None:
+    path = make_repo(tmp_path / "repo", commit=False)
+    made = []
+    for number in range(3):
+        write(path / "a", f"{number}\n")
+        git(path, "add", ".")
+        day = f"{1_700_000_000 + number * 100} +0000"
+        git(path, "commit", "-q", "-m", "x", GIT_COMMITTER_DATE=day, GIT_AUTHOR_DATE=day)
+        made.append(git(path, "rev-parse", "HEAD"))
+    with opened(path) as repo:
+        for when, there in ((1_699_999_999, ""), (1_700_000_000, made[0]), (1_700_000_150, made[1]), (2e9, made[2])):
+            assert branches.at_time(repo, made[2], int(when) * 1000) == there
+
+
+def test_two_without_a_common_past_did_not_part(tmp_path: Path) -> None:
+    path = make_repo(tmp_path / "repo")
+    one = git(path, "rev-parse", "HEAD")
+    git(path, "switch", "-q", "--orphan", "other")
+    git(path, "commit", "-q", "--allow-empty", "-m", "x")
+    with opened(path) as repo:
+        assert branches.parted(repo, one, git(path, "rev-parse", "HEAD")) == ""

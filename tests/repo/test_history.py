@@ -1,270 +1,381 @@
-"""What Git remembers: births through renames, revisions, what was removed."""
+"""What Git says of commits and records: the commit table equals `git log`, on every branch, however often it grew.
+
+Also: it is derived, so damage costs nothing; it follows renames; and a hostile message is only a message.
+"""
 
 from __future__ import annotations
 
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from filemem.memory.saving import Saver
-from filemem.repo import Repo, trees
-from filemem.repo.lives import ByPath
-from tests.support import git, make_repo, message, write
+from filemem.repo import Repo
+from filemem.repo.history import History
+from tests.support import git, make_repo, write
 
-BODY = "".join(f"line {i}\n" for i in range(20))
-
-
-def commit(repo: Path, subject: str, *more: str) -> str:
-    git(repo, "add", "-A")
-    git(repo, "commit", "-q", "-m", subject, *(part for text in more for part in ("-m", text)))
-    return git(repo, "rev-parse", "HEAD")
+Open = Callable[..., History]
 
 
-def test_births_follow_renames_and_know_author_agent_and_order(tmp_path: Path) -> None:
-    path = make_repo(tmp_path / "repo")
-    write(path / "memory/a.md", "# a\n" + BODY)
-    first = commit(path, "add a", "Agent: claude-code\nFilemem-Id: decision_a")
-    write(path / "memory/b.md", "# b, quite different\n")
-    second = commit(path, "add b")
-    git(path, "mv", "memory/a.md", "memory/日本 a.md")
-    commit(path, "rename")
-    write(path / "memory/日本 a.md", "# a\n" + BODY + "more\n")
-    last = commit(path, "edit")
-    git(path, "rm", "-q", "memory/b.md")
-    removed = commit(path, "remove b")
+@pytest.fixture
+def opened() -> Iterator[Open]:
+    """Opens histories, and closes them in the end."""
+    parts: list[tuple[Repo, History]] = []
 
-    walk = Repo.discover(path).history.walk("memory")
-    assert walk.births.keys() == {"memory/日本 a.md"}
-    birth = walk.births["memory/日本 a.md"]
-    assert (birth.first_path, birth.commit.id, birth.commit.agent) == ("memory/a.md", first, "claude-code")
-    assert (birth.commit.author, birth.commit.email, birth.commit.subject) == ("Ada", "ada@example.com", "add a")
-    assert birth.commit.at == 1_763_650_000_000
-    gone = walk.removed["memory/b.md"]
-    assert (gone.commit.id, gone.blob) == (removed, git(path, "rev-parse", f"{second}:memory/b.md"))
-    assert walk.head == removed
+    def open_(path: Path, folder: str = "memory") -> History:
+        repo = Repo.discover(path)
+        parts.append((repo, History(repo, folder)))
+        return parts[-1][1]
 
-    log = Repo.discover(path).history.log("memory/日本 a.md")
-    assert [r.commit.subject for r in log] == ["edit", "rename", "add a"]
-    assert [r.path for r in log] == ["memory/日本 a.md", "memory/日本 a.md", "memory/a.md"]
-    assert log[0].commit.id == last
-    assert log[2].blob == git(path, "rev-parse", f"{first}:memory/a.md")
+    yield open_
+    for repo, history in parts:
+        history.close()
+        repo.close()
 
 
-def test_a_walk_from_a_commit_tells_only_what_is_new(tmp_path: Path) -> None:
-    path = make_repo(tmp_path / "repo")
-    write(path / "memory/a.md", "# a\n" + BODY)
-    since = commit(path, "add a")
-    git(path, "mv", "memory/a.md", "memory/b.md")
-    write(path / "memory/c.md", "# c\n")
-    commit(path, "rename and add")
-    walk = Repo.discover(path).history.walk("memory", since)
-    assert {p: b.first_path for p, b in walk.births.items()} == {
-        "memory/b.md": "memory/a.md",
-        "memory/c.md": "memory/c.md",
-    }
-    assert Repo.discover(path).history.walk("memory", walk.head).births == {}
+def commit(path: Path, message: str = "Change", at: int = 1_763_650_000, **who: Any) -> str:
+    """Commit everything; returns the commit."""
+    git(path, "add", "-A")
+    dates: dict[str, Any] = {"GIT_AUTHOR_DATE": f"{at} +0000", "GIT_COMMITTER_DATE": f"{at} +0000"}
+    git(path, "commit", "-q", "--allow-empty", "-F", "-", input=message.encode(), **dates, **who)
+    return git(path, "rev-parse", "HEAD")
 
 
-def test_a_file_born_on_a_branch_is_born_there_not_in_the_merge(tmp_path: Path) -> None:
-    path = make_repo(tmp_path / "repo")
-    git(path, "checkout", "-q", "-b", "side")
-    write(path / "memory/side.md", "# side\n")
-    born = commit(path, "on side")
-    git(path, "checkout", "-q", "main")
-    write(path / "memory/main.md", "# main\n")
-    other = commit(path, "on main")
-    git(path, "merge", "-q", "--no-edit", "side")
-    history = Repo.discover(path).history
-    walk = history.walk("memory")
-    assert {p: b.commit.id for p, b in walk.births.items()} == {"memory/side.md": born, "memory/main.md": other}
-    assert walk.removed == {}
-    assert history.is_ancestor(born)
-    assert not history.is_ancestor(born, other)
-    assert not history.is_ancestor("0" * 40)
-    assert history.on_line(other)
-    assert not history.on_line(born), "the second parent of the tip"
-    assert not history.on_line("0" * 40)
+def text(name: str) -> str:
+    return "".join(f"{number} words of {name} that stand nowhere else\n" for number in range(9))
 
 
-def test_a_hostile_message_is_only_a_message(tmp_path: Path) -> None:
-    path = make_repo(tmp_path / "repo")
-    write(path / "memory/a.md", "# a\n")
-    evil = "\x01" + "a" * 40 + "\n\n:100644 100644 x y A\nAgent: me\x02"
-    git(path, "add", ".")
-    git(path, "commit", "-q", "-F", "-", input=evil.encode())
-    walk = Repo.discover(path).history.walk("memory")
-    assert list(walk.births) == ["memory/a.md"]
-    assert walk.births["memory/a.md"].commit.id == git(path, "rev-parse", "HEAD")
+def kinds(history: History, path: str, tip: str = "HEAD") -> list[tuple[str, str]]:
+    """What happened to a file, newest first: kind and subject."""
+    return [(touch.kind, touch.commit.subject) for touch in history.touches([path], tip)[path]]
 
 
-def test_an_empty_repository_has_no_history(tmp_path: Path) -> None:
-    repo = Repo.discover(make_repo(tmp_path / "repo", commit=False))
-    assert repo.head() is None
-    assert repo.history.walk("memory").births == {}
-    assert repo.history.log("memory/a.md") == ()
-    assert repo.show("memory/a.md") is None
-    assert repo.item("memory/a.md") is None
-    repo.close()
+@pytest.mark.parametrize("form", ["sha1", "sha256"])
+def test_who_brought_a_record_when_and_what_its_trailers_say(tmp_path: Path, opened: Open, form: str) -> None:
+    path = make_repo(tmp_path / "repo", object_format=form)
+    write(path / "memory/a.md", text("a"))
+    message = "decision(t): Use it\n\nFilemem-Id: d_1\nAgent: claude\nReviewed-by: Bob <b@x>\nCo-authored-by: Eve\n"
+    first = commit(path, message, 1_700_000_000, GIT_AUTHOR_NAME="Zoe", GIT_AUTHOR_EMAIL="z@x")
+    write(path / "memory/a.md", text("a") + "more\n")
+    second = commit(path, "Edit", 1_700_000_100)
+    history = opened(path)
+    found = history.firsts(["memory/a.md", "memory/none.md"])
+    made = found["memory/a.md"]
+    assert list(found) == ["memory/a.md"]
+    assert (made.id, made.author, made.email, made.at, made.written) == (first, "Zoe", "z@x", *[1_700_000_000_000] * 2)
+    assert (made.subject, made.agent) == ("decision(t): Use it", "claude")
+    assert (made.reviewers, made.co_authors) == (("Bob <b@x>",), ("Eve",))
+    assert ("Filemem-Id", "d_1") in made.trailers
+    assert history.dates(["memory/a.md"]) == {"memory/a.md": 1_700_000_000_000}
+    touches = history.touches(["memory/a.md"])["memory/a.md"]
+    blobs = [git(path, "rev-parse", f"{one}:memory/a.md") for one in (second, first)]
+    assert [(one.kind, one.commit.id, one.new) for one in touches] == [("M", second, blobs[0]), ("A", first, blobs[1])]
+    assert (touches[0].old, touches[1].old) == (blobs[1], "")
+    assert history.commits([first])[first] == made
+    assert [one.commit.id for one in history.record_ids("d_1")] == [first]
+    assert history.commits([second])[second].parents == (first,)
 
 
-def test_a_listing_of_an_older_commit(repo: Path, saver: Saver) -> None:
-    first = saver.put("decisions/a.md", b"# a\n", message()).commit or ""
-    saver.put("decisions/b.md", b"# b\n", message())
-    saver.remove("decisions/a.md", message())
-    history = saver._repo.history
-    assert history.listing("memory", first).keys() == {"memory/decisions/a.md"}
-    assert history.listing("memory").keys() == {"memory/decisions/b.md"}
-    assert saver._repo.show("memory/decisions/a.md", first) == b"# a\n"
-    assert saver._repo.show("memory/decisions/a.md") is None
-
-
-def test_trees_are_spliced_in_gits_order(repo: Path) -> None:
-    names = ["a", "a.b", "a-b", "a/x", "a0", "b/c/d", "b.c", "z"]
-    made: dict[str, trees.Tree] = {}
-
-    def keep(data: bytes, tree: trees.Tree) -> str:
-        oid = git(repo, "hash-object", "-w", "-t", "tree", "--stdin", input=data)
-        made[oid] = tree
-        return oid
-
-    blob = git(repo, "hash-object", "-w", "--stdin", input=b"x")
-    changes: dict[str, str | None] = {f"{name}.md": blob for name in names}
-    root, _ = trees.splice(made.__getitem__, keep, None, changes)
-    assert sorted(git(repo, "ls-tree", "-r", "--name-only", root).splitlines()) == sorted(changes)
-    git(repo, "fsck", "--strict")
-    assert trees.find(made.__getitem__, root, "b/c/d.md") == (b"100644", blob)
-    assert trees.find(made.__getitem__, root, "b/c/d.md/e") is None
-    empty, _ = trees.splice(made.__getitem__, keep, root, dict.fromkeys(changes))
-    assert empty == "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-
-
-def test_several_logs_from_one_question_follow_every_name(tmp_path: Path) -> None:
-    path = make_repo(tmp_path / "repo")
-    write(path / "memory/a.md", "# a\n" + BODY)
-    write(path / "memory/other.md", "# other\n")
-    added = commit(path, "add")
-    for old, new in (("a", "b"), ("b", "c"), ("c", "d")):
-        git(path, "mv", f"memory/{old}.md", f"memory/{new}.md")
-        commit(path, f"to {new}")
-        write(path / f"memory/{new}.md", f"# {new}\n" + BODY)
-        commit(path, f"edit {new}")
-    history = Repo.discover(path).history
-    subjects = ["edit d", "to d", "edit c", "to c", "edit b", "to b", "add"]
-    for first in (added, ""):
-        logs = history.logs({"memory/d.md": first, "memory/other.md": first})
-        assert [one.commit.subject for one in logs["memory/d.md"]] == subjects
-        assert [one.commit.subject for one in logs["memory/other.md"]] == ["add"]
-        assert [one.path for one in logs["memory/d.md"]][-2:] == ["memory/b.md", "memory/a.md"]
-    assert history.logs({"memory/none.md": ""}) == {"memory/none.md": ()}
-
-
-def test_what_comes_back_under_its_name_keeps_its_first_commit_unless_it_is_another(tmp_path: Path) -> None:
-    path = make_repo(tmp_path / "repo")
-    write(path / "memory/old.md", "# a\n" + BODY)
-    first = commit(path, "add")
-    git(path, "mv", "memory/old.md", "memory/a.md")
-    commit(path, "rename")
-    git(path, "rm", "-q", "memory/a.md")
-    commit(path, "remove")
-    write(path / "memory/a.md", "# a\n\nSaid anew.\n")
-    back = commit(path, "write anew")
-    history = Repo.discover(path).history
-    walk = history.walk("memory")
-    assert (walk.births["memory/a.md"].commit.id, walk.births["memory/a.md"].first_path) == (first, "memory/old.md")
-    assert [edit.commit.id for edit in walk.edits["memory/a.md"]] == [back]
-    assert walk.removed == {}
-    assert walk.ended == {"memory/old.md", "memory/a.md"}
-    subjects = [one.commit.subject for one in history.log("memory/a.md")]
-    assert subjects == ["write anew", "remove", "rename", "add"]
-
-    class Other(ByPath):
-        def __call__(self, first_path: str, before: str, after: str) -> bool:
-            return False
-
-    assert history.walk("memory", same=Other()).births["memory/a.md"].commit.id == back
-    assert [one.commit.id for one in history.logs({"memory/a.md": ""}, Other())["memory/a.md"]] == [back]
-
-
-def test_two_branches_that_give_each_others_names_to_their_files(tmp_path: Path) -> None:
-    path = make_repo(tmp_path / "repo")
-    firsts = {}
-    for branch, mine, theirs in (("one", "a", "b"), ("two", "b", "a")):
-        git(path, "checkout", "-q", "-b", branch, "main")
-        write(path / f"memory/{mine}.md", f"# by {branch}\n" + branch.join(BODY.splitlines(keepends=True)))
-        firsts[theirs] = commit(path, f"add on {branch}")
-        git(path, "mv", f"memory/{mine}.md", f"memory/{theirs}.md")
-        commit(path, f"rename on {branch}")
-    git(path, "merge", "-q", "--no-edit", "one")
-    history = Repo.discover(path).history
-    for name, first in firsts.items():
-        assert history.walk("memory").births[f"memory/{name}.md"].commit.id == first
-        logs = history.logs({f"memory/{name}.md": first for name, first in firsts.items()})
-        assert logs[f"memory/{name}.md"][-1].commit.id == first
-
-
-@pytest.mark.parametrize("dates", [("1700000000", "1800000000"), ("1800000000", "1700000000")])
-def test_a_file_that_two_branches_added_and_a_merge_made_one_has_the_first_commit_that_landed_first(
-    tmp_path: Path, dates: tuple[str, str]
+def test_a_record_is_followed_through_renames_and_a_name_that_was_given_on_is_anothers(
+    tmp_path: Path, opened: Open
 ) -> None:
     path = make_repo(tmp_path / "repo")
-    firsts = []
-    for branch, at in zip(("one", "two"), dates, strict=True):
-        git(path, "checkout", "-q", "-b", branch, "main")
-        write(path / "memory/a.md", f"# a\n{branch}\n")
-        git(path, "add", ".")
-        git(path, "commit", "-q", "-m", branch, GIT_COMMITTER_DATE=f"{at} +0000")
-        firsts.append(git(path, "rev-parse", "HEAD"))
-    git(path, "merge", "-q", "--no-edit", "-X", "theirs", "one")
-    assert Repo.discover(path).history.walk("memory").births["memory/a.md"].commit.id == firsts[1]
-    git(path, "checkout", "-q", "one")
-    git(path, "merge", "-q", "--no-ff", "--no-edit", "two")
-    assert Repo.discover(path).history.walk("memory").births["memory/a.md"].commit.id == firsts[0]
+    write(path / "memory/a.md", text("a"))
+    commit(path, "Begin a")
+    git(path, "mv", "memory/a.md", "memory/b.md")
+    commit(path, "Rename")
+    write(path / "memory/a.md", text("another"))
+    commit(path, "Begin another")
+    write(path / "memory/b.md", text("a") + "more\n")
+    commit(path, "Edit b")
+    history = opened(path)
+    assert kinds(history, "memory/b.md") == [("M", "Edit b"), ("R", "Rename"), ("A", "Begin a")]
+    assert kinds(history, "memory/a.md") == [("A", "Begin another")]
+    assert history.touches(["memory/b.md"])["memory/b.md"][1].before == "memory/a.md"
+    git(path, "rm", "-q", "memory/b.md")
+    commit(path, "Remove b")
+    assert [(one.path, one.commit.subject) for one in history.removals()] == [("memory/b.md", "Remove b")]
+    write(path / "memory/b.md", text("a"))
+    commit(path, "Bring b back")
+    assert history.firsts(["memory/b.md"])["memory/b.md"].subject == "Begin a"
 
 
-def test_what_a_merge_decided_is_a_version_and_what_it_took_over_is_none(tmp_path: Path) -> None:
+def test_an_edit_under_the_old_name_on_another_branch_belongs_to_the_record(tmp_path: Path, opened: Open) -> None:
     path = make_repo(tmp_path / "repo")
-    for name in ("a", "b"):
-        write(path / f"memory/{name}.md", f"# {name}\n" + BODY)
-    commit(path, "add")
-    git(path, "switch", "-q", "-c", "side")
-    write(path / "memory/a.md", "# a\n" + BODY + "side\n")
-    commit(path, "side edits a")
-    git(path, "switch", "-q", "main")
-    write(path / "memory/b.md", "# b\n" + BODY + "main\n")
-    commit(path, "main edits b")
-    git(path, "merge", "-q", "-m", "clean merge", "side")
-    log = Repo.discover(path).history.logs({"memory/a.md": "", "memory/b.md": ""})
-    assert [one.commit.subject for one in log["memory/a.md"]] == ["side edits a", "add"]
-    assert [one.commit.subject for one in log["memory/b.md"]] == ["main edits b", "add"]
+    write(path / "memory/a.md", text("a"))
+    commit(path, "Begin")
+    git(path, "branch", "side")
+    git(path, "mv", "memory/a.md", "memory/b.md")
+    commit(path, "Rename")
     git(path, "switch", "-q", "side")
-    write(path / "memory/b.md", "# b\n" + BODY + "side\n")
-    commit(path, "side edits b")
+    write(path / "memory/a.md", text("a") + "more\n")
+    commit(path, "Edit there")
     git(path, "switch", "-q", "main")
-    git(path, "merge", "-q", "side", ok=False)
-    write(path / "memory/b.md", "# b\n" + BODY + "both\n")
-    commit(path, "resolved")
-    log = Repo.discover(path).history.logs({"memory/b.md": ""})
-    subjects = [one.commit.subject for one in log["memory/b.md"]]
-    assert subjects[0] == "resolved"
-    assert set(subjects[1:-1]) == {"side edits b", "main edits b"}
-    assert log["memory/b.md"][0].blob == git(path, "rev-parse", "HEAD:memory/b.md")
+    git(path, "merge", "-q", "--no-ff", "-m", "Merge", "side")
+    assert sorted(kinds(opened(path), "memory/b.md")) == [("A", "Begin"), ("M", "Edit there"), ("R", "Rename")]
 
 
-def test_replacements_and_grafts_are_passed_over_and_told(tmp_path: Path) -> None:
+def test_a_merge_counts_only_where_it_changed_a_record(tmp_path: Path, opened: Open) -> None:
     path = make_repo(tmp_path / "repo")
-    for name in "abc":
-        write(path / f"memory/{name}.md", f"# {name}\n")
-        commit(path, f"add {name}")
-    repo = Repo.discover(path)
-    before = repo.history.walk("memory").births
-    assert repo.revisions.altered() == ""
-    write(path / ".git/info/grafts", git(path, "rev-parse", "HEAD") + "\n")
-    assert repo.history.walk("memory").births == before
-    assert repo.revisions.altered() == "this clone has grafts"
-    (path / ".git/info/grafts").unlink()
-    git(path, "replace", "--graft", "HEAD", "HEAD~2")
-    assert git(path, "log", "--format=%s", "-2") == "add c\nadd a"
-    assert repo.history.walk("memory").births == before
-    assert repo.revisions.altered() == "this clone has replacement refs"
-    git(path, "pack-refs", "--all")
-    assert repo.revisions.altered() == "this clone has replacement refs"
+    write(path / "memory/a.md", text("a"))
+    base = commit(path, "Begin")
+    git(path, "switch", "-q", "-c", "side")
+    write(path / "memory/b.md", text("b"))
+    born = commit(path, "Bring b")
+    write(path / "memory/a.md", text("a") + "side\n")
+    commit(path, "Side")
+    git(path, "switch", "-q", "main")
+    write(path / "memory/a.md", text("a") + "main\n")
+    commit(path, "Main")
+    git(path, "merge", "-q", "--no-commit", "side", ok=False)
+    write(path / "memory/a.md", text("a") + "both\n")
+    merge = commit(path, "Merge")
+    history = opened(path)
+    assert kinds(history, "memory/b.md") == [("A", "Bring b")], "a clean merge is no touch"
+    assert kinds(history, "memory/a.md")[0] == ("M", "Merge")
+    assert history.firsts(["memory/b.md"])["memory/b.md"].id == born
+    landed = history.landed(["memory/a.md", "memory/b.md"], "main")
+    assert {name: one.id for name, one in landed.items()} == {"memory/a.md": base, "memory/b.md": merge}
+    assert history.landed(["memory/b.md"], "side")["memory/b.md"].id == born
+    assert (history.is_ancestor(born, merge), history.is_ancestor(merge, born)) == (True, False)
+    assert (base in history.ancestors("side"), merge in history.ancestors("side")) == (True, False)
+    assert not history.is_ancestor("0" * 40, merge)
+
+
+def test_an_answer_counts_only_what_its_tip_reaches(tmp_path: Path, opened: Open) -> None:
+    path = make_repo(tmp_path / "repo")
+    history = opened(path)
+    git(path, "switch", "-q", "-c", "side")
+    write(path / "memory/a.md", text("a"))
+    commit(path, "On side")
+    assert kinds(history, "memory/a.md") == [("A", "On side")]
+    git(path, "switch", "-q", "main")
+    assert kinds(history, "memory/a.md") == []
+    assert kinds(history, "memory/a.md", "side") == [("A", "On side")]
+    git(path, "merge", "-q", "--ff-only", "side")
+    assert kinds(history, "memory/a.md") == [("A", "On side")]
+
+
+def test_reverts_and_trailers_are_what_commits_say_of_decisions(tmp_path: Path, opened: Open) -> None:
+    path = make_repo(tmp_path / "repo")
+    write(path / "memory/a.md", text("a"))
+    said = commit(path, "Try it\n\nDecision: d_1\nOutcome: failed: slow\n")
+    commit(path, "Nothing to say")
+    back = commit(path, f'Revert "Try it"\n\nThis reverts commit {said}.\n')
+    history = opened(path)
+    found = history.spoken()
+    assert [one.id for one in found] == [said, back]
+    assert found[0].trailers == (("Decision", "d_1"), ("Outcome", "failed: slow"))
+    assert history.reverted(found[1]) == {said}
+    git(path, "switch", "-q", "-c", "side", said)
+    inner = [commit(path, "One"), commit(path, "Two")]
+    git(path, "switch", "-q", "main")
+    git(path, "merge", "-q", "--no-ff", "-m", "Merge", "side")
+    merge, before = git(path, "rev-parse", "HEAD"), git(path, "rev-parse", "HEAD^1")
+    commit(path, f"Revert it\n\nThis reverts commit {merge}, reversing\nchanges made to {before}.\n")
+    assert history.reverted(history.spoken()[-1]) == {merge, *inner}
+
+
+def test_a_hostile_message_is_only_a_message(tmp_path: Path, opened: Open) -> None:
+    path = make_repo(tmp_path / "repo")
+    write(path / "memory/a.md", text("a"))
+    made = commit(path, "\x01" + "a" * 40 + "\n\n:100644 100644 x y A\nAgent: me\x02\nFilemem-Id: x\x1fy\x1ez")
+    history = opened(path)
+    assert history.firsts(["memory/a.md"])["memory/a.md"].id == made
+    assert history.commits(["a" * 40]) == {}
+
+
+def test_before_the_first_commit_there_is_no_history(tmp_path: Path, opened: Open) -> None:
+    history = opened(make_repo(tmp_path / "repo", commit=False))
+    history.extend()
+    assert history.touches(["memory/a.md"]) == {"memory/a.md": ()}
+    assert history.firsts(["memory/a.md"]) == {}
+    assert not history.spoken()
+    assert not history.removals()
+
+
+def test_replacements_are_passed_over(tmp_path: Path, opened: Open) -> None:
+    path = make_repo(tmp_path / "repo")
+    write(path / "memory/a.md", text("a"))
+    made = commit(path, "As it was made")
+    other = git(path, "commit-tree", f"{made}^{{tree}}", "-m", "Replaced")
+    git(path, "replace", made, other)
+    assert kinds(opened(path), "memory/a.md") == [("A", "As it was made")]
+
+
+# the table
+
+
+def wander(path: Path, dice: random.Random, number: int) -> None:
+    """A random step of a repository: edit, add, rename, remove, branch, switch, merge, amend."""
+    files = sorted(each for each in (path / "memory").rglob("*.md")) if (path / "memory").is_dir() else []
+    way = dice.choice(("add", "add", "edit", "edit", "rename", "remove", "branch", "switch", "merge", "amend", "code"))
+    branches = git(path, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
+    if way == "branch":
+        git(path, "switch", "-q", "-c", f"b{number}")
+    elif way == "switch":
+        git(path, "switch", "-q", dice.choice(branches))
+    elif way == "merge":
+        git(path, "merge", "-q", "--no-edit", dice.choice(branches), ok=False)
+        git(path, "merge", "--abort", ok=False)
+    elif way == "amend":
+        git(path, "commit", "-q", "--amend", "--allow-empty", "-m", f"Amended {number}")
+    else:
+        if way == "add" or (not files and way != "code"):
+            write(path / f"memory/{number}.md", text(str(number)))
+        elif way == "edit":
+            dice.choice(files).write_text(f"{text(str(number))}edited\n")
+        elif way == "rename":
+            dice.choice(files).rename(path / f"memory/{number}-renamed.md")
+        elif way == "remove":
+            dice.choice(files).unlink()
+        else:
+            write(path / "code.py", f"{number}\n")
+        said = dice.choice(("", "\n\nAgent: me\nFilemem-Id: x\n", "\n\nA body.\n\nAgent: me\n", "\n\nDecision: x y\n"))
+        commit(path, f"Step {number}{said}", 1_700_000_000 + dice.randint(-500, 500))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_table_equals_git_log_however_it_grew(tmp_path: Path, opened: Open, seed: int) -> None:
+    path, dice = make_repo(tmp_path / "repo"), random.Random(seed)
+    history = opened(path)
+    for number in range(40):
+        wander(path, dice, number)
+        if dice.random() < 0.4:
+            history.extend()
+        if number % 13 == 12:
+            history = opened(path)
+    everything = git(path, "rev-list", "--branches", "--reflog").split()
+    for one in everything:
+        assert history.is_ancestor(one, one)
+    grown = history.commits(everything)
+    history.close()
+    (path / ".git/filemem/commits.db").rename(tmp_path / "commits.db")
+    fresh = opened(path)
+    for one in everything:
+        assert fresh.is_ancestor(one, one)
+    assert fresh.commits(everything) == grown, "what is read of one commit is what `git log` prints of it"
+    for tip in git(path, "for-each-ref", "--format=%(objectname)", "refs/heads").split():
+        reached = history.ancestors(tip)
+        ours = set(git(path, "rev-list", tip).split())
+        assert {one for one in everything if one in reached} == ours
+        parents = dict(row.partition(" ")[::2] for row in git(path, "rev-list", "--parents", tip).splitlines())
+        assert {one.id: " ".join(one.parents) for one in history.commits(ours).values()} == parents
+        for name in git(path, "ls-tree", "-r", "--name-only", tip, "memory").splitlines():
+            how = ("log", "--full-history", "--format=%H", "--no-merges", "-M", "--name-status", tip, "--", name)
+            told = {row for row in git(path, *how).split() if len(row) == 40}
+            touches = [one for one in history.touches([name], tip)[name] if len(one.commit.parents) < 2]
+            assert set(fresh.touches([name], tip)[name]) == set(history.touches([name], tip)[name])
+            assert told <= {one.commit.id for one in touches} | _of_others(path, name, tip), name
+            assert history.touches([name], tip)[name][-1].kind in "AM"
+
+
+def _of_others(path: Path, name: str, tip: str) -> set[str]:
+    """The commits on a name that it had before it was given on, or that removed it."""
+    how = ("log", "--full-history", "--format=%H", "--no-merges", "--no-renames", "--diff-filter=D", tip, "--", name)
+    gone = git(path, *how).split()
+    return {one for each in gone for one in git(path, "rev-list", "--full-history", each, "--", name).split()}
+
+
+def test_a_damaged_table_is_made_anew(tmp_path: Path, opened: Open) -> None:
+    path = make_repo(tmp_path / "repo")
+    write(path / "memory/a.md", text("a"))
+    commit(path, "Begin")
+    history = opened(path)
+    history.extend()
+    file = path / ".git/filemem/commits.db"
+    whole = file.read_bytes()
+    for damage in (b"no database", b"", whole[:3000]):
+        history.close()
+        file.write_bytes(damage)
+        for end in ("-wal", "-shm"):
+            file.with_name(f"commits.db{end}").unlink(missing_ok=True)
+        assert kinds(history, "memory/a.md") == [("A", "Begin")]
+    with sqlite3.connect(file) as other:
+        other.execute("drop table touched")
+    assert kinds(history, "memory/a.md") == [("A", "Begin")]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_read_all_the_same(tmp_path: Path, opened: Open) -> None:
+    path = make_repo(tmp_path / "repo")
+    write(path / "memory/a.md", text("a"))
+    commit(path, "Begin")
+    opened(path).extend()
+    write(path / "memory/a.md", text("b"))
+    commit(path, "Edit")
+    (path / ".git/filemem").chmod(0o500)
+    try:
+        assert kinds(opened(path), "memory/a.md") == [("M", "Edit"), ("A", "Begin")]
+    finally:
+        (path / ".git/filemem").chmod(0o700)
+
+
+def test_a_file_where_the_folder_should_be_costs_only_time(tmp_path: Path, opened: Open) -> None:
+    path = make_repo(tmp_path / "repo")
+    write(path / "memory/a.md", text("a"))
+    commit(path, "Begin")
+    write(path / ".git/filemem", "in the way")
+    assert kinds(opened(path), "memory/a.md") == [("A", "Begin")]
+
+
+def test_a_shallow_clone_shows_what_is_there_and_all_of_it_once_it_is_deepened(tmp_path: Path, opened: Open) -> None:
+    path = make_repo(tmp_path / "repo")
+    for number in range(4):
+        write(path / "memory/a.md", text(str(number)))
+        commit(path, f"Step {number}")
+    git(tmp_path, "clone", "-q", "--depth", "2", f"file://{path}", "clone")
+    clone = tmp_path / "clone"
+    assert kinds(opened(clone), "memory/a.md") == [("M", "Step 3"), ("A", "Step 2")]
+    git(clone, "fetch", "-q", "--unshallow")
+    assert [subject for _, subject in kinds(opened(clone), "memory/a.md")] == [f"Step {n}" for n in (3, 2, 1, 0)]
+
+
+@pytest.mark.parametrize("what", ["blob:none", "tree:0"])
+def test_a_partial_clone_fetches_nothing_and_shows_what_is_there(tmp_path: Path, opened: Open, what: str) -> None:
+    path = make_repo(tmp_path / "repo")
+    write(path / "memory/a.md", text("a"))
+    commit(path, "Begin")
+    git(path, "mv", "memory/a.md", "memory/b.md")
+    commit(path, "Rename")
+    write(path / "memory/b.md", text("b"))
+    last = commit(path, "Edit")
+    git(path, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", f"--filter={what}", f"file://{path}", "clone")
+    shutil.move(path, tmp_path / "away")
+    found = kinds(opened(tmp_path / "clone"), "memory/b.md")
+    assert found in ([("M", "Edit"), ("R", "Rename"), ("A", "Begin")], [])
+    assert bool(found) == (what == "blob:none")
+    assert opened(tmp_path / "clone").commits([last])[last].subject == "Edit"
+
+
+def test_threads_and_processes_extend_one_table_at_once(tmp_path: Path, opened: Open) -> None:
+    path = make_repo(tmp_path / "repo")
+    for number in range(30):
+        write(path / f"memory/{number}.md", text(str(number)))
+        commit(path, f"Step {number}")
+    script = (
+        "import sys; from filemem.repo import Repo; from filemem.repo.history import History\n"
+        "print(len(History(Repo.discover(sys.argv[1]), 'memory').firsts([f'memory/{n}.md' for n in range(30)])))"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    history, found = opened(path), []
+    names = [f"memory/{number}.md" for number in range(30)]
+    threads = [threading.Thread(target=lambda: found.append(len(history.firsts(names)))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [30] * 4
+    assert [process.communicate()[0].strip() for process in processes] == ["30"] * 3
+    assert all(len(touches) == 1 for touches in history.touches(names).values())

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from filemem.errors import BadInput, BrokenStore
-from filemem.memory.saving import Saver
-from filemem.record.model import Outcome
+from filemem.errors import BadInput, BrokenStore, Conflict
 from filemem.repo import Repo
-from filemem.repo.discovery import find
-from filemem.repo.git import Git, GitError, clean, locate
-from tests.support import git, head_file, make_repo, make_saver, message, write
+from filemem.repo.commit import Edit
+from filemem.repo.paths import find
+from filemem.repo.run import Git, GitError, clean, locate
+from tests.repo.saver import Saver
+from tests.support import git, head_file, make_repo, write
 
 PATH = "decisions/x.md"
 TEXT = b"---\ntype: decision\ntopic: t\n---\n# Text\n\nBody.\r\n"
-OUTCOME = Outcome(1_763_660_000_000, "failed", "too slow")
+MORE = TEXT + b"more\r\n"
 PROGRAMS = (
     *("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.askPass", "core.gitProxy"),
     *("core.alternateRefsCommand", "diff.external", "gpg.program", "gpg.ssh.program", "gpg.x509.program"),
@@ -42,8 +41,8 @@ def canary(tmp_path: Path) -> Path:
 @pytest.fixture
 def hostile(repo: Path, canary: Path) -> Path:
     """A repository whose configuration, hooks and attributes all name a program that leaves a mark."""
-    saver = make_saver(repo)
-    saver.put("decisions/before.md", TEXT, message())
+    saver = Saver(repo)
+    saver.put("decisions/before.md", TEXT)
     saver.close()
     program = write(canary.parent / "evil.sh", f"#!/bin/sh\necho $0 $* >> {canary}\ncat\n")
     program.chmod(0o755)
@@ -69,41 +68,37 @@ def hostile(repo: Path, canary: Path) -> Path:
 
 
 def test_nothing_of_a_hostile_repository_runs(hostile: Path, canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saver = make_saver(hostile)
-    assert saver.put(PATH, TEXT, message()).commit, "a repository cannot ask for a signature"
+    saver = Saver(hostile)
+    assert saver.put(PATH, TEXT).commit, "a repository cannot ask for a signature"
     saver.close()
     monkeypatch.chdir(hostile)
     monkeypatch.setenv("PATH", f".:{hostile}:relative:{os.environ['PATH']}")
-    saver = make_saver(hostile)
-    repo = saver._repo
-    saver.replay()
-    assert saver.put("decisions/y.md", TEXT, message()).commit
-    assert saver.amend(PATH, message(), outcome=OUTCOME).commit
-    (hostile / "memory/decisions/y.md").write_bytes(TEXT + b"edit\n")
-    assert saver.amend("decisions/y.md", message(), outcome=OUTCOME).commit
-    assert saver.remove(PATH, message()).commit
-    assert saver.put("observations/z.md", b"# z\n", message(), policy="batch").pending
-    assert saver.flush().finished
-    saver.pending()
-    saver.overlay()
-    assert repo.history.walk("memory").births
-    assert repo.history.log("memory/decisions/y.md")
-    assert repo.history.listing("memory")
-    assert repo.state(0) == ""
-    assert repo.show("memory/decisions/y.md")
-    assert repo.index.entries(["memory/decisions/y.md"])
-    assert saver._files.scan({})[0]
-    saver.replay()
+    saver = Saver(hostile)
+    repo = saver.repo
+    saver.finish()
+    assert saver.put("decisions/y.md", TEXT).commit
+    assert saver.change(PATH, MORE).commit
+    assert saver.change(PATH, None).commit
+    marker = write(hostile / ".git/MERGE_HEAD", f"{repo.head()}\n")
+    assert saver.put("decisions/z.md", TEXT).pending
+    marker.unlink()
+    assert saver.finish()[0].commit
+    assert repo.listing(repo.head() or "", "memory")
+    assert repo.busy() == ""
+    assert repo.staged(["memory/decisions/y.md"])
+    assert repo.edited("memory/decisions/y.md", b"other")
+    assert repo.resolve("HEAD~1")
+    assert saver.files.scan({})[0]
     saver.close()
     assert not canary.exists(), canary.read_text()
 
 
 def test_an_external_filter_on_records_is_not_run(hostile: Path, canary: Path) -> None:
     write(hostile / ".gitattributes", "*.md filter=evil\n")
-    saver = make_saver(hostile)
-    assert "filter" in (saver.put(PATH, TEXT, message()).pending or "")
-    assert "filter" in (saver.amend("decisions/before.md", message(), outcome=OUTCOME).pending or "")
-    saver.replay()
+    saver = Saver(hostile)
+    assert "filter" in (saver.put(PATH, TEXT).left)
+    assert "filter" in (saver.change("decisions/before.md", MORE).left)
+    saver.finish()
     saver.close()
     assert not canary.exists(), canary.read_text()
 
@@ -115,8 +110,8 @@ def test_a_filter_that_only_the_index_gives_to_records_is_not_run(repo: Path, ca
     write(repo / ".gitattributes", f"*.md filter={name}\n")
     git(repo, "add", ".gitattributes")
     (repo / ".gitattributes").unlink()
-    saver = make_saver(repo)
-    saver.put(PATH, TEXT, message())
+    saver = Saver(repo)
+    saver.put(PATH, TEXT)
     saver.close()
     assert not canary.exists()
     assert head_file(repo, f"memory/{PATH}") is not None
@@ -125,11 +120,11 @@ def test_a_filter_that_only_the_index_gives_to_records_is_not_run(repo: Path, ca
 def test_a_filter_that_comes_with_an_included_file_of_the_tree_is_not_run(repo: Path, canary: Path) -> None:
     write(repo / ".gitconfig", "")
     git(repo, "config", "include.path", "../.gitconfig")
-    saver = make_saver(repo)
-    saver.put(PATH, TEXT, message())
+    saver = Saver(repo)
+    saver.put(PATH, TEXT)
     write(repo / ".gitconfig", f'[filter "evil"]\n\tclean = "touch {canary}; cat"\n')
     write(repo / ".gitattributes", "*.md filter=evil\n")
-    saver.put("decisions/other.md", TEXT, message())
+    saver.put("decisions/other.md", TEXT)
     saver.close()
     assert not canary.exists()
 
@@ -142,10 +137,10 @@ def test_attributes_by_a_relative_path_are_those_from_the_top_wherever_we_stand(
     write(repo / ".attrs", "*.md filter=evil\n")
     (repo / "sub").mkdir()
     monkeypatch.chdir(repo / "sub")
-    saver = make_saver(repo)
-    saved = saver.put(PATH, TEXT, message())
+    saver = Saver(repo)
+    saved = saver.put(PATH, TEXT)
     saver.close()
-    assert "under the filter 'evil'" in (saved.pending or "")
+    assert "under the filter 'evil'" in saved.left
     assert not canary.exists()
 
 
@@ -176,9 +171,9 @@ def test_the_environment_does_not_lead_elsewhere(
         "PYTHONPATH": str(tmp_path),
     }.items():
         monkeypatch.setenv(name, value)
-    saver = make_saver(repo)
-    assert saver.put(PATH, TEXT, message()).commit
-    assert saver.amend(PATH, message(), outcome=OUTCOME).commit
+    saver = Saver(repo)
+    assert saver.put(PATH, TEXT).commit
+    assert saver.change(PATH, MORE).commit
     saver.close()
     for name in [n for n in os.environ if n.startswith("GIT_")]:
         monkeypatch.delenv(name)
@@ -225,23 +220,10 @@ def test_a_git_that_is_too_old_is_refused(repo: Path, tmp_path: Path, monkeypatc
     )
     old.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    saver = make_saver(repo)
+    saver = Saver(repo)
     with pytest.raises(BrokenStore, match=r"2\.30\.1 is too old"):
-        saver.put(PATH, TEXT, message())
+        saver.put(PATH, TEXT)
     saver.close()
-
-
-@pytest.mark.parametrize("rev", ["-x", "--output=x", "HEAD:x", "a..b", " ", "a b", "a\nb", ":/x", "^HEAD", "@{-1}"])
-def test_what_is_no_plain_revision_is_refused(repo: Path, saver: Saver, rev: str) -> None:
-    asks: tuple[Callable[[], object], ...] = (
-        lambda: saver._repo.show("code.py", rev),
-        lambda: saver._repo.history.listing("memory", rev),
-        lambda: saver._repo.history.is_ancestor(rev),
-    )
-    for ask in asks:
-        with pytest.raises(BadInput):
-            ask()
-    assert not (repo / "x").exists()
 
 
 @pytest.mark.parametrize("how", ["file", "folder", "store"])
@@ -261,15 +243,14 @@ def test_a_link_in_the_work_tree_or_in_head_is_not_followed(repo: Path, tmp_path
     git(repo, "add", ".")
     git(repo, "commit", "-q", "-m", "link")
     head = git(repo, "rev-parse", "HEAD")
-    saver = make_saver(repo)
+    saver = Saver(repo)
     acts: tuple[Callable[[], object], ...] = (
-        lambda: saver.put(PATH, TEXT, message()),
-        lambda: saver.put(PATH, TEXT, message(), replace=True),
-        lambda: saver.amend(PATH, message(), outcome=OUTCOME),
-        lambda: saver.remove(PATH, message()),
+        lambda: saver.put(PATH, TEXT),
+        lambda: saver.edit((Edit(f"memory/{PATH}", MORE, TEXT),)),
+        lambda: saver.edit((Edit(f"memory/{PATH}", None, TEXT),)),
     )
     for act in acts:
-        with pytest.raises(BadInput):
+        with pytest.raises((BadInput, Conflict)):
             act()
     saver.close()
     assert (outside / "x.md").read_text() == "outside\n"
@@ -279,28 +260,11 @@ def test_a_link_in_the_work_tree_or_in_head_is_not_followed(repo: Path, tmp_path
 
 
 def test_a_replaced_object_does_not_deceive(repo: Path, saver: Saver) -> None:
-    saver.put(PATH, TEXT, message())
+    saver.put(PATH, TEXT)
     fake = git(repo, "hash-object", "-w", "--stdin", input=b"fake\n")
     git(repo, "replace", git(repo, "rev-parse", f"HEAD:memory/{PATH}"), fake)
-    assert saver._repo.show(f"memory/{PATH}") == TEXT
-    saver.amend(PATH, message(), outcome=OUTCOME)
+    item = saver.repo.item(f"memory/{PATH}")
+    assert item
+    assert saver.repo.blob(item.oid) == TEXT
+    saver.change(PATH, MORE)
     assert "Body" in (head_file(repo, f"memory/{PATH}") or "")
-
-
-def test_journal_entries_are_for_the_user_only(repo: Path, saver: Saver) -> None:
-    saver.put(PATH, TEXT, message(), policy="batch")
-    (entry,) = (repo / ".git/filemem/journal").iterdir()
-    assert stat.S_IMODE(entry.stat().st_mode) == 0o600
-
-
-def test_torn_and_foreign_journal_files_do_not_stop_us(repo: Path, saver: Saver) -> None:
-    saver.put(PATH, TEXT, message(), policy="batch")
-    (entry,) = (repo / ".git/filemem/journal").iterdir()
-    whole = entry.read_bytes()
-    for i, cut in enumerate((0, 1, 40, whole.index(b"\n") + 1, len(TEXT) + whole.index(b"\n") - 3)):
-        write(entry.parent / f"{i:015d}-1-ab", whole[:cut])
-    write(entry.parent / "README", "not ours\n")
-    entry.write_bytes(whole + b'["commit", "half')
-    assert saver.flush().finished == (PATH,)
-    assert saver.put("decisions/y.md", TEXT, message()).commit
-    assert saver.pending() == ()

@@ -247,17 +247,38 @@ def test_nothing_shows_before_publish_and_nothing_stays_after_discard(store: Fil
     staged.discard()
     assert everything(store.work_tree) == {}
     staged = store.stage("decisions/a/b/x.md", b"# x\n")
-    staged.publish()
+    staged.publish(None)
     staged.sync_folders()
     staged.discard()
     assert everything(store.work_tree) == {"memory/decisions/a/b/x.md": b"# x\n"}
+
+
+@pytest.mark.parametrize(("there", "replace"), [("other", None), ("other", b"x"), (None, b"x")])
+def test_a_file_is_put_only_where_the_place_is_as_it_was(
+    store: Files, there: str | None, replace: bytes | None
+) -> None:
+    if there is not None:
+        write(store.root / "x.md", there)
+    staged = store.stage("x.md", b"mine")
+    with pytest.raises(Conflict):
+        staged.publish(replace)
+    staged.discard()
+    assert store.exists("x.md") == (there is not None)
+    assert everything(store.work_tree) == ({} if there is None else {"memory/x.md": b"other"})
+    if there is not None:
+        with pytest.raises(Conflict):
+            store.remove("x.md", b"x")
+        staged = store.stage("x.md", b"mine")
+        staged.publish(b"other")
+        staged.discard()
+        assert store.read("x.md") == b"mine"
 
 
 def test_temporary_files_elsewhere_are_no_records(work: Path) -> None:
     files = Files(work, "memory", None)
     staged = files.stage("decisions/x.md", b"# x\n")
     assert files.scan({})[0] == {}
-    staged.publish()
+    staged.publish(None)
     staged.discard()
     assert [p.name for p in (work / "memory/decisions").iterdir()] == ["x.md"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from filemem.dialects.profiles import Advertised, Dialect, Tool, envelope
+from filemem.dialects.tool import Advertised, Dialect, Tool, envelope
 from filemem.errors import BrokenStore, Conflict
 
 VERSION = "1.2.3"
@@ -74,7 +74,6 @@ TOOLS = (
         _object(
             "text", text={"type": "string"}, times={"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}
         ),
-        title="Echo",
         output_schema={
             "type": "object",
             "$defs": {"nothing": {"type": ["string", "null"], "default": None}},
@@ -110,10 +109,10 @@ def plain_stdio() -> None:
     from mcp.server.stdio import stdio_server
 
     from filemem.server import sdk
-    from filemem.server.calls import Calls
+    from filemem.server.sdk import Calls
 
     async def run() -> None:
-        server = sdk.build(OFFER, Calls(DIALECT, open_notebook), VERSION)
+        server = sdk.FilememServer(OFFER, Calls(DIALECT, open_notebook), VERSION)
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
@@ -133,12 +132,12 @@ def main() -> None:
             heavy = {"mcp", "pydantic", "asyncio", "numpy", "anyio", "jsonschema_rs"} & sys.modules.keys()
             sys.exit(f"imported: {sorted(heavy)}" if heavy else 0)
         return
-    if "HEAD_SECONDS" in os.environ:
-        from filemem.server import http
+    from filemem.server import http
 
+    if "HEAD_SECONDS" in os.environ:
         http.HEAD_SECONDS = float(os.environ["HEAD_SECONDS"])
     port = int(sys.argv[sys.argv.index("--http") + 1])
-    server.serve_http(OFFER, open_notebook, version=VERSION, port=port)
+    http.serve(OFFER, open_notebook, VERSION, http.Address(port=port))
 
 
 if __name__ == "__main__":

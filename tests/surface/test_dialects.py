@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from filemem.dialects.calling import MAX_DEPTH, call
-from filemem.dialects.profiles import Advertised, Dialect, envelope, profile, suggest
+from filemem.dialects.call import MAX_DEPTH, call
+from filemem.dialects.tool import Advertised, Dialect, envelope, profile, suggest
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
 from tests.surface.server_tools import DIALECT, Notebook
 
@@ -129,7 +129,7 @@ def test_suggest_lists_all_where_nothing_is_near() -> None:
 def test_the_registry_is_light() -> None:
     """The front answers from it, in a process that may never need more."""
     probe = (
-        "import sys; import filemem.server, filemem.dialects.profiles; "
+        "import sys; import filemem.server, filemem.dialects.tool; "
         "heavy = {'mcp', 'pydantic', 'asyncio', 'numpy', 'jsonschema_rs', 'anyio', 'click', 'yaml'}; "
         "print(sorted(heavy & sys.modules.keys()))"
     )
@@ -164,7 +164,7 @@ def test_the_native_dialect_keeps_the_contract() -> None:
 
 def test_the_native_dialect_is_light() -> None:
     probe = (
-        "import sys; from filemem.dialects.profiles import profile; profile('native'); "
+        "import sys; from filemem.dialects.tool import profile; profile('native'); "
         "print(sorted({'mcp', 'numpy', 'pydantic', 'git'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from filemem.dialects.profiles import Advertised, Resource, profile
-from filemem.server import entries, sdk
-from filemem.server.calls import Calls
+from filemem.dialects.tool import Advertised, Resource, profile
+from filemem.server import front as entries
+from filemem.server import sdk
 from filemem.server.front import HANDSHAKE_VERSIONS, Front, Turn
-from filemem.server.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Message, Refusal, dump, parse
+from filemem.server.sdk import Calls
+from filemem.server.wire import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Message, Refusal, dump, parse
 from tests.surface.server_tools import DIALECT, OFFER, TOOLS, VERSION, open_notebook
 
 CLIENT = {"name": "client", "version": "0"}
@@ -39,7 +40,7 @@ def from_sdk(messages: list[Message]) -> list[Any]:
     """What the SDK alone replies to the messages, sorted by nothing: one at a time."""
 
     async def talk() -> list[Any]:
-        server = sdk.build(OFFER, Calls(DIALECT, open_notebook), VERSION)
+        server = sdk.FilememServer(OFFER, Calls(DIALECT, open_notebook), VERSION)
         into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, out = anyio.create_memory_object_stream[SessionMessage](0)
         replies: list[Any] = []
@@ -224,7 +225,7 @@ def test_nothing_is_kept_of_a_connection_that_ended() -> None:
     said = TOOLS[0]._replace(name="said", input_schema={"type": "object"}, call=lambda *_: "text", output_schema=None)
     listed = Resource("tiny://of/{n}", "of", "Many.", "text/plain", "said", lambda *_: {"values": [], "total": 0}, True)
     dialect = DIALECT._replace(tools=(said,), resources=(resource, listed))
-    server = sdk.build(Advertised(dialect, (said,)), Calls(dialect, open_notebook), VERSION)
+    server = sdk.FilememServer(Advertised(dialect, (said,)), Calls(dialect, open_notebook), VERSION)
     notices = server.notices
 
     async def talk() -> None:
@@ -236,7 +237,7 @@ def test_nothing_is_kept_of_a_connection_that_ended() -> None:
                 for message in (initialize(), request("resources/subscribe", 1, uri="tiny://one")):
                     await into.send(SessionMessage(types.JSONRPCRequest.model_validate(message)))
                     assert isinstance((await out.receive()).message, types.JSONRPCResponse)
-                assert (len(notices._met), len(notices._subscribed)) == (1, 1)
+                assert [len(uris) for uris in notices._follows.values()] == [2]
 
     asyncio.run(talk())
-    assert (notices._met, notices._subscribed) == ({}, {})
+    assert notices._follows == {}

@@ -22,9 +22,9 @@ from uvicorn.server import ServerState
 
 from filemem.errors import BadInput, Locked
 from filemem.server import http as http_server
-from filemem.server.calls import Calls
 from filemem.server.door import Door
 from filemem.server.http import Access, Address, Prompt, is_loopback, listen
+from filemem.server.sdk import Calls
 from tests.surface.server_tools import DIALECT, OFFER, TOOLS, VERSION, open_notebook
 
 SCRIPT = str(Path(__file__).with_name("server_tools.py"))

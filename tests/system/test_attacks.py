@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -10,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from filemem.errors import BadInput, BrokenStore
-from filemem.memory import Memory, following
+from filemem.errors import BadInput
+from filemem.memory import Memory, catch_up
 from tests.support import git, index_folder, make_repo, write
-from tests.system.tools import cli
 
 
 @pytest.fixture
@@ -41,8 +39,8 @@ def test_an_edit_in_place_is_found_without_a_server(repo: Path, monkeypatch: pyt
     path = save(repo)
     assert found(repo, "zebracorn") == []
     append(path, "\nzebracorn walks\n")
-    monkeypatch.setattr(following, "TICK", 0)
-    monkeypatch.setattr(following, "PACE", 0)
+    monkeypatch.setattr(catch_up, "TICK", 0)
+    monkeypatch.setattr(catch_up, "PACE", 0)
     assert found(repo, "zebracorn") == ["Use Redis"]
 
 
@@ -97,8 +95,7 @@ def test_after_an_index_that_could_not_be_built_the_next_one_is_used(repo: Path)
     save(repo)
     with Memory.open(repo, serving=True) as memory:
         memory.refresh(full=True)
-        with memory._store.without_index():
-            assert memory._store.lookup("topic", ["caching"])
+        assert memory._store.from_files().lookup("topic", ["caching"])
         memory.save(topic="caching", decision="Use an LRU cache", reasoning="fewer parts")
         assert len(memory.save(topic="caching", decision="Use both", reasoning="two levels").superseded) == 1
 
@@ -178,7 +175,7 @@ def test_two_folders_that_changed_places_are_seen(repo: Path, tmp_path: Path) ->
         assert memory.refresh().changed == 4
 
 
-@pytest.mark.parametrize("name", ["CURRENT", "fresh/00000000000000000001-0123abcd.json"])
+@pytest.mark.parametrize("name", ["index.db", "fresh/00000000000000000001-0123abcd.json"])
 def test_a_folder_in_place_of_an_index_file_is_damage(repo: Path, name: str) -> None:
     save(repo)
     path = index_folder(repo) / name
@@ -187,15 +184,3 @@ def test_a_folder_in_place_of_an_index_file_is_damage(repo: Path, name: str) -> 
     with Memory.open(repo) as memory:
         answer = memory.search("redis")
     assert answer.hits or answer.degraded
-
-
-def test_the_exit_code_of_a_kind_is_that_of_its_children(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class GitRefusesError(BrokenStore):
-        pass
-
-    def refuse(*_: object, **__: object) -> None:
-        raise GitRefusesError("git update-index failed", "run git fsck")
-
-    monkeypatch.setattr(Memory, "open", refuse)
-    assert cli(repo, "search", "x", "--json").code == 7
-    assert json.loads(cli(repo, "search", "x", "--json").out)["error"]["kind"] == "broken_store"

@@ -1,4 +1,8 @@
-"""The gate: a commit hook, a pull request, other programs."""
+"""The gate: a commit hook, a pull request, other programs.
+
+Promises: the hook judges the files it is given, from inside Git's own hooks too, and imports no more than the record
+format; what is wrong comes worst first in every form; the action runs what its pin names.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ import pytest
 import yaml
 
 from tests.support import git, make_repo, write
+from tests.system.handmade import commit, decision
 from tests.system.tools import FILEMEM, cli, ok, process
 
 ROOT = Path(__file__).parents[2]
@@ -118,7 +123,7 @@ def test_drift_is_the_same_for_code_scanning_while_the_code_goes_on(repo: Path) 
         for result in json.loads(cli(repo, "check", "--drift", "--format", "sarif").out)["runs"][0]["results"]:
             told.add(result["message"]["text"])
             known.add(result["partialFingerprints"]["filemem/v1"])
-    assert (len(told), len(known)) == (3, 2), "one of each decision, however many commits its words count"
+    assert (len(told), len(known)) == (1, 2), "one of each decision"
 
 
 def test_check_builds_no_index(repo: Path) -> None:
@@ -294,101 +299,30 @@ def test_a_file_that_lint_cannot_read_is_one_problem_among_others(repo: Path) ->
 
 
 def test_no_annotation_steers_a_terminal(repo: Path) -> None:
-    write(repo / "code.py", "one\n")
-    saved = ok(repo, "save", "decision", "--topic", "a", "--decision", "One", "--reasoning", "r")
-    git(repo, "add", "-A")
-    git(
-        repo,
-        "commit",
-        "-q",
-        "--allow-empty",
-        "-m",
-        f"\x1b]0;pwn\x07Take it out\n\nDecision: {saved['id']}\nOutcome: failed",
-    )
+    decision(repo, "one", "a")
+    commit(repo)
+    commit(repo, "\x1b]0;pwn\x07Take it out\n\nDecision: decision_one\nOutcome: failed")
     done = process(repo, "check", "--format", "github")
     assert "Take it out" in done.out
-    assert "\x1b" not in done.out
-    assert "\x07" not in done.out
-
-
-def test_an_outcome_of_the_future_is_told_to_hold(repo: Path) -> None:
-    saved = ok(repo, "save", "decision", "--topic", "a", "--decision", "One", "--reasoning", "r")
-    assert "note" not in ok(repo, "update", saved["id"], "--outcome", "partial")
-    path = repo / saved["path"]
-    path.write_text(path.read_text() + "- 2099-01-01T00:00:00Z success: trust me\n")
-    git(repo, "commit", "-q", "-a", "-m", "Trust me")
-    assert "future-outcome" in codes(repo)
-    done = ok(repo, "update", saved["id"], "--outcome", "failed")
-    assert "the outcome stays success: an entry of 2099-01-01" in done["note"]
-    assert "the outcome stays success" in cli(repo, "update", saved["id"], "--outcome", "failed").out
-
-
-def test_a_branch_that_names_another_store_takes_the_records_along(repo: Path) -> None:
-    ok(repo, "save", "decision", "--topic", "a", "--decision", "One", "--reasoning", "r")
-    git(repo, "switch", "-q", "-c", "feature")
-    write(repo / ".filemem.toml", 'store = "notes"\n')
-    write(repo / "notes/new.md", GOOD)
-    git(repo, "add", "-A")
-    git(repo, "commit", "-q", "-m", "Tidy")
-    done = cli(repo, "check", "--base", "main")
-    assert (
-        done.code,
-        "hidden-record .filemem.toml named the store memory, and 1 of its records is not" in done.out,
-    ) == (1, True)
-    git(repo, "mv", "memory/decisions", "notes/decisions")
-    git(repo, "commit", "-q", "-m", "Move")
-    assert cli(repo, "check", "--base", "main").code == 0
+    assert not {"\x1b", "\x07"} & set(done.out)
 
 
 def test_a_store_that_is_not_here_is_not_clean(repo: Path) -> None:
-    ok(repo, "save", "decision", "--topic", "a", "--decision", "One", "--reasoning", "r")
-    write(repo / "code.py", "print()\n")
-    git(repo, "commit", "-q", "-a", "-m", "Go on")
-    bare = repo.parent / "no-checkout"
-    git(repo.parent, "clone", "-q", "--no-checkout", str(repo), str(bare))
-    outer = make_repo(repo.parent / "outer")
-    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repo), "memory")
-    git(outer, "commit", "-q", "-m", "Take the memory along")
-    unfilled = repo.parent / "unfilled"
-    git(repo.parent, "clone", "-q", str(outer), str(unfilled))
+    decision(repo, "one", "a")
+    commit(repo)
     shutil.rmtree(repo / "memory")
-    for folder, brings in (
-        (repo, f"git -C {repo} restore memory"),
-        (bare, f"git -C {bare} restore --staged --worktree memory"),
-        (unfilled, f"git -C {unfilled} submodule update --init memory"),
-    ):
-        for more in ((), ("--base", "HEAD~1")):
-            done = cli(folder, "check", *more)
-            assert (done.code, " store-missing " in done.out, brings in done.out) == (1, True, True), done
+    done = cli(repo, "check")
+    assert (done.code, " store-missing " in done.out, "git restore memory" in done.out) == (1, True, True), done
     git(repo, "restore", "memory")
-    assert cli(repo, "check", "--base", "HEAD~1").code == 0
+    assert cli(repo, "check").code == 0
+    decision(repo, "two", "b")
+    commit(repo)
+    (repo / "memory/decisions/two.md").unlink()
+    assert "memory/decisions/two.md:1: record-missing " in cli(repo, "check").out
 
 
-def test_a_rule_that_keeps_records_out_of_commits_is_told(repo: Path) -> None:
-    decision = ("save", "decision", "--topic", "a", "--decision", "One", "--reasoning", "r")
-    ok(repo, *decision)
-    git(repo, "switch", "-q", "-c", "feature")
-    for path, rule, where in (
-        ("memory/.gitignore", "*.md", "memory/.gitignore:1: ignored"),
-        (".gitignore", "memory/observations/", "memory/:1: ignored"),
-    ):
-        write(repo / path, f"{rule}\n")
-        git(repo, "add", "-f", path)
-        git(repo, "commit", "-q", "-m", "Tidy")
-        done = cli(repo, "check", "--base", "main")
-        assert (done.code, where in done.out, f"{path}:1: {rule}" in done.out) == (1, True, True), done
-        assert cli(repo, "check").code == 0, "who does so may mean it"
-        assert codes(repo) == ["ignored"]
-        git(repo, "commit", "-q", "--allow-empty", "-m", "Go on")
-        assert codes(repo, "--base", "HEAD~1") == [], "it was there before"
-        git(repo, "rm", "-q", path)
-        git(repo, "commit", "-q", "-m", "Take it back")
-    write(repo / ".git/info/exclude", "*-ignored.md\n")
-    write(repo / "memory/decisions/one-ignored.md", GOOD)
-    write(repo / "memory/private/mine.md", GOOD)
-    write(repo / "memory/private/.gitignore", "*\n")
-    told = [
-        (one["path"], one["level"]) for one in cli(repo, "check", "--json").json["problems"] if one["code"] == "ignored"
-    ]
-    assert told == [("memory/decisions/one-ignored.md", "hint")]
-    assert codes(repo, "--base", "main").count("ignored") == 0
+def test_a_rule_that_keeps_what_is_saved_out_of_commits_is_a_hint(repo: Path) -> None:
+    decision(repo, "one", "a")
+    write(repo / ".gitignore", "memory/observations/\n")
+    done = cli(repo, "check")
+    assert (done.code, "memory/:1: ignored " in done.out, ".gitignore:1: memory/observations/" in done.out) == (0, 1, 1)

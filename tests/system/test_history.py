@@ -1,4 +1,5 @@
-"""What the history of a topic is, when people and Git make it: branches, merges, renames, files of other makers."""
+"""The chain of a topic follows from what the files say, whatever Git did to them: branches, merges, squashes, renames,
+files of other makers. What Git adds (who, when, which edit) stands beside it, and a clean merge is no edit."""
 
 from __future__ import annotations
 
@@ -8,10 +9,8 @@ import pytest
 
 from filemem.errors import BadInput, Conflict
 from filemem.memory import Memory
-from filemem.memory.values import Saved
-from filemem.record import derived_id
-from tests.support import TIME, git, make_repo, sound, write
-from tests.system.tools import cli, ok
+from filemem.memory.save import Saved
+from tests.support import TIME, git, sound, write
 
 
 def decide(memory: Memory, decision: str, topic: str = "caching", **more: object) -> Saved:
@@ -81,16 +80,6 @@ def test_a_synthesis_on_a_branch_ends_the_fork_for_both(repo: Path, memory: Memo
     assert "synthesized_by" in kinds
 
 
-def test_what_each_branch_sees_before_the_merge(repo: Path, memory: Memory) -> None:
-    _, theirs, ours = fork(repo, memory)
-    git(repo, "switch", "-q", "feature")
-    memory.refresh()
-    assert heads(memory) == {theirs.id}
-    git(repo, "switch", "-q", "main")
-    memory.refresh()
-    assert heads(memory) == {theirs.id, ours.id}
-
-
 def test_hand_written_files_follow_each_other_by_time(repo: Path, memory: Memory) -> None:
     by_hand(repo, "b", "Then NATS", 'topic: caching\ncreated: "2025-02-01"')
     by_hand(repo, "a", "Last Kafka", "topic: Caching\ncreated: 2025-03-01")
@@ -116,20 +105,6 @@ def test_without_a_date_the_first_commit_counts(repo: Path, memory: Memory) -> N
     assert chain(memory) == ["Decision 0", "Decision 1", "Decision 2"]
 
 
-def test_nothing_is_implied_across_branches(repo: Path, memory: Memory) -> None:
-    by_hand(repo, "base", "Base", "topic: caching\ncreated: 2025-01-01")
-    commit(repo, "base")
-    git(repo, "switch", "-q", "-c", "feature")
-    by_hand(repo, "theirs", "Theirs", "topic: caching\ncreated: 2025-02-01")
-    commit(repo, "theirs")
-    git(repo, "switch", "-q", "main")
-    by_hand(repo, "ours", "Ours", "topic: caching\ncreated: 2025-03-01")
-    commit(repo, "ours")
-    git(repo, "merge", "-q", "--no-edit", "feature")
-    memory.refresh()
-    assert {hit.record.title for hit in memory.search("", topic="caching", live=True).hits} == {"Theirs", "Ours"}
-
-
 def test_a_removed_link_is_bridged(repo: Path, memory: Memory) -> None:
     saved = [decide(memory, f"Decision {number}") for number in range(3)]
     memory.delete(saved[1].id)
@@ -137,7 +112,7 @@ def test_a_removed_link_is_bridged(repo: Path, memory: Memory) -> None:
     assert chain(memory) == ["Decision 0", "Decision 2"]
     assert heads(memory) == {saved[2].id}
     assert [hit.record.id for hit in memory.search("Decision 0", live=True).hits] == [saved[2].id]
-    assert {problem.level for problem in memory.check()[1]} <= {"hint"}, "removed on purpose, as history shows"
+    assert {problem.level for problem in memory.check()[1]} <= {"hint"}, "removed on purpose, as a tombstone shows"
 
 
 @pytest.mark.parametrize("status", ["proposed", "rejected"])
@@ -218,82 +193,66 @@ def test_records_of_other_makers_supersede_from_the_old_side(repo: Path, memory:
     assert [step.record.title for step in told.chain] == ["Use Kafka for events", "Use EventStore for events"]
     new = decide(memory, "Use Postgres for events", supersedes=["memory/decisions/0002-use-eventstore.md"])
     assert {hit.record.id for hit in memory.search("events", live=True, mode="keyword").hits} == {new.id}
-    replaced = derived_id("decisions/0002-use-eventstore.md")
-    assert f"supersedes: [{replaced}]" in (repo / new.path).read_text(), "its id outlives its name"
+    told = memory.history("memory/decisions/0002-use-eventstore.md")
+    assert told.heads == (new.id,)
 
 
-def test_renames_keep_ids_history_and_authors(repo: Path, memory: Memory) -> None:
-    saved = decide(memory, "Use Redis")
-    old = by_hand(repo, "plain", "Plain file", "tags: [x]")
-    commit(repo, "by Grace", author="Grace")
-    memory.refresh()
-    plain = memory.get("memory/decisions/plain.md")[0].record.id
-    second = decide(memory, "Use NATS instead", supersedes=[saved.id, plain])
-    (repo / "memory/decisions/elsewhere").mkdir()
-    git(repo, "mv", saved.path, "memory/decisions/elsewhere/renamed.md")
-    git(repo, "mv", str(old.relative_to(repo)), "memory/decisions/elsewhere/plain too.md")
-    commit(repo, "rename")
-    memory.refresh()
-    hit = memory.get(saved.id)[0]
-    assert (hit.path, hit.provenance.commit) == ("memory/decisions/elsewhere/renamed.md", saved.commit)
-    assert heads(memory) == {second.id}
-    hit = memory.get("memory/decisions/elsewhere/plain too.md")[0]
-    assert (hit.record.id, hit.provenance.author) == (plain, "Grace")
-    assert hit.superseded_by == (second.id,)
-    memory.rebuild()
-    assert memory.get(plain)[0].provenance.author == "Grace"
-    assert (saved.id, "Ada") in {(step.record.id, step.author) for step in memory.history("caching").chain}
-
-
-def test_an_edit_in_place_is_a_revision(repo: Path, memory: Memory) -> None:
+def test_an_edit_in_place_is_a_revision_and_a_rename_keeps_who_decided(repo: Path, memory: Memory) -> None:
     saved = decide(memory, "Use Redis")
     path = repo / saved.path
     path.write_text(path.read_text().replace("Because", "Because, as Grace says,"))
     edit = commit(repo, "Say why", author="Grace")
+    git(repo, "mv", saved.path, "memory/decisions/renamed.md")
+    moved = commit(repo, "Rename", author="Linus")
     memory.refresh()
-    step = memory.history("caching").chain[0]
-    assert step.author == "Ada"
-    assert [(revision.commit, revision.author) for revision in step.revisions] == [(edit, "Grace")]
-
-
-@pytest.mark.parametrize("into", ["main", "feature"])
-@pytest.mark.parametrize("back", [True, False], ids=["main merged back", "cherry-picked alone"])
-def test_the_edits_of_both_branches_that_added_a_record_are_told(
-    repo: Path, memory: Memory, into: str, back: bool
-) -> None:
-    def rewritten(old: str, new: str, author: str) -> str:
-        path.write_text(path.read_text().replace(old, new))
-        return commit(repo, author, author)
-
-    git(repo, "switch", "-q", "-c", "feature")
-    path = by_hand(repo, "redis", "Use Redis", "topic: caching\nid: decision_redis")
-    path.write_text(path.read_text() + "\none\n\ntwo\n\nthree\n\nEnd.\n")
-    firsts = {"feature": commit(repo, "Added", "Ada")}
-    git(repo, "switch", "-q", "main")
-    git(repo, "checkout", "-q", "feature", "--", "memory")
-    firsts["main"] = commit(repo, "Picked", "Grace")
-    git(repo, "switch", "-q", "feature")
-    if back:
-        git(repo, "merge", "-q", "-m", "Up", "main")
-    edits = {"feature": rewritten("End", "END", "Barbara")}
-    git(repo, "switch", "-q", "main")
-    edits["main"] = rewritten("Written", "WRITTEN", "Margaret")
-    git(repo, "switch", "-q", into)
-    other = ({"main", "feature"} - {into}).pop()
-    git(repo, "merge", "-q", "--no-ff", "-m", "Both", other, ok=back)
-    if not back:
-        git(repo, "checkout", "-q", edits[into], "--", "memory")
-        rewritten(*(("End", "END") if into == "main" else ("Written", "WRITTEN")), "Merger")
+    (step,) = memory.history("caching").chain
+    assert (step.author, step.commit, step.path) == ("Ada", saved.commit, "memory/decisions/renamed.md")
+    assert [(one.commit, one.author, one.changes) for one in step.revisions] == [
+        (edit, "Grace", ("reasoning changed",)),
+        (moved, "Linus", (f"renamed from {saved.path.removeprefix('memory/')}",)),
+    ]
+    assert memory.revisions(saved.id) == {saved.id: step.revisions}
+    assert not step.edited
+    path = repo / "memory/decisions/renamed.md"
+    path.write_text(path.read_text().replace("topic: caching", "topic: caching\nconfidence: 0.5"))
     memory.refresh()
-    step = memory.history("caching").chain[0]
-    told = {revision.commit: revision.changes for revision in step.revisions}
-    assert step.commit == firsts[into]
-    assert {*edits.values(), firsts[other]} <= told.keys()
-    assert firsts[into] not in told
-    assert told[firsts[other]] == ("added on another branch too",)
+    (step,) = memory.history("caching").chain
+    assert step.edited
+    assert (step.revisions[-1].commit, step.revisions[-1].changes) == ("", ("confidence none -> 0.5",))
 
 
-def test_a_squash_merge_keeps_the_chain(repo: Path, memory: Memory) -> None:
+def test_a_clean_merge_is_no_edit(repo: Path, memory: Memory) -> None:
+    by_hand(repo, "a", "Use Redis")
+    commit(repo, "Decide")
+    git(repo, "switch", "-q", "-c", "side")
+    path = repo / "memory/decisions/a.md"
+    path.write_text(path.read_text().replace("Written", "Typed"))
+    edit = commit(repo, "Reword")
+    git(repo, "switch", "-q", "main")
+    by_hand(repo, "b", "Another", "topic: other")
+    commit(repo, "Other")
+    git(repo, "merge", "-q", "--no-ff", "--no-edit", "side")
+    memory.refresh()
+    (step,) = memory.history("caching").chain
+    assert [one.commit for one in step.revisions] == [edit]
+
+
+def test_what_was_removed_and_brought_back_keeps_who_decided(repo: Path, memory: Memory) -> None:
+    by_hand(repo, "a", "Use Redis")
+    first = commit(repo, "Decide", author="Grace")
+    git(repo, "rm", "-q", "memory/decisions/a.md")
+    commit(repo, "Remove it")
+    by_hand(repo, "a", "Use Redis or Valkey")
+    commit(repo, "Bring it back in other words", author="Linus")
+    memory.refresh()
+    (step,) = memory.history("caching").chain
+    assert (step.commit, step.author) == (first, "Grace")
+    removed, back = step.revisions
+    assert removed.changes == ("removed",)
+    assert (back.author, back.changes) == ("Linus", ("brought back",))
+
+
+def test_a_squash_merge_keeps_the_chain_and_is_named(repo: Path, memory: Memory) -> None:
     git(repo, "switch", "-q", "-c", "feature")
     saved = [decide(memory, f"Decision {number}") for number in range(3)]
     git(repo, "switch", "-q", "main")
@@ -307,54 +266,22 @@ def test_a_squash_merge_keeps_the_chain(repo: Path, memory: Memory) -> None:
     assert [step.record.id for step in told.chain] == [one.id for one in saved]
     assert told.heads == (saved[2].id,)
     assert {step.commit for step in told.chain} == {squashed}
+    (note,) = told.notes
+    assert note.startswith(f"{squashed[:10]} brought 3 of these at once (a squash merge or an import)")
+    alone = memory.save(topic="logging", decision="Log as JSON", reasoning="Machines read it")
+    assert memory.history(alone.id).notes == ()
     assert sound(repo)
 
 
-def test_a_squash_is_named_also_where_it_brought_one_decision_of_each_topic(repo: Path, memory: Memory) -> None:
-    git(repo, "switch", "-q", "-c", "feature")
-    for topic in ("caching", "queues"):
-        memory.save(topic=topic, decision=f"Decide on {topic}", reasoning="It was asked for")
-    git(repo, "switch", "-q", "main")
-    git(repo, "merge", "-q", "--squash", "feature")
-    squashed = commit(repo, "Squashed")
-    alone = memory.save(topic="logging", decision="Log as JSON", reasoning="Machines read it")
-    for topic in ("caching", "queues"):
-        (note,) = memory.history(topic).notes
-        assert note.startswith(f"{squashed[:10]} brought 2 records at once (a squash merge or an import)")
-    assert memory.history(alone.id).notes == ()
-
-
-def test_a_linked_work_tree_has_its_own_index(repo: Path, memory: Memory) -> None:
-    first = decide(memory, "Use Redis")
-    git(repo, "worktree", "add", "-q", "-b", "side", "../side")
-    with Memory.open(repo.parent / "side") as side:
-        assert heads(side) == {first.id}
-        second = decide(side, "Use NATS on the side")
-        assert heads(side) == {second.id}
-        assert git(repo, "log", "-1", "--format=%s", "side") == "decision(caching): Use NATS on the side"
-    memory.refresh()
-    assert heads(memory) == {first.id}
-    git(repo, "merge", "-q", "side")
-    memory.refresh()
-    assert heads(memory) == {second.id}
-
-
-def test_the_first_commit_of_a_repository_is_a_record(tmp_path: Path) -> None:
-    repo = make_repo(tmp_path / "repo", commit=False)
-    with Memory.open(repo) as memory:
-        saved = decide(memory, "Begin with a decision")
-        assert git(repo, "rev-list", "HEAD") == saved.commit
-        assert chain(memory) == ["Begin with a decision"]
-
-
-def test_the_day_that_a_file_states_stands_apart_from_that_of_its_commit(repo: Path) -> None:
-    by_hand(repo, "a", "Use Redis", "topic: caching\ncreated: 1999-01-01")
-    commit(repo, "one", date="2025-11-20T12:00:00Z")
-    (step,) = ok(repo, "history", "caching")["chain"]
-    assert (step["date"][:10], step["committed"][:10]) == ("1999-01-01", "2025-11-20")
-    told = cli(repo, "history", "caching").out
-    assert "●  1999-01-01  Use Redis" in told
-    assert "committed 2025-11-20" in told
+def test_a_shallow_clone_names_nobody_and_says_why(repo: Path, memory: Memory, tmp_path: Path) -> None:
+    decide(memory, "Use Redis")
+    write(repo / "code.py", "2\n")
+    commit(repo, "Work", author="Grace")
+    git(tmp_path, "clone", "-q", "--depth", "1", repo.as_uri(), "shallow")
+    with Memory.open(tmp_path / "shallow") as shallow:
+        told = shallow.history("caching")
+        assert (told.chain[0].commit, told.chain[0].author) == ("", "")
+        assert "history is incomplete here" in told.notes[-1]
 
 
 def test_only_decisions_have_a_history(memory: Memory) -> None:
@@ -363,93 +290,59 @@ def test_only_decisions_have_a_history(memory: Memory) -> None:
         memory.history(note.id)
 
 
-def test_an_unresolved_merge_is_told_at_every_door(repo: Path, memory: Memory) -> None:
-    path = by_hand(repo, "a", "Use NATS")
-    commit(repo, "One")
-    text = path.read_text()
-    sides = "<<<<<<< HEAD\nWritten by hand.\n=======\nWritten on a branch.\n>>>>>>> x\n"
-    path.write_text(text.replace("Written by hand.\n", sides))
-    for text in ("", "Merge"):
-        if text:
-            commit(repo, text)
-        memory.refresh()
-        [edit] = memory.history("caching").chain[0].revisions
-        [told] = edit.changes
-        assert told.startswith("conflict: an unresolved merge conflict")
-        assert bool(edit.commit) == bool(text)
-        [again] = memory.revisions("a.md").values()
-        assert again == (edit,)
-        assert [hit.conflict for hit in (*memory.get("a.md"), *memory.search("NATS"))] == [6, 6]
-        for words in (["get", "a.md"], ["search", "nats"]):
-            assert "conflict markers at line 6: the first side is shown" in cli(repo, *words).out
-    assert memory.diff("HEAD~1..HEAD").effects[0].details == edit.changes
-    path.write_text(path.read_text().replace(sides, "Written by hand.\n"))
-    for text in ("", "Resolve"):
-        if text:
-            commit(repo, text)
-        assert memory.history("caching").chain[0].revisions[-1].changes == ("conflict resolved",)
-    assert memory.diff("HEAD~1..HEAD").effects[0].details == ("conflict resolved",)
-    commit_of = memory.history("caching").chain[0].revisions
-    path.write_text(path.read_text().replace("---\n", "---\ntopic: [a\n", 1))
-    commit(repo, "Break")
-    git(repo, "revert", "--no-edit", "HEAD")
-    *earlier, _, mended = memory.history("caching").chain[0].revisions
-    assert (tuple(earlier), mended.changes[-1]) == (commit_of, "yaml-syntax mended")
+def test_the_timeline_shows_what_was_saved_around_a_record(memory: Memory) -> None:
+    saved = [decide(memory, f"Decision {number}", topic=f"t{number}").id for number in range(5)]
+    told = memory.timeline(anchor=saved[2], depth_before=1, depth_after=1)
+    assert ([hit.id for hit in told], told.anchor) == (saved[1:4], saved[2])
+    assert [hit.id for hit in memory.timeline(depth_before=1)] == saved[3:]
+    assert memory.timeline(query="Decision 4", depth_before=0, depth_after=0).hits[0].id == saved[4]
 
 
-def test_a_merge_that_waits_for_the_user_is_told_by_status(repo: Path, memory: Memory) -> None:
-    texts = {"a": "Use NATS", "b": "Use Redis"}
-    paths = [by_hand(repo, name, title) for name, title in texts.items()]
-    commit(repo, "One")
-    for branch in ("side", "main"):
-        git(repo, "switch", "-q", *(["-c"] if branch == "side" else []), branch)
-        for path in paths:
-            path.write_text(path.read_text().replace("Written by hand.", f"Written on {branch}."))
-        write(repo / "code.py", branch)
-        commit(repo, branch)
-    assert "unresolved" not in ok(repo, "status")
-    git(repo, "merge", "-q", "side", ok=False)
-    named = [str(path.relative_to(repo)) for path in paths]
-    assert ok(repo, "status")["unresolved"] == {"reason": "a merge is in progress", "paths": named}
-    assert f"unresolved: {', '.join(named)} (a merge is in progress)" in cli(repo, "status").out
-    git(repo, "checkout", "-q", "--ours", named[0])
-    git(repo, "add", named[0])
-    assert memory.status()["unresolved"]["paths"] == named[1:]
-    git(repo, "merge", "--abort")
-    assert "unresolved" not in cli(repo, "status").out
+def test_topics_are_listed_with_what_holds(memory: Memory) -> None:
+    decide(memory, "Use Redis")
+    head = decide(memory, "Use an LRU cache")
+    decide(memory, "Log as JSON", topic="logging", status="deprecated")
+    caching, logging = memory.topics()
+    assert (caching.topic, caching.decisions, caching.heads, caching.title) == (
+        "caching",
+        2,
+        (head.id,),
+        "Use an LRU cache",
+    )
+    assert (logging.heads, logging.vacancy) == ((), "nothing holds")
+    assert [one.topic for one in memory.topics("lru")] == ["caching"]
+    assert memory.topic_keys("c") == ("caching", "logging")[:1]
+    assert memory.decision_ids("redis")[0].startswith("decision_caching_")
 
 
-def test_a_copy_that_outlives_its_original_is_told_as_one(repo: Path) -> None:
-    saved = ok(repo, "save", "decision", "--topic", "q", "--decision", "Use A", "--reasoning", "r")
-    write(repo / "memory/b.md", (repo / saved["path"]).read_text() + "\nMore.\n")
-    git(repo, "add", ".")
-    git(repo, "commit", "-q", "-m", "Copy")
-    git(repo, "rm", "-q", saved["path"])
-    git(repo, "commit", "-q", "-m", "Away")
-    for _ in range(2):
-        (step,) = ok(repo, "history", "q")["chain"]
-        assert [one["changes"] for one in step["revisions"]] == [["copied to memory/b.md"]]
-        ok(repo, "index", "--rebuild")
+def test_a_checkpoint_is_of_this_branch_and_author_or_says_whose_it_is(repo: Path, memory: Memory) -> None:
+    assert memory.latest_checkpoint() is None
+    mine = memory.save(summary="Half done", branch="main")
+    text = (repo / mine.path).read_text().replace(mine.id, "checkpoint_9999999999999_aaaaaaaa")
+    write(repo / "memory/checkpoints/hers.md", text.replace('created: "2', 'created: "3'))
+    commit(repo, "By Grace", author="Grace")
+    memory.refresh()
+    found = memory.latest_checkpoint()
+    assert found is not None
+    assert (found[0].id, found[1]) == (mine.id, "")
+    memory.delete(mine.id)
+    found = memory.latest_checkpoint("side")
+    assert found is not None
+    assert found[1] == "from branch main: there is none on side; saved by Grace"
 
 
-def test_what_was_removed_from_a_topic_is_named_beside_its_history(repo: Path) -> None:
-    saved = [
-        ok(repo, "save", "decision", "--topic", "q", "--decision", f"Use {name}", "--reasoning", "r")
-        for name in ("A", "B", "C", "D")
-    ]
-    short = [one["id"].rpartition("_")[2] for one in saved]
-    assert ok(repo, "history", "q")["notes"] == []
-    git(repo, "mv", saved[2]["path"], saved[2]["path"].replace("use-c", "c"))
-    git(repo, "commit", "-q", "-m", "Renamed")
-    ok(repo, "forget", saved[0]["id"])
-    git(repo, "rm", "-q", saved[1]["path"])
-    git(repo, "commit", "-q", "-m", "Oops")
-    for _ in range(2):
-        (note,) = ok(repo, "history", "q")["notes"]
-        assert note.startswith(f"removed since: {short[0]}, Use B ({short[1]}) "), "no title of what was forgotten"
-        assert f"filemem restore {short[1]}" in cli(repo, *note.partition("(filemem ")[2].split()[:2]).err
-        ok(repo, "index", "--rebuild")
-    assert ok(repo, "history", "q", "--at", "HEAD~2")["notes"] == []
-    git(repo, "revert", "--no-edit", "HEAD")
-    ok(repo, "restore", saved[0]["id"])
-    assert ok(repo, "history", "q")["notes"] == []
+def test_the_history_of_then_knows_nothing_of_later(repo: Path, memory: Memory) -> None:
+    write(repo / "code.py", "1\n")
+    commit(repo, "Code")
+    first = decide(memory, "Use Redis", affects=["code.py"])
+    decide(memory, "Use an LRU cache", affects=["code.py"])
+    write(repo / "code.py", "2\n")
+    commit(repo, "Change")
+    path = repo / first.path
+    path.write_text(path.read_text().replace("Because", "Since"))
+    commit(repo, "Reword")
+    then = memory.at("HEAD~3")
+    (step,) = then.history("caching").chain
+    assert (step.record.id, step.holds, step.revisions, step.edited) == (first.id, True, (), False)
+    assert [str(hit.drift) for hit in then.get(first.id)] == ["fresh"]
+    assert [str(hit.drift) for hit in memory.get(first.id)] == ["changed (1 of 1 file, 1 commit)"]

@@ -91,7 +91,6 @@ COMMANDS = (
     ("index",),
     ("index", "--rebuild"),
     ("status",),
-    ("delete", "memory/decisions/one.md"),
 )
 
 
@@ -103,6 +102,7 @@ def test_no_command_runs_what_a_repository_names(trap: Path) -> None:
         assert "Seen from outside" in done.out or command[0] != "search", done
     inside = process(trap, "search", "outside", PATH=f".:{os.environ['PATH']}")
     assert "Seen from outside" in inside.out
+    cli(trap, "delete", "memory/decisions/one.md")
     assert fired(trap) == []
 
 
@@ -137,7 +137,7 @@ def test_the_trap_works(trap: Path) -> None:
 
 def test_what_a_filter_would_change_is_saved_and_left_to_the_user(trap: Path) -> None:
     done = cli(trap, "save", "decision", "--topic", "t", "--decision", "One", "--reasoning", "r", "--json").json
-    assert "filter" in done["pending"]
+    assert "filter" in done["note"]
     assert (trap / done["path"]).is_file()
     assert cli(trap, "search", "One", "--json").json["count"] >= 1
 

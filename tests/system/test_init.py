@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from filemem.cli import EXIT_CODES
-from filemem.cli.splice import with_member
+from filemem.cli.setup import with_server
 from filemem.errors import BrokenStore
 from tests.support import git, write
 from tests.system.tools import FILEMEM, cli, ok, process, snapshot
@@ -50,7 +50,7 @@ def test_a_disk_that_takes_no_more_leaves_the_file_what_it_was(repo: Path, name:
     ],
 )
 def test_a_member_is_added_to_json_and_nothing_else_changes(text: str) -> None:
-    new = with_member(text, ("mcpServers", "filemem"), SERVER)
+    new = with_server(text)
     value, old = json.loads(new.removeprefix("\ufeff")), json.loads(text.removeprefix("\ufeff"))
     assert value["mcpServers"].pop("filemem") == SERVER
     assert value == {**old, "mcpServers": old.get("mcpServers", {})}
@@ -67,9 +67,8 @@ def test_init_changes_only_the_lines_that_it_must(repo: Path) -> None:
     assert cli(repo, "init").code == 0
     rows = (repo / ".mcp.json").read_bytes().decode().split("\r\n")
     assert rows[:2] == old.split("\r\n")[:2]
-    assert rows[2] == '    "x": {"timeout": 1e5},'
-    assert rows[3] == '    "filemem": {'
-    assert rows[-2:] == ["  }", "}"]
+    assert rows[2] == '    "filemem": {"command": "filemem", "args": ["serve"]},'
+    assert rows[3:] == old.split("\r\n")[2:]
     agents = (repo / "AGENTS.md").read_bytes()
     assert agents.startswith(b"# Rules\r\n\r\nBe kind.  \r\n\r\n<!-- filemem:begin -->\r\n")
     assert b"\n" not in agents.replace(b"\r\n", b"")

@@ -160,7 +160,7 @@ def test_get_says_what_was_probably_meant(talk: Talk) -> None:
     wrong = saved["id"][:-1] + ("a" if saved["id"][-1] != "a" else "b")
     error = talk.refused("get", id=wrong)
     assert error["kind"] == "not_found"
-    assert saved["id"] in error["hint"]
+    assert f"Suggest the nearest id ({saved['id'][-8:]})" in error["hint"]
     assert ids(talk.call("get", ids=[saved["id"], saved["path"]])) == [saved["id"]] * 2
 
 

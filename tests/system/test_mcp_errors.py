@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from filemem.dialects.call import call
+from filemem.dialects.tool import profile
+from filemem.memory import Memory
 from tests.support import git, make_repo
-from tests.system.tools import Talk, snapshot, talking
+from tests.system.tools import snapshot, talking
 
 DECISION = {"topic": "t", "decision": "d", "reasoning": "r"}
 FOREIGN = re.compile(r"pydantic|jsonschema|validation error|Traceback|is not of type|\$\.|site-packages|\bNone\b")
@@ -77,29 +80,38 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def talk(place: Path) -> Iterator[Talk]:
-    with talking(place) as client:
-        yield client
-        assert client.call("save", **DECISION)["commit"], "the server goes on after all that"
+def memory(place: Path) -> Iterator[Memory]:
+    """The memory that the tools are called on, in process: the wire has tests of its own."""
+    with Memory.open(place) as opened:
+        yield opened
+        assert not ask(opened, "save", DECISION)[0], "it goes on after all that"
 
 
-@pytest.mark.parametrize(("tool", "arguments", "field", "words"), WRONG)
-def test_a_wrong_argument_is_named(
-    talk: Talk, place: Path, tool: str, arguments: dict[str, Any], field: str, words: str
-) -> None:
-    error = talk.refused(tool, **arguments)
-    told = f"{error['message']}\n{error['hint']}"
-    assert error["kind"] == "bad_input"
-    assert error["field"] == field
-    assert words in told
-    assert not FOREIGN.search(told), told
-    assert len(told) < 1_000
+def ask(memory: Memory, tool: str, arguments: dict[str, Any]) -> tuple[bool, Any]:
+    reply = call(profile("native").dialect, memory, tool, arguments)
+    return reply.is_error, reply.payload
+
+
+def refused(memory: Memory, tool: str, arguments: dict[str, Any]) -> Any:
+    failed, answer = ask(memory, tool, arguments)
+    assert failed, (tool, answer)
+    return answer["error"]
+
+
+def test_a_wrong_argument_is_named(memory: Memory, place: Path) -> None:
+    for tool, arguments, field, words in WRONG:
+        error = refused(memory, tool, arguments)
+        told = f"{error['message']}\n{error['hint']}"
+        assert (error["kind"], error["field"]) == ("bad_input", field), told
+        assert words in told
+        assert not FOREIGN.search(told), told
+        assert len(told) < 1_000
     assert git(place, "rev-list", "--count", "HEAD") == "1"
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
+def test_what_does_not_exist_is_said_so(memory: Memory, place: Path) -> None:
+    before = snapshot(place)
+    for tool, arguments in (
         ("get", {"id": "decision_x_1_abcdefgh"}),
         ("get", {"id": "../../etc/passwd"}),
         ("get", {"id": "--output=x"}),
@@ -112,19 +124,15 @@ def test_a_wrong_argument_is_named(
         ("save", {**DECISION, "supersedes": ["nothing"]}),
         ("save", {**DECISION, "builds_on": "../../etc/passwd"}),
         ("no_such_tool", {}),
-    ],
-)
-def test_what_does_not_exist_is_said_so(talk: Talk, place: Path, tool: str, arguments: dict[str, Any]) -> None:
-    before = snapshot(place)
-    error = talk.refused(tool, **arguments)
-    assert error["kind"] == "not_found"
-    assert error["hint"]
+    ):
+        error = refused(memory, tool, arguments)
+        assert error["kind"] == "not_found"
+        assert error["hint"]
     assert snapshot(place) == before
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
+def test_no_query_is_too_odd(memory: Memory) -> None:
+    for query in (
         "(" * 20_000,
         "a AND " * 20_000,
         '"' * 5_001,
@@ -137,14 +145,10 @@ def test_what_does_not_exist_is_said_so(talk: Talk, place: Path, tool: str, argu
         "C++ std::vector<int> https://x.y/?z=1#q",
         "topic: type: since: is:",
         ".*" * 30_000 + "b",
-    ],
-    ids=range(12),
-)
-def test_no_query_is_too_odd(talk: Talk, query: str) -> None:
-    failed, answer = talk.ask("search", {"query": query})
-    assert not failed or answer["error"]["field"] == "query", answer
-    failed, answer = talk.ask("timeline", {"query": query})
-    assert not failed or answer["error"]["field"] == "query", answer
+    ):
+        for tool in ("search", "timeline"):
+            failed, answer = ask(memory, tool, {"query": query})
+            assert not failed or answer["error"]["field"] == "query", answer
 
 
 def test_answers_to_nothing_are_empty_not_errors(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def decision(repo: Path, name: str, title: str) -> Path:
 
 
 def titles(memory: Memory) -> set[str]:
-    return {node.title for node in memory._store.nodes()}
+    return {node.title for node in memory._store.index.nodes()}
 
 
 def count(memory: Memory) -> int:
@@ -97,7 +97,7 @@ def test_a_folder_that_is_moved_in_renamed_and_moved_out(watched: Memory, repo: 
     shutil.move(repo.parent / "elsewhere/memory/decisions/moved", inside)
     until(lambda: count(watched) == 21, SOON)
     inside.rename(inside.with_name("renamed"))
-    until(lambda: {node.path.split("/")[1] for node in watched._store.nodes()} == {"first.md", "renamed"}, SOON)
+    until(lambda: {node.path.split("/")[1] for node in watched._store.index.nodes()} == {"first.md", "renamed"}, SOON)
     inside.with_name("renamed").rename(repo.parent / "out")
     until(lambda: titles(watched) == {"Begin with this"}, SOON)
 
@@ -146,7 +146,7 @@ def test_saves_of_this_process_are_folded_in_and_committed(watched: Memory, repo
     saved = [watched.save(title=f"Note {number}", text="batched") for number in range(5)]
     assert {one.record.id for one in watched.search("note batched").hits} >= {one.id for one in saved}
     until(lambda: not git(repo, "status", "--porcelain", "--", *(one.path for one in saved)), SOON)
-    until(lambda: watched._store.index.pending() == 0, SOON)
+    until(lambda: watched._store.index.waiting() == {}, SOON)
     assert watched.status()["pending"] == []
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pytest
 
-from filemem.web.entry import Entry, plain
+from filemem.web.route import Route as Entry
+from filemem.web.route import plain
 from filemem.web.routes import ROUTES
 from tests.web.support import Reply, Server
 from tests.web.test_security import BODIES, state
@@ -16,12 +18,8 @@ WRONG: tuple[Any, ...] = ({"a": 1}, [[1]], True)
 HUGE = 10**25
 
 
-def cases(method: str) -> list[tuple[Entry, str]]:
-    return [(entry, name) for entry in ROUTES if entry.method == method for name in entry.schema["properties"]]
-
-
-def named(entry: Entry, name: str) -> str:
-    return f"{entry.path} {name}"
+def cases(method: str) -> list[Entry]:
+    return [entry for entry in ROUTES if entry.method == method and entry.schema["properties"]]
 
 
 def refused(entry: Entry, reply: Reply, name: str) -> None:
@@ -37,33 +35,32 @@ def whole(entry: Entry) -> dict[str, Any]:
     return {key: "decision_none_1_aaaaaaaa" if value == "KNOWN" else value for key, value in BODIES[entry.path].items()}
 
 
-@pytest.mark.parametrize(("entry", "name"), cases("POST"), ids=lambda one: getattr(one, "path", one))
-def test_wrong_members_of_a_body(server: Server, entry: Entry, name: str) -> None:
-    before = state(server)
-    body = whole(entry)
-    if name in entry.schema.get("required", ()):
-        refused(entry, server.post(entry.path, {key: value for key, value in body.items() if key != name}), name)
-        refused(entry, server.post(entry.path, {**body, name: None}), name)
-    for value in (*WRONG, *_out_of_range(entry.schema["properties"][name])):
-        refused(entry, server.post(entry.path, {**body, name: value}), name)
+@pytest.mark.parametrize("entry", cases("POST"), ids=lambda one: one.path)
+def test_wrong_members_of_a_body(server: Server, entry: Entry) -> None:
+    before, body = state(server), whole(entry)
+    for name, said in entry.schema["properties"].items():
+        if name in entry.schema.get("required", ()):
+            refused(entry, server.post(entry.path, {key: value for key, value in body.items() if key != name}), name)
+            refused(entry, server.post(entry.path, {**body, name: None}), name)
+        for value in (*WRONG, *_out_of_range(said)):
+            refused(entry, server.post(entry.path, {**body, name: value}), name)
     assert state(server) == before
 
 
-@pytest.mark.parametrize(("entry", "name"), cases("GET"), ids=lambda one: getattr(one, "path", one))
-def test_wrong_parameters(server: Server, entry: Entry, name: str) -> None:
-    said = entry.schema["properties"][name]
+@pytest.mark.parametrize("entry", cases("GET"), ids=lambda one: one.path)
+def test_wrong_parameters(server: Server, entry: Entry) -> None:
     needed = {one: "a" for one in entry.schema.get("required", ()) if f"{{{one}}}" not in entry.path}
     address = entry.path.replace("{id}", "7")
-    if name in needed:
-        refused(entry, server.get(address, **{key: value for key, value in needed.items() if key != name}), name)
-    values: list[Any] = list(_out_of_range(said))
-    values += ["perhaps", "1.5x"] if said.get("type") in ("integer", "boolean", "number") or "enum" in said else []
-    for value in values:
-        refused(entry, server.get(address, **{**needed, name: value}), name)
-    if f"{{{name}}}" not in entry.path and "array" not in str(said):
-        refused(entry, server.ask("GET", f"{address}?{name}=1&{name}=1"), name)
-    if f"{{{name}}}" not in entry.path:
-        refused(entry, server.get(address, **{**needed, name: "a\0b"}), name)
+    for name, said in entry.schema["properties"].items():
+        if name in needed:
+            refused(entry, server.get(address, **{key: value for key, value in needed.items() if key != name}), name)
+        plain_type = said.get("type") in ("integer", "boolean", "number") or "enum" in said
+        for value in (*_out_of_range(said), *(("perhaps", "1.5x") if plain_type else ())):
+            refused(entry, server.get(address, **{**needed, name: value}), name)
+        if f"{{{name}}}" not in entry.path:
+            refused(entry, server.get(address, **{**needed, name: "a\0b"}), name)
+            if "array" not in str(said):
+                refused(entry, server.ask("GET", f"{address}?{name}=1&{name}=1"), name)
 
 
 def _out_of_range(said: dict[str, Any]) -> Iterator[Any]:
@@ -75,9 +72,8 @@ def _out_of_range(said: dict[str, Any]) -> Iterator[Any]:
         yield "none of these"
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"])
-def test_other_methods_are_refused(server: Server, method: str) -> None:
-    for entry in ROUTES:
+def test_other_methods_are_refused(server: Server) -> None:
+    for entry, method in product(ROUTES, ("PUT", "PATCH", "DELETE", "TRACE", "PROPFIND")):
         reply = server.ask(method, entry.path.replace("{id}", "7"), None, {"Authorization": f"Bearer {server.token}"})
         assert reply.status == 405
         assert entry.method in reply.headers["allow"]

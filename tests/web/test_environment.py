@@ -23,18 +23,18 @@ def test_what_is_understood() -> None:
     assert others.web({}) == others.Web()
 
 
-@pytest.mark.parametrize("port", ["many", "-1", "70000", "３", "1" * 5000])
-def test_a_port_that_is_none_is_refused(port: str) -> None:
-    with pytest.raises(BadInput, match="MAMA_SERVER_PORT"):
-        others.web({"MAMA_SERVER_PORT": port})
+def test_a_port_that_is_none_is_refused() -> None:
+    for port in ("many", "-1", "70000", "３", "1" * 5000):
+        with pytest.raises(BadInput, match="MAMA_SERVER_PORT"):
+            others.web({"MAMA_SERVER_PORT": port})
 
 
 @pytest.mark.requirement("mama-env-db", "mama-env-token", "mama-env-embedding")
-@pytest.mark.parametrize("name", [*others.UNNEEDED, "LLM_API_KEY", "EMBEDDING_PROVIDER"])
-def test_what_is_not_needed_is_answered_without_its_value(name: str) -> None:
-    (told,) = others.web({name: "a secret value"}).unneeded if not name.endswith("_") else ("x",)
-    assert "secret" not in told
-    assert name.endswith("_") or told.startswith(f"{name}: not needed, ")
+def test_what_is_not_needed_is_answered_without_its_value() -> None:
+    for name in (*others.UNNEEDED, "LLM_API_KEY", "EMBEDDING_PROVIDER"):
+        (told,) = others.web({name: "a secret value"}).unneeded if not name.endswith("_") else ("x",)
+        assert "secret" not in told
+        assert name.endswith("_") or told.startswith(f"{name}: not needed, ")
 
 
 @pytest.mark.requirement("mama-env-db")

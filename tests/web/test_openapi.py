@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from filemem import schema
+from filemem.record import schema
 from filemem.web.routes import ROUTES
 from filemem.web.site import Site
 from tests.web.support import Server

@@ -1,0 +1,78 @@
+"""What one state of a memory makes of another: which decisions stop holding, which forks appear, what is left hanging.
+
+Rule: two graphs in, what differs out. Which records a change touched is the caller's business; this module only says
+what follows from it for decisions, the untouched ones among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from filemem.chain.graph import Graph
+
+GONE = ("supersedes-missing", "superseded-by-missing")  # codes of flaws that a removal leaves behind
+
+
+class Consequences(NamedTuple):
+    """What follows for decisions.
+
+    Args:
+        superseded: what held and holds no longer, with what replaced it.
+        accepted: what was only proposed, or rejected, and holds now.
+        revived: what did not hold and holds now, though it is not new.
+        forked: topics on which several decisions hold, and not the same as before, with these; unless it `eased`.
+        joined: topics on which that is over, with what holds.
+        headless: topics on which something held and nothing does, also where no decision is left there at all.
+        hanging: decisions that refer to what is not there any more.
+    """
+
+    superseded: Mapping[str, tuple[str, ...]]
+    accepted: tuple[str, ...]
+    revived: tuple[str, ...]
+    forked: Mapping[str, tuple[str, ...]]
+    joined: Mapping[str, tuple[str, ...]]
+    headless: tuple[str, ...]
+    hanging: tuple[str, ...]
+
+
+def consequences(before: Graph, after: Graph) -> Consequences:
+    """Return what follows from going from one graph to the other; both know the same part of the memory."""
+    both = [node for node in after.nodes if node in before.nodes]
+    heads = {topic: (before.chain(topic).heads, after.chain(topic).heads) for topic in {*before.chains, *after.chains}}
+    split = {topic: new for topic, (old, new) in heads.items() if len(new) > 1 and set(new) != set(old)}
+    risen = [node for node in both if after.is_head(node) and not before.is_head(node)]
+    accepted = [node for node in risen if not before.nodes[node].demotes]
+    broken = {flaw.node for flaw in before.problems if flaw.code in GONE}
+    return Consequences(
+        superseded={
+            node: successors
+            for node in both
+            if before.is_head(node) and not after.is_head(node) and (successors := after.superseded_by(node))
+        },
+        accepted=tuple(accepted),
+        revived=tuple(node for node in risen if node not in accepted),
+        forked={topic: new for topic, new in split.items() if not eased(before, after, topic)},
+        joined={topic: new for topic, (old, new) in heads.items() if len(old) > 1 and len(new) == 1},
+        headless=tuple(sorted(topic for topic, (old, new) in heads.items() if old and not new)),
+        hanging=tuple(sorted({flaw.node for flaw in after.problems if flaw.code in GONE and flaw.node not in broken})),
+    )
+
+
+def eased(before: Graph, after: Graph, topic: str) -> bool:
+    """Whether a fork was there before, is no wider now, and whatever is new in it replaces what held in it."""
+    old, new = before.chain(topic).heads, after.chain(topic).heads
+    return 1 < len(old) >= len(new) and all(_stems_from(after, head, old) for head in new)
+
+
+def _stems_from(graph: Graph, head: str, roots: tuple[str, ...]) -> bool:
+    """Whether a decision is one of some, or replaces one of them, through others or not."""
+    seen, pending = set[str](), [head]
+    while pending:
+        node = pending.pop()
+        if node in roots:
+            return True
+        if node not in seen:
+            seen.add(node)
+            pending += graph.predecessors(node)
+    return False

@@ -1,0 +1,370 @@
+"""Answers in words, for people: nothing that is stored can steer a terminal or pass for a line of ours.
+
+What is a row of its own stands in a table: the field, how it is said, and its colour; a list gives a row for each.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+Answer = Mapping[str, Any]
+_COLOURS = {"failed": "red", "success": "green", "partial": "yellow", "rejected": "red", "proposed": "cyan"}
+_WHY = {"governs": "governs", "touched": "came with", "near": "speaks of what is in"}
+_WHY["governed"] = "governed, until it was replaced,"
+_FORMS = {
+    "superseded": "supersedes {}",
+    "would_supersede": "would supersede {}",
+    "pending": "because: {}",
+    "degraded": "degraded: {}",
+    "notes": "note: {}",
+    "hint": "hint: {}",
+    "warning": "warning: {}",
+    "similar": "similar: {0[title]} ({0[id]}): {0[hint]}",
+    "already_rejected": "already rejected: {}",
+    "chain": "chain: {}",
+    "superseded_by": "superseded by {}",
+    "proposed": "proposed in its place: {}",
+    "replaces": "replaces: {}",
+    "rejected": "rejected: {}",
+}
+"""Fields that have a row of their own: how it is said; of the others the value alone."""
+_YELLOW = "pending degraded note notes hint warning evidence superseded_by proposed drift"
+_APART = (
+    "id path title text decision score scores by snippet related reasons success superseded_by proposed successors "
+    "highlight holds note metadata revisions other_keys drift drifted gone evidence"
+)  # keys of a record that are worded by themselves, or matter only to programs
+
+# Sets apart: one set that reaches from control characters to surrogates is compiled into a table of 64 KB.
+_UNSEEN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028-\u202e]|[\u2066-\u2069]|[\u180e\u200b\u2060\ufeff]|[\ud800-\udfff]"
+_TEXTS = "text reasoning decision summary next_steps limitation facts snippet message hint note content purge".split()  # noqa: SIM905
+
+
+def plain(value: Any, name: str = "") -> Any:
+    """The same value with control characters shown as escapes; line breaks too if its key `name` is of one line."""
+    if isinstance(value, str):
+        free = name in _TEXTS
+        text = value.replace("\r\n", "\n") if free else value
+        if text.isprintable() or (free and text.replace("\n", "").isprintable()):
+            return text  # nearly every text: the patterns, slow to compile, are not even needed
+        steering = _UNSEEN if free else rf"[\t\n]|{_UNSEEN}"
+        return re.sub(steering, lambda found: found[0].encode("unicode_escape").decode(), text)
+    if isinstance(value, Mapping):
+        return {key: plain(item, key) for key, item in value.items()}
+    return [plain(item, name) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def rows(answer: Answer, names: str, indent: int = 0) -> list[str]:
+    """The fields that have a value, each in its words; of a list each value."""
+    shown = []
+    for name in names.split():
+        value, form = answer.get(name) or (), " " * indent + _FORMS.get(name, "{}")
+        said = [form.format(one) for one in (value if isinstance(value, (list, tuple)) else (value,))]
+        shown += [click.style(one, fg="yellow") for one in said] if name in _YELLOW.split() else said
+    return shown
+
+
+def notes(answer: Answer, names: str = "pending degraded notes") -> list[str]:
+    """Why an answer may not be all, and what else there is to say of it."""
+    return rows({**answer, "notes": answer.get("note")}, names, 2)
+
+
+def rows_of(*rows: str) -> str:
+    """The rows that say something."""
+    return "\n".join(row for row in rows if row)
+
+
+def counted(count: int, word: str) -> str:
+    """A number of things."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+# -- what a command did
+
+
+def message(answer: Answer) -> str:
+    """One sentence, and the commit that it led to."""
+    return rows_of(answer["message"] + _commit(answer), *notes(answer))
+
+
+def save(answer: Answer) -> str:
+    """What was saved, where, and what it replaced, or would if it held."""
+    where = (answer["message"], f"  {answer['path']}", f"  {answer['id']}{_commit(answer)}")
+    return rows_of(*where, *rows(answer, "superseded would_supersede", 2), *notes(answer), *rows(answer, "similar", 2))
+
+
+update, restore, index, resolve = message, message, message, save
+
+
+def forget(answer: Answer) -> str:
+    """What was removed, and what it takes to remove it from history too."""
+    purge = [f"    {row}" for row in (answer.get("purge") or "").splitlines()]
+    return rows_of(message(answer), *["  to take it out of history too:"][: len(purge)], *purge)
+
+
+def adopt(answer: Answer) -> str:
+    """Which files have ids now."""
+    return rows_of(*(f"{one['path']}  {one['id']}" for one in answer["adopted"])) or "every file has an id already"
+
+
+def sync(answer: Answer) -> str:
+    """What a sync did, and what it leaves to the user."""
+    return rows_of(answer["message"], *rows(answer, "hint", 2))
+
+
+def _commit(answer: Answer) -> str:
+    return f"  commit {answer['commit'][:10]}" if answer.get("commit") else ""
+
+
+# -- records that answer a question
+
+
+def search(answer: Answer) -> str:
+    """Search results, best first; what is dead is dimmed and says what replaced it."""
+    shown = {hit["id"]: hit for hit in answer["results"]}
+    found = [_hit(number, hit, shown) for number, hit in enumerate(answer["results"], 1)]
+    return rows_of(*_head(answer), *(found or ["nothing found"]))
+
+
+def why(answer: Answer) -> str:
+    """The decisions that code rests on, in groups: the surest first."""
+    lines = "-".join(str(answer[name]) for name in ("line", "last_line") if name in answer)
+    place = f"{answer['path']}:{lines}" if lines else answer["path"]
+    said = _head(answer)
+    if answer["total"] > answer["count"] > 0:
+        more = f"  note: {answer['count']} of {answer['total']} are shown: -n {answer['total']} shows all"
+        said.append(click.style(more, fg="yellow"))
+    shown = {hit["id"]: hit for hit in answer["results"]}
+    last = ""
+    for number, hit in enumerate(answer["results"], 1):
+        said += [click.style(f"{_WHY[hit['kind']]} {place}:", dim=True)] if hit["kind"] != last else []
+        said.append(_hit(number, hit, shown))
+        last = hit["kind"]
+    return rows_of(*said, "" if shown else f"no decision speaks of {place}")
+
+
+def get(answer: Answer) -> str:
+    """Whole records."""
+    shown = {hit["id"]: hit for hit in answer["results"]}
+    return "\n\n".join(filter(None, (*_head(answer), *(_whole(hit, shown) for hit in shown.values()))))
+
+
+def load_checkpoint(answer: Answer) -> str:
+    """The checkpoint to go on from, and whose it is if it is another's."""
+    found = answer["checkpoint"]
+    return rows_of(*_head(answer), _whole(found, {}) if found else answer["message"])
+
+
+def topics(answer: Answer) -> str:
+    """One line a topic."""
+    said, untitled = _head(answer), False
+    for topic in answer["topics"]:
+        forked = click.style(f"  forked ({topic['heads']} heads)", fg="red") if topic["forked"] else ""
+        note = "".join(rows(topic, "note", 2))
+        count = f"({counted(topic['decisions'], 'decision')})"
+        if topic["stated"]:
+            name = "  ".join(filter(None, (click.style(topic["topic"], bold=True), topic["title"], count)))
+        else:
+            said += [] if untitled else [click.style("no topic stated:", dim=True)]
+            untitled = True
+            heading = click.style(topic["title"] or topic["topic"], bold=True)
+            name = f"  {heading}  {count}" + click.style(f"  {topic.get('path', '')}", dim=True)
+        said.append(f"{name}{forked}{note}")
+    return rows_of(*said, "" if answer["topics"] else "no decision is here")
+
+
+def _head(answer: Answer) -> list[str]:
+    """The commit that an answer is as of, if that is not the present, and why it may not be all."""
+    said = notes(answer)
+    if at := answer.get("at"):
+        named = "" if at["commit"].startswith(at["name"]) else f"{at['name']}: "
+        said.insert(0, click.style(f"as of {named}commit {at['commit'][:10]} of {at['date'][:10]}", fg="yellow"))
+    return said
+
+
+def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
+    from filemem.record import prose  # `--help` pays for none
+
+    dead = bool(hit.get("superseded_by"))
+    parts = " · ".join(filter(None, (hit["type"], _topic(hit), _unless(hit, "status", "accepted"))))
+    title = click.style(hit["title"], bold=not dead, dim=dead)
+    outcome = _coloured(_unless(hit, "outcome", "pending"))
+    found = hit.get("snippet", "")
+    if hit.get("already_rejected"):  # said below
+        found = found.partition("Rejected: ")[0]
+    edges = [f"{edge['kind']}: {_title(edge, shown)}" for edge in hit.get("related", ())]
+    told = {**hit, "standing": _standing(hit, shown), "reasons": _logged(hit), "edges": edges}
+    score = f"  score {hit['score']:.2f}" if hit.get("score") else ""
+    short = hit["id"].rpartition("_")[2]  # the end of an id is enough to name it
+    return rows_of(
+        f"{number:2}. {title}  {click.style(parts, dim=True)}" + (f"  {outcome}" if outcome else ""),
+        *(f"    {row}" for row in _wrapped(found or prose(hit.get("text", "")), 3)),
+        *rows(told, "reasons already_rejected standing because chain edges", 4),
+        click.style(f"    {short}  {_provenance(hit)}  {hit['path']}{score}", dim=True),
+    )
+
+
+def _whole(hit: Answer, shown: Mapping[str, Answer]) -> str:
+    said = [click.style(hit["title"], bold=True), f"{hit['id']}  {hit['path']}", _provenance(hit)]
+    said += _standing(hit, shown)
+    skip = [*_APART.split(), *(["heads"] if hit.get("heads") == hit.get("superseded_by") else [])]
+    said += [f"{key}: {_value(value)}" for key, value in hit.items() if key not in skip and value not in ("", [], None)]
+    more = {"metadata": hit.get("metadata"), "other keys": hit.get("other_keys")}
+    said += [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in more.items() if value]
+    for edge in hit.get("related", ()):
+        title = f"{edge['title']} ({edge['id']})" if edge.get("title") else edge["id"]
+        reason = f": {edge['reason']}" if edge["reason"] not in ("", "front matter") else ""
+        said.append(f"{edge['kind']}: {title}{reason}")
+    decision = hit["decision"] if hit.get("decision", hit["title"]) != hit["title"] else ""
+    edits = [_revision(hit, edit["changes"], edit) for edit in hit.get("revisions", ())]
+    for part in ([decision], [hit.get("text", "")], _logged(hit), edits):
+        said += ["", *filter(None, part)] if any(part) else []
+    return "\n".join(said)
+
+
+def _standing(hit: Answer, shown: Mapping[str, Answer]) -> list[str]:
+    """What replaced a decision, and what speaks against following it as it stands."""
+    gone = hit.get("gone", ())
+    changed = [one for one in hit.get("drifted", ()) if one not in gone]
+    files = f"{'; changed' if gone else ''}: {', '.join(changed[:5])}" if changed else ""
+    known = {**shown, **{one["id"]: one for one in hit.get("successors", ())}}
+    told = {**hit, "drift": f"its code is {hit['drift']}{files}" if hit.get("drift") else ""}
+    for kind in ("superseded_by", "proposed"):
+        named = (f"{known[one]['title']} ({one})" if one in known else one for one in hit.get(kind, ()))
+        told[kind] = "; ".join(named)
+    return rows(told, "superseded_by note proposed drift evidence")
+
+
+def _title(edge: Answer, shown: Mapping[str, Answer]) -> str:
+    title: str = edge.get("title") or shown.get(edge["id"], {}).get("title") or edge["id"]
+    return title
+
+
+def _value(value: object) -> str:
+    """A value beside its name; further lines stand in from the margin, where no name of ours stands."""
+    text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return text.replace("\n", "\n    ")
+
+
+# -- how records came to be what they are
+
+
+def history(answer: Answer) -> str:
+    """A chain, oldest first."""
+    said = [*_head({**answer, "note": ""}), click.style(answer["topic"], bold=True)]
+    titles = {step["id"]: step["title"] for step in answer["chain"]}
+    above = ""
+    for step in answer["chain"]:
+        said += _step(step, above, titles)
+        above = step["id"]
+    said += rows(answer, "note notes")
+    if answer["forked"]:
+        from filemem.dialects.native import ending
+
+        count = len(answer["heads"])
+        said.append(click.style(f"forked: {count} decisions hold at once; {ending(answer['topic'])}", fg="red"))
+    return rows_of(*said)
+
+
+def _step(step: Answer, above: str, titles: Mapping[str, str]) -> list[str]:
+    from filemem.query import beyond
+    from filemem.record import prose
+
+    mark = click.style("●", fg="green") if step["holds"] else "○"
+    outcome, status = _coloured(_unless(step, "outcome", "pending")), _unless(step, "status", "accepted")
+    topic = _topic(step) if step["foreign"] else ""
+    head = f"{step['title']}{f'  [{status}]' if status else ''}{f'  {outcome}' if outcome else ''}"
+    head += click.style(f"  on {topic}", dim=True) if topic else ""
+    commit = step["commit"][:10] if step.get("commit") else "not committed"
+    made = step.get("committed", "")[:10]  # the file's word on the day stands apart from Git's
+    made = f"committed {made}" if made not in ("", step["date"][:10]) else ""
+    name = step["path"] if step["id"].startswith("file_") else step["id"]
+    by = "  ".join(filter(None, (_who(step) or "somebody", commit, made, *_company(step), name)))
+    replaced = [titles[one] for one in step["supersedes"] if one in titles]
+    more, reasoning = prose(beyond(step["title"], step.get("decision", ""))).strip(), prose(step.get("reasoning", ""))
+    edits = [([one for one in edit["changes"] if not one.startswith("outcome ")], edit) for edit in step["revisions"]]
+    told = {
+        **step,
+        "replaces": " and ".join(replaced) if step["supersedes"] != [above] else "",
+        "said": [*_wrapped(more, 2), *_wrapped(reasoning, 2)],
+        "reasons": _logged(step),
+        "edits": [_revision(step, changes, edit) for changes, edit in edits if changes or not edit["changes"]],
+    }
+    dated = "  ".join(filter(None, (mark, step["date"][:10], head)))
+    return [
+        dated,
+        click.style(f"    {by}", dim=True),
+        *filter(str.strip, rows(told, "note replaces said rejected reasons edits evidence", 4)),
+    ]
+
+
+def _revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:
+    """An edit: when, who, which commit, what it changed, and what its message says besides the obvious."""
+    if not edit["commit"]:
+        return click.style(f"not committed: {'; '.join(changes)}", fg="yellow") if changes else ""
+    subject = re.sub(r"^(?:decision|checkpoint|observation)(?:\(.*?\))?: ", "", edit["subject"])
+    obvious = subject == step["title"] or edit["subject"] != subject or subject.startswith("Merge ")
+    said = [*(["; ".join(changes)] if changes else []), *([] if obvious and changes else [subject])]
+    more = "".join(click.style(f"  ({one})", dim=True) for one in said[1:])
+    return f"{edit['date'][:10]} {_who(edit)} {edit['commit'][:10]}: {said[0]}{more}"
+
+
+# -- words that answers share
+
+
+def _unless(answer: Answer, name: str, usual: str) -> str:
+    value: str = answer.get(name) or ""
+    return value if value != usual else ""
+
+
+def _who(by: Answer) -> str:
+    return ", ".join(filter(None, (by.get("author"), by.get("agent"))))
+
+
+def _provenance(hit: Answer) -> str:
+    """Who wrote a record, when, in which commit, and what else Git says of it."""
+    by = hit.get("by", {})
+    commit = by["commit"][:10] if by.get("commit") else "" if hit.get("note") else "not committed"
+    more = _company(by)
+    if by.get("default"):  # another branch is checked out
+        since = f" since {by['landed'][:10]}" if by.get("landed") else ""
+        there = f"on {by['default']}{since}" + (", in another version" if by.get("differs") else "")
+        more.insert(0, there if by["merged"] else f"only on {by.get('branch') or 'this commit'}")
+    more += [f"edited by {one['author']} {one['date'][:10]} {one['commit'][:10]}" for one in by.get("edited", ())[:1]]
+    stated, made = hit.get("created", "")[:10], by.get("date", "")[:10]
+    dated = f"dated {stated}" if made and stated not in ("", made) else ""  # the file's word stands apart from Git's
+    return "  ".join(filter(None, (_who(by), made or stated, commit, dated, *more)))
+
+
+def _company(by: Answer) -> list[str]:
+    told = (("with", by.get("co_authors")), ("reviewed by", by.get("reviewers")))
+    return [f"{how} {', '.join(names)}" for how, names in told if names]
+
+
+def _logged(hit: Answer) -> list[str]:
+    """The log of outcomes."""
+    return [
+        f"{_coloured(one['outcome'])} {one['at'][:10]}" + (f": {one['reason']}" if one["reason"] else "")
+        for one in hit.get("reasons", ())
+    ]
+
+
+def _coloured(word: str) -> str:
+    return click.style(word, fg=_COLOURS.get(word)) if word else ""
+
+
+def _topic(hit: Answer) -> str:
+    """The topic of a decision, if it says more than the heading, which serves as topic where none is stated."""
+    from filemem.record import topic_of_heading
+
+    topic: str = hit.get("topic", "")
+    return topic if topic not in (hit["title"], topic_of_heading(hit["title"])) else ""
+
+
+def _wrapped(text: str, rows: int) -> list[str]:
+    return textwrap.wrap(" ".join(text.split()), width=96, max_lines=rows, placeholder=" …")

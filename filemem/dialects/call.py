@@ -1,0 +1,98 @@
+"""Call a tool: arguments are checked here, once for every transport, and failures leave in the dialect's words.
+
+A tool sees only arguments that satisfy its own schema, and none that is null: programs send that for what they leave
+open. What is no FilememError is a defect and passes through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from filemem.dialects.tool import Dialect, Payload, Tool, cut_name, suggest, tool_of
+from filemem.errors import BadInput, FilememError
+from filemem.record import schema
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+MAX_DEPTH = 32  # nesting of arguments; what walks them later may recurse
+_TOLD = 3  # complaints in one message
+_LARGEST = 2**63  # where integers of other languages end
+
+
+class Reply(NamedTuple):
+    """What a tool answered: an object or text, and whether it is the report of a failure."""
+
+    payload: Payload
+    is_error: bool
+
+
+def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]) -> Reply:
+    """Call one tool of a dialect."""
+    try:
+        dialect, tool = tool_of(dialect, name)
+        return Reply(tool.call(memory, checked(tool, arguments)), is_error=False)
+    except FilememError as error:
+        return Reply(dialect.failure(error), is_error=True)
+
+
+def perform(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]) -> Payload:
+    """Call one tool as `call` does, for who words failures otherwise.
+
+    Raises:
+        FilememError: what the tool raises, or the arguments deserve.
+    """
+    tool = tool_of(dialect, name)[1]
+    return tool.call(memory, checked(tool, arguments))
+
+
+def checked(tool: Tool, arguments: Mapping[str, object]) -> dict[str, object]:
+    """The arguments without those that are null, if they satisfy the tool's schema; `55.0` comes as 55, as JSON has it.
+
+    Raises:
+        BadInput: they do not.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    check_values(given)
+    known: Mapping[str, object] = tool.input_schema.get("properties", {})
+    strange = [name for name in given if name not in known]
+    if strange and tool.input_schema.get("additionalProperties") is False:  # the likely name is worth more than this
+        name = strange[0]
+        raise BadInput(f"{tool.name} has no argument {cut_name(name)}", suggest(name, known), field=name[:64])
+    if complaints := schema.errors(tool.input_schema, given):
+        named = (said if said.startswith(field) else f"{field}: {said}" for field, said in complaints[:_TOLD])
+        raise BadInput("; ".join(named), f"correct it and call {tool.name} again", field=complaints[0][0])
+    integral = {k: int(v) for k, v in given.items() if isinstance(v, float) and v.is_integer() and abs(v) < 2**53}
+    return {**given, **integral}
+
+
+def check_values(arguments: Mapping[str, object]) -> None:
+    """Refuse what no file can hold: NUL, halves of surrogate pairs, endless numbers, bottomless nesting.
+
+    Raises:
+        BadInput: names the argument.
+    """
+    waiting: list[tuple[str, object, int]] = [("", arguments, 0)]
+    while waiting:
+        path, value, depth = waiting.pop()
+        if depth > MAX_DEPTH:
+            field = path.split(".")[0].split("[")[0]
+            raise BadInput(f"{field}: nested deeper than {MAX_DEPTH} levels", "send it flat, or as text", field)
+        if isinstance(value, str):
+            _check_characters(path, value)
+        elif isinstance(value, Mapping):
+            for key, inner in value.items():
+                _check_characters(path or "arguments", key)
+                waiting.append((f"{path}.{key}" if path else key, inner, depth + 1))
+        elif isinstance(value, list):
+            waiting += [(f"{path}[{at}]", inner, depth + 1) for at, inner in enumerate(value)]
+        elif isinstance(value, int | float) and not -_LARGEST < value < _LARGEST:
+            raise BadInput(f"{path}: the number is too large", "send it as text if every digit matters", path)
+
+
+def _check_characters(path: str, text: str) -> None:
+    if "\0" in text:
+        raise BadInput(f"{path}: holds a NUL character", "remove it; text is meant, not bytes", path)
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        raise BadInput(f"{path}: holds half of a surrogate pair", "send whole Unicode characters", path)

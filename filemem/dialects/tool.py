@@ -1,0 +1,293 @@
+"""A dialect is data: tools, resources, prompts and the wording of failures; a profile says what of it is listed.
+
+This module answers for the registry before anything heavy is imported: standard library and `filemem.errors` only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+
+Arguments = Mapping[str, Any]
+Answer = dict[str, Any]
+Payload = dict[str, object] | str
+Call = Callable[["Memory", Arguments], Payload]
+
+DIALECTS: Mapping[str, str] = {
+    "native": "filemem.dialects.native",
+    "mama": "filemem.dialects.mama",
+    "mama-v1": "filemem.dialects.mama_v1",
+    "openclaw": "filemem.dialects.mama",
+    "powermem": "filemem.dialects.powermem",
+    "mem-claude": "filemem.dialects.mem_claude",
+    "project-memory": "filemem.dialects.project_memory",
+    "all": "filemem.dialects.native",
+}
+"""Profile name -> the module that holds its `DIALECT`. Of several tools with one name the first profile's counts."""
+
+_PREFIXES = {"openclaw": "mama_"}
+_ALL = "all"
+# Hosts refuse or rename tools outside this form; `__` separates server from tool in some of them.
+_NAME = re.compile(r"(?!.*__)[A-Za-z][A-Za-z0-9_-]{0,63}")
+_KINDS: Mapping[type[FilememError], str] = {
+    BadInput: "bad_input",
+    NotFound: "not_found",
+    Conflict: "conflict",
+    Locked: "locked",
+    BrokenStore: "broken_store",
+}
+
+# What the tables of tools are written with.
+TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": TEXT}
+_READS = {"readOnlyHint": True, "openWorldHint": False}
+_WRITES = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}
+_HOW = {"reads": _READS, "writes": _WRITES, "deletes": {**_WRITES, "destructiveHint": True}}
+_SHAPES: Mapping[str, Mapping[str, Any]] = {
+    "text": TEXT,
+    "said": {"type": "string", "pattern": r"\S"},  # text that must say something
+    "texts": _TEXTS,
+    "words": {"anyOf": [TEXT, _TEXTS]},  # one word or several
+    "flag": {"type": "boolean"},
+    "object": {"type": "object"},
+    "objects": {"type": "array", "items": {"type": "object"}},
+    "fraction": {"type": "number", "minimum": 0, "maximum": 1},
+    "id": {"anyOf": [{"type": "integer"}, TEXT]},  # older programs pass numbers as text
+}
+
+
+class Tool(NamedTuple):
+    """One tool: what is listed, and the function behind it.
+
+    Args:
+        name: letters, digits, `_`, `-`; at most 64 characters.
+        description: static text; never built from stored records.
+        input_schema: JSON Schema 2020-12 of the arguments, an object.
+        call: gets the memory and arguments that satisfy `input_schema`; returns plain JSON values, or text.
+        annotations: MCP hints: readOnlyHint, destructiveHint, idempotentHint, openWorldHint.
+        output_schema: JSON Schema of what `call` returns on success, or None if it promises none.
+    """
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    call: Call
+    annotations: Mapping[str, bool] | None = None
+    output_schema: Mapping[str, Any] | None = None
+
+
+class Resource(NamedTuple):
+    """Something that can be read by its address.
+
+    Args:
+        uri: the address, or a template with one `{name}` in it.
+        name, description: static text.
+        mime: media type of the text that reading it answers.
+        tool: the tool, listed or hidden, whose answer is that text; a template's `{name}` is its only argument.
+        complete: of a template, gets `value`, part of a name; returns `values`, the likeliest first, and `total`.
+        listed: of a template, whether what `complete` knows is listed one by one.
+    """
+
+    uri: str
+    name: str
+    description: str
+    mime: str
+    tool: str
+    complete: Call | None = None
+    listed: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The name in a template; empty if this is none."""
+        return self.uri.partition("{")[2].partition("}")[0]
+
+    @property
+    def around(self) -> tuple[str, str]:
+        """What stands before and after the name in a template."""
+        before, _, rest = self.uri.partition("{")
+        return before, rest.partition("}")[2]
+
+
+class Argument(NamedTuple):
+    """What a prompt asks the user for; `complete` as for a resource."""
+
+    name: str
+    description: str
+    required: bool = False
+    complete: Call | None = None
+
+
+class Prompt(NamedTuple):
+    """A request to the model that a user can choose; `call` returns its text."""
+
+    name: str
+    title: str
+    description: str
+    arguments: tuple[Argument, ...]
+    call: Call
+
+
+class Dialect(NamedTuple):
+    """One set of tools with its own wording of failures.
+
+    Args:
+        name: the profile name.
+        tools: all that can be called.
+        instructions: text for the model that uses the tools, their names in backquotes; may be empty.
+        failure: turns an error into the dialect's own reply.
+        hidden: tools that can be called and are never listed: old names, names that hosts refuse.
+        resources, prompts: what can be read by address, and what a user can choose to ask.
+        server: the name that the handshake gives.
+        others: profiles whose tools can be called too, if none of this dialect has the name.
+    """
+
+    name: str
+    tools: tuple[Tool, ...]
+    instructions: str
+    failure: Callable[[FilememError], Payload]
+    hidden: tuple[Tool, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    server: str = "filemem"
+    others: tuple[str, ...] = ()
+
+
+class Advertised(NamedTuple):
+    """What a server offers: `dialect.tools` can be called, `tools` are listed."""
+
+    dialect: Dialect
+    tools: tuple[Tool, ...]
+
+
+def arguments(rows: str = "", *, closed: bool = True, **shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the schema of an object from rows of `name ...: shape = default # description`.
+
+    Args:
+        rows: one on each line; `!` after a name says that it is required. A shape is a word of `_SHAPES` or `shapes`,
+            whole numbers as `1..100` or `0..`, or words to choose from as `a|b`; a default is JSON.
+        closed: names that are not among the rows are refused.
+        shapes: further words for shapes.
+    """
+    properties: dict[str, Any] = {}
+    required = []
+    for row in filter(None, map(str.strip, rows.splitlines())):
+        names, _, rest = row.partition(": ")
+        rest, _, description = rest.partition(" # ")
+        word, _, default = rest.partition(" = ")
+        shape = {**_shape(word.strip(), shapes), **({"default": json.loads(default)} if default else {})}
+        for name in names.split():
+            properties[name.rstrip("!")] = shape | ({"description": description} if description else {})
+            required += [name[:-1]] if name.endswith("!") else []
+    needed = {"required": required} if required else {}
+    return {"type": "object", "properties": properties, **needed, **({"additionalProperties": False} if closed else {})}
+
+
+def _shape(word: str, more: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    if bounds := re.fullmatch(r"(\d+)\.\.(\d*)", word):
+        most = {"maximum": int(bounds[2])} if bounds[2] else {}
+        return {"type": "integer", "minimum": int(bounds[1]), **most}
+    return {"enum": word.split("|")} if "|" in word else {**_SHAPES, **more}[word]
+
+
+def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, ...]:
+    """Read a table of tools: `name reads|writes|deletes [open]: description`, and its arguments indented below.
+
+    Args:
+        table: the text; `open` lets names pass that are not listed.
+        calls: the functions behind the tools, under the tools' names.
+        shapes: as for `arguments`.
+    """
+    known = {call.__name__: call for call in calls}
+    found = []
+    for block in re.split(r"\n(?=\S)", table.strip()):
+        head, _, rows = block.partition("\n")
+        form, _, description = head.partition(": ")
+        name, how, *rest = form.split()
+        schema = arguments(rows, closed="open" not in rest, **shapes)
+        found.append(Tool(name, description, schema, known[name], _HOW[how]))
+    return tuple(found)
+
+
+def profile(name: str, prefix: str = "") -> Advertised:
+    """Look up what a profile lists. The tools of all other profiles stay callable."""
+    if name not in DIALECTS:
+        raise BadInput(f"no profile named {name!r}", suggest(name, DIALECTS), field="profile")
+    dialect: Dialect = import_module(DIALECTS[name]).DIALECT
+    others = tuple(other for other in DIALECTS if other not in (name, _ALL))
+    known = dialect._replace(tools=dialect.tools + dialect.hidden, others=others)
+    listed = dialect.tools
+    if name == _ALL:
+        every = [profile(other) for other in DIALECTS if other != _ALL]
+        first: dict[str, Tool] = {}
+        for tool in (tool for one in every for tool in one.tools):
+            first.setdefault(tool.name, tool)
+        listed = tuple(first.values())
+        known = known._replace(resources=tuple(one for other in every for one in other.dialect.resources))
+    prefix += _PREFIXES.get(name, "")
+    if not prefix:
+        return Advertised(known, listed)
+    told = dialect.instructions
+    for tool in dialect.tools:
+        told = told.replace(f"`{tool.name}`", f"`{prefix}{tool.name}`")
+    own = tuple(_prefixed(tool, prefix) for tool in dialect.tools)
+    known = known._replace(tools=own + known.tools, hidden=dialect.tools + dialect.hidden, instructions=told)
+    return Advertised(known, tuple(_prefixed(tool, prefix) for tool in listed))
+
+
+def _prefixed(tool: Tool, prefix: str) -> Tool:
+    if _NAME.fullmatch(prefix + tool.name):
+        return tool._replace(name=prefix + tool.name)
+    raise BadInput(
+        f"prefix {prefix!r} makes a tool name that hosts refuse: {prefix + tool.name!r}",
+        "start with a letter; letters, digits, - and single _; at most 64 characters with the name",
+        field="prefix",
+    )
+
+
+def tool_of(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
+    """Find a tool, of another profile if need be, and the dialect whose words it answers in."""
+    for owner in (dialect, *(profile(other).dialect for other in dialect.others)):
+        for tool in owner.tools:
+            if tool.name == name:
+                return owner, tool
+    listed = [tool.name for tool in dialect.tools if tool not in dialect.hidden]
+    raise NotFound(f"no tool named {cut_name(name)}", suggest(name, listed))
+
+
+def envelope(error: FilememError) -> dict[str, object]:
+    """Word a failure as the native dialect does: kind, message, hint, and the field or the heads in question."""
+    kind = next((_KINDS[cls] for cls in type(error).__mro__ if cls in _KINDS), "internal")
+    told: dict[str, object] = {"kind": kind, "message": error.message, "hint": error.hint}
+    if isinstance(error, BadInput) and error.field:
+        told["field"] = error.field
+    if isinstance(error, Conflict) and error.heads:
+        told["heads"] = list(error.heads)
+    return {"success": False, "error": told}
+
+
+def sentence(error: FilememError) -> str:
+    """A failure in one sentence that names the argument at fault, for systems that have no place of its own for it."""
+    field = error.field if isinstance(error, BadInput) else ""
+    return error.message if field in error.message else f"{field}: {error.message}"
+
+
+def suggest(word: str, choices: Iterable[str]) -> str:
+    """Name the one of `choices` that was probably meant by `word`, or list them all."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
+
+    names = sorted(choices)
+    near = get_close_matches(word[:64], names, n=1)
+    return f"did you mean {near[0]!r}?" if near else "choose one of " + ", ".join(names)
+
+
+def cut_name(name: str) -> str:
+    """A name for a message, cut if somebody made it endless."""
+    return repr(name if len(name) <= 64 else name[:64] + "…")

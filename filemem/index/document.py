@@ -1,0 +1,256 @@
+"""A document is a function of one file: what is indexed of a record, and the node that chains need. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from filemem import chain, query
+from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
+
+_topic_key = lru_cache(maxsize=2048)(topic_key)  # a node is asked for its key over and over
+
+TERM_FIELDS = tuple("id short type topic tag outcome status agent affects branch user run metadata".split())  # noqa: SIM905
+
+STATED = ("user_id", "agent_id", "run_id", "scope", "memory_type")
+"""Keys of a record that are asked for as if they were metadata."""
+
+
+class Node(NamedTuple):
+    """What chains and listings need of a record.
+
+    Args:
+        created: epoch milliseconds; 0 where the file states no date.
+        stated: whether the file states its topic.
+        supersedes: None where the key is absent.
+        superseded_by: what the record itself says it was superseded by.
+        edges: kind, target and reason of all but `supersedes`.
+        number, slug: what else the header says that it goes by.
+
+    References are as they are written in what `document` makes, and ids, where they mean a record, in what the index
+    answers with.
+    """
+
+    id: str
+    path: str
+    type: str
+    title: str
+    created: int = 0
+    topic: str = ""
+    stated: bool = False
+    status: str = "accepted"
+    outcome: str = ""
+    supersedes: tuple[str, ...] | None = None
+    superseded_by: tuple[str, ...] = ()
+    edges: tuple[tuple[str, str, str], ...] = ()
+    number: str = ""
+    slug: str = ""
+
+    @property
+    def key(self) -> str:
+        """The topic's identity; empty where none is stated."""
+        return _topic_key(self.topic) if self.stated else ""
+
+    @property
+    def folder(self) -> str:
+        """The folder that its file is in: relative links start there."""
+        return self.path.rpartition("/")[0]
+
+    @property
+    def replaces(self) -> tuple[str, ...]:
+        """What its place in a chain depends on, as far as it says so itself."""
+        merged = (target for kind, target, _ in self.edges if kind == "synthesizes")
+        return (*(self.supersedes or ()), *self.superseded_by, *merged)
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Every record that it refers to, each once."""
+        targets = (*(self.supersedes or ()), *self.superseded_by, *(target for _, target, _ in self.edges))
+        return tuple(dict.fromkeys(targets))
+
+    def meaning(self, ids: Mapping[str, str]) -> Node:
+        """Return the node with its references replaced by what they mean."""
+
+        def meant(references: Iterable[str]) -> tuple[str, ...]:
+            return tuple(dict.fromkeys(ids.get(reference, reference) for reference in references))
+
+        return self._replace(
+            supersedes=None if self.supersedes is None else meant(self.supersedes),
+            superseded_by=meant(self.superseded_by),
+            edges=tuple((kind, ids.get(target, target), reason) for kind, target, reason in self.edges),
+        )
+
+
+def node_from(parts: Sequence[Any]) -> Node:
+    """Return the node that was written as JSON: as the list of its fields."""
+    node = Node._make(parts)
+    return node._replace(
+        supersedes=None if node.supersedes is None else tuple(node.supersedes),
+        superseded_by=tuple(node.superseded_by),
+        edges=tuple((kind, target, reason) for kind, target, reason in node.edges),
+    )
+
+
+class Doc(NamedTuple):
+    """What is indexed of one record.
+
+    Args:
+        path: store-relative path, the key of the document.
+        blob: Git blob id of the bytes it was made from; embeddings are cached under it.
+        created: epoch milliseconds, 0 where the file states none.
+        terms: exact values by field (see TERM_FIELDS); matched whole, never analysed.
+        title, topic, body: analysed.
+        passages: texts to embed, each with the title in front.
+        node: what the index answers with.
+        card: the whole record as JSON, so that what is found is shown without opening its file.
+    """
+
+    path: str
+    blob: str
+    id: str
+    type: str
+    created: int
+    terms: Mapping[str, tuple[str, ...]]
+    title: str
+    topic: str
+    body: str
+    passages: tuple[str, ...]
+    node: Node
+    card: str
+
+
+def document(record: Record, blob: str) -> Doc:
+    """Return what the index should know of a record; `blob` is the Git blob id of its file."""
+    body = "\n\n".join(part for part in _body(record) if part)
+    analysed = f"{record.title}\n{body}"
+    topic = record.topic if record.topic_stated else ""  # else it is the title, which would count twice
+    return Doc(
+        path=record.path,
+        blob=blob,
+        id=record.id,
+        type=record.type,
+        created=record.created or 0,
+        terms={name: values for name, values in _terms(record).items() if values},
+        title=record.title,
+        topic=" ".join(part for part in (topic, query.split_identifiers(topic)) if part),
+        body=f"{body}\n\n{query.split_identifiers(analysed)}",
+        passages=query.passages(f"{topic}: {record.title}" if topic else record.title, body),
+        node=node_of(record),
+        card=_card(record),
+    )
+
+
+def node_of(record: Record, resolve: Callable[[str], str | None] | None = None) -> Node:
+    """Return the node of a record.
+
+    Args:
+        record: the record as read.
+        resolve: turns a reference as written into an id; without it references stay as they are written.
+    """
+    node = Node(
+        id=record.id,
+        path=record.path,
+        type=record.type,
+        title=record.title,
+        created=record.created or 0,
+        topic=record.topic,
+        stated=record.topic_stated,
+        status=record.status,
+        outcome=record.outcome if record.type == DECISION else "",
+        supersedes=record.supersedes,
+        superseded_by=record.superseded_by,
+        edges=tuple((edge.kind, edge.target, edge.reason) for edge in record.edges if edge.kind != "supersedes"),
+        number=record.number,
+        slug=slug if isinstance(slug := record.extra.get("slug"), str) else "",
+    )
+    return node.meaning({each: resolve(each) or each for each in node.references}) if resolve else node
+
+
+def chain_node(node: Node) -> chain.Node:
+    """Return the part of a node that decides supersession; its references should be ids."""
+    return chain.Node(
+        id=node.id,
+        path=node.path,
+        topic=node.key,
+        created=node.created,
+        status=node.status,
+        supersedes=node.supersedes,
+        demoted_by=node.superseded_by,
+        synthesizes=tuple(target for kind, target, _ in node.edges if kind == "synthesizes"),
+    )
+
+
+def doc_from(parts: Sequence[Any]) -> Doc:
+    """Return the document that was written as JSON: as the list of its fields."""
+    doc = Doc._make(parts)
+    terms = {name: tuple(values) for name, values in doc.terms.items()}
+    return doc._replace(terms=terms, passages=tuple(doc.passages), node=node_from(doc.node))
+
+
+def key(blob: str) -> int:
+    """Return the number under which the vectors of a blob are filed: its first 63 bits."""
+    return int(blob[:16], 16) >> 1
+
+
+def clean(text: str) -> str:
+    """Return a text that can be written as UTF-8."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _card(record: Record) -> str:
+    """Write a record as JSON."""
+    plain = Record._field_defaults
+    said = {name: value for name, value in record._asdict().items() if name not in plain or value != plain[name]}
+    return json.dumps(said, separators=(",", ":"), default=str)
+
+
+def record_from(text: str) -> Record:
+    """Return the record of a card."""
+    said: dict[str, Any] = json.loads(text)
+    said = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+    said["outcomes"] = tuple(Outcome(*one) for one in said.get("outcomes", ()))
+    said["mentions"] = tuple(Edge(*one) for one in said.get("mentions", ()))
+    return Record(**said)
+
+
+def _terms(record: Record) -> dict[str, tuple[str, ...]]:
+    decision = record.type == DECISION
+    key = topic_key(record.topic)
+    return {
+        "id": (record.id,),
+        "short": (short_id(record.id),),
+        "type": (record.type,),
+        "topic": (key,) if key else (),
+        "tag": tuple({query.fold(tag) for tag in (*record.tags, *record.concepts)}),
+        "outcome": (record.outcome,) if decision else (),
+        "status": (record.status,) if decision else (),
+        "agent": tuple({query.fold(name) for name in (record.agent, record.agent_id)} - {""}),
+        "affects": record.affects,
+        "branch": (record.branch,) if record.branch else (),
+        "user": (record.user_id,) if record.user_id else (),
+        "run": (record.run_id,) if record.run_id else (),
+        "metadata": _metadata(record),
+    }
+
+
+def _metadata(record: Record) -> tuple[str, ...]:
+    """The metadata, and what callers file with it although the format has keys of their own for it."""
+    stated = {name: value for name in STATED if (value := getattr(record, name))}
+    return query.metadata_terms({**record.metadata, **stated}) if record.metadata or stated else ()
+
+
+def _body(record: Record) -> tuple[str, ...]:
+    """Everything a person could search for, in reading order. The title stands apart."""
+    return (
+        record.decision if record.decision != record.title else "",
+        record.text,
+        record.next_steps,
+        "\n".join(record.facts),
+        "\n".join(record.rejected),
+        "\n".join(entry.reason for entry in record.outcomes if entry.reason),
+        record.limitation,
+        " ".join((*record.tags, *record.concepts)),
+        " ".join((*record.affects, *record.open_files, *record.files_read, *record.files_modified)),
+    )

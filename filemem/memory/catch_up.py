@@ -1,0 +1,315 @@
+"""Bringing the index in step with the files: scan, diff, apply. The one way, whatever changed them.
+
+Nothing but its file can make a document stale, and the tombstone that hides it. A HEAD that others moved means that
+every file may have changed: a full look, and no more. `Keeper` says when to look, and answers from what was found: one
+call at a time is at work, but none waits for an index that is being built.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple, TypeVar
+
+from filemem import changes
+from filemem.changes import MODIFIED, REMOVED, Change, Manifest
+from filemem.errors import BrokenStore, Locked, NotFound
+from filemem.index import Doc, IndexDamaged
+from filemem.memory.store import FORGOTTEN, Progress, Store, mark_of
+
+TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
+PACE = 50  # a look at every file costs at most one part in so many of one core
+SHORT, LONG = 1.0, 10.0  # seconds that a question, and a save, waits until the index has heard of a checkout
+IDLE = 30.0  # seconds in which nobody waits again for a look that did not come in time
+PAUSE = 0.05  # seconds between two looks at what another process does
+_Answer = TypeVar("_Answer")
+
+
+class Look(NamedTuple):
+    """What a look at the store did."""
+
+    changed: int = 0  # files changed, or read where the index was built anew
+    busy: bool = False  # whether another process holds the index
+    embedded: int = 0  # records that had no vectors of the configured model and have them now
+    model: str = ""  # that model, where there are any
+
+
+def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: Progress | None = None) -> Look:
+    """Bring the index in step with the files.
+
+    Args:
+        store: the parts.
+        full: look at every file, not only at folders whose time changed.
+        hints: absolute paths that a watcher named.
+        progress: called with records done and in all.
+    """
+    index = store.index
+    known = index.notes.folders
+    times = store.files.folder_times(known)  # before the scan: what is written during it is looked at again next time
+    written = {folder for folder in times.keys() | known.keys() if times.get(folder) != known.get(folder)}
+    written |= {folder for folder, at in times.items() if at < 0}  # so lately that its time says nothing
+    head, forgotten = store.repo.head() or "", forgotten_stamp(store)
+    still, waiting = settled(store), index.waiting()
+    if still and known and not full and not hints and not written and not waiting:
+        return Look()
+    if not index.writable:
+        return Look(busy=True)
+    if head and index.notes.head != head:
+        store.history.extend()
+    saves = index.saves()  # what is saved while we look is news for the next look: we may see half of it
+    before = index.manifest()
+    folders = written | set(map(posixpath.dirname, (*_named(store, hints), *waiting)))
+    everything = full or not known or not still
+    began = time.time_ns()
+    after, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=None if everything else folders)
+    looked = (began, time.time_ns() - began) if everything else None
+    found = list(changes.diff(before, after))
+    if index.notes.forgotten != forgotten:
+        found += _hidden_or_back(store, found, after)
+    touched = any(entry.mtime >= 0 and before.get(path) != entry for path, entry in after.items())
+    if found or touched or not still:  # a commit may have dated what states no date
+        gone: set[str] = set()
+        index.apply(found, _loader(store, gone), progress, seen=after, known=saves, head=head)
+        if gone:  # a checkout took them between look and reading: should they come back, they are new
+            index.apply([Change(REMOVED, path, None) for path in sorted(gone)], lambda _: None, known=saves)
+    elif waiting and (full or index.crowded):
+        index.fold(saves)
+    at, cost = looked or (index.notes.looked, index.notes.cost)
+    index.note(head=head, folders=times, looked=at, cost=cost, forgotten=forgotten)
+    return Look(len(found))
+
+
+def rebuild(store: Store, *, progress: Progress | None = None) -> Look:
+    """Build the index anew from all files; the old one answers until the switch. Raises BrokenStore."""
+    index = store.index
+    if not index.writable:
+        return Look(busy=True)
+    head, forgotten, saves = store.repo.head() or "", forgotten_stamp(store), index.saves()
+    times = store.files.folder_times({})
+    began = time.time_ns()
+    listed, _ = store.files.scan({}, hash_name=store.repo.hash_name)
+    cost = time.time_ns() - began
+    gone: set[str] = set()
+    index.rebuild(listed, _loader(store, gone), progress, known=saves, head=head)
+    if gone:
+        index.apply([Change(REMOVED, path, None) for path in sorted(gone)], lambda _: None, known=saves)
+    index.note(head=head, folders=times, looked=began, cost=cost, forgotten=forgotten)
+    return Look(len(listed))
+
+
+def _loader(store: Store, gone: set[str]) -> Callable[[str], Doc | None]:
+    """What makes the document of a file as it stands; `gone` receives the paths of those that do not any more."""
+    forgotten = store.tombstones
+
+    def load(path: str) -> Doc | None:
+        if blob := store.blob(path):
+            return store.document(path, blob, forgotten)
+        gone.add(path)
+        return None
+
+    return load
+
+
+def _hidden_or_back(store: Store, found: Collection[Change], after: Manifest) -> list[Change]:
+    """The records to read again whose files stand as they were, because a tombstone came or went without them."""
+    known, nodes = store.tombstones, list(store.index.nodes())
+    paths = {node.path for node in nodes if mark_of(node.id) in known}
+    paths |= after.keys() - {node.path for node in nodes}  # hidden until now, or unreadable still
+    paths -= {change.path for change in found}
+    return [Change(MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
+
+
+def _named(store: Store, hints: Iterable[str]) -> set[str]:
+    """The store paths of named files, as far as they lie in the store."""
+    paths = {posixpath.relpath(hint, store.folder) for hint in hints}
+    return {path for path in paths if not path.startswith("..")}
+
+
+# is there anything to do?
+
+
+def forgotten_stamp(store: Store) -> str:
+    """What the folder of tombstones looks like; "" where there is none."""
+    try:
+        found = (store.folder / FORGOTTEN).stat()
+    except OSError:
+        return ""
+    return f"{found.st_ino}-{found.st_mtime_ns}"
+
+
+def knows_head(store: Store) -> bool:
+    """Whether the index has heard of where HEAD is; filemem's own commits note it themselves."""
+    return store.index.exists and store.index.notes.head == (store.repo.head() or "")
+
+
+def settled(store: Store) -> bool:
+    """Whether the index has heard of where HEAD is, and of every tombstone."""
+    return knows_head(store) and store.index.notes.forgotten == forgotten_stamp(store)
+
+
+def overdue(store: Store) -> bool:
+    """Whether every file should be looked at again: a write in place shows in no folder's time."""
+    notes = store.index.notes
+    return not 0 <= time.time_ns() - notes.looked <= max(TICK, PACE * notes.cost)
+
+
+def nothing_new(store: Store, hints: Iterable[str]) -> bool:
+    """Whether everything that a watcher named is found already: saved by filemem, or seen by an earlier look.
+
+    Saves are folded into the index some at a time: a generation for each would slow down the next save.
+    """
+    if store.index.crowded or not settled(store):
+        return False
+    known = store.index.manifest()
+    return all(_is_known(store, path, known) for path in _named(store, hints))
+
+
+def _is_known(store: Store, path: str, known: Manifest) -> bool:
+    """Whether a path is a file as we know it, a folder with one (what else comes into it is named itself), or gone."""
+    if path in known:
+        return known[path].blob == store.blob(path)
+    return os.path.lexists(store.folder / path) == any(one.startswith(f"{path}/") for one in known)
+
+
+class Keeper:
+    """Keeps the index of one open store in step, and answers from it."""
+
+    def __init__(self, store: Store, progress: Progress | None = None) -> None:
+        self.store = store
+        self.lock = threading.RLock()  # one call at a time
+        self.looking = threading.RLock()  # one look at the files at a time
+        self.looks = False  # whether to look before each question, where no watcher does
+        self.trouble: str | None = None  # why the last look failed, if it did
+        self.gaps = ""  # why answers might have lacked something when the last question was asked
+        self._progress = progress
+        self._behind = False  # whether the index had not heard of HEAD when the last question was asked
+        self._patient_from = 0.0  # when it is worth again to wait for another's look, as `time.monotonic` has it
+
+    @property
+    def degraded(self) -> str:
+        """Why answers may lack something, or ""."""
+        unbuilt = "" if self.store.index.exists or self.store.absent else "the search index is not built yet"
+        behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
+        return "; ".join(filter(None, (self.trouble, unbuilt, behind, self.store.obstacle())))
+
+    def refresh(self, finish: Callable[[], None], *, full: bool, hints: Collection[str]) -> Look | None:
+        """Finish what waits for the repository, then look; None where a watcher named nothing new.
+
+        Args:
+            finish: finishes what the journal holds.
+            full: look at every file, not only where a folder's time changed.
+            hints: absolute paths that may have changed.
+        """
+        if hints:
+            with self.lock:  # what a save under way has written is found once that save is done
+                pass
+        with self.looking:
+            finish()
+            if hints and not full and nothing_new(self.store, hints):
+                return None
+            found = self.look(full=full, hints=hints, verify=full)
+            if full and not found.busy and self.store.index.outdated:
+                found = self.rebuild()._replace(changed=found.changed)
+            return found
+
+    def look(self, *, full: bool, hints: Iterable[str] = (), verify: bool = False) -> Look:
+        """Look at the files; build the index anew where it is damaged."""
+        with suppress(IndexDamaged):
+            if not (verify and self.store.index.verify()):
+                return catch_up(self.store, full=full, hints=hints, progress=self._progress)
+        return rebuild(self.store, progress=self._progress)
+
+    def rebuild(self) -> Look:
+        """Build the index anew from the files; the old one serves until the switch."""
+        index = self.store.index
+        with self.looking, self._helping():
+            before = index.unembedded if index.sound else 0
+            found = rebuild(self.store, progress=self._progress)
+            embedded = before - index.unembedded if not found.busy else 0
+            return found._replace(embedded=embedded, model=index.model) if embedded > 0 else found
+
+    def in_step(self, patience: float) -> bool:
+        """Look at the files where that is due, or where others moved HEAD; return whether the index is in step.
+
+        Args:
+            patience: seconds to wait for a look that is under way, here or in another process.
+        """
+        began = time.monotonic()
+        stop = began + (patience if began > self._patient_from else 0)
+        try:
+            while self._is_due():
+                if self._looked(stop):
+                    return True
+                if time.monotonic() > stop:
+                    self._patient_from = time.monotonic() + IDLE  # who should have looked is not at work
+                    return False
+                time.sleep(PAUSE)
+        except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
+            self.trouble = error.told
+            return False
+        return True
+
+    def _looked(self, stop: float) -> bool:
+        """Look now, waiting until `stop` for another thread; return whether it was done: another may be at it."""
+        if not self.looking.acquire(timeout=max(0.0, stop - time.monotonic())):
+            return False
+        try:
+            with self._helping():
+                busy = self.look(full=self.looks and overdue(self.store)).busy
+            self.trouble = None
+            return not busy
+        finally:
+            self.looking.release()
+
+    def _is_due(self) -> bool:
+        """Whether to look before a question: always where others moved HEAD, else where no watcher looks."""
+        if self.store.tip != "HEAD":  # a past does not move
+            return False
+        try:
+            if not self.looks:
+                return self.store.index.exists and not knows_head(self.store)
+            known = self.store.index.notes.folders
+            changed = not known or not settled(self.store) or self.store.files.changed_folders(known)
+            return bool(changed) or overdue(self.store)
+        except IndexDamaged:  # the question finds that too, and repairs it
+            return False
+
+    @contextmanager
+    def _helping(self) -> Iterator[None]:
+        """Change the index, and be its writer no longer than that, unless we are it already: a watcher needs to be."""
+        writer = self.store.index.is_writer
+        try:
+            yield
+        finally:
+            if not writer:
+                self.store.index.stand_back()
+
+    def read(self, question: Callable[[Store], _Answer]) -> _Answer:
+        """Answer what makes sense only where there is a store, after a look where one is due."""
+        self.store.refuse_missing()
+        self._behind = not self.in_step(SHORT) and not self.trouble
+        self.gaps = self.degraded if self.store.index.sound else ""
+        return self.ask(question)
+
+    def ask(self, question: Callable[[Store], _Answer]) -> _Answer:
+        """Answer from the index; where that is damaged, build it anew and answer then, or from the files."""
+        with self.lock, suppress(IndexDamaged):
+            try:
+                return question(self.store)
+            except NotFound as error:
+                why = self.degraded if self.store.index.sound else ""
+                raise NotFound(error.message, "; ".join(filter(None, (why, error.hint)))) from None
+        try:
+            with self.looking, suppress(IndexDamaged):  # a look under way may have built it
+                return question(self.store)
+            self.rebuild()
+        except (BrokenStore, Locked) as error:
+            self.trouble = error.told
+        with self.lock:
+            with suppress(IndexDamaged):
+                return question(self.store)
+            return question(self.store.from_files())

@@ -1,0 +1,273 @@
+"""What is wrong with the records of a snapshot: each by itself, and all together. The index is not asked.
+
+Rule: problems follow from a snapshot alone, so that two can be compared: what a branch brings is what is wrong with the
+merge and not with the base.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import NamedTuple
+
+from filemem import secrets
+from filemem.chain.compare import eased
+from filemem.errors import NotFound
+from filemem.files import MAX_SIZE, clashes, is_listed, is_private, is_record, unportable
+from filemem.memory import drift, evidence
+from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
+from filemem.memory.store import Store
+from filemem.record import (
+    DECISION,
+    Parsed,
+    Problem,
+    Record,
+    derived_id,
+    format_time,
+    reference_index,
+    resolve_reference,
+)
+from filemem.record.lint import hidden, lint, lint_other
+from filemem.repo import branches
+
+DAY = 86_400_000  # milliseconds; clocks differ, but not by more
+_SAVED = ("decisions/a.md", "checkpoints/2025/01/a.md", "observations/2025/01/01/a.md")  # the like of what is saved
+
+
+class Finding(NamedTuple):
+    """A problem, and what makes it the same one in another snapshot: whom it is about, and what is wrong."""
+
+    problem: Problem
+    about: str
+    what: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Equal for the same problem in two snapshots."""
+        return self.problem.code, self.problem.level, self.about, self.what or self.problem.message
+
+
+def check(
+    store: Store, paths: Iterable[str], base: str = "", *, every: bool = False
+) -> tuple[int, tuple[Problem, ...]]:
+    """Read every record; return how many files were read, and what is wrong: the worst first, then by path and line.
+
+    Args:
+        store: the parts.
+        paths: report only these files or folders (store-relative or below the work tree); all where none is given.
+        base: report only what merging HEAD into that revision would bring; everything where it is empty.
+        every: report also governed code that changed but is not largely rewritten, as hints.
+
+    Raises:
+        Conflict: HEAD has no history in common with `base`.
+        NotFound: a path that holds no record, or no such revision.
+        BrokenStore: the repository lacks versions of records, or Git is too old to merge.
+    """
+    against = moment(store, base, "base", begins=True) if base else None
+    if against and against.id:
+        before = of_commit(store, against.id, _lint)
+        now = of_merge(store, against.id, reading=_lint, beside=before)
+        found = brought(before, now)
+    else:
+        now = of_work_tree(store, _lint)
+        found = [*(each.problem for each in problems(now)), *_of_work_tree(store, now)]
+    found += _of_code(now, against.id if against else "", every=every)
+    wanted = [_relative(store, path, now.files) for path in paths]
+    shown = [p for p in found if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
+    named = {one._replace(path=store.shown(_printable(one.path))) for one in shown}
+    return sum(map(is_listed, now.files)), tuple(sorted(named, key=lambda one: one.order))
+
+
+def brought(before: Snapshot, after: Snapshot) -> list[Problem]:
+    """Return what is wrong with a merge and not with its base, and what Git cannot merge."""
+    known = Counter(finding.key for finding in problems(before))
+    files = after.store.files
+    text = "both sides changed it, and Git cannot merge the two: merge the base into this branch"
+    torn = {files.inside(clash.path) for clash in after.conflicts if files.holds(clash.path)}
+    found = [Problem(path, 1, "merge-conflict", "warning", text) for path in sorted(torn)]
+    for finding in problems(after):
+        known[finding.key] -= 1
+        if known[finding.key] >= 0 or finding.problem.path in torn:
+            continue
+        if finding.problem.code != "forked-topic":
+            found.append(finding.problem)
+        elif not eased(before.graph, after.graph, finding.about):
+            heads = after.graph.chain(finding.about).heads
+            new = [head for head in heads if head not in before.nodes]  # a review shows files that the branch brings
+            found.append(finding.problem._replace(path=after.by_id[(new or heads)[-1]].path))
+    return found
+
+
+def problems(snapshot: Snapshot) -> list[Finding]:
+    """Return all that is wrong with the records of a snapshot and the files beside them."""
+    return [
+        *(Finding(problem, problem.path) for problem in snapshot.skipped),
+        *_each(snapshot),
+        *_together(snapshot),
+        *_forks(snapshot),
+        *_others(snapshot),
+        *_names(snapshot),
+    ]
+
+
+def _lint(data: bytes, path: str) -> Parsed:
+    return lint(path, data)
+
+
+def _each(snapshot: Snapshot) -> Iterator[Finding]:
+    """What one record shows by itself."""
+    for path, data in snapshot.data.items():
+        if len(data) > MAX_SIZE:
+            yield Finding(Problem(path, 1, "too-large", "error", f"larger than {MAX_SIZE} bytes: not read"), path)
+    for path, parsed in snapshot.parsed.items():
+        rows = snapshot.data[path].decode(errors="replace").splitlines() if parsed.problems else []
+        for one in parsed.problems:
+            row = rows[one.line - 1].strip() if one.code == "secret" and one.line <= len(rows) else ""
+            yield Finding(one, parsed.record.id if parsed.record else path, row)
+        if parsed.record and path not in snapshot.records:
+            text = f"{parsed.record.id} was forgotten, so it is hidden: remove the file, or filemem restore it"
+            yield Finding(Problem(path, 1, "forgotten", "warning", text), parsed.record.id)
+    limit = snapshot.store.clock() + DAY
+    for path, record in snapshot.records.items():
+        entries = [(entry.at, "future-outcome", "outcome of") for entry in record.outcomes]
+        for at, code, what in (*entries, (snapshot.dates[path], "future-created", "date,")):
+            if at > limit:
+                text = f"its {what} {format_time(at)[:10]} lies ahead, and counts as the newest: correct it"
+                yield Finding(Problem(path, 1, code, "warning", text), record.id)
+
+
+def _together(snapshot: Snapshot) -> Iterator[Finding]:
+    """What shows only across files: ids used twice, links to nothing, circles."""
+    by_id, shown = snapshot.by_id, snapshot.store.shown
+    for path, record in snapshot.records.items():
+        if (first := by_id[record.id].path) != path:
+            text = f"the id {record.id} is that of {shown(first)} too, which is shown: give this file its own id"
+            yield Finding(Problem(path, 1, "duplicate-id", "error", text), path, record.id)
+    for flaw in snapshot.graph.problems:
+        yield Finding(Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message), flaw.node)
+    renamed = _renamed(snapshot)
+    for node in snapshot.nodes.values():
+        for kind, target, _ in node.edges:
+            if target in snapshot.missing and not snapshot.is_forgotten(target):
+                text = f"{kind} {target}: no record answers to it, or several do"
+                yield Finding(Problem(node.path, 1, "dangling-edge", "warning", text), node.id)
+        for target in node.references:
+            if target in renamed:
+                old, new = renamed[target]
+                text = f"{target} is {shown(new)}, which was renamed: filemem adopt {shown(new)} --was {shown(old)}"
+                yield Finding(Problem(node.path, 1, "renamed", "hint", text), node.id)
+
+
+def _renamed(snapshot: Snapshot) -> Mapping[str, tuple[str, str]]:
+    """References that fit the former name of a file without an id -> that path, and the one of today."""
+    store, paths = snapshot.store, dict[str, tuple[str, str]]()
+    nameless = [store.files.named(path) for path, one in snapshot.records.items() if not one.id_stated]
+    touches = store.history.touches(nameless, snapshot.tips[0]) if snapshot.missing and nameless else {}
+    for now, rows in touches.items():
+        for before in (store.files.inside(one.before) for one in rows if one.kind == "R"):
+            paths[derived_id(before)] = before, store.files.inside(now)
+    known = reference_index(Record(one, DECISION, path=before) for one, (before, _) in paths.items())
+    found = ((one, resolve_reference(one, known)) for one in snapshot.missing)
+    return {one: paths[old] for one, old in found if old}
+
+
+def _forks(snapshot: Snapshot) -> Iterator[Finding]:
+    """Topics on which several decisions hold."""
+    for key, chain in snapshot.graph.chains.items():
+        if chain.is_forked:
+            heads = [snapshot.by_id[head] for head in chain.heads]
+            named = ", ".join(snapshot.store.shown(one.path) for one in heads)
+            text = f"topic {heads[-1].topic} is forked: {named} hold at once; "
+            text += f"filemem resolve {shlex.quote(heads[-1].topic)} --decision ... --reasoning ... ends it"
+            what = " ".join(sorted(chain.heads))
+            yield Finding(Problem(heads[-1].path, 1, "forked-topic", "warning", text), key, what)
+
+
+def _others(snapshot: Snapshot) -> Iterator[Finding]:
+    """What is wrong with files that are no records, and what is private and yet Git's."""
+    store, read = snapshot.store, dict[str, bytes]()
+    for path, oid in snapshot.files.items():
+        if path in snapshot.untracked:
+            continue
+        record = snapshot.records.get(path)
+        stated = record is not None and record.visibility == "private"
+        if stated or (is_private(path) and not posixpath.basename(path).startswith(".")):
+            text = "is private, and Git has it: git rm --cached it, and purge it from history if it was pushed"
+            yield Finding(Problem(path, 1, "private-committed", "error", text), path)
+        if not is_listed(path):
+            if oid not in read:
+                read[oid] = store.repo.blob(oid, MAX_SIZE) or b""
+            yield from (Finding(one, path) for one in lint_other(path, read[oid]))
+
+
+def _names(snapshot: Snapshot) -> Iterator[Finding]:
+    """Names that mislead a reader, that other systems cannot have, or that are secrets."""
+    paths = sorted(snapshot.files)
+    there = sorted({part for path in paths for part in accumulate(path.split("/"), "{}/{}".format)})
+    for path in there:
+        shown, name = path.encode("utf-8", "backslashreplace").decode(), posixpath.basename(path)
+        if not name.isascii() and (found := hidden(name)):
+            text = f"its name holds {found}, which nobody sees in review: rename it"
+            yield Finding(Problem(shown, 1, "hidden-character", "warning", text), path)
+        elif unportable(name):
+            text = "its name is one that Windows cannot have, so that no clone there checks it out: rename it"
+            yield Finding(Problem(shown, 1, "file-name", "warning", text), path)
+        elif is_record(name) and path in snapshot.files and not is_listed(path) and not snapshot.on_disk:
+            text = "holds a file whose name has control characters or is of Git's own: it is not read"
+            yield Finding(Problem(posixpath.dirname(path), 1, "file-name", "error", text), path)
+    for first, *others in clashes(there):
+        names = ", ".join(others)
+        text = f"macOS and Windows take {names} for the same name, and a clone there has one of them: rename it"
+        yield Finding(Problem(first, 1, "name-clash", "error", text), first, names)
+    for secret in secrets.find("\n".join(paths)):
+        path = paths[secret.line - 1]
+        text = f"the name of a file in here looks like a secret ({secret.kind}): rename it, and revoke it"
+        yield Finding(Problem(posixpath.dirname(path), 1, "secret", "error", text), path)
+
+
+def _of_work_tree(store: Store, now: Snapshot) -> Iterator[Problem]:
+    """What keeps records of the work tree from being read, or from being committed."""
+    obstacle = store.obstacle()
+    if store.repo.sparse(store.files.store):
+        yield Problem("", 1, "sparse-checkout", "hint" if now.records else "error", obstacle)
+    elif obstacle:
+        yield Problem("", 1, "store-missing", "error", obstacle)
+    for path in () if obstacle else now.lost:
+        text = f"Git has it and the work tree does not: git restore {store.shown(path)}, or commit its removal"
+        yield Problem(path, 1, "record-missing", "warning", text)
+    rules = dict.fromkeys(filter(None, (store.repo.ignored(store.files.named(path)) for path in _SAVED)))
+    for rule in rules:
+        yield Problem("", 1, "ignored", "hint", f"what is saved here stays uncommitted: Git ignores it by {rule}")
+
+
+def _of_code(now: Snapshot, base: str, *, every: bool) -> Iterator[Problem]:
+    """What the code's commits say against live decisions; with a base, only what came since and what it changed."""
+    store = now.store
+    if base and store.repo is not store.code:
+        return  # the base is a commit of the memory, and says nothing of the code
+    testimony = evidence.Testimony(store, now.resolve)
+    files: Container[str] | None = None
+    known: Container[str] = ()
+    if base:
+        since = branches.parted(store.code, base, testimony.tip) or base
+        before, after = (store.code.listing(tip, ".") for tip in (since, testimony.tip))
+        files = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+        known = store.history.ancestors(base)
+        yield from testimony.unclear(known)
+    yield from drift.problems(now, testimony, every=every, files=files)
+    yield from evidence.problems(now, testimony, known)
+
+
+def _relative(store: Store, path: str, known: Iterable[str]) -> str:
+    inside = store.asked(path.strip("/")) if path.strip("/") != store.name else ""
+    if inside and not any(one == inside or one.startswith(f"{inside}/") for one in known):
+        raise NotFound(f"{path}: no record there", f"name a file or folder below {store.name}/")
+    return inside
+
+
+def _printable(path: str) -> str:
+    """A path without a name that looks like a secret."""
+    return posixpath.dirname(path) if secrets.find(path) else path

@@ -1,0 +1,146 @@
+"""Forgetting a record, and bringing one back: a removal and a tombstone in one commit; Git's history keeps the text.
+
+A record with a tombstone is hidden however its file comes back; `restore` takes the tombstone away. History itself is
+never rewritten here: the command that does is printed for the user.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from filemem.errors import Conflict, NotFound
+from filemem.files import is_listed, is_private
+from filemem.memory import fields
+from filemem.memory.catch_up import forgotten_stamp, settled
+from filemem.memory.save import Saved, answer, left_to_user, message_of, show, write
+from filemem.memory.store import FORGOTTEN, Store, mark_of
+from filemem.record import Record, parse, short_id
+from filemem.repo.commit import Edit, Made
+
+UNREACHED = (
+    "It rewrites every commit of this clone that has the file; it cannot reach clones, forks and pull requests of "
+    "others, copies that the host keeps, stashes, or commit messages that quote the title: work in a fresh clone, push "
+    "with --force, tell everybody to clone anew, and change the secret itself."
+)
+
+
+def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
+    """Remove one record by a commit that leaves its tombstone: nothing brings it back but `restore`.
+
+    Raises:
+        NotFound: no such record.
+        Conflict: the file has edits that are not committed, or the repository is busy.
+    """
+    told, agent = fields.line("reason", reason), fields.line("agent", agent) or store.config.agent
+    node = store.find(reference, changing=True)
+    record = store.read(node.path).record
+    shown = record._replace(id=node.id) if record else Record(node.id, node.type, path=node.path, title=node.title)
+    known = settled(store)
+    with store.repo.saving():
+        held = store.repo.item(store.files.named(node.path)) is not None
+        if left_to_user(store, node.path, node.type) and not is_private(node.path):
+            _refuse_unkept(store, node.path, held)
+        edits = [Edit(node.path, None, store.files.read(node.path))]
+        mark = f"{FORGOTTEN}/{mark_of(node.id)}"
+        if held and not is_private(node.path) and not store.files.exists(mark):
+            edits.append(Edit(mark, b"", None))
+        subject = f"delete {short_id(shown.id)}" + (f" ({told})" if told else "")
+        message = message_of(shown, subject, agent)
+        made = write(store, node.path, node.type, lambda: (tuple(edits), message))
+        degraded = show(store, node.path, None, made)
+        if known:
+            store.index.note(forgotten=forgotten_stamp(store))  # spares the next look what is known here
+    kept = "Git history keeps it" if held else "it was never committed, so nothing keeps it"
+    return answer(store, shown, made, f"Deleted {node.id}; {kept}", degraded)
+
+
+def restore(store: Store, reference: str, agent: str = "") -> Saved:
+    """Bring a forgotten or deleted record back as it last was, and take its tombstone away.
+
+    Raises:
+        NotFound: nothing that was removed goes by that name, or Git does not have it any more.
+        Conflict: another file stands in its place, or the repository is busy.
+    """
+    wanted, agent = fields.line("id", reference).strip(), fields.line("agent", agent) or store.config.agent
+    known = settled(store)
+    with store.repo.saving():
+        record, data = _gone(store, wanted)
+        if store.lookup("id", [record.id]):
+            raise NotFound(f"{wanted!r} is there: {record.title}", "only what was removed can be restored")
+        path, mark = record.path, f"{FORGOTTEN}/{mark_of(record.id)}"
+        here = store.files.read(path) if store.files.exists(path) else None
+        if here is not None and (found := parse(here, path).record) and found.id != record.id:
+            told = f"nothing was restored: another record stands at {store.shown(path)}"
+            raise Conflict(told, "move that away (git mv), then restore again")
+        edits = [] if here is not None else [Edit(path, data, None)]
+        if store.repo.item(store.files.named(mark)) and store.files.exists(mark):
+            edits.append(Edit(mark, None, store.files.read(mark)))
+        else:
+            store.files.remove(mark)
+        message = message_of(record, f"restore {record.title}", agent)
+        made = write(store, path, record.type, lambda: (tuple(edits), message)) if edits else Made()
+        degraded = show(store, path, data if here is None else here, made)
+        if known:
+            store.index.note(forgotten=forgotten_stamp(store))
+    return answer(store, record, made, f"Restored {record.id}", degraded)
+
+
+def purge_command(store: Store, record_id: str) -> str:
+    """Return the command that takes a record out of Git's history, and what it cannot reach; nothing is run.
+
+    Args:
+        store: the parts.
+        record_id: its id, short id or path; it may be deleted already.
+
+    Raises:
+        NotFound: no record ever had that name, as far as history is here.
+    """
+    wanted = fields.line("id", record_id).strip()
+    touch = store.removed(wanted)
+    named = touch.path if touch else store.files.named(store.find(wanted, changing=True).path)
+    rows = store.history.touches([named]).get(named, ())
+    paths = {named} | {path for row in rows for path in (row.path, row.before) if path}
+    options = " ".join(f"--path {shlex.quote(path)}" for path in sorted(paths))
+    return f"git filter-repo --invert-paths {options}\n{UNREACHED}"
+
+
+def _refuse_unkept(store: Store, path: str, held: bool) -> None:
+    """Refuse to remove the only copy of what was written. Raises Conflict."""
+    if not held:
+        told = f"{store.shown(path)} was never committed, so nothing would keep it"
+        raise Conflict(told, "commit it first, or delete the file yourself")
+    if store.edited(path):
+        raise Conflict(f"{store.shown(path)} has edits that are not committed", "commit or undo them first")
+
+
+def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
+    """Find a record that was removed, or is hidden, by id, short id, path or exact title. Raises NotFound."""
+    for record, data in _standing(store):
+        names = (record.id, record.path, short_id(record.id), record.title)
+        if store.asked(wanted) in names:
+            return record, data
+    touch = store.removed(wanted)
+    if touch is None:
+        missing = f" ({why})" if (why := store.repo.incomplete()) else ""
+        told = f"no record {wanted!r} was removed{missing}"
+        raise NotFound(told, "git log --diff-filter=D --name-only lists what was")
+    data, path = store.repo.blob(touch.old) or b"", store.files.inside(touch.path)
+    if (last := parse(data, path).record) is None or not data:
+        why = store.repo.incomplete() or "its text cannot be read"
+        raise NotFound(f"{wanted!r} was deleted in {touch.commit.id[:10]}, and its text is not here: {why}")
+    return last, data
+
+
+def _standing(store: Store) -> Iterator[tuple[Record, bytes]]:
+    """The records of HEAD that are not shown: their file is gone from the work tree, or a tombstone hides it."""
+    head, known = store.repo.head(), store.tombstones
+    listing = store.repo.listing(head, store.files.store) if head else {}
+    paths = {store.files.inside(named): blob for named, blob in listing.items()}
+    wanted = {path: blob for path, blob in paths.items() if is_listed(path) and (known or not store.files.exists(path))}
+    blobs = dict(store.repo.blobs(set(wanted.values()))) if wanted else {}
+    for path, blob in wanted.items():
+        data = blobs.get(blob) or b""
+        record = parse(data, path).record
+        if record and (mark_of(record.id) in known or not store.files.exists(path)):
+            yield record, data

@@ -1,0 +1,341 @@
+"""Saving a record: fields, secrets, chain heads, record, bytes, commit, index, advice.
+
+What a field names must be there, or nothing is saved. The order of the commit is `repo.commit`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from filemem import secrets
+from filemem.chain import DEMOTING
+from filemem.changes import Entry, blob_id
+from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
+from filemem.files import is_private
+from filemem.index import Node
+from filemem.memory import advice, fields
+from filemem.memory.advice import Similar
+from filemem.memory.catch_up import knows_head
+from filemem.memory.store import Store, called
+from filemem.record import (
+    CHECKPOINT,
+    DECISION,
+    EDGE_KINDS,
+    OUTCOMES,
+    Outcome,
+    Record,
+    new_id,
+    record_path,
+    refuse_unreadable,
+    render,
+    topic_key,
+)
+from filemem.repo import commit
+from filemem.repo.commit import Edit, Made, Message, Plan
+
+LEAVE = "leave"  # the policy to write a file and let the user commit it
+PRIVATE = "private"  # the folder of records that are never committed
+_OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")  # not of what is decided
+_SPELT_OUT = ("allow_secret", "reasoning", "summary", "reason")  # fields that are no key of a record
+
+
+class Saved(NamedTuple):
+    """What a write did."""
+
+    id: str  # the record; the path is relative to the work tree
+    type: str
+    path: str
+    message: str  # one sentence
+    commit: str = ""  # the commit that holds it, where there is one already
+    pending: str = ""  # why it is not committed yet; empty where it is, or where it is not ours to commit
+    superseded: tuple[str, ...] = ()  # ids of the decisions it replaces
+    similar: tuple[Similar, ...] = ()  # records to link to or reuse
+    degraded: str = ""  # why the index could not take it at once
+    created: int = 0  # of a new record, epoch milliseconds
+    note: str = ""  # what else its maker should know
+    would_supersede: tuple[str, ...] = ()  # ids of those that it would replace, were it accepted
+
+
+class _Composed(NamedTuple):
+    """A record that is to be written, what it replaces, and its bytes."""
+
+    record: Record
+    replaced: tuple[Node, ...]
+    data: bytes
+
+
+def save(store: Store, given: Mapping[str, object], *, sure: bool = True) -> Saved:
+    """Check, write, commit and index one record.
+
+    Args:
+        store: the parts.
+        given: the fields as a caller names them.
+        sure: the index is in step; else what is there is asked of the files.
+
+    Raises:
+        BadInput: a field is wrong or missing, or looks like a secret.
+        NotFound: an edge points to nothing.
+        Conflict: the topic is forked and nothing says which decisions are replaced.
+        BrokenStore: the store is a submodule that is not there; or a sparse checkout hides what may be superseded.
+    """
+    kind, checked = fields.check(given)
+    allowed = refuse_secrets(checked)
+    if why := store.obstacle() if kind == DECISION and checked.get("supersedes") is None else store.unfilled:
+        raise BrokenStore(f"nothing was saved: what is there cannot be seen: {why}")
+    asked = store if sure or kind != DECISION else store.from_files()
+    checked |= {name: _ids_of(asked, name, checked[name]) for name in EDGE_KINDS if checked.get(name)}
+    if "affects" in checked:
+        checked["affects"] = tuple(dict.fromkeys(map(store.from_top, checked["affects"])))
+    checked.setdefault("agent", store.config.agent)
+    if kind == CHECKPOINT:
+        checked.setdefault("branch", store.code.branch() or "")
+    make = partial(compose, kind, checked, now=store.clock(), entropy=store.entropy(), allowed=allowed)
+    with store.repo.saving():
+        composed = make(asked)
+        if same := _same_again(store, composed):
+            return same
+        made, composed = _written(store, composed, make)
+        degraded = show(store, composed.record.path, composed.data, made)
+    return _answer(store, composed, made, degraded)
+
+
+def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
+    """End a fork by a decision that merges all that hold on a topic. Raises NotFound, BadInput: it is not forked."""
+    key = topic_key(fields.line("topic", topic))
+    found = [node for node in store.lookup("topic", [key]) if node.key == key] if key else []
+    if not found:
+        known = [name for name, _ in store.index.terms("topic")]
+        raise NotFound(f"no topic {topic!r}", fields.meant(key, known, "filemem topics lists them"))
+    around = store.around(found)
+    heads = [around.nodes[head] for head in around.graph.chain(key).heads]
+    if len(heads) < 2:
+        held = f"{called(heads[0])} holds" if heads else "nothing holds on it"
+        raise BadInput(f"topic {topic} is not forked: {held}", "save a decision on it to go on", field="topic")
+    merged = [head.id for head in heads]
+    return save(store, {**given, "type": DECISION, "topic": heads[-1].topic, "synthesizes": merged})
+
+
+def compose(kind: str, given: Mapping[str, Any], store: Store, *, now: int, entropy: bytes, allowed: bool) -> _Composed:
+    """Make the record of checked fields and its bytes: what a decision replaces is what holds at this moment."""
+    values = {name: value for name, value in given.items() if name not in _SPELT_OUT}
+    replaced: tuple[Node, ...] = ()
+    if kind == DECISION:
+        replaced = _replaced(store, given)
+        values |= {"title": fields.heading(given["decision"]), "text": given["reasoning"], "topic_stated": True}
+        values["supersedes"] = tuple(node.id for node in replaced)
+        if "affects" not in given and given.get("status", "accepted") in DEMOTING:
+            carried = (path for old in store.records([node.path for node in replaced]).values() for path in old.affects)
+            values["affects"] = tuple(dict.fromkeys(carried))  # a successor governs them too unless it says otherwise
+        if values.get("outcome", OUTCOMES[0]) != OUTCOMES[0]:
+            values["outcomes"] = (Outcome(now, values["outcome"], given.get("reason", "")),)
+    elif kind == CHECKPOINT:
+        values["title"] = fields.heading(given["summary"])
+        values["text"] = "" if given["summary"] == values["title"] else given["summary"]
+    else:
+        values.setdefault("kind", "discovery")
+        title = values.get("title") or fields.heading(given["text"])
+        values["text"] = "" if given["text"] == title and not values.get("title") else given["text"]
+        values["title"] = title
+    record_id = new_id(kind, now, entropy, str(values.get("topic", "")))
+    record = Record(id=record_id, type=kind, created=now, secrets_allowed=allowed, **values)
+    record = record._replace(path=record_path(record))
+    data = render(record)
+    refuse_unreadable(data, record.path)
+    return _Composed(record, replaced, data)
+
+
+def _ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
+    """Turn the references of an edge into ids. Raises NotFound, or BadInput for what is no decision."""
+    ids = []
+    for reference in references:
+        try:
+            node = store.find(reference)
+        except NotFound as error:
+            raise NotFound(f"{field}: {error.message}", error.hint) from None
+        if node.type != DECISION:
+            raise BadInput(f"{field}: {node.id} is {fields.article(node.type)}; edges lead to decisions", field=field)
+        ids.append(node.id)
+    return tuple(dict.fromkeys(ids))
+
+
+def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:
+    """What a new decision replaces: what it says, else the heads of its topic. Raises Conflict where that is forked."""
+    if "supersedes" in given:
+        return tuple(store.lookup("id", given["supersedes"])) if given["supersedes"] else ()
+    key = topic_key(given["topic"])
+    if not key:
+        raise BadInput("topic has no letters or digits", "name what the decision is about", field="topic")
+    around = store.around(store.lookup("topic", [key]))
+    heads = around.graph.next_supersedes(key)
+    merged = set(given.get("synthesizes", ()))
+    if len(heads) > 1 and not merged:
+        raise Conflict(
+            f"topic {given['topic']} is forked: {len(heads)} decisions hold at once",
+            "read them, then save again with supersedes or synthesizes naming those that this one replaces",
+            heads=heads,
+        )
+    return tuple(around.nodes[head] for head in heads if not merged or len(heads) == 1 or head in merged)
+
+
+def _same_again(store: Store, composed: _Composed) -> Saved | None:
+    """The answer for a decision that holds already, word for word: a call that is repeated must not replace itself."""
+    record = composed.record
+    alone = composed.replaced if len(composed.replaced) == 1 else ()
+    for path, before in store.records([node.path for node in alone]).items():
+        if before == record._replace(**{name: getattr(before, name) for name in _OF_THE_SAVE}):
+            told = f"Decision on {record.topic} holds already in these words; nothing was written"
+            return answer(store, before, Made(store.first_commit(path)), told)
+    return None
+
+
+def _written(store: Store, composed: _Composed, make: Callable[[Store], _Composed]) -> tuple[Made, _Composed]:
+    """Write and commit a new record; what it replaces is asked of the files where HEAD was moved a moment ago."""
+    if is_private(composed.record.path):
+        store.files.hide(PRIVATE)
+    tried: list[_Composed] = []
+
+    def plan() -> tuple[tuple[Edit, ...], Message]:
+        known = composed.record.type != DECISION or (not tried and knows_head(store))
+        tried.append(composed if known else make(store.from_files()))
+        record, replaced, data = tried[-1]
+        message = message_of(record, record.title, record.agent, replaced=[node.id for node in replaced])
+        return (Edit(record.path, data, None),), message
+
+    made = write(store, composed.record.path, composed.record.type, plan)
+    return made, tried[-1]
+
+
+def refuse_secrets(fields: Mapping[str, Any]) -> bool:
+    """Refuse fields that hold something shaped like a secret; return whether there is some that the caller allows.
+
+    Raises:
+        BadInput: names field, line and kind, never the secret.
+    """
+    for name, value in fields.items():
+        found = secrets.find("\n".join(map(str, value)) if isinstance(value, tuple) else str(value))
+        if found and fields.get("allow_secret"):
+            return True
+        if found:
+            raise BadInput(
+                f"{name}, line {found[0].line}: this looks like a secret ({found[0].kind}); nothing was saved",
+                "leave it out and say where it is kept; if it is no secret, save again with allow_secret",
+                field=name,
+            )
+    return False
+
+
+def left_to_user(store: Store, path: str, kind: str) -> str:
+    """Why filemem commits no such record, so that its file is only written; "" where it does."""
+    if is_private(path):
+        return "private records are never committed"
+    return f"the settings leave every {kind} to you to commit" if store.config.policy[kind] == LEAVE else ""
+
+
+def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edit, ...], Message]]) -> Made:
+    """Write, change or remove files, and commit that where records of this kind are committed.
+
+    Args:
+        store: the parts.
+        path: of the record, in the store.
+        kind: its type.
+        plan: says what to do, paths in the store; asked again where the branch moved meanwhile.
+
+    Raises:
+        Conflict: a file has edits that are not committed, or the repository is busy.
+    """
+    if left := left_to_user(store, path, kind):
+        for edit in plan()[0]:
+            write_only(store, edit)
+        return Made(left=left)
+
+    def named() -> Plan:
+        edits, message = plan()
+        return Plan(tuple(one._replace(path=store.files.named(one.path)) for one in edits), message, store.clock())
+
+    return commit.save(store.repo, store.files, named)
+
+
+def write_only(store: Store, edit: Edit) -> None:
+    """Write or remove a file and commit nothing. Raises Conflict where something else stands there than was read."""
+    if edit.data is None:
+        store.files.remove(edit.path, edit.before)
+        return
+    staged = store.files.stage(edit.path, edit.data)
+    try:
+        staged.sync()
+        staged.publish(edit.before)
+        staged.sync_folders()
+    finally:
+        staged.discard()
+
+
+def message_of(record: Record, told: str, agent: str, replaced: Iterable[str] = ()) -> Message:
+    """The message of a commit that does something with a record: what, who, and which decisions it replaces."""
+    scope = f"{record.type}({record.topic})" if record.type == DECISION and record.topic else record.type
+    trailers = [("Filemem-Id", record.id), *(("Supersedes", old) for old in replaced)]
+    return Message(f"{scope}: {told}", (*trailers, *([("Agent", agent)] if agent else [])))
+
+
+def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
+    """Make what was written found at once; `data` is None for a removal. Says what went wrong, or "".
+
+    It comes after the commit, so it must not fail, or a caller would save again.
+    """
+    try:
+        doc = store.document(path, blob_id(data, store.repo.hash_name), frozenset()) if data is not None else None
+        if doc:
+            store.index.push(doc, Entry(doc.blob, *(store.files.seen(path) or ())))
+        else:
+            store.index.push_removed(path)
+        if made.commit and store.index.exists and _on_top(store, made.commit, store.index.notes.head):
+            store.index.note(head=made.commit)  # so that nobody takes our own commit for a move of HEAD
+    except BrokenStore as error:
+        return f"saved, but not searchable yet: {error.told}"
+    return ""
+
+
+def _on_top(store: Store, commit_id: str, head: str) -> bool:
+    """Whether a commit stands directly on another one; "" for the first."""
+    found = store.repo.objects.read(commit_id)
+    header = (found.data if found else b"").partition(b"\n\n")[0]
+    parents = [row for row in header.split(b"\n") if row.startswith(b"parent ")]
+    return parents == ([f"parent {head}".encode()] if head else [])
+
+
+def answer(
+    store: Store, record: Record, made: Made, message: str, degraded: str = "", note: str = "", **more: Any
+) -> Saved:
+    """The answer to what was done about a record: `more` are further fields of it."""
+    return Saved(
+        id=record.id,
+        type=record.type,
+        path=store.shown(record.path),
+        message=message,
+        commit=made.commit,
+        pending=made.pending,
+        degraded="; ".join(filter(None, (made.trouble, degraded))),
+        note="; ".join(filter(None, (made.left, note))),
+        **more,
+    )
+
+
+def _answer(store: Store, composed: _Composed, made: Made, degraded: str) -> Saved:
+    """The answer to a save: names by title what it replaces."""
+    record, replaced = composed.record, composed.replaced
+    demotes, ids = record.status in DEMOTING, tuple(node.id for node in replaced)
+    on = f" on {record.topic}" if record.type == DECISION else ""
+    instead = f", replacing {' and '.join(map(called, replaced))}" if replaced and demotes else ""
+    return answer(
+        store,
+        record,
+        made,
+        f"{record.type.capitalize()} saved{on}{instead}",
+        degraded,
+        superseded=ids if demotes else (),
+        would_supersede=() if demotes else ids,
+        similar=advice.similar(store, record),
+        note=advice.dangling(store, record),
+        created=record.created or 0,
+    )

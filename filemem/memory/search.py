@@ -1,0 +1,241 @@
+"""From a question to hits: ask the index, score, put in known order; `hits` then reads the files of what is shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from filemem import query
+from filemem.errors import BadInput
+from filemem.index import Around, Found, Node
+from filemem.memory import advice, fields
+from filemem.memory.hits import of_places, present
+from filemem.memory.store import Store
+from filemem.query import Filter, Placed, Results, Scored, Terms, fold, metadata_wanted, parse_moment
+from filemem.record import CHECKPOINT, OUTCOMES, STATUSES, TYPES, topic_key
+
+RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely
+SPARE = 10  # candidates beyond what is shown whose chains are asked for at once, at most: as many as are shown
+CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
+TOO_LONG = f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it were searched"
+NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
+_PLACE = re.compile(r"(?s)(?P<path>.+?)(?::|#L)\d{1,9}(?:-L?\d{1,9}|:\d+)?")  # PATH:LINE, :LINE:COLUMN too
+MOST_HITS, MOST_PASSED = 1_000, 1_000_000
+MODES = ("hybrid", "keyword", "vector")
+
+
+def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
+    """Read what narrows a search, as callers name it.
+
+    Args:
+        restrictions: type, topic, tag, outcome, status, agent, branch, user, run (one or several words), metadata (a
+            mapping), since, until (a date or an age such as 2w), path, live.
+        now: epoch milliseconds.
+
+    Raises:
+        BadInput: an unknown one, or a value that it does not take.
+    """
+    words: dict[str, tuple[str, Callable[[str], str], tuple[str, ...]]] = {
+        "type": ("types", str.casefold, TYPES),
+        "topic": ("topics", topic_key, ()),
+        "tag": ("tags", fold, ()),
+        "outcome": ("outcomes", partial(fields.outcome, "outcome"), OUTCOMES),
+        "status": ("statuses", str.casefold, STATUSES),
+        "agent": ("agents", fold, ()),
+        "branch": ("branches", str, ()),
+        "user": ("users", str, ()),
+        "run": ("runs", str, ()),
+    }
+    values: dict[str, Any] = {}
+    known = (*words, "since", "until", "metadata", "path", "live")
+    for name, value in restrictions.items():
+        if name not in known:
+            raise BadInput(f"search has no restriction {name!r}", fields.nearest(name, known), field=name)
+        if value is None:
+            continue
+        if name in words:
+            field, read, allowed = words[name]
+            listed = fields.words if name == "tag" else fields.lines
+            given = [word for word in listed(name, value) if (name, word) != ("type", "all")]
+            values[field] = tuple(read(word) for word in given)
+            if wrong := [word for word in values[field] if allowed and word not in allowed]:
+                raise BadInput(f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}", field=name)
+        elif name in ("since", "until"):
+            values[name] = _moment(name, value, now)
+        elif name == "metadata":
+            values[name] = _metadata(value)
+        elif name == "path":
+            values[name] = fields.line(name, value)
+        else:
+            values[name] = fields.flag(name, value)
+    return Filter(**values)
+
+
+def question_of(
+    text: str, restrictions: Mapping[str, Any], now: int, limit: int, offset: int, mode: str, recency: object
+) -> Callable[[Store], Results]:
+    """Check what is asked, and return the question that a store answers. Raises BadInput.
+
+    Args:
+        text: words, "phrases", -exclusions, and restrictions such as topic:caching or is:live.
+        restrictions: as for `filter_of`.
+        now: epoch milliseconds.
+        limit: 1 to 1,000 hits.
+        offset: hits to pass over.
+        mode: hybrid, keyword or vector.
+        recency: whether age counts.
+    """
+    given, words = filter_of(restrictions, now), fields.text("query", text)
+    most, passed = fields.whole("limit", limit, 1, MOST_HITS), fields.whole("offset", offset, 0, MOST_PASSED)
+    how, aged = str(fields.one_of(MODES)("mode", mode)), fields.flag("recency", recency)
+    return lambda store: search(store, words, given, limit=most, offset=passed, mode=how, recency=aged)
+
+
+def search(
+    store: Store, text: str, given: Filter, *, limit: int, offset: int = 0, mode: str = "hybrid", recency: bool = True
+) -> Results:
+    """Answer a query; `given` are restrictions besides those in the text. Other arguments as for `question_of`."""
+    terms, stated = query.parse(text, store.clock())
+    wanted = query.merge(given, stated)
+    if wanted.path:
+        wanted = _of_code(store, wanted)
+    if not (terms.words or terms.phrases):
+        wordless = bool(text.strip()) and wanted == given and not terms.excluded
+        return _newest(store, terms, wanted, limit, offset, wordless=wordless)
+    looked_at = max(RANKED, 3 * (limit + offset))
+    found, note = _found(store, terms, wanted, looked_at, mode), ""
+    if terms.phrases and not found.candidates:
+        phrases = " and ".join(f'"{phrase}"' for phrase in terms.phrases)
+        note = f"no record holds {phrases}; these are the nearest to its words"
+        terms = query.loosened(terms)
+        found = _found(store, terms, wanted, looked_at, mode)
+    told = [f"no record holds {word!r}; searched for {' '.join(spellings)}" for word, spellings in found.instead]
+    told += [*map(_oddity, terms.odd), *([TOO_LONG] if terms.cut else [])]
+    scored = _scored(store, found, terms, wanted, mode=mode, recency=recency)
+    placed, around = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
+    shown = of_places(store, around, placed[offset : offset + limit], terms)
+    if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
+        told.append("nothing is close to this: these are the nearest")
+    if not shown:
+        told.append(advice.why_empty(store, wanted, len(placed), offset, "keyword" if found.degraded else mode))
+    notes = [note, *told, store.repo.incomplete()] if shown else told
+    return Results(shown, degraded=found.degraded or "", note="; ".join(filter(None, notes)))
+
+
+def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int, *, wordless: bool) -> Results:
+    """Answer a query without words with the newest; `wordless`, where something was typed that is no word."""
+    shown = present(store, store.index.newest(wanted, limit, offset, without=terms), terms)
+    told = [*map(_oddity, terms.odd)]
+    if shown and wordless:
+        told.append("the query has no word in it: these are the newest")
+    if not shown:
+        told.append(advice.why_empty(store, wanted, store.index.count(wanted) if offset else 0, offset, ""))
+    told.append(store.repo.incomplete() if shown else "")
+    return Results(shown, note="; ".join(filter(None, told)))
+
+
+def _of_code(store: Store, wanted: Filter) -> Filter:
+    """The filter with its path as it is from the top of the work tree; who governs a file governs each line of it."""
+    found = _PLACE.fullmatch(wanted.path)
+    lines = found is not None and not os.path.lexists(store.code.work_tree / wanted.path)
+    return wanted._replace(path=store.of_code(found["path"] if found and lines else wanted.path))
+
+
+def _found(store: Store, terms: Terms, wanted: Filter, depth: int, mode: str) -> Found:
+    """What may be shown, and where only what holds is asked for, what leads to it: known order brings its head in."""
+    found = store.index.candidates(terms, wanted, depth, mode=mode, most=RANKED)
+    if not wanted.live:
+        return found
+    leading = store.index.candidates(terms, wanted._replace(live=False), depth, mode=mode, most=RANKED)
+    every = {one.path: one for one in (*leading.candidates, *found.candidates)}
+    return found._replace(candidates=tuple(every.values()))
+
+
+def _scored(store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: str, recency: bool) -> list[Scored]:
+    weights = query.MEANING_ONLY if mode == "vector" else None
+    checkpoints = {one.id for one in found.candidates if one.node.type == CHECKPOINT}
+    lesser = checkpoints if wanted.types != (CHECKPOINT,) else ()
+    rated = query.score(
+        found.candidates,
+        now=store.clock(),
+        recency=recency,
+        weights=weights,
+        lesser=lesser,
+        whole=found.whole,
+        word=terms.is_word,
+    )
+    return [one for one in rated if one.scores.keyword or (one.scores.vector >= NOISE and not terms.phrases)]
+
+
+def _placed(
+    store: Store, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
+) -> tuple[tuple[Placed, ...], Around]:
+    """Put what was found in known order; return `limit` places, and the chains that they are of.
+
+    Chains are asked for the best of them first; of the others only those matter that belong to these chains. Only
+    where that leaves places empty, because many are of few chains, are all asked for.
+    """
+    for count in (limit + min(SPARE, limit), len(scored)):
+        around = store.around(known[one.id] for one in scored[:count])
+        nodes = {one.id: known[one.id] for one in scored[:count]} | dict(around.nodes)
+        among = [one for at, one in enumerate(scored) if at < count or one.id in around.nodes]
+        passing = {node.id for node in around.nodes.values() if _passes(around, node, wanted)}
+        live = {one.id for one in among if not wanted.live or _holds(around, nodes[one.id])}
+        placed = query.arrange(
+            among, around.graph, may_bring=passing.__contains__, may_show=live.__contains__, limit=limit
+        )
+        if len(placed) >= limit or count >= len(scored):
+            break
+    return placed, around._replace(nodes=nodes)
+
+
+def _holds(around: Around, node: Node) -> bool:
+    return node.type != "decision" or around.graph.is_head(node.id)
+
+
+def _passes(around: Around, node: Node, wanted: Filter) -> bool:
+    """Whether a head that was not found satisfies the restrictions, as far as its node shows."""
+    terms = {
+        "type": (node.type,),
+        "topic": (node.key,),
+        "status": (node.status,),
+        "outcome": (node.outcome,),
+        "live": ("yes" if _holds(around, node) else "no",),
+    }
+    asks_more = any(
+        (wanted.tags, wanted.agents, wanted.path, wanted.branches, wanted.users, wanted.runs, wanted.metadata)
+    )
+    return not asks_more and query.matches(wanted, terms, node.created)
+
+
+def _moment(name: str, value: object, now: int) -> int:
+    found = parse_moment(fields.line(name, value), now, end=name == "until")
+    if found is None:
+        hint = "a date such as 2025-11-20, a month such as 2025-11, a time, or an age such as 3d, 2w, 6m"
+        raise BadInput(f"{name}: cannot read {value!r}", hint, field=name)
+    return found
+
+
+def _metadata(value: object) -> tuple[tuple[str, ...], ...]:
+    """Read `{key: value, key: [one, or another], key: ...}`, the last for a key that is there whatever its value."""
+    if not isinstance(value, Mapping):
+        raise BadInput(f"metadata must be a mapping, not {fields.shown(value)}", "{key: value}", field="metadata")
+    groups = []
+    for key, wanted in value.items():
+        options: Iterable[Any] = () if wanted is ... else wanted if isinstance(wanted, list | tuple) else (wanted,)
+        group = metadata_wanted(str(key), *options)
+        if group is None or (wanted is not ... and not options):
+            told = f"metadata.{key} must be text, a number or a truth value, or a list of them"
+            raise BadInput(told, field="metadata")
+        groups.append(group)
+    return tuple(groups)
+
+
+def _oddity(typed: str) -> str:
+    """Say how something was read that may have been meant otherwise."""
+    if typed.startswith("-"):
+        return f"{typed} was not read as an exclusion: a minus excludes a word"
+    return f"{typed} is no restriction with this value, so it was searched as text"

@@ -1,0 +1,240 @@
+"""The records of one state: the work tree, a commit, or the merge of two commits. What is said of it follows from it.
+
+Rule: a snapshot is blob ids by path and a way to their bytes. All of them are read at once, and what one snapshot has
+read another beside it does not read again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from filemem import chain
+from filemem.errors import BadInput, BrokenStore, NotFound
+from filemem.files import MAX_SIZE, is_listed
+from filemem.index.document import Node, chain_node, node_of
+from filemem.memory.fields import line, meant
+from filemem.memory.store import FORGOTTEN, Store, mark_of
+from filemem.query import parse_moment
+from filemem.record import DECISION, Parsed, Problem, Record, format_time, parse, reference_index, resolve_reference
+from filemem.repo import branches, merge
+
+if TYPE_CHECKING:
+    from filemem.record import ReferenceIndex
+    from filemem.repo import Repo
+
+FORMS = "a commit, tag or branch, a date such as 2025-11-20, or an age such as 2w"
+_UNDATED = 1 << 62  # sorts what nobody knows a date of behind all else
+Reading = Callable[[bytes, str], Parsed]  # of the bytes and the path of a file
+
+
+class Moment(NamedTuple):
+    """What a revision, a date or an age was found to mean."""
+
+    id: str  # of the commit; "" for the time before the first one
+    name: str  # as it was asked for
+    at: int  # when it was committed, epoch milliseconds
+
+
+@dataclass(eq=False, repr=False)
+class Snapshot:
+    """One state of the memory."""
+
+    store: Store  # the parts
+    files: Mapping[str, str]  # blob id by store path of every regular file, records and others
+    forgotten: frozenset[str] = frozenset()  # the names of the tombstones
+    tips: tuple[str, ...] = ("HEAD",)  # commits whose history dates what states no date
+    on_disk: bool = False  # the bytes of records are those of the work tree
+    skipped: tuple[Problem, ...] = ()  # what a scan could not read
+    untracked: frozenset[str] = frozenset()  # files that Git does not have
+    lost: tuple[str, ...] = ()  # records that Git has and the work tree has not
+    conflicts: tuple[merge.Clash, ...] = ()  # what Git could not merge
+    reading: Reading = parse  # how a file is read: `parse`, or `lint` where its problems are wanted
+    beside: Snapshot | None = None  # another snapshot of the same store, whose bytes and records are used again
+
+    @cached_property
+    def data(self) -> Mapping[str, bytes]:
+        """The bytes of every record by path. Raises BrokenStore where the repository lacks some: a partial clone."""
+        paths = [path for path in self.files if is_listed(path)]
+        if self.on_disk:
+            found: dict[str, bytes] = {}
+            for path in paths:
+                with contextlib.suppress(NotFound, BadInput):  # gone or changed since it was listed
+                    found[path] = self.store.files.read(path)
+            return found
+        known = {blob: self.beside.data[path] for path, blob in self._shared(paths)} if self.beside else {}
+        wanted = {blob for path in paths if (blob := self.files[path]) not in known}
+        for oid, data in self.store.repo.blobs(sorted(wanted)) if wanted else ():
+            if data is None:
+                hint = self.store.repo.incomplete() or "look at the repository with git fsck"
+                raise BrokenStore(f"{oid} missing: the repository does not have all versions of its records", hint)
+            known[oid] = data
+        return {path: known[self.files[path]] for path in paths}
+
+    def _shared(self, paths: Iterable[str]) -> list[tuple[str, str]]:
+        """Path and blob id of what the other snapshot has too, under the same name."""
+        there = self.beside.files if self.beside else {}
+        return [(path, self.files[path]) for path in paths if there.get(path) == self.files[path]]
+
+    @cached_property
+    def parsed(self) -> Mapping[str, Parsed]:
+        """Every record file as it reads, by path; files over 1 MiB are left out."""
+        known = {path: self.beside.parsed.get(path) for path, _ in self._shared(self.data)} if self.beside else {}
+        small = ((path, data) for path, data in self.data.items() if len(data) <= MAX_SIZE)
+        return {path: known.get(path) or self.reading(data, path) for path, data in small}
+
+    @cached_property
+    def records(self) -> Mapping[str, Record]:
+        """By path, what can be read and is not forgotten."""
+        found = {path: one.record for path, one in self.parsed.items() if one.record is not None}
+        return {path: one for path, one in found.items() if not self.is_forgotten(one.id)}
+
+    def is_forgotten(self, record_id: str) -> bool:
+        """Whether there is a tombstone for a record."""
+        return bool(self.forgotten) and mark_of(record_id) in self.forgotten
+
+    @cached_property
+    def dates(self) -> Mapping[str, int]:
+        """When each record was made, by path: as it states, else its first commit; 0 where neither is known."""
+        undated = {self.store.files.named(path): path for path, one in self.records.items() if one.created is None}
+        found: dict[str, int] = {}
+        for tip in self.tips if undated else ():
+            for named, at in self.store.history.dates(undated, tip).items():
+                found[undated[named]] = min(at, found.get(undated[named], at))
+        return {path: found.get(path, 0) if one.created is None else one.created for path, one in self.records.items()}
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Record]:
+        """The records by id: of two with one id the older, then the one whose path sorts first."""
+        found: dict[str, Record] = {}
+        for path in sorted(self.records, key=lambda each: (self.dates[each] or _UNDATED, each)):
+            found.setdefault(self.records[path].id, self.records[path])
+        return found
+
+    @cached_property
+    def names(self) -> ReferenceIndex:
+        """What references may call the records."""
+        return reference_index(self.by_id.values())
+
+    @cached_property
+    def nodes(self) -> Mapping[str, Node]:
+        """The decisions by id, with their references resolved to ids and their dates filled in."""
+        decisions = (one for one in self.by_id.values() if one.type == DECISION)
+        return {one.id: self._node(one) for one in decisions}
+
+    def _node(self, record: Record) -> Node:
+        return node_of(record, lambda name: self.resolve(name) or name)._replace(created=self.dates[record.path])
+
+    def resolve(self, reference: str) -> str:
+        """The id of the record that a reference means; "" where there is none, or several."""
+        return reference if reference in self.by_id else resolve_reference(reference, self.names) or ""
+
+    @cached_property
+    def graph(self) -> chain.Graph:
+        """Which decision holds."""
+        return chain.resolve(
+            map(chain_node, self.nodes.values()), known_removed=set(filter(self.is_forgotten, self.missing))
+        )
+
+    @cached_property
+    def missing(self) -> frozenset[str]:
+        """The references of decisions that lead to no record."""
+        targets = (one for node in self.nodes.values() for one in node.references)
+        return frozenset(one for one in targets if one not in self.by_id)
+
+
+def of_work_tree(store: Store, reading: Reading = parse) -> Snapshot:
+    """The records as they stand in the work tree, and what else Git has of the store."""
+    found, skipped = store.files.scan({}, hash_name=store.repo.hash_name)
+    tracked = {store.files.inside(path): oid for path, oid in store.repo.staged([store.files.store]).items()}
+    files = {path: oid for path, oid in tracked.items() if not is_listed(path)}
+    files |= {path: entry.blob for path, entry in found.items()}
+    return Snapshot(
+        store,
+        files,
+        store.tombstones,
+        on_disk=True,
+        skipped=tuple(skipped),
+        untracked=frozenset(found.keys() - tracked.keys()),
+        lost=tuple(path for path in tracked if path not in files and not store.files.exists(path)),
+        reading=reading,
+    )
+
+
+def of_commit(store: Store, commit: str, reading: Reading = parse, beside: Snapshot | None = None) -> Snapshot:
+    """The records of a commit; none for "", which stands for the time before the first."""
+    files = _listing(store, commit) if commit else {}
+    return Snapshot(store, files, _tombstones(files), (commit,) * bool(commit), reading=reading, beside=beside)
+
+
+def of_merge(
+    store: Store, base: str, head: str = "HEAD", reading: Reading = parse, beside: Snapshot | None = None
+) -> Snapshot:
+    """The records as merging one commit into another would leave them; what is not committed is no part of it.
+
+    Raises:
+        Conflict: the two have no history in common.
+        BrokenStore: Git is too old for this.
+    """
+    tree, clashes = merge.merged_tree(store.repo, base, store.repo.resolve(head) or head)
+    files = _listing(store, tree)
+    return Snapshot(store, files, _tombstones(files), (base, head), conflicts=clashes, reading=reading, beside=beside)
+
+
+def _listing(store: Store, tree: str) -> dict[str, str]:
+    return {store.files.inside(path): oid for path, oid in store.repo.listing(tree, store.files.store).items()}
+
+
+def _tombstones(files: Iterable[str]) -> frozenset[str]:
+    folder = f"{FORGOTTEN}/"
+    return frozenset(path.removeprefix(folder) for path in files if path.startswith(folder))
+
+
+def committed(repo: Repo, commit: str) -> int:
+    """When a commit was made, epoch milliseconds."""
+    return int(repo.git.run("log", "-1", "--format=%ct", commit, "--")) * 1000
+
+
+def moment(store: Store, when: object, field: str = "at", *, begins: bool = False) -> Moment:
+    """Return the commit of the memory that is meant.
+
+    Args:
+        store: the parts.
+        when: a commit, tag, branch or expression such as `HEAD~3`; else a date, a time or an age: the last commit by
+            then on this branch, a day, week or month without a time meaning its end (UTC).
+        field: what the caller calls it, for messages.
+        begins: a time before the first commit is no error but means nothing: a `Moment` without an id.
+
+    Raises:
+        BadInput: it is empty.
+        NotFound: there is no such commit, or none by then.
+    """
+    name = line(field, when).strip()
+    if not name:
+        raise BadInput(f"{field} is empty", f"give {FORMS}", field=field)
+    if store.repo.head() is None:
+        raise NotFound("nothing is committed yet, so there is no past to ask", f"leave `{field}` out")
+    if found := store.code.resolve(name):
+        if store.repo is store.code or store.history.is_ancestor(found, "HEAD"):
+            return Moment(found, name, committed(store.code, found))
+        return _by(store, name, committed(store.code, found), field, begins=begins)
+    by = parse_moment(name, store.clock(), end=True)
+    if by is None:
+        told = store.code.git.run("for-each-ref", "--format=%(refname:short)").decode(errors="replace")
+        raise NotFound(f"{field}: no commit, tag, branch or date {name!r}", meant(name, told.split(), f"give {FORMS}"))
+    return _by(store, name, by, field, begins=begins)
+
+
+def _by(store: Store, name: str, when: int, field: str, *, begins: bool) -> Moment:
+    """The last commit of the memory's branch by a moment."""
+    found = branches.at_time(store.repo, store.repo.head() or "HEAD", when)
+    if found:
+        return Moment(found, name, committed(store.repo, found))
+    incomplete = store.repo.incomplete()
+    if begins and not incomplete:
+        return Moment("", f"nothing ({name} is before the first commit)", 0)
+    told = f"{field} {name}: nothing was committed by {format_time(when)[:10]}"
+    raise NotFound(told, incomplete or "ask for a later moment")

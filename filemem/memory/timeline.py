@@ -1,0 +1,183 @@
+"""Answers in the order of time: what was saved around a moment, where the work stood, which topics there are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from filemem.chain import Graph
+from filemem.errors import BadInput
+from filemem.index import Node
+from filemem.memory import search
+from filemem.memory.hits import present, vacancy
+from filemem.memory.store import Store
+from filemem.query import Filter, Hit, Results
+from filemem.record import CHECKPOINT, DECISION, parse_time, topic_key
+
+RECENT = 1_000  # decisions among which an id is looked for as it is typed
+LOOKED_AT = 50  # checkpoints among which this author's is looked for
+
+
+class Topic(NamedTuple):
+    """A topic with what holds today."""
+
+    topic: str  # its name; where no decision states one, the heading
+    decisions: int  # how many there are
+    heads: tuple[str, ...]  # ids of what holds, or of what replaced its decisions on other topics
+    title: str  # the newest head's
+    latest: int  # when the last one was made, epoch milliseconds
+    stated: bool = True  # whether decisions name the topic; else they are joined by links alone
+    forked: bool = False  # several decisions on the topic hold at once
+    vacancy: str = ""  # in words, why nothing holds
+    path: str = ""  # where no decision states the topic: of the file whose heading it is, from the top of the work tree
+
+
+def timeline(
+    store: Store, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5
+) -> Results:
+    """Return what was saved before and after a moment, oldest first.
+
+    Args:
+        store: the parts.
+        anchor: a record's id or a time; empty for the best hit of `query`, or the newest record.
+        query: what the moment is about, where no anchor is given.
+        depth_before, depth_after: how many records on either side.
+
+    Raises:
+        BadInput: anchor and query both given.
+        NotFound: no such record.
+    """
+    if anchor and query:
+        raise BadInput("give anchor or query, not both", field="anchor")
+    middle: Node | None = None
+    if anchor and (at := parse_time(anchor)) is not None:
+        moment, name = at, anchor
+    else:
+        middle = store.find(anchor) if anchor else _best(store, query)
+        if middle is None:
+            return Results((), note="nothing found" if query else "nothing saved yet")
+        moment = middle.created or store.dates([middle.path]).get(middle.path) or store.clock()
+        name = middle.id
+    skip = middle.id if middle else ""
+    older = [n for n in store.index.newest(Filter(until=moment), depth_before + 1, 0) if n.id != skip][:depth_before]
+    since = Filter(since=moment)
+    first = max(0, store.index.count(since) - depth_after - 1)  # the end of the newest-first listing
+    younger = [n for n in reversed(store.index.newest(since, depth_after + 1, first)) if n.id != skip][:depth_after]
+    nodes = [*reversed(older), *([middle] if middle else []), *younger]
+    return Results(present(store, nodes), anchor=name)
+
+
+def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
+    """Return the checkpoint to go on from, and whose it is where it is not this branch's and this author's.
+
+    Args:
+        store: the parts.
+        branch: the branch to go on with; empty for the one checked out.
+    """
+    here = branch or store.code.branch() or ""
+    wanted = Filter(types=(CHECKPOINT,))
+    ways = ([wanted._replace(branches=(here,))] if here else []) + [wanted]
+    recent = next((found for way in ways if (found := store.index.newest(way, LOOKED_AT, 0))), [])
+    if not recent:
+        return None
+    me = ""
+    with suppress(BadInput):  # Git knows no name of the user's
+        me = store.repo.identity()[0].name
+    hits = present(store, recent)
+    hit = next((one for one in hits if one.provenance.author in ("", me)), hits[0])
+    notes = []
+    if hit.record.branch and hit.record.branch != here:
+        notes.append(f"from branch {hit.record.branch}: there is none on {here or 'this branch'}")
+    if hit.provenance.author not in ("", me):
+        notes.append(f"saved by {hit.provenance.author}")
+    return hit, "; ".join(notes)
+
+
+def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
+    """List the topics with a word in their name or in the title of what holds, each with that, in alphabetical order.
+
+    Decisions that state no topic come last, by their paths, as numbers in front of file names sort: one entry for all
+    that their links join, which goes by its file name too.
+    """
+    key = topic_key(prefix)
+    around = store.around([node for node in store.index.nodes() if node.type == DECISION])
+    by_topic: dict[str, list[Node]] = defaultdict(list)
+    for node in around.nodes.values():
+        if node.type == DECISION:
+            by_topic[node.key].append(node)
+    loose = by_topic.pop("", [])
+    found = [_topic(by_topic[name], around.graph, around.nodes, name) for name in sorted(by_topic)]
+    joined = [_topic(group, around.graph, around.nodes) for group in _groups(around.graph, loose)]
+    joined = sorted((one._replace(path=store.shown(one.path)) for one in joined), key=lambda one: one.path)
+    named = ((one, f"{one.topic} {one.title} {one.path.rpartition('/')[2]}") for one in (*found, *joined))
+    return tuple(one for one, names in named if key in topic_key(names))
+
+
+def topic_keys(store: Store, part: str) -> tuple[str, ...]:
+    """The topics that have these words in them: those that begin with them first, then by number of decisions."""
+    wanted = topic_key(part)
+    found = sorted(store.index.terms("topic", ""), key=lambda one: (not one[0].startswith(wanted), -one[1], one[0]))
+    return tuple(key for key, _ in found if wanted in key)
+
+
+def decision_ids(store: Store, part: str) -> tuple[str, ...]:
+    """The ids of the RECENT newest decisions that have these characters in their id or title, the newest first."""
+    wanted = part.strip().casefold()
+    nodes = store.index.newest(Filter(types=(DECISION,)), RECENT, 0)
+    return tuple(node.id for node in nodes if wanted in node.id or wanted in node.title.casefold())
+
+
+def family(graph: Graph, node: Node) -> tuple[str, ...]:
+    """The decisions that one belongs to, oldest first: its topic's, or, where it states none, those without a topic
+    that links join to it."""
+    return graph.chain(node.key).order if node.key else linked(graph, [node.id], loose=True)
+
+
+def linked(graph: Graph, start: Iterable[str], *, loose: bool = False) -> tuple[str, ...]:
+    """The decisions that edges join to some, those included, oldest first; where `loose`, by those without a topic."""
+    waiting = list(start)
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        joined = {*graph.predecessors(node), *graph.superseded_by(node), *graph.proposed_for(node)} - seen
+        new = {one for one in joined if not (loose and graph.topic_of(one))}
+        seen |= new
+        waiting.extend(new)
+    return tuple(sorted(seen & graph.nodes.keys(), key=lambda each: graph.nodes[each].age))
+
+
+def _topic(nodes: Iterable[Node], graph: Graph, around: Mapping[str, Node], key: str = "") -> Topic:
+    members = sorted(nodes, key=lambda node: graph.nodes[node.id].age)
+    heads = graph.holding(key) if key else tuple(dict.fromkeys(h for node in members for h in graph.heads_of(node.id)))
+    held = [around[head] for head in heads]
+    newest = max(held, key=lambda node: graph.nodes[node.id].age, default=None)
+    last = members[-1]
+    # A heading names what holds, a topic all of the chain, whatever that went on under.
+    named = newest if newest and not key and not newest.stated else last
+    return Topic(
+        topic=named.topic,
+        decisions=len(members),
+        heads=heads,
+        title=newest.title if newest else "",
+        latest=graph.nodes[last.id].created,
+        stated=last.stated,
+        forked=len(held) > 1 and all(key and node.key == key for node in held),
+        vacancy=vacancy(graph, around, last, heads),
+        path="" if key else named.path,
+    )
+
+
+def _groups(graph: Graph, loose: Iterable[Node]) -> Iterable[list[Node]]:
+    """Decisions without a topic, those together that belong together."""
+    left = {node.id: node for node in loose}
+    while left:
+        yield [left.pop(one) for one in family(graph, next(iter(left.values()))) if one in left]
+
+
+def _best(store: Store, query: str) -> Node | None:
+    if not query:
+        return next(iter(store.index.newest(Filter(), 1, 0)), None)
+    found = search.search(store, query, Filter(), limit=1).hits
+    return store.find(found[0].id) if found else None

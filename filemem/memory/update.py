@@ -1,0 +1,154 @@
+"""Changing a record in place: only the lines that must change do, every other byte of the file stays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from filemem.errors import BadInput, FilememError, NotFound
+from filemem.memory import fields
+from filemem.memory.save import Saved, answer, message_of, refuse_secrets, show, write
+from filemem.memory.store import Store
+from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, derived_id, new_id, parse
+from filemem.record.keys import SECRETS_ALLOWED
+from filemem.repo.commit import Edit, Made
+
+_TAKEN = ("outcome", "reason", "status", "title", "text", "tags", "metadata", "agent", "allow_secret")
+
+
+def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
+    """Append an outcome, or change status, heading, text, tags or metadata of one record.
+
+    Raises:
+        BadInput: nothing to change, or a field that this record's type does not take.
+        NotFound: no such record.
+        Conflict: the file has edits that are not committed, or cannot be amended as it is, or the repository is busy.
+    """
+    checked = _checked(given)  # before the record is looked for, as a schema does: one order on every surface
+    agent = checked.pop("agent", "") or store.config.agent
+    node = store.find(reference, changing=True)
+    changes, told = _changes(node.type, checked, store.clock())
+    if refuse_secrets(checked):
+        changes["keys"] = {**changes.get("keys", {}), "secrets": SECRETS_ALLOWED}
+    with store.repo.saving():
+        before, old = _as_it_is(store, node.path)
+        data = _amended(store, before, node.path, **changes)
+        now = parse(data, node.path).record or old
+        if now == old and not store.edited(node.path):
+            kept = Made(store.first_commit(node.path))
+            return answer(store, old, kept, f"{old.id} says that already ({told}); nothing was written")
+        message = message_of(old, told, agent)
+        made = write(store, node.path, old.type, lambda: ((Edit(node.path, data, before),), message))
+        degraded = show(store, node.path, data, made)
+    return answer(store, old, made, f"Updated {old.id}: {told}", degraded)
+
+
+def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
+    """Write ids into files that state none, so that a rename leaves them the same record; one commit for all.
+
+    Args:
+        store: the parts.
+        files: their paths, from the top of the work tree.
+        was: the id, or the path, that the one file had before it was renamed: references to it lead there again.
+
+    Raises:
+        BadInput: a file states an id; or `was` is given for several files.
+        NotFound: no such file.
+        Conflict: as for `update`.
+    """
+    if was and len(files) != 1:
+        raise BadInput("was names the former id or path of one file", "adopt the files one by one", field="was")
+    edits, adopted = [], []
+    with store.repo.saving():
+        for path in dict.fromkeys(map(store.asked, files)):
+            before, old = _as_it_is(store, path)
+            if old.id_stated:
+                raise BadInput(f"{store.shown(path)} states its id already: {old.id}", field="files")
+            created = old.created or store.dates([path]).get(path) or store.clock()
+            fresh = new_id(old.type, created, store.entropy(), old.topic)
+            former = was if was.startswith("file_") else derived_id(store.asked(was)) if was else ""
+            data = _amended(store, before, path, keys={"id": former or fresh})
+            edits.append(Edit(path, data, before))
+            adopted.append(parse(data, path).record or old)
+        told = "state its id" if len(edits) == 1 else f"state the ids of {len(edits)} records"
+        message = message_of(adopted[0], told, store.config.agent)
+        made = write(store, adopted[0].path, adopted[0].type, lambda: (tuple(edits), message))
+        troubles = [show(store, edit.path, edit.data, made) for edit in edits]
+    return tuple(
+        answer(store, one, made, f"{store.shown(one.path)} states its id now: {one.id}", trouble)
+        for one, trouble in zip(adopted, troubles, strict=True)
+    )
+
+
+def _amended(store: Store, before: bytes, path: str, **changes: Any) -> bytes:
+    """The bytes of a file with some values changed; errors name it as people see it."""
+    try:
+        return amend(before, path, **changes)
+    except FilememError as error:
+        error.message = error.message.replace(path, store.shown(path), 1)
+        raise
+
+
+def _as_it_is(store: Store, path: str) -> tuple[bytes, Record]:
+    """A file's bytes and its record as they stand. Raises NotFound."""
+    data = store.files.read(path)
+    if (found := parse(data, path).record) is None:
+        raise NotFound(f"{store.shown(path)} cannot be read as a record", "filemem check says why")
+    return data, found
+
+
+def _checked(given: Mapping[str, object]) -> dict[str, Any]:
+    """Check the fields of an update; null ones are left out. Raises BadInput with all that is wrong with them."""
+    known = {**fields.FIELDS[OBSERVATION], **fields.FIELDS[DECISION], **fields.COMMON}
+    checked: dict[str, Any] = {}
+    wrong: list[BadInput] = []
+    for name, value in given.items():
+        try:
+            if name not in _TAKEN and (value is not None or name not in fields.NAMES):
+                raise BadInput(f"update has no field {name!r}", fields.nearest(name, _TAKEN), field=name)
+            if value is not None:
+                checked[name] = known[name](name, value)
+        except BadInput as error:
+            wrong.append(error)
+    if wrong:
+        raise BadInput("; ".join(error.message for error in wrong), wrong[0].hint, field=wrong[0].field)
+    return checked
+
+
+def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, Any], str]:
+    """The arguments of `amend`, and what they do in a few words.
+
+    Args:
+        kind: record type.
+        given: checked fields.
+        now: epoch milliseconds.
+
+    Raises:
+        BadInput: nothing to change, or a field that this type does not take.
+    """
+    result, reason = given.get("outcome"), given.get("reason", "")
+    only = ("outcome", "reason", "status")
+    if kind != DECISION and (wrong := next((name for name in only if name in given), None)):
+        raise BadInput(f"{fields.article(kind)} has no {wrong}; only decisions do", field=wrong)
+    if reason and result is None:
+        raise BadInput("a reason needs the outcome it explains", "give outcome as well", field="outcome")
+    changes: dict[str, Any] = {name: given[name] for name in ("title", "text") if name in given}
+    told = [f"{name} revised" for name in changes]
+    keys: dict[str, object] = {}
+    if "metadata" in given and kind == OBSERVATION:
+        keys["metadata"] = given["metadata"]
+        told.insert(0, "metadata")
+    if "tags" in given:
+        keys["tags"] = list(given["tags"])
+        told.insert(0, "tags")
+    if "status" in given:
+        keys["status"] = given["status"]
+        told.insert(0, given["status"])
+    if result is not None:
+        changes["outcome"] = Outcome(now, result, reason)
+        told.insert(0, f"{result}: {reason}" if reason else result)
+    if keys:
+        changes["keys"] = keys
+    if not changes:
+        raise BadInput("nothing to update", "give outcome and reason, status, title, text or tags", field="outcome")
+    return changes, ", ".join(told)

@@ -1,0 +1,248 @@
+"""Parts of texts: the fragment of a hit that shows why it was found, and the passages that are embedded.
+
+Rule: every function reads its text once. Likeness of words is a rough stem (`cached` shows for `caching`), good
+enough to point at, never used to decide what is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from filemem.query.terms import Terms
+
+PASSAGE = 450  # characters; 900 and 1800 measured worse
+MOST_PASSAGES = 24
+TITLE_IN_PASSAGE = 200  # characters
+
+Ranges = tuple[tuple[int, int], ...]
+
+_WORD = re.compile(r"\w+")
+_BEGINNING = re.compile(r"(?<!\w)\w+")
+_SENTENCE_END = r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
+_UNSPACED = "[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # scripts without spaces
+_STEM = 4  # letters that two forms of a word share at least
+_ENDING = 3  # letters that each may have beyond what they share
+_ELLIPSIS = "…"
+COMMON = frozenset(
+    _WORD.findall(
+        "a an and are as at be but by can do does for from had has have how if in into is it its not of on or our "
+        "should so such that the their then there these they this to use was we were what when where which who why "
+        "will with you"
+    )
+)
+
+
+def snippet(text: str, terms: Terms, width: int = 240) -> tuple[str, Ranges]:
+    """Return the most telling fragment of a text and where the query's words stand in it.
+
+    Args:
+        text: any text; white space is joined.
+        terms: the query; without words the beginning is returned.
+        width: characters at most, the ellipses not counted.
+
+    Returns:
+        The fragment, and ranges (start, end) in it, not overlapping, in order.
+    """
+    flat = " ".join(text.split())
+    found = list(_wanted(terms).spans(flat))
+    start = max(0, min(_best_window(found, width), len(flat) - width))
+    end = min(len(flat), start + width)
+    start, end = _to_words(flat, start, end)
+    lead = _ELLIPSIS if start > 0 else ""
+    tail = _ELLIPSIS if end < len(flat) else ""
+    shift = len(lead) - start
+    ranges = tuple((a + shift, b + shift) for a, b, _ in found if a >= start and b <= end)
+    return f"{lead}{flat[start:end]}{tail}", ranges
+
+
+def beyond(title: str, text: str) -> str:
+    """Return what a text says beyond a title that is its first line, or the beginning of it, cut; else all of it."""
+    start = title.removesuffix(_ELLIPSIS)
+    rest = text[len(start) :]
+    if not text.startswith(start) or (start == title and rest[:1] not in ("", "\n")):
+        return text
+    word = "" if start == title or start[-1:].isspace() or rest[:1].isspace() else start.rpartition(" ")[2]
+    return f"{_ELLIPSIS}{word}{rest.lstrip()}" if start != title else rest.lstrip()
+
+
+def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
+    """Return the texts to embed for a record: pieces of about `size` characters, each with the title in front.
+
+    Cut at line ends and sentence ends where possible. At most MOST_PASSAGES; what lies behind is found by words only.
+    """
+    head = " ".join(title.split())[:TITLE_IN_PASSAGE]
+    pieces: list[str] = []
+    filled = ""
+    for piece in _pieces(text, size):
+        if len(pieces) == MOST_PASSAGES:
+            break
+        if filled and len(filled) + 1 + len(piece) > size:
+            pieces.append(filled)
+            filled = piece
+        else:
+            filled = f"{filled} {piece}" if filled else piece
+    if filled and len(pieces) < MOST_PASSAGES:
+        pieces.append(filled)
+    return tuple("\n".join(part for part in (head, piece) if part) for piece in pieces or [""] if head or piece)
+
+
+def rejected_before(terms: Terms, rejected: Iterable[str], chosen: str = "") -> tuple[str, ...]:
+    """Return the rejected alternatives that the query names.
+
+    Args:
+        terms: the query.
+        rejected: items, each an alternative, then a colon and the reason.
+        chosen: what was decided; a word that stands there too does not tell one from the other.
+
+    Returns:
+        Those of which the query has half of the telling words, one of them not in `chosen`.
+    """
+    wanted = _wanted(terms)
+    said = {meant for _, _, meant in wanted.spans(chosen)}
+    found = []
+    for item in rejected:
+        alternative = item.partition(":")[0]
+        words = {_plain(word) for word in _WORD.findall(alternative)} - COMMON
+        met = {meant for _, _, meant in wanted.spans(alternative)}
+        if 2 * len(met) >= len(words) and met - said:
+            found.append(item)
+    return tuple(found)
+
+
+class _Wanted(NamedTuple):
+    """The words to point at: by their first letters, and those of scripts without spaces."""
+
+    by_stem: Mapping[str, tuple[str, ...]]
+    inside: re.Pattern[str] | None
+
+    @classmethod
+    def of(cls, terms: Terms) -> _Wanted:
+        parts = [part for word in (*terms.words, *terms.phrases) for part in _WORD.findall(word)]
+        names = dict.fromkeys(_plain(part) for part in parts)
+        names.pop("", None)
+        telling = [name for name in names if name not in COMMON] or list(names)
+        by_stem: dict[str, list[str]] = defaultdict(list)
+        for name in telling:
+            by_stem[name[:_STEM]].append(name)
+        unspaced = sorted(filter(_is_unspaced, parts), key=len, reverse=True)
+        return cls(
+            {stem: tuple(names) for stem, names in by_stem.items()},
+            re.compile("|".join(map(re.escape, unspaced)), re.IGNORECASE) if unspaced else None,
+        )
+
+    def spans(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield start, end and the wanted word."""
+        if not self.by_stem:
+            return
+        for match in self._likely(text):
+            word = _plain(match.group())
+            meant = next((name for name in self.by_stem.get(word[:_STEM], ()) if _alike(name, word)), None)
+            if meant is not None:
+                yield match.start(), match.end(), meant
+            elif self.inside is not None and _is_unspaced(match.group()):
+                for part in self.inside.finditer(match.group()):
+                    yield match.start() + part.start(), match.start() + part.end(), part.group()
+
+    def _likely(self, text: str) -> Iterable[re.Match[str]]:
+        """The words of a text that may be meant: where it can be, those that begin so, found without leaving C."""
+        folded = text.casefold()
+        if self.inside is not None or len(folded) != len(text):  # some letters change their number when folded
+            return _WORD.finditer(text)
+        begins = {at for stem in self.by_stem for at in _places(stem, folded)}.union(_parted(text))
+        return filter(None, (_BEGINNING.match(text, at) for at in sorted(begins)))
+
+
+@lru_cache(maxsize=2)  # one query is asked of every text that is shown
+def _wanted(terms: Terms) -> _Wanted:
+    return _Wanted.of(terms)
+
+
+def _places(part: str, text: str) -> Iterator[int]:
+    """Yield where a part stands in a text."""
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def _parted(text: str) -> Iterator[int]:
+    """Yield where the words may begin whose first letters an underscore parts."""
+    for at in _places("_", text):
+        start = at
+        while 0 < start > at - _STEM and (text[start - 1] == "_" or text[start - 1].isalnum()):
+            start -= 1
+        yield start
+
+
+def _is_unspaced(word: str) -> bool:
+    return not word.isascii() and re.search(_UNSPACED, word) is not None
+
+
+def _plain(word: str) -> str:
+    """Return what all spellings of one name share: `get_user` and `getUser` are `getuser`."""
+    return word.replace("_", "").casefold()
+
+
+def _alike(a: str, b: str) -> bool:
+    """Return whether two words with the same first letters are forms of one word."""
+    if a == b:
+        return True
+    shorter, longer = sorted((a, b), key=len)
+    if len(shorter) < _STEM or len(longer) - len(shorter) > _ENDING:
+        return False
+    shared = next((at for at, char in enumerate(shorter) if char != longer[at]), len(shorter))
+    return shared >= max(_STEM, len(shorter) - 1) and len(longer) - shared <= _ENDING
+
+
+def _best_window(found: list[tuple[int, int, str]], width: int) -> int:
+    """Return where the window with the most different words begins; of equal ones the first."""
+    inside: dict[str, int] = defaultdict(int)
+    best, best_at, first = 0, 0, 0
+    for at, (_, end, name) in enumerate(found):
+        inside[name] += 1
+        while found[first][0] < end - width and first < at:
+            left = found[first][2]
+            inside[left] -= 1
+            if not inside[left]:
+                del inside[left]
+            first += 1
+        if len(inside) > best:
+            best, best_at = len(inside), (found[first][0] + end - width) // 2
+    return max(0, best_at)
+
+
+def _to_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """Move both cuts inwards to the next gap, unless that costs more than a long word."""
+    if start > 0 and not text[start - 1].isspace():
+        gap = text.find(" ", start, start + 40)
+        start = gap + 1 if gap >= 0 else start
+    if end < len(text) and not text[end].isspace():
+        gap = text.rfind(" ", max(start, end - 40), end)
+        end = gap if gap > start else end
+    return start, end
+
+
+def _pieces(text: str, size: int) -> Iterator[str]:
+    """Yield sentences and lines, and parts of those that are longer than `size`."""
+    for sentence in _split(text):
+        rest = " ".join(sentence.split())
+        at = 0
+        while len(rest) - at > size:
+            gap = rest.rfind(" ", at + size // 2, at + size)
+            cut = gap if gap > 0 else at + size
+            yield rest[at:cut]
+            at = cut + 1 if gap > 0 else cut
+        if rest[at:]:
+            yield rest[at:]
+
+
+def _split(text: str) -> Iterator[str]:
+    at = 0
+    for end in re.finditer(_SENTENCE_END, text):
+        yield text[at : end.start()]
+        at = end.end()
+    yield text[at:]

@@ -1,0 +1,184 @@
+"""What a route is: a row of a table; and how a request becomes its arguments. Values only, nothing of Starlette.
+
+A row's function runs on the memory (`remembered`), or beside it if it waits for something else. A query is text that
+the schema says how to read; a body is one JSON object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from filemem.errors import BadInput, FilememError
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
+    from filemem.web.log import Log
+
+Arguments = Mapping[str, Any]
+Answer = dict[str, Any]
+Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on the memory, one at a time
+
+JSON = "application/json"
+TOKEN = "token"  # noqa: S105  the name of a parameter that is the door's, not the route's
+_FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+class Slack(NamedTuple):
+    """How Slack is reached: the bot's token, empty if none is configured, and another address than Slack's own."""
+
+    token: str = ""
+    url: str = ""
+
+    def __repr__(self) -> str:
+        return "Slack(...)"
+
+
+class Context(NamedTuple):
+    """What functions may use besides their arguments; `running` limits how many sandboxes there are at once."""
+
+    ask: Ask
+    log: Log | None
+    slack: Slack
+    running: asyncio.Semaphore
+
+
+class Told(NamedTuple):
+    """An answer that is not simply an object with status 200."""
+
+    body: object
+    status: int = 200
+    media: str = JSON
+    headers: Mapping[str, str] = {}
+
+
+Result = Answer | Told
+Work = Callable[[Context, Arguments], Awaitable[Result]]
+
+
+class Refused(FilememError):
+    """A failure with a status and a code of its own, and the argument at fault."""
+
+    def __init__(self, status: int, code: str, message: str, hint: str = "", field: str = "") -> None:
+        super().__init__(message, hint)
+        self.status, self.code, self.field = status, code, field
+
+
+def how_to_install(extra: str) -> str:
+    """How to have what an extra of filemem brings."""
+    return f"in a clone of filemem: uv tool install '.[{extra}]'; or: pipx install --force '.[{extra}]'"
+
+
+class Route(NamedTuple):
+    """One route.
+
+    Args:
+        method, path: as Starlette writes them, with `{id}` for a part of the path.
+        summary: one line for the OpenAPI document.
+        schema: JSON Schema of the arguments, wherever they come from.
+        work: what answers.
+        keys: what is in every answer of status 200; "" if that is no JSON object.
+        style: how failures are worded.
+        writes: it changes or runs something, so it needs the token in any case.
+        codes: further statuses that it answers, with what they mean.
+        lacking, failed: MAMA's codes for a required argument that is not there, and for what went wrong on our side.
+        medias: the types that the answer can have.
+        aliases: other paths that answer the same.
+    """
+
+    method: str
+    path: str
+    summary: str
+    schema: Mapping[str, Any]
+    work: Work
+    keys: str
+    style: Callable[[Refused], Answer]
+    writes: bool
+    codes: Mapping[int, str]
+    lacking: str
+    failed: str
+    medias: tuple[str, ...]
+    aliases: tuple[str, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path that leads here."""
+        return (self.path, *self.aliases)
+
+    def lacks(self, given: Arguments, field: str) -> bool:
+        """Whether a required argument is not there."""
+        return field in self.schema.get("required", ()) and not str(given.get(field, "")).strip()
+
+
+def mama(failure: Refused) -> Answer:
+    """Word a failure as MAMA's routes do."""
+    return {"error": True, "code": failure.code, "message": failure.message} | _more(failure)
+
+
+def plain(failure: Refused) -> Answer:
+    """Word a failure as mem-claude's routes do, and MCP's."""
+    return {"error": failure.message} | _more(failure)
+
+
+def _more(failure: Refused) -> Answer:
+    return {name: value for name in ("hint", "field") if (value := getattr(failure, name))}
+
+
+def remembered(function: Callable[[Memory, Arguments], Result]) -> Work:
+    """Make the work of a route from a function on the memory."""
+
+    async def work(context: Context, arguments: Arguments) -> Result:
+        found: Result = await asyncio.wrap_future(context.ask(lambda memory: function(memory, arguments)))
+        return found
+
+    return work
+
+
+def from_query(schema: Arguments, pairs: Iterable[tuple[str, str]], path: Mapping[str, str]) -> dict[str, object]:
+    """Read the names and values of a query, as they came, and those of the path."""
+    given: dict[str, list[str]] = {}
+    for name, value in pairs:
+        if name != TOKEN:
+            given.setdefault(name, []).append(value)
+    found: dict[str, object] = {}
+    for name, values in given.items():
+        kinds = _kinds(schema["properties"].get(name, {}))
+        if len(values) > 1 and "array" not in kinds:
+            raise BadInput(f"{name} comes {len(values)} times", "give it once", field=name[:64])
+        listed = "array" in kinds and (len(values) > 1 or "string" not in kinds)
+        found[name] = values if listed else _typed(values[0], kinds)
+    # An empty value is none at all: `?topic=` is what a form sends for a field that was left alone.
+    return {name: value for name, value in found.items() if value != ""} | dict(path)
+
+
+def from_body(body: bytes) -> dict[str, object]:
+    """Read a body; members that are null are left out."""
+    try:
+        value = json.loads(body.decode("utf-8"), parse_constant=_refuse)
+    except RecursionError:
+        raise BadInput("the body is nested too deeply", "send it flat") from None
+    except ValueError as error:
+        what = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
+        raise BadInput(f"the body is not {what}", "send one JSON object") from None
+    if not isinstance(value, dict):
+        raise BadInput("the body must be one JSON object", 'for example {"topic": "caching"}')
+    return {name: part for name, part in value.items() if part is not None}
+
+
+def _kinds(schema: Mapping[str, Any]) -> set[str]:
+    return {one.get("type", "string") for one in schema.get("anyOf", [schema])}
+
+
+def _typed(text: str, kinds: set[str]) -> object:
+    """The value that a text stands for; a text that stands for none stays, and is refused by the schema."""
+    number = text.removeprefix("-")
+    if kinds & {"integer", "number"} and number.isascii() and number.isdigit() and len(number) <= 20:
+        return int(text)
+    return _FLAGS.get(text.lower(), text) if "boolean" in kinds else text
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON value")
