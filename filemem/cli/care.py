@@ -124,7 +124,7 @@ def status(project: Project, as_json: bool) -> None:
     perform("status", project, as_json, {}, _standing)
 
 
-_STATUS = ("note", "incomplete", "left", "stray", "settings", "degraded")  # what is said of a memory besides
+_STATUS = ("note", "trouble", "incomplete", "left", "stray", "settings", "degraded")  # what is said of a memory besides
 
 
 def _standing(answer: Mapping[str, Any]) -> str:
