@@ -260,7 +260,7 @@ def history(answer: Answer) -> str:
     titles = {step["id"]: step["title"] for step in answer["chain"]}
     above = ""
     for step in answer["chain"]:
-        said += _step(step, above, titles)
+        said += _step(step, above, titles, any("incomplete" in note for note in answer["notes"]))
         above = step["id"]
     said += rows(answer, "note notes")
     if answer["forked"]:
@@ -271,7 +271,7 @@ def history(answer: Answer) -> str:
     return rows_of(*said)
 
 
-def _step(step: Answer, above: str, titles: Mapping[str, str]) -> list[str]:
+def _step(step: Answer, above: str, titles: Mapping[str, str], incomplete: bool) -> list[str]:
     from filemem.query import beyond
     from filemem.record import prose
 
@@ -280,7 +280,7 @@ def _step(step: Answer, above: str, titles: Mapping[str, str]) -> list[str]:
     topic = _topic(step) if step["foreign"] else ""
     head = f"{step['title']}{f'  [{status}]' if status else ''}{f'  {outcome}' if outcome else ''}"
     head += click.style(f"  on {topic}", dim=True) if topic else ""
-    commit = step["commit"][:10] if step.get("commit") else "not committed"
+    commit = step["commit"][:10] if step.get("commit") else "" if incomplete else "not committed"
     made = step.get("committed", "")[:10]  # the file's word on the day stands apart from Git's
     made = f"committed {made}" if made not in ("", step["date"][:10]) else ""
     name = step["path"] if step["id"].startswith("file_") else step["id"]

@@ -117,12 +117,12 @@ def _touches(store: Store, nodes: Iterable[Node]) -> dict[str, tuple[Touch, ...]
 def _steps(store: Store, around: Around, nodes: Sequence[Node], key: str) -> Iterable[Step]:
     graph, touches, testimony = around.graph, _touches(store, nodes), Testimony(store)
     records = store.records([node.path for node in nodes])
-    cut = bool(store.repo.incomplete())
+    boundary = store.repo.boundary
     for node in nodes:
         if (found := records.get(node.path)) is None:
             continue
         first = touches[node.path][-1].commit if touches[node.path] else NOBODY
-        if cut and not first.parents:
+        if first.id in boundary:
             first = NOBODY  # a shallow clone ends here: who decided stands in a commit that it lacks
         edits = _revisions(store, node, touches[node.path])
         yield Step(

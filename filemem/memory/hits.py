@@ -131,9 +131,11 @@ def provenances(store: Store, paths: Collection[str]) -> dict[str, Provenance]:
     elsewhere = default is not None and default.name != here
     landed = store.history.landed(touches, default.tip) if default else {}
     there = store.history.touches(list(landed), default.tip) if default and elsewhere and landed else {}
-    found = {}
+    found, boundary = {}, store.repo.boundary
     for path, rows in touches.items():
         first = rows[-1].commit
+        if first.id in boundary:  # who brought it stands in a commit that a shallow clone lacks
+            continue
         found[named[path]] = Provenance(
             author=first.author,
             agent=first.agent,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import shlex
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -94,6 +95,7 @@ class Store:
     def close(self) -> None:
         """Release helpers and locks."""
         self.index.close()
+        self.history.close()
         self.repo.close()
         if self.code is not self.repo:
             self.code.close()
@@ -234,7 +236,8 @@ class Store:
         """What became of a record that is not there, or which was probably meant."""
         if touch := self.removed(wanted):
             day = record.format_time(touch.commit.at)[:10]
-            return f"it was deleted in {touch.commit.id[:10]} ({day}): filemem restore {wanted} brings it back"
+            back = f"filemem restore {shlex.quote(wanted)} brings it back"
+            return f"it was deleted in {touch.commit.id[:10]} ({day}): {back}"
         key = topic_key(wanted)
         if key and (chain := [node for node in self.lookup("topic", [key]) if node.key]):
             return f"it is a topic; its last decision is {called(max(chain, key=lambda node: node.created))}"

@@ -122,7 +122,11 @@ def forks(store: Store, done: Synced, before: str | None) -> Synced:
     topics = {node.key: node.topic for node in nodes if node.type == DECISION and node.key}
     graph = store.around(nodes).graph
     forked = tuple(sorted(topic for key, topic in topics.items() if graph.chain(key).is_forked))
-    ends = f"{forked[0]} is forked: filemem resolve {shlex.quote(forked[0])} ends that" if forked else ""
+    ends = (
+        f"{forked[0]} is forked: filemem resolve {shlex.quote(forked[0])} --decision ... --reasoning ... ends that"
+        if forked
+        else ""
+    )
     return done._replace(forked=forked, hint="; ".join(filter(None, (done.hint, ends))))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.memory import fields
 from filemem.memory.save import Saved, answer, message_of, refuse_secrets, show, write
-from filemem.memory.store import Store
+from filemem.memory.store import TOP, Store
 from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, derived_id, new_id, parse
 from filemem.record.keys import SECRETS_ALLOWED
 from filemem.repo.commit import Edit, Made
@@ -61,6 +61,8 @@ def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, .
     edits, adopted = [], []
     with store.repo.saving():
         for path in dict.fromkeys(map(store.asked, files)):
+            if store.name != TOP and not store.files.exists(path) and path in files:
+                raise BadInput(f"{path} is no file of the store {store.name}/", "name a record file", field="files")
             before, old = _as_it_is(store, path)
             if old.id_stated:
                 raise BadInput(f"{store.shown(path)} states its id already: {old.id}", field="files")

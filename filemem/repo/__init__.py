@@ -80,6 +80,14 @@ class Repo:
             return "history is incomplete here: a partial clone (`git fetch --refetch --no-filter` brings the rest)"
         return ""
 
+    @property
+    def boundary(self) -> frozenset[str]:
+        """The commits at which a shallow clone ends: what they seem to bring came with them or before."""
+        try:
+            return frozenset((self.common_dir / "shallow").read_text(encoding="utf-8").split())
+        except OSError:
+            return frozenset()
+
     # where it stands
 
     def head(self) -> str | None:
@@ -203,7 +211,7 @@ class Repo:
 
     def pending(self) -> tuple[Pending, ...]:
         """The saves of this work tree that wait to be committed, oldest first."""
-        return self.journal.waiting()
+        return self.journal.waiting("" if self.busy() else state.head_ref(self.git))
 
     def close(self) -> None:
         """End the helper process."""

@@ -137,10 +137,20 @@ class Journal:
         """Forget an entry."""
         entry.file.unlink(missing_ok=True)
 
-    def waiting(self) -> tuple[Pending, ...]:
-        """The saves of this work tree that wait, oldest first."""
+    def waiting(self, here: str) -> tuple[Pending, ...]:
+        """The saves of this work tree that wait, oldest first.
+
+        Args:
+            here: the branch that is checked out; "" while the repository is busy. A save for another waits for that.
+        """
+
+        def reason(entry: Entry) -> str:
+            if here and entry.branch not in ("", here):
+                return f"it is for the branch {entry.branch.removeprefix('refs/heads/')}"
+            return entry.reason or "the save was interrupted"
+
         return tuple(
-            Pending(edit.path, entry.message.subject, entry.reason or "the save was interrupted", entry.at)
+            Pending(edit.path, entry.message.subject, reason(entry), entry.at)
             for entry in self.entries()[0]
             for edit in entry.edits
         )
