@@ -20,7 +20,18 @@ from filemem.index import writer
 from filemem.index.chains import Around
 from filemem.index.document import STATED, Doc, Node, chain_node, document, node_of
 from filemem.index.embed import BundledModel, ConfiguredModel, Embedder, ModelUnavailable, unavailable
-from filemem.index.folder import IndexDamaged, Item, Notes, Seal, WriterLock, compare, latest, read_notes, write_notes
+from filemem.index.folder import (
+    IndexDamaged,
+    Item,
+    Notes,
+    Seal,
+    WriterLock,
+    compare,
+    latest,
+    notes_stamp,
+    read_notes,
+    write_notes,
+)
 from filemem.index.search import NOT_BUILT, Candidate, Found, Search
 from filemem.index.state import Dates, undated
 from filemem.index.writer import Load, Progress
@@ -50,12 +61,7 @@ _DEAD = 7 * 86_400.0  # seconds after which an index of another format is nobody
 
 
 def embedder(spec: str = "", download: bool = False) -> Embedder:
-    """Return the embedder for a setting: the bundled model, or the named one.
-
-    Args:
-        spec: a folder or hub name of a model2vec model; empty for the bundled one.
-        download: whether the network may be asked for a hub name.
-    """
+    """Return the model of a folder or hub name, or the bundled one; `download`: the network may be asked for it."""
     return ConfiguredModel(spec, download) if spec else BundledModel()
 
 
@@ -70,6 +76,8 @@ class Index(Search):
         clock: nanoseconds since 1970.
     """
 
+    _noted: tuple[tuple[int, int, int] | None, Notes] = (None, Notes())  # the notes as last read
+
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._changing = RLock()
@@ -83,8 +91,7 @@ class Index(Search):
         """Return the index of some documents, without any file; it answers the same questions.
 
         Args:
-            docs: the documents.
-            model, dates: as for the class.
+            docs, model, dates: the documents, and as for the class.
             vectors_from: an index that may have vectors of the same texts.
         """
         index = cls(Path(), model, dates)
@@ -169,7 +176,9 @@ class Index(Search):
     @property
     def notes(self) -> Notes:
         """All that was remembered by `note`."""
-        return read_notes(self.root)
+        if (stamp := notes_stamp(self.root)) != self._noted[0]:
+            self._noted = stamp, read_notes(self.root)
+        return self._noted[1]
 
     def note(self, **news: Any) -> None:
         """Remember fields of `Notes`; the others stay."""

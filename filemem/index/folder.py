@@ -184,6 +184,15 @@ def read_notes(root: Path) -> Notes:
     return Notes(**(read_file(root / _NOTES) or {}))
 
 
+def notes_stamp(root: Path) -> tuple[int, int, int] | None:
+    """What changes with the notes; None where there are none."""
+    try:
+        found = (root / _NOTES).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def write_notes(root: Path, notes: Notes) -> None:
     """Replace the notes; raises `BrokenStore` where the folder can not be written."""
     with writing(root):

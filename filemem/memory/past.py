@@ -42,7 +42,7 @@ class PastStore(Store):
         self._snapshot = snapshot
         docs = [document(one, snapshot.files[path]) for path, one in snapshot.records.items()]
         model = embedder(self.config.model, download=self.config.download)
-        self.index = Index.in_memory(docs, model, self.dates)
+        self.index = Index.in_memory(docs, model, self.dates, vectors_from=present.index)
 
     def read(self, path: str) -> Parsed:
         """Read one record of then."""
