@@ -16,7 +16,6 @@ import click
 Answer = Mapping[str, Any]
 _COLOURS = {"failed": "red", "success": "green", "partial": "yellow", "rejected": "red", "proposed": "cyan"}
 _WHY = {"governs": "governs", "touched": "came with", "near": "speaks of what is in"}
-_WHY["governed"] = "governed, until it was replaced,"
 _FORMS = {
     "superseded": "supersedes {}",
     "would_supersede": "would supersede {}",
@@ -234,8 +233,9 @@ def _standing(hit: Answer, shown: Mapping[str, Answer]) -> list[str]:
     files = f"{'; changed' if gone else ''}: {', '.join(changed[:5])}" if changed else ""
     known = {**shown, **{one["id"]: one for one in hit.get("successors", ())}}
     told = {**hit, "drift": f"its code is {hit['drift']}{files}" if hit.get("drift") else ""}
+    names = {one: record.get("path", one) if one.startswith("file_") else one for one, record in known.items()}
     for kind in ("superseded_by", "proposed"):
-        named = (f"{known[one]['title']} ({one})" if one in known else one for one in hit.get(kind, ()))
+        named = (f"{known[one]['title']} ({names[one]})" if one in known else one for one in hit.get(kind, ()))
         told[kind] = "; ".join(named)
     return rows(told, "superseded_by note proposed drift evidence")
 

@@ -103,7 +103,7 @@ def test_records_of_other_makers_are_listed_and_found_by_title(foreign: Path) ->
     assert "docs/adr/0002-use-puppet.md" in out
     assert "file_" not in out
     alone = cli(foreign, *adr, "search", "--status", "deprecated", "puppet provisioned")
-    assert "superseded by 3. Ansible instead" in alone.out
+    assert "superseded by 3. Ansible instead (docs/adr/0003-use-ansible.md)" in alone.out
 
 
 def test_a_store_that_is_misspelt_is_not_an_empty_memory(foreign: Path) -> None:
