@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present
-from filemem.dialects.prompts import PROMPTS, RESOURCES
+from filemem.dialects.prompts import RESOURCES
 from filemem.dialects.tool import Answer, Arguments, Dialect, Tool, envelope, tools
 from filemem.dialects.tool import arguments as schema
 from filemem.errors import Conflict, NotFound
@@ -305,5 +305,4 @@ DIALECT = Dialect(
     failure=envelope,
     hidden=_TABLE[-1:],
     resources=RESOURCES,
-    prompts=PROMPTS,
 )

@@ -144,7 +144,8 @@ class Dialect(NamedTuple):
         instructions: text for the model that uses the tools, their names in backquotes; may be empty.
         failure: turns an error into the dialect's own reply.
         hidden: tools that can be called and are never listed: old names, names that hosts refuse.
-        resources, prompts: what can be read by address, and what a user can choose to ask.
+        resources: what can be read by address.
+        prompts: what a user can choose to ask; `profile` gives every dialect the same.
         server: the name that the handshake gives.
         others: profiles whose tools can be called too, if none of this dialect has the name.
     """
@@ -217,12 +218,13 @@ def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, 
 
 
 def profile(name: str, prefix: str = "") -> Advertised:
-    """Look up what a profile lists. The tools of all other profiles stay callable."""
+    """Look up what a profile offers. The tools of all other profiles stay callable, and the prompts are the same."""
     if name not in DIALECTS:
         raise BadInput(f"no profile named {name!r}", suggest(name, DIALECTS), field="profile")
     dialect: Dialect = import_module(DIALECTS[name]).DIALECT
     others = tuple(other for other in DIALECTS if other not in (name, _ALL))
-    known = dialect._replace(tools=dialect.tools + dialect.hidden, others=others)
+    prompts = import_module("filemem.dialects.prompts").PROMPTS
+    known = dialect._replace(tools=dialect.tools + dialect.hidden, others=others, prompts=prompts)
     listed = dialect.tools
     if name == _ALL:
         every = [profile(other) for other in DIALECTS if other != _ALL]
