@@ -29,12 +29,11 @@ def serve_http(
     import secrets
 
     from filemem import VERSION, config
-    from filemem.config import others
     from filemem.server import http
     from filemem.web.route import Slack
     from filemem.web.site import Site
 
-    stated = others.web()
+    stated = config.web()
     strict = token or config.load(project.folder).token
     known = strict or stated.token
     token = known or secrets.token_urlsafe(24)
@@ -125,7 +124,7 @@ def serve(
 
 def _named_files(config: Path | None, env: Path | None) -> str:
     """Read the files that powermem's server takes; return whose memories are meant, and report what is not needed."""
-    from filemem.config import others
+    from filemem import config as others
 
     told = list(others.environment_file(env)) if env else []
     user = ""
@@ -193,7 +192,7 @@ def web(
       filemem web
       filemem web --port 8080
     """
-    from filemem.config import others
+    from filemem import config as others
     from filemem.dialects import tool
 
     stated = others.web().port

@@ -110,7 +110,7 @@ class Memory:
     @property
     def user_id(self) -> str:
         """Whose memories are saved where a save does not say, as the user has configured it; may be empty."""
-        from filemem.config.others import powermem_user
+        from filemem.config import powermem_user
 
         return self.stated_user or powermem_user()[0]
 

@@ -117,7 +117,7 @@ def branch_of(code: Repo, config: Config) -> str:
 
 def branch_at(repo: Repo, rev: str) -> str:
     """The branch that the settings of a revision name for the records, or ""."""
-    return settings.own_branch(_settings_at(repo, rev))
+    return settings.stated(_settings_at(repo, rev)).branch
 
 
 def _settings_at(repo: Repo, rev: str) -> bytes:
@@ -264,7 +264,7 @@ def _branch(
 
 def _foreign(repo: Repo, commit: str) -> list[str]:
     """What stands at the top of a commit and is nothing of a memory."""
-    if settings.stated_store(_settings_at(repo, commit)) == TOP:
+    if settings.stated(_settings_at(repo, commit)).store == TOP:
         return []
     told = repo.git.run("ls-tree", "-z", "--name-only", "--full-tree", commit).decode("utf-8", "surrogateescape")
     return _strange(name for name in told.split("\0") if name)

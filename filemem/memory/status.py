@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from filemem.config.others import powermem_user
+from filemem.config import powermem_user
 from filemem.files import is_listed
 from filemem.memory.save import left_to_user
 from filemem.memory.store import TOP, Store

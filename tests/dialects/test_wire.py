@@ -113,7 +113,7 @@ def test_the_files_that_the_user_names_are_read_in_the_order_of_the_page(repo: P
     [
         ("--config", None, "No such file"),
         ("--config", "[]", "is not a JSON object"),
-        ("--config", '{"user_id": 7}', "user_id must be one line of text"),
+        ("--config", '{"user_id": 7}', "one-line user_id"),
         ("--env", None, "No such file"),
         ("--env", b"\xff", "NAME=value"),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.config import others
+from filemem import config as others
 from filemem.errors import BadInput
 from tests.support import make_repo
 from tests.web.support import serving

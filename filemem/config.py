@@ -1,0 +1,297 @@
+"""Settings, and who may decide them. This module is the only reader of the environment.
+
+A repository's `.filemem.toml` is data from a stranger: it may name the store folder inside the work tree, a branch for
+the records and the commit policy per type, nothing else. What could run code, reach outside or load a model is the
+user's to decide, in the user's own configuration file, the environment or flags.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import NamedTuple
+
+from filemem.errors import BadInput
+
+REPOSITORY_FILE = ".filemem.toml"
+POLICIES = ("commit", "leave")
+DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(dict.fromkeys(("decision", "checkpoint", "observation"), "commit"))
+_BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
+_LONGEST_STORE = 255  # bytes
+_LONGEST_USER = 200  # characters
+_MAX_FILE = 64 * 1024  # bytes; a settings file larger than this is not one
+
+
+class Config(NamedTuple):
+    """Every setting, with its default. A repository may set the first three, the user all."""
+
+    store: str = "memory"  # folder of records, relative to the work tree, with `/`; "." for the work tree itself
+    branch: str = ""  # that holds the records if they have one of their own; the store is its work tree
+    policy: Mapping[str, str] = DEFAULT_POLICY  # by record type: `commit` each save, or `leave` the file to the user
+    model: str = ""  # folder or hub name of a model2vec embedding model; empty for the bundled one
+    download: bool = False  # whether a hub name may be fetched from the network
+    run_hooks: bool = False  # whether the repository's Git hooks run on our commits
+    agent: str = ""  # name recorded for saves that do not say who makes them
+    cache: Path | None = None  # where the index goes if the Git directory cannot be written; None: the user's cache
+    token: str = ""  # what every request to `serve --http` must carry; required off loopback
+
+    def __repr__(self) -> str:
+        """All but the token, which no report may show."""
+        return f"Config({self._replace(token='')[:-1]})"
+
+    @property
+    def index_cache(self) -> Path:
+        """The folder of `cache`, or the user's."""
+        return self.cache or user_folder("cache", os.environ)
+
+
+class Web(NamedTuple):
+    """What the environment says about serving HTTP."""
+
+    token: str = ""  # MAMA_AUTH_TOKEN: what a request that writes must carry
+    port: int | None = None  # MAMA_SERVER_PORT
+    slack_token: str = ""  # SLACK_BOT_TOKEN, of a Slack app's bot
+    slack_url: str = ""  # FILEMEM_SLACK_URL, another address than Slack's own
+    unneeded: tuple[str, ...] = ()  # a sentence for each variable of another system that has no meaning here
+
+    def __repr__(self) -> str:
+        return "Web(...)"  # it holds secrets
+
+
+def load(work_tree: Path, environment: Mapping[str, str] | None = None) -> Config:
+    """Read the settings for a work tree: defaults, then the repository, then the user, then the environment.
+
+    Raises BadInput for a file that is not TOML and for a value that its key does not take; it names the file.
+    """
+    environment = os.environ if environment is None else environment
+    user_file = user_folder("config", environment) / "config.toml"
+    everything = {**_SHARED, **_USER}
+    config = _apply(Config(), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED)
+    config = _apply(config, _read(user_file, str(user_file)), str(user_file), everything)
+    variables = {key: environment[name] for key in everything if (name := f"FILEMEM_{key.upper()}") in environment}
+    return _apply(config, variables, "the environment (FILEMEM_...)", everything)
+
+
+def user_folder(kind: str, environment: Mapping[str, str]) -> Path:
+    """The user's folder for our files of a kind, `config` or `cache`.
+
+    On Linux we follow the XDG rule ourselves (a test compares): platformdirs costs half as much as a search.
+    """
+    if os.name == "nt" or sys.platform == "darwin":
+        import platformdirs  # noqa: PLC0415
+
+        return Path({"config": platformdirs.user_config_dir, "cache": platformdirs.user_cache_dir}[kind]("filemem"))
+    stated = Path(environment.get(f"XDG_{kind.upper()}_HOME", ""))
+    return (stated if stated.is_absolute() else Path.home() / f".{kind}") / "filemem"
+
+
+def own_store(work_tree: Path, shown: str = REPOSITORY_FILE) -> str:
+    """The folder of records that a repository's settings name, whatever the user's say; "" if they name none.
+
+    `shown` is the settings file as people see it, for messages. Raises BadInput as `load` does.
+    """
+    return _apply(Config(store=""), _read(work_tree / REPOSITORY_FILE, shown), shown, _SHARED).store
+
+
+def stated(data: bytes) -> Config:
+    """The store and branch that the bytes of a repository's settings file name; "" for what they do not, or cannot."""
+    try:
+        values = _parsed(data, REPOSITORY_FILE)
+        return _apply(Config(store=""), {key: values[key] for key in ("store", "branch") if key in values}, "", _SHARED)
+    except BadInput:
+        return Config(store="")
+
+
+# -- what a value may be
+
+
+def store_path(text: object) -> str:
+    """Check the name of a store folder: raises BadInput unless it is a plain relative path inside the work tree."""
+    if not isinstance(text, str):
+        raise BadInput(f"the store must be the name of a folder, not {text!r}", field="store")
+    text = text.removesuffix("/").removeprefix("./")  # as a shell completes the name of a folder
+    if text == ".":
+        return text
+    path = PurePosixPath(text)
+    bad = {"", ".", ".."} & set(text.split("/")) or any(p.lower().startswith(".git") for p in path.parts)
+    bad = bad or len(text.encode("utf-8", "surrogateescape")) > _LONGEST_STORE
+    if bad or path.is_absolute() or "\\" in text or not text.isprintable():
+        raise BadInput(
+            f"the store must be a folder inside the work tree, not {str(text)!r}",
+            'write it as a relative path with "/", for example memory or docs/memory',
+            field="store",
+        )
+    return str(path)
+
+
+def branch_name(text: object) -> str:
+    """Check the name of a branch; `refs/heads/x` is the whole name of `x`.
+
+    Raises BadInput if Git would not take it, or a command line could mistake it for something else.
+    """
+    text = text.removeprefix("refs/heads/") if isinstance(text, str) else text
+    if not isinstance(text, str) or not re.fullmatch(_BRANCH, text) or ".." in text or text.endswith((".", ".lock")):
+        raise BadInput(f"not a branch name: {str(text)[:80]!r}", "for example filemem", field="branch")
+    return text
+
+
+def _policy(value: object) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or not value.keys() <= DEFAULT_POLICY.keys():
+        raise BadInput("commit takes a table with the keys decision, checkpoint and observation")
+    given = {key: "commit" if policy == "batch" else policy for key, policy in value.items()}  # an earlier word
+    if wrong := [str(policy) for policy in given.values() if policy not in POLICIES]:
+        raise BadInput(f"commit policy must be one of {', '.join(POLICIES)}, not {wrong[0]!r}")
+    return MappingProxyType({**DEFAULT_POLICY, **given})
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise BadInput(f"must be one line of text, not {value!r}")
+    return value
+
+
+def _flag(value: object) -> bool:
+    word = str(value).lower()
+    if word not in ("true", "1", "yes", "false", "0", "no", ""):
+        raise BadInput(f"must be true or false, not {value!r}")
+    return word in ("true", "1", "yes")
+
+
+_Readers = Mapping[str, Callable[[object], object]]
+_SHARED: _Readers = {"store": store_path, "branch": branch_name, "policy": _policy}
+_USER: _Readers = {
+    "model": _text,
+    "download": _flag,
+    "run_hooks": _flag,
+    "agent": _text,
+    "cache": lambda value: Path(_text(value)).expanduser(),
+    "token": _text,
+}
+
+
+def _apply(config: Config, values: Mapping[str, object], where: str, allowed: _Readers) -> Config:
+    for name, value in values.items():
+        key = "policy" if name == "commit" else name  # in files the table is written [commit]
+        if key not in allowed:
+            user_only = " (only the user's own configuration may set it)" if key in _USER else ""
+            known = ", ".join(allowed).replace("policy", "[commit]")
+            raise BadInput(f"{where}: unknown setting {name!r}{user_only}", f"known here: {known}")
+        try:
+            config = config._replace(**{key: allowed[key](value)})  # type: ignore[arg-type]
+        except BadInput as error:
+            raise BadInput(f"{where}: {name}: {error.message}", error.hint, field=name) from None
+    return config
+
+
+def _read(path: Path, shown: str = REPOSITORY_FILE) -> Mapping[str, object]:
+    if not path.is_file() or path.is_symlink():
+        return {}
+    try:
+        with path.open("rb") as file:
+            return _parsed(file.read(_MAX_FILE + 1), shown)
+    except OSError as error:
+        raise BadInput(f"{shown} cannot be read: {error.strerror}") from None
+
+
+def _parsed(data: bytes, shown: str) -> Mapping[str, object]:
+    if len(data) > _MAX_FILE:
+        raise BadInput(f"{shown} is larger than {_MAX_FILE} bytes", "is it a settings file?")
+    import tomllib  # noqa: PLC0415 - 5 ms for a file that most users do not have
+
+    try:
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
+        raise BadInput(f"{shown} is not TOML: {error}", "correct it, or remove it: no setting is required") from None
+
+
+# -- what users of other systems have set
+
+_FILES = "memories are files of the repository, in the store folder (--store)"
+_MODEL = "the embedding model is part of filemem and runs in its process; no model server and no key is needed"
+UNNEEDED: Mapping[str, str] = MappingProxyType(
+    {
+        "MAMA_DB_PATH": f"there is no database: {_FILES}",
+        "MAMA_SERVER_TOKEN": "it guards nothing; MAMA_AUTH_TOKEN is understood",
+        "MAMA_EMBEDDING_PORT": f"there is no embedding server: {_MODEL}",
+        "MAMA_HTTP_PORT": "it is the port of an embedding server, and there is none; MAMA_SERVER_PORT is understood",
+        "DATABASE_PROVIDER": f"there is no database: {_FILES}",
+        "LLM_": "no language model is asked: what is saved is kept as it was given",
+        "EMBEDDING_": _MODEL,
+    }
+)
+"""Variables of other systems that are not needed here, and why; one that ends in `_` is the start of many."""
+_UNDERSTOOD = ("MAMA_AUTH_TOKEN", "MAMA_SERVER_PORT", "POWERMEM_DIR", "SLACK_BOT_TOKEN")
+
+
+def web(environment: Mapping[str, str] | None = None) -> Web:
+    """Read what the environment says about serving HTTP. Raises BadInput if MAMA_SERVER_PORT is not a port."""
+    environment = os.environ if environment is None else environment
+    port = environment.get("MAMA_SERVER_PORT", "")
+    if port and not (port.isascii() and port.isdigit() and int(port[:9]) <= 65535):
+        raise BadInput(f"MAMA_SERVER_PORT is not a port: {port[:20]!r}", "a number up to 65535", field="port")
+    slack = (environment.get("SLACK_BOT_TOKEN", ""), environment.get("FILEMEM_SLACK_URL", ""))
+    return Web(environment.get("MAMA_AUTH_TOKEN", ""), int(port) if port else None, *slack, _unneeded(environment))
+
+
+def _unneeded(names: Iterable[str]) -> tuple[str, ...]:
+    """A sentence for each kind of variable that is not needed; never a value."""
+    found = {
+        known: ", ".join(sorted(one for one in names if one == known or (known[-1] == "_" and one.startswith(known))))
+        for known in UNNEEDED
+    }
+    return tuple(f"{given}: not needed, {UNNEEDED[known]}" for known, given in found.items() if given)
+
+
+def environment_file(path: Path) -> tuple[str, ...]:
+    """Take the variables of a file that the user named, as far as the environment does not set them.
+
+    Only those that mean something here are taken: another program's file cannot change how this one runs. Returns a
+    sentence for each kind of variable that is not needed; raises BadInput if the file cannot be read.
+    """
+    from dotenv import dotenv_values  # noqa: PLC0415 - only for users who name such a file
+
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            found = dotenv_values(stream=file, interpolate=False)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: {error}", "name a file of lines NAME=value", field="env") from None
+    for name, value in found.items():
+        if value is not None and (name.startswith("FILEMEM_") or name in _UNDERSTOOD):
+            os.environ.setdefault(name, value)
+    return _unneeded(found)
+
+
+def powermem_file(path: Path) -> tuple[str, tuple[str, ...]]:
+    """Read powermem's settings file: the `user_id` that it states, or "", and its other keys, which nothing here needs.
+
+    Raises BadInput if it cannot be read or is not such a file.
+    """
+    import json  # noqa: PLC0415 - only for users of powermem
+
+    try:
+        with path.open("rb") as file:
+            value = json.loads(file.read(_MAX_FILE))
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}", "name powermem's settings file", field="config") from None
+    except (ValueError, RecursionError):
+        value = None
+    user = value.pop("user_id", None) or "" if isinstance(value, dict) else None
+    if not isinstance(user, str) or not user.isprintable() or len(user) > _LONGEST_USER:
+        raise BadInput(f"{path} is not a JSON object with a one-line user_id", field="config")
+    return user, tuple(sorted(map(str, value)))
+
+
+def powermem_user() -> tuple[str, str]:
+    """The user that powermem's own settings file names, and why that file is not used; both "" if there is none."""
+    folder = os.environ.get("POWERMEM_DIR", "")
+    path = (Path(folder) if folder else Path.home() / ".powermem") / "config.json"
+    if not os.path.lexists(path):
+        return "", ""
+    try:
+        return powermem_file(path)[0], ""
+    except BadInput as error:
+        return "", f"{error.message}; it is not used"
