@@ -54,11 +54,11 @@ def _history(repository: Repository, memory: Memory) -> Line:
 
 
 def _chains(repository: Repository) -> list[tuple[Topic, str]]:
-    """Topics with three decisions or more, with their folders; one more than there are rounds."""
-    files = {path.stem.rpartition("-")[2]: path.parent for path in repository.store.rglob("*.md")}
+    """Topics with three decisions or more, with the pattern of their files; one more than there are rounds."""
+    files = {path.stem.rpartition("-")[2]: path.name.partition("--")[0] for path in repository.store.rglob("*.md")}
     sizes = Counter(files.values())
     found = ((topic, files[topic.head.rpartition("_")[2]]) for topic in repository.topics)
-    long = ((topic, str(folder.relative_to(repository.folder))) for topic, folder in found if sizes[folder] > 2)
+    long = ((topic, f"{STORE}/decisions/*/{name}--*") for topic, name in found if sizes[name] > 2)
     return list(islice(long, ROUNDS + 1))
 
 

@@ -56,8 +56,7 @@ class GitAuthor:
     def save(self) -> float:
         """Save one decision; return the seconds of `git add` and `git commit`, not of writing the file."""
         fields, mark = self._author.next()
-        area, _, rest = fields["topic"].partition("_")
-        path = f"{STORE}/decisions/{area}/{rest.replace('_', '-')}/{mark}.md"
+        path = f"{STORE}/decisions/{time.strftime('%Y/%m')}/{fields['topic'].replace('_', '-')}--{mark}.md"
         file = self._repository.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         header = f"---\ntype: decision\ntopic: {fields['topic']}\n---\n"

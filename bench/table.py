@@ -78,7 +78,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "spawn": Target("MCP spawn -> tools listed, p50", "one tool on the same SDK", "x", 1.2, 0.1),
         "memory": Target("resident memory of an idle server", "one tool on the same SDK", "MB more", 60, 40),
         "growth": Target("growth of .git per 1,000 saves", "", "MB", 10, 4),
-        "history": Target("history of a topic", "git log -- its folder", "x", 2),
+        "history": Target("history of a topic", "git log -- its files", "x", 2),
         "table": Target("commit table of 20,000 commits, first load", "git log that prints as much", "x", 3),
         "as-of": Target("first search at a commit", "cat-file --batch and parsing", "x", 5),
         "as-of-again": Target("search at the same commit again", "live search", "x", 1.2),

@@ -115,7 +115,7 @@ def check(
       filemem check --base main --format github
       filemem check --base v1.2
       filemem check --base 1w
-      filemem check --lint memory/decisions/caching/*.md
+      filemem check --lint memory/decisions/2025/11/*.md
     """
     from filemem.cli import formats, show
 

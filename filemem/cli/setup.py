@@ -37,13 +37,14 @@ They are written by people, and by coding agents through filemem.
 Read them in any editor, change them like any other file, review them in pull requests.
 No tool is needed to read them, and nothing else holds the truth.
 
-- `decisions/<topic>/`: the decisions on a topic; a newer one names the older in `supersedes`.
-  Write `topic: ...` in the header of one that you add by hand: that is what joins it to the others, not the folder.
+- `decisions/<year>/<month>/`: decisions, each file named after its topic; a newer one names the older in `supersedes`.
+  Write `topic: ...` in the header of one that you add by hand: that is what joins it to the others, not its name.
 - `checkpoints/<year>/<month>/`: where the work stood at the end of a session
 - `observations/<year>/<month>/<day>/`: things learned on the way
 
 How a topic was decided shows in any clone, without a tool: `git log --grep 'decision(TOPIC)'` lists the decisions on
-it, `git log -p {folder}decisions/TOPIC` every change to them. `filemem search "a question"` finds what holds today.
+it with what came of them, `git log -p -- '{folder}decisions/*/TOPIC--*'` every change to their files.
+`filemem search "a question"` finds what holds today.
 """
 
 BLOCK = f"""\

@@ -33,7 +33,7 @@ def check_path(path: str, *, writing: bool = False) -> tuple[str, ...]:
     if reason:
         raise BadInput(
             f"{path[:200]!r} {reason}",
-            "give a path inside the store, like decisions/auth/20250101-use-jwt-k3f9w2ma.md",
+            "give a path inside the store, like decisions/2025/01/auth--20250101-use-jwt-k3f9w2ma.md",
             field="path",
         )
     return parts

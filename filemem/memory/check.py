@@ -30,11 +30,13 @@ from filemem.record import (
     reference_index,
     resolve_reference,
 )
-from filemem.record.lint import hidden, lint, lint_other
+from filemem.record.hidden import hidden_characters
+from filemem.record.identity import TYPE_OF_FOLDER
+from filemem.record.lint import lint, lint_other
 from filemem.repo import branches
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
-_SAVED = ("decisions/a.md", "checkpoints/2025/01/a.md", "observations/2025/01/01/a.md")  # the like of what is saved
+_SAVED = tuple(f"{folder}/2025/01/a.md" for folder in TYPE_OF_FOLDER)  # the like of what is saved
 
 
 class Finding(NamedTuple):
@@ -209,8 +211,8 @@ def _names(snapshot: Snapshot) -> Iterator[Finding]:
     there = sorted({part for path in paths for part in accumulate(path.split("/"), "{}/{}".format)})
     for path in there:
         shown, name = path.encode("utf-8", "backslashreplace").decode(), posixpath.basename(path)
-        if not name.isascii() and (found := hidden(name)):
-            text = f"its name holds {found}, which nobody sees in review: rename it"
+        if found := hidden_characters(name):
+            text = f"its name holds {found[0].name}, which nobody sees in review: rename it"
             yield Finding(Problem(shown, 1, "hidden-character", "warning", text), path)
         elif unportable(name):
             text = "its name is one that Windows cannot have, so that no clone there checks it out: rename it"

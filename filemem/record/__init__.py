@@ -10,7 +10,6 @@ from filemem.record.identity import (
     record_path,
     short_id,
     slug,
-    topic_folders,
     topic_key,
     topic_of_heading,
 )
@@ -52,4 +51,4 @@ __all__ += ["OUTCOMES", "STATUSES", "TYPES", "VISIBILITIES", "Edge", "Outcome", 
 __all__ += ["ReferenceIndex", "amend", "answering", "cut", "derived_id", "edges_in", "format_time", "merge", "names_of"]
 __all__ += ["new_id", "normal", "number", "numbers_in", "one_line", "parse", "parse_outcome", "parse_span"]
 __all__ += ["parse_time", "prose", "readings", "record_path", "reference_index", "refuse_unreadable", "render"]
-__all__ += ["resolve_reference", "short_id", "slug", "topic_folders", "topic_key", "topic_of_heading", "unreal"]
+__all__ += ["resolve_reference", "short_id", "slug", "topic_key", "topic_of_heading", "unreal"]

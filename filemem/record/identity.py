@@ -13,6 +13,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32, lower cas
 _SHORT = 8
 _ENTROPY = 5  # bytes behind the last eight characters of an id
 _TOPIC_LIMIT = 50  # characters of a topic inside an id
+_TOPIC_BYTES = 40  # of a topic inside a file name
 _SEPARATORS = re.compile(r"[\s_\-/.:]+")
 _NOT_ID = re.compile(r"[^a-z0-9_]+")
 _NOT_ASCII_SLUG = re.compile(r"[^a-z0-9]+")
@@ -55,12 +56,6 @@ def number_of_heading(heading: str) -> str:
     """Return the number in front of a heading as it is written, `ADR-0012` or `7`; "" for none."""
     found = re.match(_NUMBER_IN_FRONT, heading)
     return found[0].strip(" \t.:)]-–—") if found else ""
-
-
-def topic_folders(topic: str) -> str:
-    """Return the folders of a topic, `/` between them: the first separator nests, later ones are `-`."""
-    first, found, rest = topic_key(topic).partition("_")
-    return f"{slug(first)}/{slug(rest)}" if found else slug(first)
 
 
 def new_id(type: str, created_ms: int, entropy: bytes, topic: str = "") -> str:  # noqa: A002
@@ -138,13 +133,14 @@ def _cut(name: str, limit: int) -> str:
 
 
 def record_path(record: Record) -> str:
-    """Return the store-relative path of a new record; `created` must be known (UTC decides the date)."""
+    """Return the store-relative path of a new record; `created` must be known (UTC decides the date).
+
+    A month reads like a table of contents: a decision's name begins with its topic.
+    """
     when = moment(record.created or 0)
     name = f"{when:%Y%m%d}-{slug(record.title)}-{slug(short_id(record.id))}.md"
-    between = {
-        DECISION: topic_folders(record.topic or record.title),
-        CHECKPOINT: f"{when:%Y/%m}",
-        OBSERVATION: f"{when:%Y/%m/%d}",
-    }[record.type]
-    path = f"{_FOLDERS[record.type]}/{between}/{name}"
+    if record.type == DECISION:
+        name = f"{slug(topic_key(record.topic or record.title), _TOPIC_BYTES)}--{name}"
+    month = f"{when:%Y/%m/%d}" if record.type == OBSERVATION else f"{when:%Y/%m}"
+    path = f"{_FOLDERS[record.type]}/{month}/{name}"
     return f"{PRIVATE}/{path}" if record.visibility == "private" else path

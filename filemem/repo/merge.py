@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NEEDED = (2, 38)
 _PLAIN = (*OFF, f"core.attributesFile={os.devnull}", "merge.default=text", "core.fsync=all")
+_PLAIN += ("merge.directoryRenames=false",)  # a month whose only file was renamed takes no new one along
 _STAGES = {"1": "base", "2": "ours", "3": "theirs"}
 
 

@@ -331,7 +331,7 @@ def test_key_order_and_form_are_those_of_the_format_page() -> None:
         "## Outcomes\n"
         "- 2025-11-25T09:14:03Z failed: evicts too early under load\n"
     )
-    assert record_path(record) == "decisions/caching/20251120-switch-to-a-local-lru-cache-k3f9w2ma.md"
+    assert record_path(record) == "decisions/2025/11/caching--20251120-switch-to-a-local-lru-cache-k3f9w2ma.md"
 
 
 @pytest.mark.parametrize(

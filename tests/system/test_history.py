@@ -346,3 +346,23 @@ def test_the_history_of_then_knows_nothing_of_later(repo: Path, memory: Memory) 
     assert (step.record.id, step.holds, step.revisions, step.edited) == (first.id, True, (), False)
     assert [str(hit.drift) for hit in then.get(first.id)] == ["fresh"]
     assert [str(hit.drift) for hit in memory.get(first.id)] == ["changed (1 of 1 file, 1 commit)"]
+
+
+def test_a_chain_in_both_layouts_is_listed_by_plain_git(repo: Path, memory: Memory) -> None:
+    by_hand(repo, "auth/strategy/20240101-use-sessions-aaaaaaaa", "Use sessions", "topic: auth strategy")
+    commit(repo, "decision(auth strategy): Use sessions")
+    saved = decide(memory, "Switch to JWT", "auth strategy")
+    decide(memory, "Log in by mail", "oauth strategy")
+    memory.update(saved.id, outcome="failed", reason="they cannot be revoked")
+    name = saved.path.removeprefix("memory/decisions/")
+    assert (name[4], name[7:], name.count("/")) == ("/", f"/auth-strategy--{saved.path.rpartition('--')[2]}", 2)
+    assert chain(memory, "auth/strategy") == ["Use sessions", "Switch to JWT"]
+    assert (repo / "memory/decisions/auth/strategy/20240101-use-sessions-aaaaaaaa.md").exists(), "it stays"
+    subjects = git(repo, "log", "--format=%s", "--grep", "decision(auth strategy)").splitlines()
+    assert [subject.partition(": ")[2] for subject in subjects] == [
+        "failed: they cannot be revoked",
+        "Switch to JWT",
+        "Use sessions",
+    ]
+    pattern = "memory/decisions/*/auth-strategy--*"
+    assert set(git(repo, "log", "--format=", "--name-only", "--", pattern).split()) == {saved.path}

@@ -170,7 +170,7 @@ async def changes(client: Client, repo: Path, told: Callable[[int], Awaitable[se
     await save(client, topic="caching", decision="Use an LRU cache", reasoning="One process")
     assert await told(1) == {CACHING}
     await save(client, summary="Not followed")
-    path = next((repo / "memory/decisions/caching").glob("*lru*.md"))
+    path = next((repo / "memory/decisions").rglob("caching--*lru*.md"))
     path.write_text(path.read_text().replace("One process", "One process only"))
     assert await told(1) == {CACHING}
     await save(client, topic="logging", decision="Log to stderr", reasoning="Nobody rotates files")

@@ -177,8 +177,8 @@ def test_no_topic_leads_out_of_its_folder(repo: Path, topic: str) -> None:
     if done.code == 2:
         return
     path = done.json["path"]
-    assert re.fullmatch(r"memory/decisions/([^/.\s-][^/]*/)+\d{8}-[^/]*[0-9a-z]{8}\.md", path), path
-    assert all(len(part.encode()) <= 100 for part in path.split("/"))
+    assert re.fullmatch(r"memory/decisions/\d{4}/\d\d/[^/.\s-][^/]*--\d{8}-[^/]*[0-9a-z]{8}\.md", path), path
+    assert all(len(part.encode()) <= 130 for part in path.split("/"))
     assert git(repo, "ls-tree", "-r", "--name-only", "HEAD", "memory", "-z").rstrip("\0") == path
     assert cli(repo, "history", "--", topic).code == 0
 

@@ -153,7 +153,7 @@ def test_a_memory_that_is_a_submodule(hub: Path, tmp_path: Path) -> None:
     git(outer / "memory", "config", "user.name", "Ada")
     git(outer / "memory", "config", "user.email", "ada@example.com")
     saved = ok(outer, *DECISION, "Use Redis")
-    assert saved["path"].startswith("memory/decisions/caching/")
+    assert saved["path"].startswith("memory/decisions/20")
     assert ok(outer, "sync")["sent"] == 1
     git(notes, "pull", "-q")
     assert ok(notes, "search", "redis")["results"][0]["path"] == saved["path"].removeprefix("memory/")
@@ -197,7 +197,7 @@ def test_a_memory_that_is_a_repository_without_settings(tmp_path: Path, committe
         assert ok(place, *extra, "search", "redis")["results"][0]["path"] == "memory/decisions/a.md"
         assert [one["topic"] for one in ok(place, *extra, "topics")["topics"]] == ["caching"]
     saved = ok(outer, *DECISION, "Use an LRU cache")
-    assert saved["path"].startswith("memory/decisions/caching/")
+    assert saved["path"].startswith("memory/decisions/20")
     assert git(inner, "log", "-1", "--format=%H") == saved["commit"]
     assert cli(outer, "check").code == 0
 
@@ -207,7 +207,7 @@ def test_an_empty_repository_in_place_of_the_memory_is_one(tmp_path: Path, names
     outer = make_repo(tmp_path / "outer")
     inner = nested(outer, *names)
     assert ok(outer, "topics")["count"] == 0
-    assert ok(inner, *DECISION, "Use Redis")["path"].startswith("memory/decisions/caching/")
+    assert ok(inner, *DECISION, "Use Redis")["path"].startswith("memory/decisions/20")
 
 
 def test_the_memory_folder_of_a_repository_in_its_place(tmp_path: Path) -> None:

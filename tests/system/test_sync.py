@@ -97,7 +97,7 @@ def pair(template: Path, tmp_path: Path) -> Pair:
 
 def shared(path: Path) -> Path:
     """The file of the decision that both share."""
-    return next((path / "memory/decisions/caching").glob("*.md"))
+    return next((path / "memory/decisions").rglob("caching--*.md"))
 
 
 def state(path: Path) -> tuple[object, ...]:
@@ -170,19 +170,18 @@ def test_forgetting_wins_over_what_the_other_side_changed(pair: Pair) -> None:
     done = synced(bob)
     assert (done.forgotten, done.left) == ((shared(ada).relative_to(ada).as_posix(),), "")
     synced(ada)
-    assert not list((ada / "memory/decisions/caching").glob("*.md"))
+    assert not list((ada / "memory/decisions").rglob("caching--*.md"))
 
 
 def test_a_record_renamed_on_the_other_side_is_followed(pair: Pair) -> None:
     ada, bob = pair
-    name = shared(ada).name
-    git(ada, "mv", f"memory/decisions/caching/{name}", "memory/decisions/caching/renamed.md")
+    git(ada, "mv", str(shared(ada)), "memory/decisions/caching--renamed.md")
     git(ada, "commit", "-q", "-m", "Rename")
     git(ada, "push", "-q")
     update(bob, shared(bob).stem[-8:], "success", "fast")
     assert synced(bob).left == ""
     found = shared(bob)
-    assert (found.name, "fast" in found.read_text(), "slow" in found.read_text()) == ("renamed.md", True, True)
+    assert (found.name, "fast" in found.read_text(), "slow" in found.read_text()) == ("caching--renamed.md", True, True)
 
 
 def test_a_squash_on_the_other_side_breaks_nothing(hub: Path) -> None:
@@ -316,7 +315,7 @@ def test_a_conflict_names_file_and_line_and_changes_nothing(pair: Pair) -> None:
         git(repo, "commit", "-q", "-a", "-m", words)
     git(ada, "push", "-q")
     before, there = state(bob), git(ada, "rev-parse", "HEAD")
-    with pytest.raises(Conflict, match=r"memory/decisions/caching/.*\.md:\d+: both sides changed this") as told:
+    with pytest.raises(Conflict, match=r"memory/decisions/.*/caching--.*\.md:\d+: both sides changed this") as told:
         synced(bob)
     assert "pull" in told.value.hint
     assert (state(bob), git(ada, "ls-remote", "origin", "main").split()[0]) == (before, there)
