@@ -45,14 +45,14 @@ def test_lint_reads_the_files_it_is_given_and_nothing_else(repo: Path) -> None:
     assert not (repo / ".git/filemem").exists(), "nothing was opened but the files"
     for name in ("README.md", "decisions/AGENTS.md"):
         other = write(repo / "memory" / name, SECRET)
-        assert f"memory/{name}:3: secret " in process(repo, "check", "--lint", f"memory/{name}").out
+        assert f"memory/{name}:3: secret " in cli(repo, "check", "--lint", f"memory/{name}").out
         git(repo, "add", "-f", str(other))
-        assert f"memory/{name}:3: secret " in process(repo, "check", f"memory/{name}").out
+        assert f"memory/{name}:3: secret " in cli(repo, "check", f"memory/{name}").out
         shutil.rmtree(repo / ".git/filemem")
     other = write(repo / "memory/decisions/agents.md", "---\nid: decision_q_1\n---\n# Use A\n")
     git(repo, "add", "-f", str(other))
     for how in (["--lint", "memory/decisions/agents.md"], []):
-        assert "memory/decisions/agents.md:1: hidden-record states the id" in process(repo, "check", *how).out
+        assert "memory/decisions/agents.md:1: hidden-record states the id" in cli(repo, "check", *how).out
     shutil.rmtree(repo / ".git/filemem")
     for arguments, code, words in (
         (("memory/decisions/none.md",), 4, "no such file"),
@@ -60,9 +60,9 @@ def test_lint_reads_the_files_it_is_given_and_nothing_else(repo: Path) -> None:
         (("../outside.md",), 2, "outside the work tree"),
         (("--base", "main"), 2, "leave one of them out"),
     ):
-        refused = process(repo, "check", "--lint", *arguments)
+        refused = cli(repo, "check", "--lint", *arguments)
         assert (refused.code, words in refused.err) == (code, True), refused
-    assert process(repo, "check", "../outside.md").code == 2
+    assert cli(repo, "check", "../outside.md").code == 2
 
 
 def test_lint_imports_no_more_than_the_record_format(repo: Path) -> None:
@@ -77,20 +77,20 @@ def test_lint_imports_no_more_than_the_record_format(repo: Path) -> None:
 
 def test_formats_for_other_programs(repo: Path) -> None:
     write(repo / "memory/decisions/bad.md", SECRET)
-    done = process(repo, "check", "--format", "github")
+    done = cli(repo, "check", "--format", "github")
     assert done.code == 1
     assert any(row.startswith("::error file=memory/decisions/bad.md,line=3,") for row in done.out.splitlines())
     assert "1 record checked: 1 error" in done.err
-    log = json.loads(process(repo, "check", "--format", "sarif").out)
+    log = json.loads(cli(repo, "check", "--format", "sarif").out)
     assert log["version"] == "2.1.0"
     places = [result["locations"][0]["physicalLocation"] for result in log["runs"][0]["results"]]
     assert {place["artifactLocation"]["uri"] for place in places} == {"memory/decisions/bad.md"}
-    assert process(repo, "check", "--format", "json").out == process(repo, "check", "--json").out
+    assert cli(repo, "check", "--format", "json").out == process(repo, "check", "--json").out
     git(repo, "rm", "-q", "-f", "--ignore-unmatch", "memory/decisions/bad.md")
     (repo / "memory/decisions/bad.md").unlink(missing_ok=True)
-    clean = process(repo, "check", "--format", "sarif")
+    clean = cli(repo, "check", "--format", "sarif")
     assert (clean.code, json.loads(clean.out)["runs"][0]["results"]) == (0, [])
-    assert process(repo, "check", "--format", "github").out == ""
+    assert cli(repo, "check", "--format", "github").out == ""
 
 
 def test_the_worst_comes_first_in_every_form(repo: Path) -> None:
@@ -99,16 +99,16 @@ def test_the_worst_comes_first_in_every_form(repo: Path) -> None:
     ranks = ["error", "warning", "note", "notice", "hint"]
     for words in ([], ["--lint", "memory"]):
         asked = ["check", *words, "--format"]
-        told = json.loads(process(repo, *asked, "json").out)["problems"]
+        told = json.loads(cli(repo, *asked, "json").out)["problems"]
         assert [ranks.index(one["level"]) for one in told] == sorted(ranks.index(one["level"]) for one in told)
         assert len({one["level"] for one in told}) == 3
         assert [one["path"][-4:] for one in told][:2] == ["c.md", "b.md"]
         levels = [one["level"].replace("hint", "note") for one in told]
-        results = json.loads(process(repo, *asked, "sarif").out)["runs"][0]["results"]
+        results = json.loads(cli(repo, *asked, "sarif").out)["runs"][0]["results"]
         assert [one["level"] for one in results] == levels
-        rows = process(repo, *asked, "github").out.splitlines()
+        rows = cli(repo, *asked, "github").out.splitlines()
         assert [row.split()[0][2:].replace("notice", "note") for row in rows] == levels
-        rows = process(repo, *asked, "text").out.splitlines()
+        rows = cli(repo, *asked, "text").out.splitlines()
         assert [row.split()[1] for row in rows] == [one["code"] for one in told]
 
 
@@ -128,7 +128,7 @@ def test_drift_is_the_same_for_code_scanning_while_the_code_goes_on(repo: Path) 
 
 def test_check_builds_no_index(repo: Path) -> None:
     write(repo / "memory/decisions/good.md", GOOD)
-    assert process(repo, "check").code == 0
+    assert cli(repo, "check").code == 0
     assert not list((repo / ".git").rglob("vectors*"))
 
 
@@ -302,7 +302,7 @@ def test_no_annotation_steers_a_terminal(repo: Path) -> None:
     decision(repo, "one", "a")
     commit(repo)
     commit(repo, "\x1b]0;pwn\x07Take it out\n\nDecision: decision_one\nOutcome: failed")
-    done = process(repo, "check", "--format", "github")
+    done = cli(repo, "check", "--format", "github")
     assert "Take it out" in done.out
     assert not {"\x1b", "\x07"} & set(done.out)
 

@@ -235,12 +235,12 @@ TOO_LONG = [
 ]
 
 
-@pytest.mark.parametrize("arguments", TOO_LONG, ids=lambda words: words[0])
-def test_a_name_that_is_too_long_for_a_file_is_no_defect(repo: Path, arguments: tuple[str, ...]) -> None:
+def test_a_name_that_is_too_long_for_a_file_is_no_defect(repo: Path) -> None:
     ok(repo, *DECISION)
-    done = cli(repo, *arguments)
-    assert done.code != CRASH, done.err
-    assert "Traceback" not in done.err
+    for arguments in TOO_LONG:
+        done = cli(repo, *arguments)
+        assert done.code != CRASH, done.err
+        assert "Traceback" not in done.err
 
 
 def test_committed_names_that_no_record_may_have_stop_no_command(repo: Path) -> None:
