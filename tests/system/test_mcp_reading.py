@@ -178,8 +178,7 @@ async def changes(client: Client, repo: Path, told: Callable[[int], Awaitable[se
 
 
 @pytest.mark.filterwarnings("ignore:resources/")  # the client says that later protocols have another way
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-@pytest.mark.parametrize("wire", ["stdio", "http"])
+@pytest.mark.parametrize(("wire", "mode"), [("stdio", "auto"), ("http", "legacy")])
 def test_reading_over_each_wire_in_each_era(tmp_path: Path, wire: str, mode: str) -> None:
     repo = make_repo(tmp_path / "repo")
 
@@ -200,8 +199,7 @@ def test_reading_over_each_wire_in_each_era(tmp_path: Path, wire: str, mode: str
         asyncio.run(talk(address))
 
 
-@pytest.mark.parametrize(("wire", "mode"), [("stdio", "auto"), ("http", "legacy")])
-def test_a_call_that_waits_for_the_index_tells_how_far_it_is(tmp_path: Path, wire: str, mode: str) -> None:
+def test_a_call_that_waits_for_the_index_tells_how_far_it_is(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
     folder = repo / "memory" / "decisions" / "many"
     folder.mkdir(parents=True)
@@ -213,15 +211,11 @@ def test_a_call_that_waits_for_the_index_tells_how_far_it_is(tmp_path: Path, wir
         assert message is not None
         told.append((progress, total))
 
-    async def talk(target: Path | str) -> None:
-        async with connected(target, mode, []) as client:
+    async def talk() -> None:
+        async with connected(repo, "auto", []) as client:
             await client.call_tool("search", {"query": "number"}, progress_callback=progress)
 
-    if wire == "stdio":
-        asyncio.run(talk(repo))
-    else:
-        with serving_http(repo) as address:
-            asyncio.run(talk(address))
+    asyncio.run(talk())
     assert told
     assert [done for done, _ in told] == sorted({done for done, _ in told})
     assert {total for _, total in told} == {700}
