@@ -1,32 +1,42 @@
-"""Files on their way to disk: written aside, where no scan and no watcher looks, synced, then renamed into place."""
+"""One file of the store: read, or written aside, synced and renamed into its place; removed.
+
+Folders are opened one step at a time, each relative to the one before: whatever is renamed or linked meanwhile, the
+result lies inside the work tree.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from filemem.errors import BadInput, Conflict, NotFound
+from filemem.changes import Manifest
+from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files.paths import check_path
-from filemem.files.scan import MAX_SIZE, Readable, broken, open_folder, read_file
+from filemem.files.scan import MAX_SIZE, Scan, changed_folders, newest, scan, skipped, unfit
+from filemem.record import Problem
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # O_NONBLOCK: a FIFO must not hold us up
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LINKS = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.ENXIO)
 _TEMPORARY = ".filemem-"  # prefix of temporary names; a name that starts with a dot is never a record
 _AGAIN = "read it again, then repeat the change"
 
 
 class Staged:
-    """A file written aside, not yet in its place. Use `sync`, `publish`, `sync_folders`; always `discard` at the end.
+    """A file written aside, not yet in its place: `sync`, `publish`, `sync_folders`; always `discard` at the end.
 
-    Args:
-        work_tree: top folder of the work tree.
-        parts: where the file goes, below the work tree.
-        source: the temporary file; empty once it is in place.
-        fd: open descriptor of the file.
+    `source` is the temporary file, "" once it is in place; `fd` an open descriptor of it; `changed` are open folders
+    whose listing changed.
     """
 
     def __init__(self, work_tree: Path, parts: tuple[str, ...], source: str, fd: int) -> None:
         self.work_tree, self.parts, self.source, self.fd = work_tree, parts, source, fd
-        self.changed: list[int] = []  # open folders whose listing changed
+        self.changed: list[int] = []
 
     def sync(self) -> None:
         """Wait until the bytes are on disk."""
@@ -47,11 +57,11 @@ class Staged:
         path, name = "/".join(self.parts), self.parts[-1]
         with open_folder(self.work_tree, self.parts[:-1], create=True, changed=self.changed) as folder:
             try:
-                if replace is None and not over and self._link(folder, path):
-                    return
-                if not over and _bytes_of(folder, name, path) != replace:
-                    raise Conflict(f"{path} {'exists already' if replace is None else 'was changed meanwhile'}", _AGAIN)
-                os.rename(self.source, name, dst_dir_fd=folder)
+                if replace is not None or over or not self._link(folder, path):
+                    if not over and _bytes_of(folder, name, path) != replace:
+                        why = "exists already" if replace is None else "was changed meanwhile"
+                        raise Conflict(f"{path} {why}", _AGAIN)
+                    os.rename(self.source, name, dst_dir_fd=folder)
             except OSError as error:
                 raise broken(error, path) from None
             self.source = ""
@@ -92,20 +102,95 @@ class Staged:
         except (OSError, NotImplementedError):
             return False
         Path(self.source).unlink(missing_ok=True)
-        self.source = ""
-        self.changed.append(os.dup(folder))
         return True
 
 
-class Files(Readable):
-    """The files of one store, to be read and written; `spool`: a folder for temporary files that no watcher looks at.
+class Files:
+    """The files of one store.
 
-    `work_tree` is the top folder of the Git work tree, `store` the folder of records in it, "." for all.
+    Args:
+        work_tree: the top folder of the Git work tree.
+        store: the folder of records in it, "." for all.
+        spool: a folder for temporary files that no watcher looks at.
     """
 
     def __init__(self, work_tree: str | Path, store: str, spool: Path | None = None) -> None:
-        super().__init__(work_tree, store)
+        self.work_tree = Path(work_tree)
+        self.store = store
+        self.root = self.work_tree / store
+        self._base = () if store == "." else tuple(store.split("/"))
+        self._prefix = "".join(f"{part}/" for part in self._base)
         self._spool = spool
+
+    def named(self, path: str) -> str:
+        """A store path from the top of the work tree."""
+        return self._prefix + path
+
+    def inside(self, path: str) -> str:
+        """A path from the top of the work tree, in the store; one that lies elsewhere stays as it is."""
+        return path.removeprefix(self._prefix)
+
+    def holds(self, path: str) -> bool:
+        """Whether a path from the top of the work tree lies in the store."""
+        return path.startswith(self._prefix)
+
+    def read(self, path: str) -> bytes:
+        """The bytes of one file; `path` is relative to the store.
+
+        Raises:
+            NotFound: there is no such file.
+            BadInput: it is not a regular file of at most 1 MiB, or the path leaves the store.
+        """
+        *folders, name = check_path(path)
+        with open_folder(self.work_tree, (*self._base, *folders)) as folder:
+            return read_file(folder, name, path, MAX_SIZE)
+
+    def exists(self, path: str) -> bool:
+        """Whether something stands at this path (a link counts, its target does not)."""
+        return self.seen(path) is not None
+
+    def skipped(self, path: str) -> Problem | None:
+        """Why a scan does not read a file that stands at this path, or None."""
+        try:
+            reason = unfit(self._stat(path))
+        except (BadInput, NotFound) as error:
+            reason = ("file-name", error.message)
+        return skipped(path, *reason) if reason else None
+
+    def seen(self, path: str) -> tuple[int, int] | None:
+        """Size in bytes and newest time in nanoseconds of a file, as manifests hold them; None if it is gone."""
+        try:
+            found = self._stat(path)
+        except (NotFound, BadInput, OSError):
+            return None
+        return found.st_size, newest(found)
+
+    def _stat(self, path: str) -> os.stat_result:
+        *folders, name = check_path(path)
+        with open_folder(self.work_tree, (*self._base, *folders)) as folder:
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+    def scan(self, before: Manifest, *, hash_name: str = "sha1", folders: Collection[str] | None = None) -> Scan:
+        """List every record of the store; also the times of its folders ("" for itself), and what was skipped.
+
+        Args:
+            before: an earlier listing; files with equal size and time are not read again.
+            hash_name: the repository's object format, "sha1" or "sha256".
+            folders: look only into these folders (from `changed_folders`) and into new ones below them.
+        """
+        try:
+            with open_folder(self.work_tree, self._base):
+                pass
+        except NotFound:
+            return Scan({}, {}, [])
+        except BadInput as error:
+            problem = Problem("", 1, "symlink", "error", f"the store: {error.message}; skipped")
+            return Scan({}, {}, [problem])
+        return scan(self.root, self.read, before, hash_name, folders)
+
+    def changed_folders(self, before: Mapping[str, int]) -> set[str]:
+        """Which of these folders were written to or removed since; all of a store that nobody looked at yet."""
+        return changed_folders(self.root, before or {"": 0})
 
     def stage(self, path: str, data: bytes) -> Staged:
         """Write a file aside; nothing shows until `publish`.
@@ -154,39 +239,35 @@ class Files(Readable):
             Conflict: it holds other bytes.
         """
         parts = (*self._base, *check_path(path))
-        with contextlib.suppress(NotFound, FileNotFoundError):
+        try:
             with open_folder(self.work_tree, parts[:-1]) as folder:
                 if only is not None and read_file(folder, parts[-1], path, MAX_SIZE) != only:
                     raise Conflict(f"{self.named(path)} was changed meanwhile", _AGAIN)
-                try:
-                    os.unlink(parts[-1], dir_fd=folder)
-                    os.fsync(folder)
-                except FileNotFoundError:
-                    raise
-                except OSError as error:
-                    raise broken(error, self.named(path)) from None
-            for depth in range(len(parts) - 2, len(self._base) - 1, -1):
-                with contextlib.suppress(OSError), open_folder(self.work_tree, parts[:depth]) as folder:
-                    os.rmdir(parts[depth], dir_fd=folder)
+                os.unlink(parts[-1], dir_fd=folder)
+                os.fsync(folder)
+        except (NotFound, FileNotFoundError):
+            return
+        except OSError as error:
+            raise broken(error, self.named(path)) from None
+        for depth in range(len(parts) - 2, len(self._base) - 1, -1):
+            with contextlib.suppress(OSError, NotFound), open_folder(self.work_tree, parts[:depth]) as folder:
+                os.rmdir(parts[depth], dir_fd=folder)
 
     def _stage(self, parts: tuple[str, ...], data: bytes) -> Staged:
         """Write a file aside: in the spool if that is on the file system of the work tree, else beside its target."""
         staged = None
         try:
-            folder = self.work_tree.joinpath(*parts[:-1])
-            if self._spool is not None:
-                self._spool.mkdir(parents=True, exist_ok=True)
-                if self._spool.stat().st_dev == self.work_tree.stat().st_dev:
-                    folder = self._spool
-            if folder != self._spool:
+            aside = self._spool
+            if aside is not None:
+                aside.mkdir(parents=True, exist_ok=True)
+            if aside is None or aside.stat().st_dev != self.work_tree.stat().st_dev:
                 with open_folder(self.work_tree, parts[:-1], create=True):
-                    pass
-            source = folder / f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
-            fd = os.open(source, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-            staged = Staged(self.work_tree, parts, str(source), fd)
+                    aside = self.work_tree.joinpath(*parts[:-1])
+            source = f"{aside}/{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
+            staged = Staged(self.work_tree, parts, source, os.open(source, _NEW, 0o666))
             rest = memoryview(data)
             while rest:
-                rest = rest[os.write(fd, rest) :]
+                rest = rest[os.write(staged.fd, rest) :]
         except OSError as error:
             if staged is not None:
                 staged.discard()
@@ -194,8 +275,88 @@ class Files(Readable):
         return staged
 
 
+@contextlib.contextmanager
+def open_folder(
+    work_tree: Path, parts: tuple[str, ...], *, create: bool = False, changed: list[int] | None = None
+) -> Iterator[int]:
+    """Open the folder `parts` below the work tree, one step at a time.
+
+    Args:
+        work_tree: the one folder that is opened by its path.
+        parts: names of the folders below it.
+        create: make the folders that are missing.
+        changed: receives an open descriptor of every folder that got a new one; the caller closes them.
+
+    Raises:
+        NotFound: it is not there, and `create` is off.
+        BadInput: a link or a file stands on the way.
+        BrokenStore: the disk refuses.
+    """
+    at, part = -1, str(work_tree)
+    try:
+        at = os.open(work_tree, _FOLDER)
+        for part in parts:
+            if create:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=at)
+                    if changed is not None:
+                        changed.append(os.dup(at))
+            below = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+            os.close(at)
+            at = below
+    except OSError as error:
+        if at >= 0:
+            os.close(at)
+        if at >= 0 and isinstance(error, FileNotFoundError) and not create:
+            raise NotFound(f"there is no folder {part}") from None
+        if at >= 0 and error.errno in _LINKS:
+            raise BadInput(f"{part} is a link or a file, not a folder", "links are not followed", "path") from None
+        raise broken(error, part) from None
+    try:
+        yield at
+    finally:
+        os.close(at)
+
+
+def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
+    """Read a regular file of at most `limit` bytes from an open folder; `path` is for messages.
+
+    Raises:
+        NotFound: it is not there.
+        BadInput: it is a link, something other than a regular file, or larger.
+    """
+    try:
+        fd = os.open(name, _FILE, dir_fd=folder)
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {path}") from None
+    except OSError as error:
+        why = "is a link or no regular file" if error.errno in _LINKS else f"cannot be read: {error.strerror}"
+        raise BadInput(f"{path} {why}", "records are regular files", field="path") from None
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise BadInput(f"{path} is no regular file", "records are regular files", field="path")
+        data = b""
+        while len(data) <= limit and (more := os.read(fd, min(found.st_size, limit) + 1)):  # it may grow meanwhile
+            data += more
+    finally:
+        os.close(fd)
+    if len(data) > limit:
+        raise BadInput(f"{path} is larger than {limit} bytes", "split it up", field="path")
+    return data
+
+
 def _bytes_of(folder: int, name: str, path: str) -> bytes | None:
     try:
         return read_file(folder, name, path, MAX_SIZE)
     except NotFound:
         return None
+
+
+def broken(error: OSError, path: str) -> BrokenStore | BadInput:
+    """The error to raise for a disk that refuses."""
+    if error.errno == errno.ENAMETOOLONG:
+        return BadInput(f"{path[:80]}... is too long a name", "shorten it", field="path")
+    hints = {errno.ENOSPC: "free some disk space", errno.EROFS: "the file system is read-only"}
+    hint = hints.get(error.errno or 0, "check who may write there")
+    return BrokenStore(f"{path}: {error.strerror}", hint)

@@ -49,9 +49,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     """
     index = store.index
     known = index.notes.folders
-    times = store.files.folder_times(known)  # before the scan: what is written during it is looked at again next time
-    written = {folder for folder in times.keys() | known.keys() if times.get(folder) != known.get(folder)}
-    written |= {folder for folder, at in times.items() if at < 0}  # so lately that its time says nothing
+    written = store.files.changed_folders(known)
     head, forgotten = store.repo.head() or "", forgotten_stamp(store)
     still, waiting = settled(store), index.waiting()
     if still and known and not full and not hints and not written and not waiting:
@@ -65,7 +63,10 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     folders = written | set(map(posixpath.dirname, (*_named(store, hints), *waiting)))
     everything = full or not known or not still
     began = time.time_ns()
-    after, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=None if everything else folders)
+    scan = store.files.scan(before, hash_name=store.repo.hash_name, folders=None if everything else folders)
+    after, times = scan.files, scan.folders
+    if not everything:
+        times = {folder: at for folder, at in known.items() if folder not in folders} | times
     looked = (began, time.time_ns() - began) if everything else None
     found = list(changes.diff(before, after))
     if index.notes.forgotten != forgotten:
@@ -89,9 +90,8 @@ def rebuild(store: Store, *, progress: Progress | None = None) -> Look:
     if not index.writable:
         return Look(busy=True)
     head, forgotten, saves = store.repo.head() or "", forgotten_stamp(store), index.saves()
-    times = store.files.folder_times({})
     began = time.time_ns()
-    listed, _ = store.files.scan({}, hash_name=store.repo.hash_name)
+    listed, times, _ = store.files.scan({}, hash_name=store.repo.hash_name)
     cost = time.time_ns() - began
     gone: set[str] = set()
     index.rebuild(listed, _loader(store, gone), progress, known=saves, head=head)

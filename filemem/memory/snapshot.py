@@ -148,7 +148,7 @@ class Snapshot:
 
 def of_work_tree(store: Store, reading: Reading = parse) -> Snapshot:
     """The records as they stand in the work tree, and what else Git has of the store."""
-    found, skipped = store.files.scan({}, hash_name=store.repo.hash_name)
+    found, _, skipped = store.files.scan({}, hash_name=store.repo.hash_name)
     tracked = {store.files.inside(path): oid for path, oid in store.repo.staged([store.files.store]).items()}
     files = {path: oid for path, oid in tracked.items() if not is_listed(path)}
     files |= {path: entry.blob for path, entry in found.items()}

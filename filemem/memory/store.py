@@ -102,7 +102,7 @@ class Store:
 
     def from_files(self) -> Store:
         """Return the same store answering from the files as they stand now, for when the index cannot be asked."""
-        listing, _ = self.files.scan({}, hash_name=self.repo.hash_name)
+        listing = self.files.scan({}, hash_name=self.repo.hash_name).files
         known = self.tombstones
         docs = (self.document(path, entry.blob, known) for path, entry in listing.items())
         return replace(self, index=Index.in_memory([doc for doc in docs if doc], None, self.dates))

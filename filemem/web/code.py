@@ -19,7 +19,7 @@ from filemem import secrets
 from filemem.dialects.call import perform
 from filemem.dialects.tool import profile
 from filemem.errors import BadInput, FilememError, NotFound
-from filemem.files import NO_RECORDS, check_path, is_private, is_record, scan
+from filemem.files import NO_RECORDS, check_path, is_private, is_record, write
 from filemem.repo import Repo
 from filemem.web.public import PublicMemory
 from filemem.web.route import Answer, Arguments, Ask, Context, Refused, how_to_install
@@ -232,8 +232,8 @@ def read_file(memory: Memory, named: str, limit: int) -> tuple[str, bytes]:
     if not allowed:
         raise NotFound(f"there is no file {path.as_posix()} in the store or among the tracked files")
     *folders, name = path.parts
-    with scan.open_folder(memory.work_tree, tuple(folders)) as folder:
-        return path.as_posix(), scan.read_file(folder, name, path.as_posix(), limit)
+    with write.open_folder(memory.work_tree, tuple(folders)) as folder:
+        return path.as_posix(), write.read_file(folder, name, path.as_posix(), limit)
 
 
 def _place(work_tree: Path, named: str) -> Path:

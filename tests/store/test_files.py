@@ -89,8 +89,7 @@ def test_which_files_are_records() -> None:
 
 
 def test_a_store_that_is_not_there_is_empty(store: Files) -> None:
-    assert store.scan({}) == ({}, [])
-    assert store.folder_times() == {}
+    assert store.scan({}) == ({}, {}, [])
     with pytest.raises(NotFound):
         store.read("decisions/x.md")
     store.remove("decisions/x.md")
@@ -99,7 +98,7 @@ def test_a_store_that_is_not_there_is_empty(store: Files) -> None:
 def test_scan_names_blobs_as_git_does(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
     write(repo / "memory/decisions/a/x.md", "# x\r\nline\n")
-    found, _ = Files(repo, "memory").scan({})
+    found = Files(repo, "memory").scan({}).files
     expected = git(repo, "hash-object", "--no-filters", "memory/decisions/a/x.md")
     assert found["decisions/a/x.md"].blob == expected
     assert blob_id(b"", "sha256") == "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"
@@ -108,9 +107,9 @@ def test_scan_names_blobs_as_git_does(tmp_path: Path) -> None:
 def test_scan_reads_only_what_changed(store: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
         write(store.root / f"decisions/{name}.md", f"# {name}\n")
-    first, _ = store.scan({})
+    first = store.scan({}).files
     time.sleep(0.03)
-    first, _ = store.scan(first)
+    first = store.scan(first).files
     write(store.root / "decisions/b.md", "# changed\n")
     read: list[str] = []
     original = Files.read
@@ -120,7 +119,7 @@ def test_scan_reads_only_what_changed(store: Files, monkeypatch: pytest.MonkeyPa
         return original(self, path)
 
     monkeypatch.setattr(Files, "read", reading)
-    second, problems = store.scan(first)
+    second, _, problems = store.scan(first)
     assert (read, problems) == (["decisions/b.md"], [])
     assert second["decisions/b.md"].blob == blob_id(b"# changed\n")
 
@@ -128,7 +127,7 @@ def test_scan_reads_only_what_changed(store: Files, monkeypatch: pytest.MonkeyPa
 def test_an_edit_that_keeps_size_and_time_is_seen(store: Files) -> None:
     file = write(store.root / "decisions/a.md", "# one\n")
     time.sleep(0.03)
-    first, _ = store.scan({})
+    first = store.scan({}).files
     times = file.stat()
     file.write_text("# two\n")
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -139,7 +138,7 @@ def test_an_edit_that_keeps_size_and_time_is_seen(store: Files) -> None:
 def test_a_second_write_within_one_tick_of_the_clock_is_seen(store: Files) -> None:
     for i in range(20):
         file = write(store.root / "a.md", f"# {i:02}\n")
-        seen, _ = store.scan({})
+        seen = store.scan({}).files
         file.write_text(f"# {i + 50:02}\n")
         assert store.scan(seen)[0]["a.md"].blob == blob_id(file.read_bytes())
 
@@ -147,9 +146,8 @@ def test_a_second_write_within_one_tick_of_the_clock_is_seen(store: Files) -> No
 def test_folder_times_show_creates_deletes_and_renames(store: Files) -> None:
     for name in ("decisions/a/x.md", "decisions/b/y.md", "observations/2025/z.md"):
         write(store.root / name, "# x\n")
-    before, _ = store.scan({})
     time.sleep(0.03)
-    times = store.folder_times()
+    before, times, _ = store.scan({})
     assert store.changed_folders(times) == set()
     write(store.root / "decisions/a/new/deep/n.md", "# n\n")
     (store.root / "decisions/b/y.md").unlink()
@@ -181,7 +179,7 @@ def test_what_is_no_plain_file_is_skipped_with_the_reason(
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket.md")
     start = time.perf_counter()
-    found, problems = store.scan({})
+    found, _, problems = store.scan({})
     assert time.perf_counter() - start < 0.5
     assert list(found) == ["good.md"]
     assert {(p.path, p.code) for p in problems} == {
@@ -226,7 +224,7 @@ def test_a_linked_folder_leads_nowhere(store: Files, work: Path, link: str) -> N
     ):
         with pytest.raises(BadInput, match="link"):
             action()
-    found, problems = store.scan({})
+    found, _, problems = store.scan({})
     assert (found, [p.code for p in problems]) == ({}, ["symlink"])
     assert everything(outside) == before
 

@@ -265,18 +265,19 @@ def test_committed_names_that_no_record_may_have_stop_no_command(repo: Path) -> 
 
 
 def test_what_belongs_to_another_repository_in_the_store_is_left_to_it(repo: Path) -> None:
-    ok(repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "r")
-    other = make_repo(repo.parent / "other")
+    write(repo / "memory/decisions/redis.md", "# Use Redis\n")
+    git(repo, "add", ".")
+    other, year = make_repo(repo.parent / "other"), f"memory/decisions/{time.gmtime().tm_year}"
     write(other / "decisions/z.md", "# Use ZooKeeper\n")
     git(other, "add", ".")
     git(other, "commit", "-q", "-m", "Z")
     allowed = ("-c", "protocol.file.allow=always")
-    git(repo, *allowed, "submodule", "add", "-q", str(other), "memory/decisions/shared")
+    git(repo, *allowed, "submodule", "add", "-q", str(other), year)
     git(repo, "commit", "-q", "-m", "Share")
     assert [hit["title"] for hit in ok(repo, "search")["results"]] == ["Use Redis"]
     assert "is a repository of its own" in cli(repo, "check").out
     refused = cli(repo, "save", "decision", "--topic", "shared", "--decision", "ZZ", "--reasoning", "r")
     assert refused.code in (2, 5)
-    shutil.rmtree(repo / "memory/decisions/shared")
+    shutil.rmtree(repo / year)
     assert cli(repo, "save", "decision", "--topic", "shared", "--decision", "ZZ", "--reasoning", "r").code == 5
     assert git(repo, "diff", "--cached", "--name-only") == "", "the submodule is still in the index"
