@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from filemem.cli import Project, as_json, emit, pass_project, perform, progress
-
-if TYPE_CHECKING:
-    pass
+from filemem.cli.options import Fields, as_json, pass_project, tool
+from filemem.cli.project import Answer, Project, emit, perform, progress
+from filemem.cli.show import counted, rows_of, styled
 
 
 @click.command()
@@ -25,13 +23,13 @@ if TYPE_CHECKING:
 @as_json
 @pass_project
 def init(project: Project, as_json: bool, dry_run: bool, own_branch: str | None) -> None:
-    """Set a project up, or show how.
+    """Set up a project.
 
-    Writes memory/README.md, memory/private/.gitignore, an entry in .mcp.json and a block in AGENTS.md; .filemem.toml
-    where the records stand elsewhere or on a branch of their own. Makes a Git repository where there is none. Merges
-    with what is there, never overwrites; may be run again. Nothing is staged or committed on this branch.
+    Writes memory/README.md, memory/private/.gitignore, an entry in .mcp.json and a block in AGENTS.md; .filemem.toml if
+    the records are in another folder or on a branch of their own. Creates a Git repository if needed. Merges with what
+    is there, never overwrites; may be run again. Nothing is staged or committed on this branch.
 
-    Records travel with the code and its pull requests. With --own-branch they stand on a branch that has nothing else,
+    Records travel with the code and its pull requests. With --own-branch they are on a branch that has nothing else,
     and memory/ is a work tree of it: every branch and every clone sees one memory, and `filemem sync` shares it. In a
     clone of such a project, plain `filemem init` attaches it.
 
@@ -53,24 +51,23 @@ def init(project: Project, as_json: bool, dry_run: bool, own_branch: str | None)
     emit(answer, as_json, setup.shown)
 
 
-@click.command()
-@click.option("--rebuild", is_flag=True, help="Build it anew from the files.")
-@as_json
-@click.pass_context
-def index(ctx: click.Context, as_json: bool, rebuild: bool) -> None:
-    """Bring the search index in step with the files.
+@tool(
+    click.option("--rebuild", is_flag=True, help="Build it anew from the files."),
+    left=lambda answer: answer.get("degraded"),
+)
+def index(**options: Any) -> Fields:
+    """Update the search index, or rebuild it.
 
-    Where another embedding model is configured than the index was made with, all records are embedded anew. One that
-    cannot be had leaves the vectors as they are.
+    If another embedding model is configured than the index was made with, all records are embedded anew. If that model
+    cannot be had, the vectors stay as they are.
 
-    Exit status: 0 done, 1 not all can be found by meaning; the answer says why.
+    Exit status: 0 done, 1 not all records can be found by meaning; the answer says why.
 
     \b
     Example:
       filemem index --rebuild
     """
-    answer = perform("index", ctx.obj, as_json, {"rebuild": rebuild})
-    ctx.exit(1 if answer.get("degraded") else 0)
+    return options
 
 
 @click.command()
@@ -82,7 +79,6 @@ def watch(project: Project) -> None:
     Example:
       filemem watch
     """
-    from filemem.cli.show import counted
     from filemem.watch import Watcher
 
     tell = lambda changed: click.echo(f"indexed {counted(changed, 'file')}", err=True)  # noqa: E731
@@ -91,15 +87,13 @@ def watch(project: Project) -> None:
         watcher.wait()
 
 
-@click.command()
-@as_json
-@click.pass_context
-def sync(ctx: click.Context, as_json: bool) -> None:
-    """Share the memory: fetch, merge record by record, push.
+@tool(left=lambda answer: answer["left"], tell=progress)
+def sync() -> Fields:
+    """Sync the memory with its remote: fetch, merge record by record, push.
 
-    Pushes only if all that is to be pushed touches nothing but the store; otherwise names the commit that does not,
-    and leaves the pushing to you. Never rewrites a commit, never stashes, never forces: what stands in the way is
-    reported, with the command that helps.
+    Pushes only if every commit to push changes the store alone; otherwise names the first other commit and leaves the
+    push to you. Never rewrites a commit, never stashes, never forces: what stands in the way is reported, with the
+    command that helps.
 
     Exit status: 0 shared, 1 something is left to you, 5 both sides changed the same lines.
 
@@ -107,15 +101,14 @@ def sync(ctx: click.Context, as_json: bool) -> None:
     Example:
       filemem sync
     """
-    answer = perform("sync", ctx.obj, as_json, {}, tell=progress)
-    ctx.exit(1 if answer["left"] else 0)
+    return {}
 
 
 @click.command()
 @as_json
 @pass_project
 def status(project: Project, as_json: bool) -> None:
-    """Show how the memory stands. Counts, index, what waits to be committed.
+    """Show counts, the index, and what is not committed.
 
     \b
     Example:
@@ -127,24 +120,21 @@ def status(project: Project, as_json: bool) -> None:
 _STATUS = ("note", "trouble", "incomplete", "left", "stray", "settings", "degraded")  # what is said of a memory besides
 
 
-def _standing(answer: Mapping[str, Any]) -> str:
+def _standing(answer: Answer) -> str:
     """How the memory stands, in words."""
-    from filemem.cli.show import counted, rows_of
-
     counts, index, waiting = answer["records"], answer["index"], answer["pending"]
+    forked = f", {answer['forked']} forked" if answer["forked"] else ""
     rows = [
         f"{answer['store']}: " + ", ".join(counted(counts[kind], kind) for kind in counts),
-        f"topics: {answer['topics']}" + (f", {answer['forked']} forked" if answer["forked"] else ""),
+        f"topics: {answer['topics']}{forked}",
         f"index: {counted(index['records'], 'record')}, model {index['model'] or 'none yet'}: {index['state']}",
         f"  {index['folder']}",
     ]
-    rows += [f"gone, and no commit says so: {one['path']} ({one['restore']})" for one in answer.get("gone", ())]
+    rows += [f"missing, and no commit removed it: {one['path']} ({one['restore']})" for one in answer.get("gone", ())]
     rows += [f"not committed yet: {one['path']}, {one['age']} ago: {one['reason']}" for one in waiting]
     rows += ["  what waits is committed by the first command, or by a server, once that is over"] if waiting else []
     rows += [f"not committed: {counted(answer['uncommitted'], 'record')}"] if answer.get("uncommitted") else []
-    rows += (
-        [f"not shared yet: {counted(answer['unshared'], 'commit')} (filemem sync)"] if answer.get("unshared") else []
-    )
-    return rows_of(
-        *rows, *(click.style(f"  {name}: {answer[name]}", fg="yellow") for name in _STATUS if answer.get(name))
-    )
+    if answer.get("unshared"):
+        rows.append(f"not shared yet: {counted(answer['unshared'], 'commit')} (filemem sync)")
+    notes = (styled(f"  {name}: {answer[name]}", "yellow") for name in _STATUS if answer.get(name))
+    return rows_of(*rows, *notes)

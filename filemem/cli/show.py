@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import click
+from functools import cache
+from typing import Any, TextIO
 
 Answer = Mapping[str, Any]
 _COLOURS = {"failed": "red", "success": "green", "partial": "yellow", "rejected": "red", "proposed": "cyan"}
@@ -40,22 +40,40 @@ _APART = (
 )  # keys of a record that are worded by themselves, or matter only to programs
 
 # Sets apart: one set that reaches from control characters to surrogates is compiled into a table of 64 KB.
-_UNSEEN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028-\u202e]|[\u2066-\u2069]|[\u180e\u200b\u2060\ufeff]|[\ud800-\udfff]"
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028\u2029\ufeff]|[\ud800-\udfff]"
+_BLANK = frozenset(map(chr, (0x115F, 0x1160, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 _TEXTS = "text reasoning decision summary next_steps limitation facts snippet message hint note content purge".split()  # noqa: SIM905
+_LOOKS = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36, "grey": 90}
 
 
 def plain(value: Any, name: str = "") -> Any:
-    """The same value with control characters shown as escapes; line breaks too if its key `name` is of one line."""
+    """The same value with control and hidden characters as escapes; line breaks too if its key `name` is of one line.
+
+    Python calls most of them unprintable; those of `_BLANK` it calls letters and marks.
+    """
     if isinstance(value, str):
         free = name in _TEXTS
         text = value.replace("\r\n", "\n") if free else value
-        if text.isprintable() or (free and text.replace("\n", "").isprintable()):
+        if (text.replace("\n", "") if free else text).isprintable() and _BLANK.isdisjoint(text):
             return text  # nearly every text: the patterns, slow to compile, are not even needed
-        steering = _UNSEEN if free else rf"[\t\n]|{_UNSEEN}"
-        return re.sub(steering, lambda found: found[0].encode("unicode_escape").decode(), text)
+        return re.sub(_unseen(free), lambda found: found[0].encode("unicode_escape").decode(), text)
     if isinstance(value, Mapping):
         return {key: plain(item, key) for key, item in value.items()}
     return [plain(item, name) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+@cache
+def _unseen(free: bool) -> str:
+    from filemem.record.hidden import HIDDEN
+
+    return "|".join((_CONTROL, *HIDDEN.values(), *([] if free else [r"[\t\n]"])))
+
+
+def styled(text: str, looks: str, stream: TextIO | None = None) -> str:
+    """A text in colours and the like, if it goes to a terminal: a stream, or else the standard output."""
+    if not (text and looks and (stream or sys.stdout).isatty()):
+        return text
+    return f"\x1b[{';'.join(str(_LOOKS[look]) for look in looks.split())}m{text}\x1b[0m"
 
 
 def rows(answer: Answer, names: str, indent: int = 0) -> list[str]:
@@ -64,7 +82,7 @@ def rows(answer: Answer, names: str, indent: int = 0) -> list[str]:
     for name in names.split():
         value, form = answer.get(name) or (), " " * indent + _FORMS.get(name, "{}")
         said = [form.format(one) for one in (value if isinstance(value, (list, tuple)) else (value,))]
-        shown += [click.style(one, fg="yellow") for one in said] if name in _YELLOW.split() else said
+        shown += [styled(one, "yellow") for one in said] if name in _YELLOW.split() else said
     return shown
 
 
@@ -137,11 +155,11 @@ def why(answer: Answer) -> str:
     said = _head(answer)
     if answer["total"] > answer["count"] > 0:
         more = f"  note: {answer['count']} of {answer['total']} are shown: -n {answer['total']} shows all"
-        said.append(click.style(more, fg="yellow"))
+        said.append(styled(more, "yellow"))
     shown = {hit["id"]: hit for hit in answer["results"]}
     last = ""
     for number, hit in enumerate(answer["results"], 1):
-        said += [click.style(f"{_WHY[hit['kind']]} {place}:", dim=True)] if hit["kind"] != last else []
+        said += [styled(f"{_WHY[hit['kind']]} {place}:", "dim")] if hit["kind"] != last else []
         said.append(_hit(number, hit, shown))
         last = hit["kind"]
     return rows_of(*said, "" if shown else f"no decision speaks of {place}")
@@ -163,16 +181,16 @@ def topics(answer: Answer) -> str:
     """One line a topic."""
     said, untitled = _head(answer), False
     for topic in answer["topics"]:
-        forked = click.style(f"  forked ({topic['heads']} heads)", fg="red") if topic["forked"] else ""
+        forked = styled(f"  forked ({topic['heads']} heads)", "red") if topic["forked"] else ""
         note = "".join(rows(topic, "note", 2))
         count = f"({counted(topic['decisions'], 'decision')})"
         if topic["stated"]:
-            name = "  ".join(filter(None, (click.style(topic["topic"], bold=True), topic["title"], count)))
+            name = "  ".join(filter(None, (styled(topic["topic"], "bold"), topic["title"], count)))
         else:
-            said += [] if untitled else [click.style("no topic stated:", dim=True)]
+            said += [] if untitled else [styled("no topic stated:", "dim")]
             untitled = True
-            heading = click.style(topic["title"] or topic["topic"], bold=True)
-            name = f"  {heading}  {count}" + click.style(f"  {topic.get('path', '')}", dim=True)
+            heading = styled(topic["title"] or topic["topic"], "bold")
+            name = f"  {heading}  {count}" + styled(f"  {topic.get('path', '')}", "dim")
         said.append(f"{name}{forked}{note}")
     return rows_of(*said, "" if answer["topics"] else "no decision is here")
 
@@ -182,7 +200,7 @@ def _head(answer: Answer) -> list[str]:
     said = notes(answer)
     if at := answer.get("at"):
         named = "" if at["commit"].startswith(at["name"]) else f"{at['name']}: "
-        said.insert(0, click.style(f"as of {named}commit {at['commit'][:10]} of {at['date'][:10]}", fg="yellow"))
+        said.insert(0, styled(f"as of {named}commit {at['commit'][:10]} of {at['date'][:10]}", "yellow"))
     return said
 
 
@@ -191,7 +209,7 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
 
     dead = bool(hit.get("superseded_by"))
     parts = " · ".join(filter(None, (hit["type"], _topic(hit), _unless(hit, "status", "accepted"))))
-    title = click.style(hit["title"], bold=not dead, dim=dead)
+    title = styled(hit["title"], "dim" if dead else "bold")
     outcome = _coloured(_unless(hit, "outcome", "pending"))
     found = hit.get("snippet", "")
     if hit.get("already_rejected"):  # said below
@@ -201,15 +219,15 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     score = f"  score {hit['score']:.2f}" if hit.get("score") else ""
     short = hit["id"].rpartition("_")[2]  # the end of an id is enough to name it
     return rows_of(
-        f"{number:2}. {title}  {click.style(parts, dim=True)}" + (f"  {outcome}" if outcome else ""),
+        f"{number:2}. {title}  {styled(parts, 'dim')}" + (f"  {outcome}" if outcome else ""),
         *(f"    {row}" for row in _wrapped(found or prose(hit.get("text", "")), 3)),
         *rows(told, "reasons already_rejected standing because chain edges", 4),
-        click.style(f"    {short}  {_provenance(hit)}  {hit['path']}{score}", dim=True),
+        styled(f"    {short}  {_provenance(hit)}  {hit['path']}{score}", "dim"),
     )
 
 
 def _whole(hit: Answer, shown: Mapping[str, Answer]) -> str:
-    said = [click.style(hit["title"], bold=True), f"{hit['id']}  {hit['path']}", _provenance(hit)]
+    said = [styled(hit["title"], "bold"), f"{hit['id']}  {hit['path']}", _provenance(hit)]
     said += _standing(hit, shown)
     skip = [*_APART.split(), *(["heads"] if hit.get("heads") == hit.get("superseded_by") else [])]
     said += [f"{key}: {_value(value)}" for key, value in hit.items() if key not in skip and value not in ("", [], None)]
@@ -256,7 +274,7 @@ def _value(value: object) -> str:
 
 def history(answer: Answer) -> str:
     """A chain, oldest first."""
-    said = [*_head({**answer, "note": ""}), click.style(answer["topic"], bold=True)]
+    said = [*_head({**answer, "note": ""}), styled(answer["topic"], "bold")]
     titles = {step["id"]: step["title"] for step in answer["chain"]}
     above = ""
     for step in answer["chain"]:
@@ -267,7 +285,7 @@ def history(answer: Answer) -> str:
         from filemem.dialects.native import ending
 
         count = len(answer["heads"])
-        said.append(click.style(f"forked: {count} decisions hold at once; {ending(answer['topic'])}", fg="red"))
+        said.append(styled(f"forked: {count} decisions hold at once; {ending(answer['topic'])}", "red"))
     return rows_of(*said)
 
 
@@ -275,11 +293,11 @@ def _step(step: Answer, above: str, titles: Mapping[str, str], incomplete: bool)
     from filemem.query import beyond
     from filemem.record import prose
 
-    mark = click.style("●", fg="green") if step["holds"] else "○"
+    mark = styled("●", "green") if step["holds"] else "○"
     outcome, status = _coloured(_unless(step, "outcome", "pending")), _unless(step, "status", "accepted")
     topic = _topic(step) if step["foreign"] else ""
     head = f"{step['title']}{f'  [{status}]' if status else ''}{f'  {outcome}' if outcome else ''}"
-    head += click.style(f"  on {topic}", dim=True) if topic else ""
+    head += styled(f"  on {topic}", "dim") if topic else ""
     commit = step["commit"][:10] if step.get("commit") else "" if incomplete else "not committed"
     made = step.get("committed", "")[:10]  # the file's word on the day stands apart from Git's
     made = f"committed {made}" if made not in ("", step["date"][:10]) else ""
@@ -298,7 +316,7 @@ def _step(step: Answer, above: str, titles: Mapping[str, str], incomplete: bool)
     dated = "  ".join(filter(None, (mark, step["date"][:10], head)))
     return [
         dated,
-        click.style(f"    {by}", dim=True),
+        styled(f"    {by}", "dim"),
         *filter(str.strip, rows(told, "note replaces said rejected reasons edits evidence", 4)),
     ]
 
@@ -306,11 +324,11 @@ def _step(step: Answer, above: str, titles: Mapping[str, str], incomplete: bool)
 def _revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:
     """An edit: when, who, which commit, what it changed, and what its message says besides the obvious."""
     if not edit["commit"]:
-        return click.style(f"not committed: {'; '.join(changes)}", fg="yellow") if changes else ""
+        return styled(f"not committed: {'; '.join(changes)}", "yellow") if changes else ""
     subject = re.sub(r"^(?:decision|checkpoint|observation)(?:\(.*?\))?: ", "", edit["subject"])
     obvious = subject == step["title"] or edit["subject"] != subject or subject.startswith("Merge ")
     said = [*(["; ".join(changes)] if changes else []), *([] if obvious and changes else [subject])]
-    more = "".join(click.style(f"  ({one})", dim=True) for one in said[1:])
+    more = "".join(styled(f"  ({one})", "dim") for one in said[1:])
     return f"{edit['date'][:10]} {_who(edit)} {edit['commit'][:10]}: {said[0]}{more}"
 
 
@@ -355,7 +373,7 @@ def _logged(hit: Answer) -> list[str]:
 
 
 def _coloured(word: str) -> str:
-    return click.style(word, fg=_COLOURS.get(word)) if word else ""
+    return styled(word, _COLOURS.get(word, ""))
 
 
 def _topic(hit: Answer) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import jsonschema_rs
 import pytest
 
-from filemem.cli import formats
+from filemem.cli import gate
 from filemem.record.hidden import HIDDEN, Hidden, hidden_characters
 from filemem.record.lint import lint
 
@@ -80,79 +78,9 @@ FOUND: list[dict[str, Any]] = [
 
 
 def test_workflow_commands_cannot_be_forged() -> None:
-    rows = formats.github(FOUND).split("\n")
+    rows = gate.workflow_commands({"problems": FOUND}).split("\n")
     assert rows == [
         "::error file=memory/a b%2C%25é.md,line=3,title=filemem%3A secret::100 %25: bad%0Athing, here",
         "::warning file=memory/x.md,line=1,title=filemem%3A drift::src/a.py changed",
         "::notice file=memory/x.md,line=1,title=filemem%3A bad-topic::::error::forged",
     ]
-
-
-def closed(required: str, **properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required.split(),
-        "additionalProperties": False,
-    }
-
-
-def rows(item: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": item}
-
-
-TEXT = {"type": "string", "minLength": 1}
-COUNT = {"type": "integer", "minimum": 0}
-MESSAGE = closed("text", text=TEXT)
-LOCATION = closed(
-    "physicalLocation",
-    physicalLocation=closed(
-        "artifactLocation region",
-        artifactLocation=closed("uri uriBaseId", uri={"type": "string", "pattern": r"^[\w./~%-]+$"}, uriBaseId=TEXT),
-        region=closed("startLine", startLine={"type": "integer", "minimum": 1}),
-    ),
-)
-RESULT = closed(
-    "ruleId ruleIndex level message locations partialFingerprints",
-    ruleId=TEXT,
-    ruleIndex=COUNT,
-    level={"enum": ["none", "note", "warning", "error"]},
-    message=MESSAGE,
-    locations=rows(LOCATION),
-    partialFingerprints={"type": "object", "additionalProperties": TEXT},
-)
-DRIVER = closed(
-    "name version rules", name=TEXT, version=TEXT, rules=rows(closed("id", id=TEXT, shortDescription=MESSAGE))
-)
-# The part of SARIF 2.1.0 that is written, with what the standard requires (3.13 to 3.30).
-SARIF = closed(
-    "version runs $schema",
-    **{"$schema": {"type": "string", "format": "uri"}},
-    version={"const": "2.1.0"},
-    runs=rows(
-        closed(
-            "tool results",
-            tool=closed("driver", driver=DRIVER),
-            columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-            results=rows(RESULT),
-        )
-    ),
-)
-
-
-@pytest.mark.parametrize("found", [FOUND, []])
-def test_sarif_is_what_the_standard_asks_for(found: list[dict[str, Any]]) -> None:
-    log = json.loads(formats.sarif(found, "0.1.0"))
-    jsonschema_rs.validator_for(SARIF).validate(log)
-    (run,) = log["runs"]
-    rules = run["tool"]["driver"]["rules"]
-    assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [problem["code"] for problem in found]
-    assert [result["level"] for result in run["results"]] == ["error", "warning", "note"][: len(found)]
-
-
-def test_a_fingerprint_outlives_text_that_moves_it() -> None:
-    prints = [
-        json.loads(formats.sarif([{**FOUND[0], "line": line}], "1"))["runs"][0]["results"][0]["partialFingerprints"]
-        for line in (3, 30)
-    ]
-    assert prints[0] == prints[1]

@@ -8,13 +8,14 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
 
-from filemem.cli import EXIT_CODES
-from filemem.cli import cli as group
+from filemem.cli import COMMANDS, EXIT_CODES, plain_search
+from filemem.cli.options import cli as group
 from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
 from tests.support import git, make_repo, write
 from tests.system.tools import FILEMEM, cli, ok, process, snapshot
@@ -73,6 +74,28 @@ def test_a_first_session_as_the_readme_tells_it(repo: Path) -> None:
     assert "\x1b[" not in asked.out + told.out, "colours are for terminals"
     log = git(repo, "log", "--format=%s%n%(trailers:key=Filemem-Id)", "-1")
     assert re.match(r"decision\(caching\): Use Redis\nFilemem-Id: decision_caching_", log)
+
+
+def test_a_plain_search_asks_what_click_would_ask(repo: Path) -> None:
+    assert plain_search(["-C", "x", "search", "how do", "we", "-n", "3", "--live", "--mode", "keyword", "--json"]) == (
+        "x",
+        True,
+        {"limit": 3, "live": True, "mode": "keyword", "query": "how do we"},
+    )
+    for words in (["topics"], ["search", "-n", "0"], ["search", "--help"], ["search", "--", "-x"], ["search", "-n"]):
+        assert plain_search(words) is None, words
+    ok(repo, *DECISION)
+    assert cli(repo, "search", "cache").out == cli(repo, "search", "--type", "decision", "--", "cache").out != ""
+
+
+def test_help_and_a_plain_search_import_no_click(repo: Path) -> None:
+    probe = "import sys, filemem.cli\ntry: filemem.cli.main()\nfinally: print('click' in sys.modules)"
+    for words in (["--help"], ["search", "--mode", "keyword", "cache"]):
+        command = [sys.executable, "-c", probe, *words]
+        done = subprocess.run(command, cwd=repo, capture_output=True, text=True, check=False)
+        assert done.stdout.splitlines()[-1] == "False", done
+    listed = cli(repo, "--help").out
+    assert all(re.search(rf"^  {name} +[A-Z]", listed, re.MULTILINE) for name in COMMANDS)
 
 
 def test_exit_codes(repo: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.cli.formats import comparison, escaped
+from filemem.cli.gate import comparison, escaped
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.memory.diff import compare
 from tests.support import git, make_repo, write
