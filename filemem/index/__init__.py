@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
@@ -20,17 +20,15 @@ from filemem.index import writer
 from filemem.index.chains import Around
 from filemem.index.document import STATED, Doc, Node, chain_node, document, node_of
 from filemem.index.embed import BundledModel, ConfiguredModel, Embedder, ModelUnavailable, unavailable
-from filemem.index.folder import (
+from filemem.index.fresh import (
     IndexDamaged,
     Item,
+    Noted,
     Notes,
     Seal,
     WriterLock,
     compare,
     latest,
-    notes_stamp,
-    read_notes,
-    write_notes,
 )
 from filemem.index.search import NOT_BUILT, Candidate, Found, Search
 from filemem.index.state import Dates, undated
@@ -76,12 +74,11 @@ class Index(Search):
         clock: nanoseconds since 1970.
     """
 
-    _noted: tuple[tuple[int, int, int] | None, Notes] = (None, Notes())  # the notes as last read
-
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._changing = RLock()
         self._writer = WriterLock(self.root)
+        self._noted, self._folders = Noted(self.root / "notes.json"), Noted(self.root / "folders.json")
         self._entries: tuple[list[int] | None, dict[str, Entry]] | None = None
 
     @classmethod
@@ -175,16 +172,22 @@ class Index(Search):
 
     @property
     def notes(self) -> Notes:
-        """All that was remembered by `note`."""
-        if (stamp := notes_stamp(self.root)) != self._noted[0]:
-            self._noted = stamp, read_notes(self.root)
-        return self._noted[1]
+        """What was remembered by `note`."""
+        return Notes(*(self._noted.get() or ()))
 
-    def note(self, **news: Any) -> None:
-        """Remember fields of `Notes`; the others stay."""
+    @property
+    def folders(self) -> Mapping[str, int]:
+        """The times of folders (nanoseconds) that were remembered by `note`: many, so they stand apart."""
+        found: dict[str, int] = self._folders.get() or {}
+        return found
+
+    def note(self, *, folders: Mapping[str, int] | None = None, **news: Any) -> None:
+        """Remember the times of folders, or fields of `Notes`; the others stay."""
+        if folders is not None and folders != self.folders:
+            self._folders.put(dict(folders))
         before = self.notes
         if (after := before._replace(**news)) != before:
-            write_notes(self.root, after)
+            self._noted.put(after)
 
     def saves(self) -> frozenset[str]:
         """Return what names the entries that wait to be folded in now."""

@@ -1,7 +1,7 @@
 """The database that goes with a generation: the manifest, the records, their names and what refers to them.
 
-Rule: `index.db` names the generation in use, so that a commit of it is the switch. What waits lies over its records, in
-temporary tables of whoever reads it.
+Rule: `index.db` names the generation in use, so that a commit of it is the switch. What waits lies over its records in
+the memory of whoever reads it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from filemem.changes import Entry
 from filemem.errors import Locked
 from filemem.index.document import Node, node_from
-from filemem.index.folder import DATABASE, IndexDamaged, Seal, mark, read_file, refused, replace_file
+from filemem.index.fresh import DATABASE, IndexDamaged, Seal, mark, read_file, refused, replace_file
 from filemem.record import Record, names_of, readings, topic_key
 
 _SUM = "index.sum"
@@ -31,17 +31,16 @@ _LAST = 1 << 62  # sorts what has no date behind all else
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE files (path PRIMARY KEY, blob TEXT, size INTEGER, mtime INTEGER) WITHOUT ROWID;
-"""
-_LAYER = """
-CREATE TABLE {0}.nodes (row INTEGER PRIMARY KEY, path UNIQUE, id, key, created INTEGER, live INTEGER, shown INTEGER,
+CREATE TABLE nodes (row INTEGER PRIMARY KEY, path UNIQUE, id, key, created INTEGER, live INTEGER, shown INTEGER,
     blob TEXT, node TEXT, meant TEXT);
-CREATE INDEX {0}.nodes_id ON nodes (id);
-CREATE INDEX {0}.nodes_key ON nodes (key) WHERE key <> '';
-CREATE INDEX {0}.nodes_dead ON nodes (row) WHERE live = 0;
-CREATE INDEX {0}.nodes_hidden ON nodes (row) WHERE shown = 0;
-CREATE TABLE {0}.links (kind TEXT, value, row INTEGER, PRIMARY KEY (kind, value, row)) WITHOUT ROWID;
+CREATE INDEX nodes_id ON nodes (id);
+CREATE INDEX nodes_key ON nodes (key) WHERE key <> '';
+CREATE INDEX nodes_dead ON nodes (row) WHERE live = 0;
+CREATE INDEX nodes_hidden ON nodes (row) WHERE shown = 0;
+CREATE TABLE links (kind TEXT, value, row INTEGER, PRIMARY KEY (kind, value, row)) WITHOUT ROWID;
 """
-_COVERED = "path IN (SELECT path FROM temp.covered)"  # those of the database that something lies over
+_ROWS = "SELECT row, created, live, shown, blob, node, meant FROM nodes WHERE"
+_LINKED = ("name", "refers", "target")  # kinds of links
 
 
 class Row(NamedTuple):
@@ -72,6 +71,12 @@ class Row(NamedTuple):
         """What orders records with one id: the first is shown."""
         return self.created or _LAST, self.written.path
 
+    def values(self, field: str) -> Iterable[str | int]:
+        """Return what the record has in a field that `Database.rows` takes."""
+        if field in _LINKED:
+            return (value for kind, value in _links(self) if kind == field)
+        return (self.number if field == "row" else getattr(self.written, field),)
+
 
 class Database:
     """`index.db`, open in one process.
@@ -82,7 +87,9 @@ class Database:
     """
 
     def __init__(self, path: Path | None, *, new: bool = False) -> None:
-        self._layers: tuple[str, ...] = ("main",)
+        self._over: dict[str, Row | None] | None = None  # what waits, by path; None where changes go to the file
+        self._covered: set[int] = set()  # numbers of the rows that it lies over
+        self._dead: set[int] | None = None
         address = ":memory:"
         if path:
             if new:
@@ -96,15 +103,9 @@ class Database:
             )
             # A large transaction stays in memory until its commit, so that it keeps no reader waiting.
             self._con.execute("PRAGMA cache_spill = OFF")
-            self._con.execute("PRAGMA temp_store = MEMORY")
             self._con.execute(f"PRAGMA synchronous = {'OFF' if new else 'NORMAL'}")  # what is new is synced when whole
             if new or path is None:
-                self._con.executescript(_TABLES + _LAYER.format("main"))
-
-    @property
-    def covers(self) -> bool:
-        """Whether changes lie over the database, and not in it."""
-        return len(self._layers) > 1
+                self._con.executescript(_TABLES)
 
     @property
     def version(self) -> int:
@@ -175,15 +176,12 @@ class Database:
     def seal(self, seal: Seal) -> None:
         self._do("REPLACE INTO facts VALUES ('seal', ?)", [(json.dumps(seal._asdict()),)])
 
-    def manifest(self) -> dict[str, Entry]:
-        """Return what the index was built from: path -> entry."""
-        return {_text(path): Entry(*entry) for path, *entry in self._ask("SELECT path, blob, size, mtime FROM files")}
-
-    def files(self, paths: Iterable[str]) -> dict[str, Entry]:
-        """Return a few rows of the manifest."""
-        wanted = list(paths)
-        asked = f"SELECT path, blob, size, mtime FROM files WHERE path IN ({','.join('?' * len(wanted))})"  # noqa: S608
-        return {_text(path): Entry(*entry) for path, *entry in self._ask(asked, wanted)}
+    def manifest(self, paths: Iterable[str] | None = None) -> dict[str, Entry]:
+        """Return what the index was built from: path -> entry; of some paths only, or of all."""
+        sql, wanted = "SELECT path, blob, size, mtime FROM files", list(paths or ())
+        if paths is not None:
+            sql += f" WHERE path IN ({_marks(wanted)})"
+        return {_text(path): Entry(*entry) for path, *entry in self._ask(sql, wanted)}
 
     def note_files(self, entries: Mapping[str, Entry | None]) -> None:
         """Change the manifest; None takes a path out."""
@@ -194,108 +192,116 @@ class Database:
     # questions
 
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
-        """Return the records that have one of some values."""
-        wanted = [*dict.fromkeys(values)]
-        return [row for layer in self._layers for row in self._rows(layer, field, wanted)]
+        """Return the records that have one of some values in a field: a column, or a kind of links."""
+        wanted = list(dict.fromkeys(values))
+        found = [row for row in self._rows(field, wanted) if not self._over or row.written.path not in self._over]
+        if self._over:
+            asked = set(wanted)
+            found += [row for row in self._over.values() if row and not asked.isdisjoint(row.values(field))]
+        return found
 
-    def _rows(self, layer: str, field: str, wanted: list[Any]) -> Iterator[Row]:
+    def _rows(self, field: str, wanted: list[Any]) -> Iterator[Row]:
+        """The same, of the file alone."""
         for at in range(0, len(wanted), _MOST_VALUES):
             part = wanted[at : at + _MOST_VALUES]
-            part += part[:1] * (
-                (1 << (len(part) - 1).bit_length()) - len(part)
-            )  # few lengths: statements stay prepared
-            yield from self._some(layer, field, part)
-
-    def _some(self, layer: str, field: str, values: list[Any]) -> Iterable[Row]:
-        which = f"{field} IN ({','.join('?' * len(values))})"
-        if field in ("name", "refers", "target"):
-            links = f"SELECT row FROM {layer}.links WHERE kind = '{field}' AND {which.replace(field, 'value', 1)}"  # noqa: S608
-            which = f"row IN ({links})"
-        return map(_row, self._ask(f"{self._select(layer)} AND {which}", values))
-
-    def _select(self, layer: str, columns: str = "row, created, live, shown, blob, node, meant") -> str:
-        """What asks one layer for all that nothing lies over."""
-        visible = f"NOT {_COVERED}" if layer != self._layers[-1] else "1"
-        return f"SELECT {columns} FROM {layer}.nodes WHERE {visible}"  # noqa: S608 - names only
+            which = f"{field} IN ({_marks(part)})"
+            if field in _LINKED:
+                linked = f"kind = '{field}' AND value IN ({_marks(part)})"
+                which = f"row IN (SELECT row FROM links WHERE {linked})"  # noqa: S608 - names only
+            yield from map(_row, self._ask(f"{_ROWS} {which}", part))
 
     def every(self) -> list[Row]:
         """Return all records that are shown, newest first."""
-        found = [_row(one) for layer in self._layers for one in self._ask(f"{self._select(layer)} AND shown = 1")]
-        return sorted(found, key=newest_first)
+        over = self._over or {}
+        found = [row for row in map(_row, self._ask(f"{_ROWS} shown = 1")) if row.written.path not in over]
+        return sorted([*found, *(row for row in over.values() if row and row.shown)], key=newest_first)
 
     def hidden(self) -> set[int]:
         """Return the numbers that the words of the generation know and that are not to be found."""
-        found = {row for (row,) in self._ask("SELECT row FROM main.nodes WHERE shown = 0")}
-        if len(self._layers) > 1:
-            found.update(row for (row,) in self._ask(f"SELECT row FROM main.nodes WHERE {_COVERED}"))  # noqa: S608
-            found -= {row for (row,) in self._ask("SELECT row FROM temp.nodes WHERE shown = 1")}
-        return found
+        found = {row for (row,) in self._ask("SELECT row FROM nodes WHERE shown = 0")} | self._covered
+        return found - {row.number for row in (self._over or {}).values() if row and row.shown}
 
     def dead(self) -> set[int]:
         """Return the numbers of decisions that do not hold."""
-        return {row for layer in self._layers for (row,) in self._ask(f"{self._select(layer, 'row')} AND live = 0")}
+        if self._dead is None:
+            self._dead = {row for (row,) in self._ask("SELECT row FROM nodes WHERE live = 0")}
+        return self._dead - self._covered | {row.number for row in (self._over or {}).values() if row and not row.live}
 
     @property
     def count(self) -> int:
         """The number of records that are shown."""
-        waiting = "temp" in self._layers and self._ask("SELECT count(*) FROM temp.nodes WHERE row < 0 AND shown = 1")
-        return self.total - len(self.hidden()) + (waiting[0][0] if waiting else 0)
+        waiting = [row for row in (self._over or {}).values() if row and row.number < 0 and row.shown]
+        return self.total - len(self.hidden()) + len(waiting)
 
     @property
     def total(self) -> int:
-        """The number of records in the database, hidden ones included."""
-        return int(self._ask("SELECT count(*) FROM main.nodes")[0][0])
+        """The number of records in the file, hidden ones included."""
+        return int(self._ask("SELECT count(*) FROM nodes")[0][0])
 
     @property
     def last(self) -> int:
         """The largest row number."""
-        return int(self._ask("SELECT coalesce(max(row), 0) FROM main.nodes")[0][0])
+        return int(self._ask("SELECT coalesce(max(row), 0) FROM nodes")[0][0])
 
     def undated(self) -> list[str]:
         """Return the paths of the records of which no date was known."""
-        return [_text(path) for (path,) in self._ask("SELECT path FROM main.nodes WHERE created = 0")]
+        return [_text(path) for (path,) in self._ask("SELECT path FROM nodes WHERE created = 0")]
 
     # changes
 
     def lay_over(self) -> None:
-        """Take back all that lies over the database; what is put from now on does."""
-        with _ours():
-            if len(self._layers) == 1:
-                self._con.executescript(_LAYER.format("temp") + "CREATE TABLE temp.covered (path PRIMARY KEY);")
-                self._layers = ("main", "temp")
-            for table in ("nodes", "links", "covered"):
-                self._con.execute(f"DELETE FROM temp.{table}")  # noqa: S608 - names only
+        """Forget all that lies over the file; what is stored from now on does."""
+        self._over, self._covered = {}, set()
+
+    @property
+    def covers(self) -> bool:
+        """Whether changes lie over the file, and not in it."""
+        return self._over is not None
 
     def note_facts(self, before: Mapping[str, Row], after: Mapping[str, Row]) -> None:
         """Store the facts that differ."""
         changed = {path: row for path, row in after.items() if row != before[path]}
-        if self._layers[-1] == "main":
-            facts = ((row.live, row.shown, row.number) for row in changed.values())
-            self._do("UPDATE main.nodes SET live = ?, shown = ? WHERE row = ?", facts)
-        else:
+        if self.covers:
             self.store(changed)
+        else:
+            facts = ((row.live, row.shown, row.number) for row in changed.values())
+            self._do("UPDATE nodes SET live = ?, shown = ? WHERE row = ?", facts)
 
     def store(self, rows: Mapping[str, Row | None]) -> None:
-        """Put rows in place of those of their paths, in the database or over it."""
-        top = self._layers[-1]
-        if top == "temp":
-            self._do("REPLACE INTO temp.covered VALUES (?)", [(path,) for path in rows])
-        for row in list(self._rows(top, "path", list(rows))):
+        """Put rows in place of those of their paths, in the file or over it."""
+        if self._over is not None:
+            new = [path for path in rows if path not in self._over]
+            self._covered.update(row.number for row in self._rows("path", new))
+            self._over.update(rows)
+            return
+        for row in list(self._rows("path", list(rows))):
             links = ((kind, value, row.number) for kind, value in _links(row))
-            self._do(f"DELETE FROM {top}.links WHERE kind = ? AND value = ? AND row = ?", links)  # noqa: S608
-            self._do(f"DELETE FROM {top}.nodes WHERE row = ?", [(row.number,)])  # noqa: S608
-        new = [row for row in rows.values() if row is not None]
-        self._do(f"INSERT INTO {top}.nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_columns, new))  # noqa: S608
-        links = ((kind, value, row.number) for row in new for kind, value in _links(row))
-        self._do(f"INSERT OR IGNORE INTO {top}.links VALUES (?, ?, ?)", links)  # noqa: S608
+            self._do("DELETE FROM links WHERE kind = ? AND value = ? AND row = ?", links)
+            self._do("DELETE FROM nodes WHERE row = ?", [(row.number,)])
+        kept = [row for row in rows.values() if row is not None]
+        self._do("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_columns, kept))
+        links = ((kind, value, row.number) for row in kept for kind, value in _links(row))
+        self._do("INSERT OR IGNORE INTO links VALUES (?, ?, ?)", links)
 
-    def _ask(self, sql: str, values: Iterable[Any] = ()) -> list[Any]:
+    def _ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Run a question; its list of values is padded to few lengths, so that statements stay prepared."""
         with _ours():
-            return self._con.execute(sql, [_stored(value) for value in values]).fetchall()
+            wanted = [_stored(value) for value in values]
+            return self._con.execute(sql, wanted + wanted[:1] * (_padded(len(values)) - len(values))).fetchall()
 
     def _do(self, sql: str, values: Iterable[Iterable[Any]]) -> None:
         with _ours():
             self._con.executemany(sql, ([_stored(value) for value in each] for each in values))
+
+
+def _padded(count: int) -> int:
+    """The next power of two; 0 for none."""
+    return 1 << (count - 1).bit_length() if count else 0
+
+
+def _marks(values: list[Any]) -> str:
+    """The places of some values in a statement."""
+    return ",".join("?" * _padded(len(values)))
 
 
 def newest_first(row: Row) -> tuple[int, str]:

@@ -22,7 +22,7 @@ from filemem.index import plan, words
 from filemem.index.chains import Around, Catalog
 from filemem.index.document import TERM_FIELDS, Doc, Node, record_from
 from filemem.index.embed import Embedder
-from filemem.index.folder import (
+from filemem.index.fresh import (
     DATABASE,
     GENERATION,
     WORDS,
@@ -34,7 +34,6 @@ from filemem.index.folder import (
     latest,
     listed,
     mark,
-    measure,
 )
 from filemem.index.generation import Row, newest_first
 from filemem.index.plan import Plan
@@ -43,8 +42,8 @@ from filemem.index.words import MUST, MUST_NOT, READING, Match, Restriction, Wor
 from filemem.query import FIELDS, Filter, Terms, governs, matches
 from filemem.record import Record
 
-MEASURED = 0.01  # seconds between two looks at the sizes of the files in use: one for all that a question asks
-_LAYOUT = 10  # of the files, and what they say of chains; the rest of the format follows from how texts are read
+MEASURED = 1.0  # seconds between two looks at the files in use
+_LAYOUT = 11  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 FORMAT = f"{_LAYOUT}.{zlib.crc32(repr((READING, Doc._fields, Node._fields, TERM_FIELDS)).encode()):08x}"
 
 Dates = Callable[[Collection[str]], Mapping[str, int]]
@@ -114,7 +113,7 @@ class State:
             self._take(items)
         now = time.monotonic()
         if now >= self._measured + MEASURED:
-            measure(self.root, self._seal)
+            compare(self.root, self._seal)  # reading on in a file that was cut would kill the process
             self._measured = now
 
     def _mark(self) -> list[int]:
@@ -257,7 +256,7 @@ class State:
             cards = {at: item.doc.card for at, (item, _) in self._numbered.items() if item.doc}
             if self._words:
                 cards |= self._words.cards(row.number for row in rows if row.number > 0)
-            there = self._db.files(paths) | {
+            there = self._db.manifest(paths) | {
                 path: item.entry or Entry(item.doc.blob) for path, item in self._waiting.items() if item.doc
             }
             known = {row.written.path: cards[row.number] for row in rows if row.number in cards}

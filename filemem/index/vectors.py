@@ -26,7 +26,7 @@ from filemem.index.embed import (
     limit_threads,
     starts_of,
 )
-from filemem.index.folder import VECTORS, IndexDamaged, Seal, compare, mark
+from filemem.index.fresh import VECTORS, IndexDamaged, Seal, compare, mark
 
 if TYPE_CHECKING:
     from filemem.index.embed import Floats, Integers

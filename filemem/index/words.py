@@ -18,7 +18,7 @@ import tantivy
 from tantivy import Occur, Query
 
 from filemem.index.document import TERM_FIELDS, Doc, key
-from filemem.index.folder import IndexDamaged, refused
+from filemem.index.fresh import IndexDamaged, refused
 from filemem.index.plan import EXACT, FIELDS, STEM, UNSPACED_SCRIPTS, Clause, Plan, normal, prepared
 from filemem.query import one_slip
 

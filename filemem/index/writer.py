@@ -18,7 +18,7 @@ from filemem.index import vectors
 from filemem.index.chains import Catalog
 from filemem.index.document import Doc, key
 from filemem.index.embed import Embedder, ModelUnavailable, Rows, embed, unavailable
-from filemem.index.folder import (
+from filemem.index.fresh import (
     DATABASE,
     GENERATION,
     VECTORS,

@@ -48,7 +48,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
         progress: called with records done and in all.
     """
     index = store.index
-    known = index.notes.folders
+    known = index.folders
     written = store.files.changed_folders(known)
     head, forgotten = store.repo.head() or "", forgotten_stamp(store)
     still, waiting = settled(store), index.waiting()
@@ -272,7 +272,7 @@ class Keeper:
         try:
             if not self.looks:
                 return self.store.index.exists and not knows_head(self.store)
-            known = self.store.index.notes.folders
+            known = self.store.index.folders
             changed = not known or not settled(self.store) or self.store.files.changed_folders(known)
             return bool(changed) or overdue(self.store)
         except IndexDamaged:  # the question finds that too, and repairs it

@@ -21,6 +21,7 @@ TOP = Path(__file__).parents[2]
 HARMLESS = {
     "README.md",
     "notes.json",
+    "folders.json",
     "fresh",
     "index.sum",
 }  # what is lost with them is said elsewhere or made again

@@ -16,7 +16,7 @@ import filelock
 import pytest
 
 from filemem.index import Index
-from filemem.index.folder import WriterLock
+from filemem.index.fresh import WriterLock
 from filemem.query import parse
 from tests.index.hashing import Hashing
 from tests.index.samples import Tree, make, serial

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WORDS, VECTORS, DATABASE = "words", "vectors", "index.db"
 GENERATION = re.compile(r"g\d{10}")
-_NOTES, _LOCK, _FRESH = "notes.json", "lock", "fresh"
+_LOCK, _FRESH = "lock", "fresh"
 _CHUNK = 1 << 20
 _ENTRY = re.compile(r"[0-9]{20}-[0-9a-f]{8}\.json")
 _TICK = 20_000_000  # nanoseconds; a folder changed twice within it may show one time
@@ -37,7 +37,7 @@ deleted at any time; the next `filemem` command makes it again.
 index.db      what the index was built from, what records say of each other, and which generation is in use
 g0000000001/  a generation: words/ (Tantivy) and vectors/
 fresh/        records that were saved but are not yet part of a generation
-notes.json    when the work tree was last looked at
+*.json        when the work tree was last looked at
 lock          held by the process that writes
 """
 
@@ -151,18 +151,8 @@ def compare(root: Path, seal: Seal, part: str = "", *, every: bool = False) -> N
             raise IndexDamaged(f"{seal.name}/{name} does not match its checksum")
 
 
-def measure(root: Path, seal: Seal) -> None:
-    """Find files that were cut: they are mapped into memory, and reading on in one would kill the process; raises
-    `IndexDamaged`.
-    """
-    for name, (_, size, *_) in seal.files.items():
-        there = mark(root / seal.name / name)
-        if not there or there[1] < size:
-            raise IndexDamaged(f"{seal.name}/{name} was cut")
-
-
 class Notes(NamedTuple):
-    """Where HEAD was, and the times of folders (nanoseconds), when the index was last found right.
+    """Where HEAD was, and what the work tree looked like, when the index was last found right.
 
     Losing them costs one full look at the store, never an answer.
 
@@ -173,30 +163,29 @@ class Notes(NamedTuple):
     """
 
     head: str = ""
-    folders: Mapping[str, int] = {}
     looked: int = 0
     cost: int = 0
     forgotten: str = ""
 
 
-def read_notes(root: Path) -> Notes:
-    """Return the notes; empty ones where there are none that can be read."""
-    return Notes(**(read_file(root / _NOTES) or {}))
+class Noted:
+    """A value in a file of its own, read again whenever the file changed; None where there is none to read."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read: tuple[list[int], Any] = ([], None)
 
-def notes_stamp(root: Path) -> tuple[int, int, int] | None:
-    """What changes with the notes; None where there are none."""
-    try:
-        found = (root / _NOTES).stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    def get(self) -> Any:
+        """Return the value."""
+        if (there := mark(self._path)) != self._read[0]:
+            self._read = there, read_file(self._path)
+        return self._read[1]
 
-
-def write_notes(root: Path, notes: Notes) -> None:
-    """Replace the notes; raises `BrokenStore` where the folder can not be written."""
-    with writing(root):
-        replace_file(root / _NOTES, notes._asdict())
+    def put(self, value: object) -> None:
+        """Replace the value; raises `BrokenStore` where the folder can not be written."""
+        with writing(self._path.parent):
+            replace_file(self._path, value)
+        self._read = mark(self._path), value
 
 
 class WriterLock:
