@@ -34,7 +34,7 @@ CREATE TABLE files (path PRIMARY KEY, blob TEXT, size INTEGER, mtime INTEGER) WI
 CREATE TABLE nodes (row INTEGER PRIMARY KEY, path UNIQUE, id, key, created INTEGER, live INTEGER, shown INTEGER,
     blob TEXT, node TEXT, meant TEXT);
 CREATE INDEX nodes_id ON nodes (id);
-CREATE INDEX nodes_key ON nodes (key) WHERE key <> '';
+CREATE INDEX nodes_key ON nodes (key);
 CREATE INDEX nodes_dead ON nodes (row) WHERE live = 0;
 CREATE INDEX nodes_hidden ON nodes (row) WHERE shown = 0;
 CREATE TABLE links (kind TEXT, value, row INTEGER, PRIMARY KEY (kind, value, row)) WITHOUT ROWID;

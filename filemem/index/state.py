@@ -43,7 +43,7 @@ from filemem.query import FIELDS, Filter, Terms, governs, matches
 from filemem.record import Record
 
 MEASURED = 1.0  # seconds between two looks at the files in use
-_LAYOUT = 11  # of the files, and what they say of chains; the rest of the format follows from how texts are read
+_LAYOUT = 12  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 FORMAT = f"{_LAYOUT}.{zlib.crc32(repr((READING, Doc._fields, Node._fields, TERM_FIELDS)).encode()):08x}"
 
 Dates = Callable[[Collection[str]], Mapping[str, int]]
