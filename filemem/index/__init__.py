@@ -116,11 +116,6 @@ class Index(Search):
             return False
 
     @property
-    def empty(self) -> bool:
-        """Whether it has no record."""
-        return self.count() == 0
-
-    @property
     def stale(self) -> str:
         """Why the index should be rebuilt although it answers, or "": another model, records without vectors."""
         model, count = self._meaning.model, self.unembedded
@@ -251,7 +246,6 @@ class Index(Search):
         *,
         seen: Manifest | None = None,
         known: Collection[str] | None = None,
-        head: str = "",
     ) -> None:
         """Bring the index up to date: what waits and the given changes, all at once or not at all.
 
@@ -261,7 +255,6 @@ class Index(Search):
             progress: called with documents done and in all.
             seen: the whole scan; renews size and time of files whose content is the same.
             known: what waited when the look began, from `saves`: what was saved since stays, and wins; None for all.
-            head: where HEAD is, for `notes`.
 
         Raises:
             Locked: another process is the writer.
@@ -269,7 +262,6 @@ class Index(Search):
         """
         with self._writing():
             self._make(list(changes), load, progress, seen or {}, known)
-            self.note(head=head or self.notes.head)
 
     def fold(self, known: Collection[str] | None = None) -> int:
         """Put what waits into a generation; return how many entries that were. `known` and errors as for `apply`."""
@@ -283,18 +275,16 @@ class Index(Search):
         progress: Progress | None = None,
         *,
         known: Collection[str] | None = None,
-        head: str = "",
     ) -> None:
         """Build the index anew from all files; until it is done the old one answers. Vectors of known content stay.
 
         Args:
             listed: all files of the store.
-            load, progress, known, head: as for `apply`.
+            load, progress, known: as for `apply`.
         """
         changes = [Change(ADDED, path, entry) for path, entry in listed.items()]
         with self._writing():
             self._make(changes, load, progress, {}, known, anew=True)
-            self.note(head=head or self.notes.head)
 
     def stand_back(self) -> None:
         """Let others write."""

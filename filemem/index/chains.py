@@ -42,8 +42,13 @@ class Catalog(Database):
         ids = answering(name, (bare(row.written) for row in by_id.values()))
         return [by_id[each] for each in ids] or [row for row in by_id.values() if not row.written.stated]
 
-    def around(self, nodes: Iterable[Node]) -> Around:
-        """Return the chains that some records belong to."""
+    def around(self, nodes: Iterable[Node] | None) -> Around:
+        """Return the chains that some records belong to, or all."""
+        if nodes is None:  # read once, and not wave by wave
+            rows = self.every()
+            decisions = {row.written.id: row.node for row in rows if row.written.type == DECISION}
+            met = tuple(row.node for row in rows if not decisions.keys().isdisjoint(row.node.references))
+            return Around(_graph(row for row in rows if row.written.id in decisions), decisions, met)
         start = self.rows("id", [node.id for node in nodes if node.type == DECISION])
         found, pointing = self._gather((row for row in start if row.shown), _MOST)
         resolved = {row.written.id: row.node for row in found.values()}

@@ -235,8 +235,8 @@ class State:
         with self._now():
             return [row.node for row in self._db.every()]
 
-    def around(self, nodes: Iterable[Node]) -> Around:
-        """Return the chains that some records belong to."""
+    def around(self, nodes: Iterable[Node] | None) -> Around:
+        """Return the chains that some records belong to; None for all."""
         with self._now():
             return self._db.around(nodes)
 

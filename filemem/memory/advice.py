@@ -106,7 +106,7 @@ def why_empty(store: Store, wanted: Filter, matched: int, offset: int, mode: str
     """
     if matched:
         return passed_over(matched, offset)
-    if store.index.empty:
+    if not store.index.count():
         return "" if store.obstacle() or not store.index.exists else unbegun(store)
     for field, name in FIELDS.items():
         for value in getattr(wanted, field):

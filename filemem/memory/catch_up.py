@@ -74,7 +74,7 @@ def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: P
     touched = any(entry.mtime >= 0 and before.get(path) != entry for path, entry in after.items())
     if found or touched or not still:  # a commit may have dated what states no date
         gone: set[str] = set()
-        index.apply(found, _loader(store, gone), progress, seen=after, known=saves, head=head)
+        index.apply(found, _loader(store, gone), progress, seen=after, known=saves)
         if gone:  # a checkout took them between look and reading: should they come back, they are new
             index.apply([Change(REMOVED, path, None) for path in sorted(gone)], lambda _: None, known=saves)
     elif waiting and (full or index.crowded):
@@ -94,7 +94,7 @@ def rebuild(store: Store, *, progress: Progress | None = None) -> Look:
     listed, times, _ = store.files.scan({}, hash_name=store.repo.hash_name)
     cost = time.time_ns() - began
     gone: set[str] = set()
-    index.rebuild(listed, _loader(store, gone), progress, known=saves, head=head)
+    index.rebuild(listed, _loader(store, gone), progress, known=saves)
     if gone:
         index.apply([Change(REMOVED, path, None) for path in sorted(gone)], lambda _: None, known=saves)
     index.note(head=head, folders=times, looked=began, cost=cost, forgotten=forgotten)

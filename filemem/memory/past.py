@@ -113,7 +113,7 @@ def at(store: Store, when: object, opened: Callable[[Store], Any], last: PastMem
     if last is not None and last.moment.id == then.id:
         return PastMemory(last._memory, then, empty=last._empty)
     past = PastStore(store, of_commit(store, then.id), then)
-    return PastMemory(opened(past), then, empty=past.index.empty)
+    return PastMemory(opened(past), then, empty=not past.index.count())
 
 
 def _refuse(*_: object, **__: object) -> None:

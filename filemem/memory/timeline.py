@@ -102,7 +102,7 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
     that their links join, which goes by its file name too.
     """
     key = topic_key(prefix)
-    around = store.around([node for node in store.index.nodes() if node.type == DECISION])
+    around = store.index.around(None)
     by_topic: dict[str, list[Node]] = defaultdict(list)
     for node in around.nodes.values():
         if node.type == DECISION:

@@ -99,7 +99,8 @@ class Tree:
                 changes.append(Change(REMOVED, path, None))
             elif old is None or old.blob != new.blob:
                 changes.append(Change(MODIFIED if old else ADDED, path, new))
-        index.apply(changes, self.load, head=head, seen=after)
+        index.apply(changes, self.load, seen=after)
+        index.note(head=head)
 
 
 def ids(nodes: Iterable[Node]) -> list[str]:
@@ -111,7 +112,9 @@ def facts(index: Index) -> Mapping[str, object]:
     from filemem.query import Filter
 
     nodes = index.nodes()
-    around = index.around(nodes)
+    around, every = index.around(nodes), index.around(None)
+    assert (every.graph, every.nodes) == (around.graph, around.nodes)
+    assert sorted(every.pointing) == sorted(around.pointing)
     return {
         "nodes": nodes,
         "holding": sorted(ids(index.newest(Filter(live=True), 1000))),

@@ -327,10 +327,9 @@ def test_rebuild_keeps_answering_and_then_switches(index: Index) -> None:
         during.append(index.count())
         return tree.load(path)
 
-    index.rebuild(tree.entries(), load, head="h3")
+    index.rebuild(tree.entries(), load)
     assert set(during) == {6}
     assert index.count() == 6
-    assert index.notes.head == "h3"
     assert len([entry for entry in index.root.iterdir() if entry.name.startswith("g0")]) == 2
 
 
