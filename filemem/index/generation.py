@@ -87,7 +87,8 @@ class Database:
     """
 
     def __init__(self, path: Path | None, *, new: bool = False) -> None:
-        self._over: dict[str, Row | None] | None = None  # what waits, by path; None where changes go to the file
+        self.covers = False  # whether changes lie over the file, and not in it
+        self._over: dict[str, Row | None] = {}  # what waits, by path
         self._covered: set[int] = set()  # numbers of the rows that it lies over
         self._dead: set[int] | None = None
         address = ":memory:"
@@ -194,11 +195,9 @@ class Database:
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
         """Return the records that have one of some values in a field: a column, or a kind of links."""
         wanted = list(dict.fromkeys(values))
-        found = [row for row in self._rows(field, wanted) if not self._over or row.written.path not in self._over]
-        if self._over:
-            asked = set(wanted)
-            found += [row for row in self._over.values() if row and not asked.isdisjoint(row.values(field))]
-        return found
+        found = [row for row in self._rows(field, wanted) if row.written.path not in self._over]
+        asked = set(wanted)
+        return found + [row for row in self._over.values() if row and not asked.isdisjoint(row.values(field))]
 
     def _rows(self, field: str, wanted: list[Any]) -> Iterator[Row]:
         """The same, of the file alone."""
@@ -212,25 +211,24 @@ class Database:
 
     def every(self) -> list[Row]:
         """Return all records that are shown, newest first."""
-        over = self._over or {}
-        found = [row for row in map(_row, self._ask(f"{_ROWS} shown = 1")) if row.written.path not in over]
-        return sorted([*found, *(row for row in over.values() if row and row.shown)], key=newest_first)
+        found = [row for row in map(_row, self._ask(f"{_ROWS} shown = 1")) if row.written.path not in self._over]
+        return sorted([*found, *(row for row in self._over.values() if row and row.shown)], key=newest_first)
 
     def hidden(self) -> set[int]:
         """Return the numbers that the words of the generation know and that are not to be found."""
         found = {row for (row,) in self._ask("SELECT row FROM nodes WHERE shown = 0")} | self._covered
-        return found - {row.number for row in (self._over or {}).values() if row and row.shown}
+        return found - {row.number for row in self._over.values() if row and row.shown}
 
     def dead(self) -> set[int]:
         """Return the numbers of decisions that do not hold."""
         if self._dead is None:
             self._dead = {row for (row,) in self._ask("SELECT row FROM nodes WHERE live = 0")}
-        return self._dead - self._covered | {row.number for row in (self._over or {}).values() if row and not row.live}
+        return self._dead - self._covered | {row.number for row in self._over.values() if row and not row.live}
 
     @property
     def count(self) -> int:
         """The number of records that are shown."""
-        waiting = [row for row in (self._over or {}).values() if row and row.number < 0 and row.shown]
+        waiting = [row for row in self._over.values() if row and row.number < 0 and row.shown]
         return self.total - len(self.hidden()) + len(waiting)
 
     @property
@@ -251,12 +249,7 @@ class Database:
 
     def lay_over(self) -> None:
         """Forget all that lies over the file; what is stored from now on does."""
-        self._over, self._covered = {}, set()
-
-    @property
-    def covers(self) -> bool:
-        """Whether changes lie over the file, and not in it."""
-        return self._over is not None
+        self.covers, self._over, self._covered = True, {}, set()
 
     def note_facts(self, before: Mapping[str, Row], after: Mapping[str, Row]) -> None:
         """Store the facts that differ."""
@@ -269,7 +262,7 @@ class Database:
 
     def store(self, rows: Mapping[str, Row | None]) -> None:
         """Put rows in place of those of their paths, in the file or over it."""
-        if self._over is not None:
+        if self.covers:
             new = [path for path in rows if path not in self._over]
             self._covered.update(row.number for row in self._rows("path", new))
             self._over.update(rows)

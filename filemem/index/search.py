@@ -161,7 +161,7 @@ class Search(State):
             found += self._nearest(known, near, limits, depth, [(SHOULD, query)] if query is not None else [], wanted)
         once = {number: match for match, number in found}
         keys = known.numbers(words.KEY, list(once.values()))
-        return [_Put(number, key, match.score) for (number, match), key in zip(once.items(), keys, strict=True)]
+        return [_Put(number, key, score) for (number, (score, _)), key in zip(once.items(), keys, strict=True)]
 
     def _nearest(
         self, known: Words, ranking: Ranking, limits: Restriction, depth: int, scoring: Restriction, wanted: Filter

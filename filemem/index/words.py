@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import tantivy
 from tantivy import Occur, Query
@@ -41,13 +41,7 @@ READING = (_VERSION, UNSPACED_SCRIPTS, _LONGEST_TOKEN, _STOP_WORDS, [(name, *of[
 
 MUST, MUST_NOT, SHOULD = Occur.Must, Occur.MustNot, Occur.Should
 Restriction = list[tuple[Occur, Query]]
-
-
-class Match(NamedTuple):
-    """One document that was found, and what it scored."""
-
-    score: float
-    at: tantivy.DocAddress
+Match = tuple[float, tantivy.DocAddress]  # what one document that was found scores, and where it is
 
 
 class Border:
@@ -194,14 +188,13 @@ class Words:
     def search(self, query: Query, limit: int) -> list[Match]:
         """Return the best matches."""
         with Border():
-            hits = self._searcher.search(query, max(1, limit), count=False).hits
-        return [Match(score, at) for score, at in hits]
+            return list(self._searcher.search(query, max(1, limit), count=False).hits)
 
     def newest(self, query: Query, limit: int) -> list[Match]:
         """Return the matches that were created last, newest first."""
         with Border():
             hits = self._searcher.search(query, max(1, limit), count=False, order_by_field=CREATED).hits
-        return [Match(0.0, at) for _, at in hits]
+        return [(0.0, at) for _, at in hits]
 
     def count(self, query: Query) -> int:
         """Return the number of matches."""
@@ -212,7 +205,7 @@ class Words:
     def numbers(self, field: str, matches: Sequence[Match]) -> list[int]:
         """Return the ROW or the KEY of each match."""
         with Border():
-            values = self._searcher.fast_field_values(field, [match.at for match in matches])
+            values = self._searcher.fast_field_values(field, [at for _, at in matches])
         return [int(value or 0) for value in values]
 
     def cards(self, rows: Iterable[int]) -> dict[int, str]:
@@ -220,7 +213,7 @@ class Words:
         wanted = list(rows)
         found = self.search(self.one_of(ROW, wanted), len(wanted)) if wanted else []
         with Border():
-            cards = [bytes(self._searcher.doc(match.at).get_first(_CARD) or b"").decode() for match in found]
+            cards = [bytes(self._searcher.doc(at).get_first(_CARD) or b"").decode() for _, at in found]
         return dict(zip(self.numbers(ROW, found), cards, strict=True))
 
     def spellings(self, word: str) -> Counter[str]:
