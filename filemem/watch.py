@@ -2,7 +2,8 @@
 
 The watcher is a hint, not the truth: events get lost (new nested folders, a full kernel queue, a replaced root). So
 a hint is applied at once, folder times are compared every TICK, and everything is looked at again no more often than
-PACE times what such a look costs, and at once after a large batch or when HEAD moved.
+PACE times what such a look costs, and at once after a large batch or when HEAD moved. Calls come first: a look that no
+event asked for waits until a second has passed without one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import watchfiles
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TICK = 2.0  # seconds between two comparisons of folder times
 APPEARS = 0.2  # seconds between two looks for a store that is not there yet
 LARGE = 200  # events in one batch above which events are not trusted
+QUIET, PATIENCE = 1.0, 10.0  # seconds without a call that a look waits for, and after which it waits no longer
 
 
 class Watcher:
@@ -38,6 +39,7 @@ class Watcher:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="filemem-watch", daemon=True)
         self._next_full = 0.0
+        self._last = time.monotonic()  # when the last look ended
 
     def start(self) -> None:
         """Begin to watch."""
@@ -58,36 +60,29 @@ class Watcher:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _run(self) -> None:
-        self._look(full=True)
+        self.memory.look_once()
         self.looked.set()
+        self._last = time.monotonic()
         there = True  # until a look came after it was seen to be gone
         while not self._stop.is_set():
             root = self.memory.folder
             before = _identity(root)
-            if before is None:
-                if there:
-                    self._look(full=True)
-                there = False
-                self._stop.wait(APPEARS)
-                continue
-            if not there:
+            if there != (before is not None):
                 self._look(full=True)
-            there = True
+            there = before is not None
             try:
-                self._follow(root, before)
+                self._follow(root, before) if before else self._stop.wait(APPEARS)
             except OSError:  # out of watches, or the folder went away under us: folder times still find everything
                 self._look(full=True)
                 self._stop.wait(TICK)
 
     def _follow(self, root: Path, before: tuple[int, int]) -> None:
         """Apply hints until the root is no longer the folder that is watched."""
-        self._next_full = 0.0  # what was written before the watches stood is seen by the first look after
+        self._next_full = 0.0  # what was written before the watches stood is seen by the first look after: every file
         batches = watchfiles.watch(
             root,
             watch_filter=None,
@@ -100,16 +95,25 @@ class Watcher:
             ignore_permission_denied=True,
         )
         for batch in batches:
-            self._look(full=len(batch) > LARGE, hints=[path for _, path in batch])
-            if not batch:
+            quiet = self._is_quiet()
+            if batch or quiet:
+                self._look(full=len(batch) > LARGE or (quiet and self._is_due()), hints=[path for _, path in batch])
+            if quiet and not batch:
                 self.memory.rest()
             if _identity(root) != before:
                 self._look(full=True)
                 return
 
+    def _is_due(self) -> bool:
+        return time.monotonic() >= self._next_full
+
+    def _is_quiet(self) -> bool:
+        """Whether no call is likely to come just now; a look that waited for PATIENCE waits no longer."""
+        now = time.monotonic()
+        return now - self.memory.asked > QUIET or now - self._last > PATIENCE
+
     def _look(self, *, full: bool, hints: list[str] | None = None) -> None:
         began = time.monotonic()
-        full = full or began >= self._next_full
         try:
             changed = self.memory.refresh(full=full, hints=hints or ()).changed
         except FilememError as error:  # shown by `status` and with every answer; the next look tries again
@@ -120,9 +124,11 @@ class Watcher:
             self.memory.trouble = None
             if self._told is not None and changed:
                 self._told(changed)
+        ended = time.monotonic()
         if full:
-            ended = time.monotonic()
             self._next_full = ended + max(TICK, PACE * (ended - began))
+        if full or not hints:
+            self._last = ended
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

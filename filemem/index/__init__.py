@@ -193,6 +193,11 @@ class Index(Search):
         waiting = latest(self._entries_waiting())
         return {path: item.doc.blob if item.doc else None for path, item in waiting.items()}
 
+    def pending(self) -> dict[str, Entry]:
+        """Return the files of what waits to be folded in, as the saves left them: path -> entry."""
+        waiting = latest(self._entries_waiting())
+        return {path: item.entry for path, item in waiting.items() if item.entry}
+
     def manifest(self) -> dict[str, Entry]:
         """Return what the index was built from, what waits included: path -> entry.
 

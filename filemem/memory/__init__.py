@@ -146,6 +146,17 @@ class Memory:
         """Make up a name for a session, such as `mcp-1763650000123-k3f9w2`."""
         return f"{fields.line('prefix', prefix)}-{self._store.clock()}-{self._store.entropy().hex()[:6]}"
 
+    @property
+    def asked(self) -> float:
+        """When the last call ended, as `time.monotonic` has it; 0 where none was made yet."""
+        return self._keeper.asked
+
+    def look_once(self) -> None:
+        """Look at the files as a command does that ends with its answer: at all of them only where that is due."""
+        self._keeper.looks, before = True, self._keeper.looks
+        self._keeper.in_step(LONG)
+        self._keeper.looks = before
+
     def on_change(self, action: Callable[[], None]) -> None:
         """Run something whenever records may have changed, from the thread that changed them or saw it."""
         self._watching.append(fields.action("action", action))

@@ -25,6 +25,7 @@ TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
 PACE = 50  # a look at every file costs at most one part in so many of one core
 SHORT, LONG = 1.0, 10.0  # seconds that a question, and a save, waits until the index has heard of a checkout
 IDLE = 30.0  # seconds in which nobody waits again for a look that did not come in time
+MANY = 200  # saves that are folded into the index though calls go on
 PAUSE = 0.05  # seconds between two looks at what another process does
 _Answer = TypeVar("_Answer")
 
@@ -162,10 +163,20 @@ def nothing_new(store: Store, hints: Iterable[str]) -> bool:
 
     Saves are folded into the index some at a time: a generation for each would slow down the next save.
     """
-    if store.index.crowded or not settled(store):
+    waiting = store.index.pending()
+    folders = {posixpath.dirname(path) for path in waiting}
+    if len(waiting) < MANY and all(_is_own(store, path, waiting, folders) for path in _named(store, hints)):
+        return True  # saved by filemem: where HEAD is then matters to nobody
+    if len(waiting) >= MANY or not settled(store):
         return False
     known = store.index.manifest()
     return all(_is_known(store, path, known) for path in _named(store, hints))
+
+
+def _is_own(store: Store, path: str, waiting: Manifest, folders: set[str]) -> bool:
+    """Whether a path is a file as a save left it, or a folder with one."""
+    own = waiting.get(path)
+    return path in folders or (own is not None and store.files.seen(path) == (own.size, own.mtime))
 
 
 def _is_known(store: Store, path: str, known: Manifest) -> bool:
@@ -185,6 +196,7 @@ class Keeper:
         self.looks = False  # whether to look before each question, where no watcher does
         self.trouble: str | None = None  # why the last look failed, if it did
         self.gaps = ""  # why answers might have lacked something when the last question was asked
+        self.asked = 0.0  # when the last call ended, as `time.monotonic` has it; 0: none was made
         self._progress = progress
         self._behind = False  # whether the index had not heard of HEAD when the last question was asked
         self._patient_from = 0.0  # when it is worth again to wait for another's look, as `time.monotonic` has it
@@ -208,9 +220,9 @@ class Keeper:
             with self.lock:  # what a save under way has written is found once that save is done
                 pass
         with self.looking:
-            finish()
             if hints and not full and nothing_new(self.store, hints):
                 return None
+            finish()
             found = self.look(full=full, hints=hints, verify=full)
             if full and not found.busy and self.store.index.outdated:
                 found = self.rebuild()._replace(changed=found.changed)
@@ -297,6 +309,12 @@ class Keeper:
 
     def ask(self, question: Callable[[Store], _Answer]) -> _Answer:
         """Answer from the index; where that is damaged, build it anew and answer then, or from the files."""
+        try:
+            return self._ask(question)
+        finally:
+            self.asked = time.monotonic()
+
+    def _ask(self, question: Callable[[Store], _Answer]) -> _Answer:
         with self.lock, suppress(IndexDamaged):
             try:
                 return question(self.store)

@@ -1,13 +1,15 @@
 """The MCP server: stdio with a front that answers before the SDK is imported, and HTTP (`server.http.serve`).
 
-Importing this package costs nothing beyond the standard library; mcp comes at first need.
+Importing this package costs nothing beyond the standard library. Once the tools are listed a call is likely: the SDK
+is imported and the memory opened in a thread, while the client makes up its mind.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from filemem.server.front import Front, Turn
 from filemem.server.wire import Message, Refusal, Wire, claim_stdio, deadly_signals
 
 if TYPE_CHECKING:
-    from filemem.server.sdk import OnCrash, OpenMemory
+    from filemem.server.sdk import Calls, OnCrash, OpenMemory
 
 
 def serve_stdio(offer: Advertised, open_memory: OpenMemory, *, version: str, on_crash: OnCrash | None = None) -> None:
@@ -29,29 +31,50 @@ def serve_stdio(offer: Advertised, open_memory: OpenMemory, *, version: str, on_
         signal.signal(number, _leave)
     front = Front(offer, version)
     messages = wire.messages()
+    made: list[Calls] = []
+
+    def prepare() -> None:
+        from filemem.server import sdk
+
+        made.append(sdk.Calls(offer.dialect, open_memory, on_crash or sdk.log_crash))
+        made[0].prepare()
+        from filemem.server import stdio  # noqa: F401  beside the opening
+
+    ahead = threading.Thread(target=prepare, daemon=True)
     try:
-        handed_over = _listen(front, wire, messages)
+        handed_over = _listen(front, wire, messages, ahead.start)
     except BrokenPipeError:
         return
     if handed_over is None:
         return
+    if ahead.ident is None:
+        ahead.start()
+    ahead.join()
     from filemem.server import sdk, stdio
 
-    server = sdk.FilememServer(offer, sdk.Calls(offer.dialect, open_memory, on_crash or sdk.log_crash), version)
+    server = sdk.FilememServer(offer, made[0], version)
     answered = [message["id"] for message in front.kept if "id" in message]
     status = stdio.serve(server, wire, chain(front.kept, [handed_over], messages), answered)
     if status:
         sys.exit(status)
 
 
-def _listen(front: Front, wire: Wire, messages: Iterator[Message | Refusal]) -> Message | None:
-    """Answer until a message must be handed over; return it, or None when the input ended."""
+def _listen(
+    front: Front, wire: Wire, messages: Iterator[Message | Refusal], listed: Callable[[], None]
+) -> Message | None:
+    """Answer until a message must be handed over; return it, or None when the input ended.
+
+    `listed` is called once, when the tools were listed.
+    """
+    waiting = [listed]
     for message in messages:
         turn = message.reply() if isinstance(message, Refusal) else front.answer(message)
         if turn is Turn.HAND_OVER and not isinstance(message, Refusal):
             return message
         if not isinstance(turn, Turn):
             wire.send(turn)
+        if waiting and isinstance(message, dict) and message["method"] == "tools/list":
+            waiting.pop()()
     return None
 
 

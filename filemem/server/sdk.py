@@ -87,6 +87,10 @@ class Calls:
             result.structured_content = structure
         return result
 
+    def prepare(self) -> None:
+        """Open the memory and load what a search needs; the first call says why that cannot be done."""
+        self.ask(lambda memory: memory.search("prepare", limit=1))
+
     def ask(self, question: Callable[[Memory], Asked]) -> Future[Asked]:
         """Run something else on the memory, in turn with the calls; failures, also to open it, are the future's."""
         return self._thread.submit(lambda: question(self._opened()))

@@ -22,7 +22,8 @@ SOON = 30.0  # seconds; the promise is two, on a machine that has time
 def watched(repo: Path) -> Iterator[Memory]:
     """A memory with one record, followed by a watcher that has had its first look."""
     decision(repo, "first", "Begin with this")
-    with Memory.open(repo, serving=True) as memory, Watcher(memory):
+    with Memory.open(repo, serving=True) as memory, Watcher(memory) as watcher:
+        assert watcher.looked.wait(SOON)
         until(lambda: titles(memory) == {"Begin with this"})
         yield memory
 
