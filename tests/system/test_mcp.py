@@ -70,7 +70,7 @@ def test_service_over_http(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "kind", "folder"),
     [
-        ({"topic": "kinds", "decision": "Tell by fields", "reasoning": "Short"}, "decision", "decisions/kinds/"),
+        ({"topic": "kinds", "decision": "Tell by fields", "reasoning": "Short"}, "decision", "decisions/"),
         ({"summary": "Half done", "next_steps": "The rest"}, "checkpoint", "checkpoints/"),
         ({"title": "API limit", "text": "100 requests a minute"}, "observation", "observations/"),
         ({"text": "An observation without a title"}, "observation", "observations/"),
