@@ -99,7 +99,7 @@ POST /api/slack/send SEND_FAILED 404 502 503 beside: Send a message or a file to
 GET /api/daemon/logs /api/logs/daemon LOGS_FAILED 404 beside: Return a page of the server's log. \
 -> success lines total offset
     lines: 1.. # default 100, at most 1000
-    offset: 0..
+    offset: 0..1000000000
     tail: 1.. # another name for lines
 GET /viewer plain 404 text/html: A page for people.
     q topic id: text
