@@ -34,6 +34,7 @@ from filemem.index.fresh import (
     latest,
     listed,
     mark,
+    measure,
 )
 from filemem.index.generation import Row, newest_first
 from filemem.index.plan import Plan
@@ -42,7 +43,7 @@ from filemem.index.words import MUST, MUST_NOT, READING, Match, Restriction, Wor
 from filemem.query import FIELDS, Filter, Terms, governs, matches
 from filemem.record import Record
 
-MEASURED = 1.0  # seconds between two looks at the files in use
+MEASURED = 0.01  # seconds between two looks at the sizes of the files in use: one for all that a question asks
 _LAYOUT = 12  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 FORMAT = f"{_LAYOUT}.{zlib.crc32(repr((READING, Doc._fields, Node._fields, TERM_FIELDS)).encode()):08x}"
 
@@ -113,7 +114,7 @@ class State:
             self._take(items)
         now = time.monotonic()
         if now >= self._measured + MEASURED:
-            compare(self.root, self._seal)  # reading on in a file that was cut would kill the process
+            measure(self.root, self._seal)
             self._measured = now
 
     def _mark(self) -> list[int]:
