@@ -60,11 +60,14 @@ def serve(
       FILEMEM_TOKEN=$(openssl rand -hex 32) filemem serve --http 0.0.0.0:3847 --name build.lan
     """
     from filemem import VERSION, server
+    from filemem import config as settings
     from filemem.dialects import tool
 
     advertised = tool.profile(profile, prefix)
     user = _user(config, env)
     if address is None:
+        for line in settings.web().unneeded:
+            click.echo(f"filemem: {line}", err=True)
         server.serve_stdio(advertised, opener(project, user), version=VERSION, on_crash=report)
         return
     host, _, port = address.rpartition(":")

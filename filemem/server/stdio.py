@@ -25,8 +25,9 @@ from mcp.shared.message import SessionMessage
 from filemem.server.sdk import FilememServer
 from filemem.server.wire import Message, Refusal, Wire, deadly_signals, encode
 
-GRACE = 1.0  # seconds that calls still running get to answer after the input ended, or the process was told to end
-LAST = 1.8  # seconds after the end of input or a signal
+ENDING = 10.0  # seconds that calls get to answer after the input ended: who still reads wants to know what was saved
+GRACE = 1.0  # the same after a signal, which clients send that wait no longer
+CLOSING = 0.8  # seconds after that
 
 _Item = SessionMessage | Exception
 _Into = MemoryObjectSendStream[_Item]
@@ -41,7 +42,7 @@ class Connection:
     answered: list[object]
     status: int = 0
     """Exit status of the process once `serve` has returned."""
-    _waiting: int = 0  # requests without an answer so far
+    _waiting: set[object] = field(default_factory=set)  # ids of requests that will be answered
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _ending: Callable[[], None] = field(default=lambda: None)
 
@@ -62,13 +63,13 @@ class Connection:
 
     def _stop(self, server: FilememServer, loop: asyncio.AbstractEventLoop, number: int, _frame: object) -> None:
         self.status = 128 + number
-        _end_soon(self.status)
+        _end_soon(self.status, GRACE)
         asyncio.run_coroutine_threadsafe(self._leave(server), loop)
 
     async def _leave(self, server: FilememServer) -> None:
         """Let the call under way be answered, and those that wait be told that nothing was done; then stop."""
         server.calls.end()
-        await self._answers()
+        await self._answers(GRACE)
         logging.getLogger("mcp").setLevel(logging.CRITICAL)  # of what is cancelled now it tells in words of its own
         self._scope.cancel()
 
@@ -82,29 +83,32 @@ class Connection:
                 if self.status:  # told to end: nothing more is begun
                     return
                 asyncio.run_coroutine_threadsafe(self._pass(message, into, back), loop).result()
-            _end_soon(0)
+            _end_soon(0, ENDING)
             asyncio.run_coroutine_threadsafe(self._finish(into, back), loop).result()
 
     async def _pass(self, message: Message | Refusal, into: _Into, back: _Back) -> None:
         if isinstance(message, Refusal):
-            self._waiting += 1
+            self._waiting.add(message.id)
             await back.send(SessionMessage(types.JSONRPCError.model_validate(message.reply())))
             return
         kind = types.JSONRPCRequest if "id" in message else types.JSONRPCNotification
-        self._waiting += "id" in message
+        if "id" in message:
+            self._waiting.add(message["id"])
+        elif message["method"] == "notifications/cancelled" and isinstance(given := message.get("params"), dict):
+            self._waiting -= {one for one in (given.get("requestId"),) if isinstance(one, int | str)}
         await into.send(SessionMessage(kind.model_validate(message)))
 
     async def _finish(self, into: _Into, back: _Back) -> None:
         """End the input, after what was asked before had its chance: the SDK drops running calls at once."""
-        await self._answers()
+        await self._answers(ENDING)
         into.close()
         back.close()
 
-    async def _answers(self) -> None:
+    async def _answers(self, seconds: float) -> None:
         """Wait, not for long, until all that was asked is answered."""
         self._ending()  # what listens waits for ever
-        with anyio.move_on_after(GRACE):
-            while self._waiting > 0:
+        with anyio.move_on_after(seconds):
+            while self._waiting:
                 await anyio.sleep(0.01)
 
     async def _write(self, out: MemoryObjectReceiveStream[SessionMessage]) -> None:
@@ -117,7 +121,7 @@ class Connection:
                 self.answered.remove(message.id)
             else:
                 await self._send(encode(_plain(message)))
-            self._waiting -= 1
+            self._waiting.discard(message.id)
 
     async def _send(self, data: memoryview) -> None:
         try:
@@ -152,8 +156,8 @@ def serve(server: FilememServer, wire: Wire, messages: Iterator[Message | Refusa
     return asyncio.run(connected())
 
 
-def _end_soon(status: int) -> None:
+def _end_soon(status: int, seconds: float) -> None:
     """End the process even if a tool call does not: a save survives that, a client that waits may not."""
-    timer = threading.Timer(LAST, os._exit, [status])
+    timer = threading.Timer(seconds + CLOSING, os._exit, [status])
     timer.daemon = True
     timer.start()

@@ -127,6 +127,10 @@ def main() -> None:
         plain_stdio()
         return
     if "--http" not in sys.argv:
+        if "ENDING" in os.environ:
+            from filemem.server import stdio
+
+            stdio.ENDING = float(os.environ["ENDING"])
         server.serve_stdio(OFFER, open_notebook, version=VERSION)
         if "FORBIDDEN" in os.environ:
             heavy = {"mcp", "pydantic", "asyncio", "numpy", "anyio", "jsonschema_rs"} & sys.modules.keys()

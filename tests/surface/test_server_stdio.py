@@ -336,7 +336,7 @@ def test_a_last_line_without_its_end_is_served() -> None:
 def test_calls_still_running_at_the_end_of_input_are_answered(tmp_path: Path) -> None:
     with served(CLOSED_FILE=str(tmp_path / "closed")) as server:
         server.load()
-        server.call("slow", 1, seconds=0.4)
+        server.call("slow", 1, seconds=1.5)
         server.stdin.close()
         assert payload(server.reply()) == {"success": True}
         assert server.wait() == 0
@@ -344,7 +344,7 @@ def test_calls_still_running_at_the_end_of_input_are_answered(tmp_path: Path) ->
 
 
 def test_a_call_that_does_not_end_holds_up_no_end() -> None:
-    with served() as server:
+    with served(ENDING="1") as server:
         server.load()
         server.call("slow", 1, seconds=30)
         assert server.end() == 0
