@@ -103,7 +103,7 @@ class Front:
         if offer.dialect.resources:  # nobody has opened the memory yet, so nothing that is stored is listed
             self._lists["resources/list"] = {"resources": resources(offer.dialect)}
         self.kept: list[Message] = []
-        """The handshake so far; whoever takes over must see it first. Its requests are answered already."""
+        """The handshake so far, and who wants to hear of new resources; whoever takes over must see it first."""
 
     def answer(self, message: Message) -> Message | Turn:
         """Take one message; return the reply, or what else to do."""
@@ -126,7 +126,7 @@ class Front:
             result = self._initialize(params) if method == "initialize" else {}
         if result is None:
             return Turn.HAND_OVER
-        if method == "initialize":
+        if method == "initialize" or (method == "resources/list" and len(self.kept) < _KEPT):
             self.kept.append(message)
         return {"jsonrpc": "2.0", "id": message["id"], "result": result}
 

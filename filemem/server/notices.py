@@ -40,8 +40,8 @@ _LISTING = ""  # stands for the list of resources among addresses
 class Notices:
     """Who follows what, and the loop that tells them.
 
-    Handshake clients follow an address by `resources/subscribe` and hear of the list unasked; clients of 2026-07-28
-    get both on the stream of `subscriptions/listen`.
+    Handshake clients follow an address by `resources/subscribe` and hear of the list once they asked for it;
+    clients of 2026-07-28 get both on the stream of `subscriptions/listen`.
 
     Args:
         read: gives the text behind an address, "" where there is none yet; the address "" is the list of resources.
@@ -76,8 +76,12 @@ class Notices:
             await asyncio.sleep(SHARE * (time.monotonic() - began))
 
     async def meet(self, context: _Context) -> None:
-        """Remember a handshake connection, which hears of the list without asking."""
-        if not self._grows or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        """Remember a handshake connection that asked for the list: it hears when that changes."""
+        if (
+            not self._grows
+            or context.method != "resources/list"
+            or context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        ):
             return
         connection = _connection(context)
         if connection.has_standalone_channel and _LISTING not in self._follows.get(connection, {}):

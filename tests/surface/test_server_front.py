@@ -234,7 +234,8 @@ def test_nothing_is_kept_of_a_connection_that_ended() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.run, incoming, outgoing, server.create_initialization_options())
             async with into, out:
-                for message in (initialize(), request("resources/subscribe", 1, uri="tiny://one")):
+                asked = request("resources/subscribe", 1, uri="tiny://one"), request("resources/list", 2)
+                for message in (initialize(), *asked):
                     await into.send(SessionMessage(types.JSONRPCRequest.model_validate(message)))
                     assert isinstance((await out.receive()).message, types.JSONRPCResponse)
                 assert [len(uris) for uris in notices._follows.values()] == [2]
