@@ -37,6 +37,8 @@ EVEN, STEEP = 0.42, 12.0  # where a record is as likely about what was asked as 
 
 ENOUGH = 0.5  # share of a query's words, by weight, that a full match has: else "use" alone makes one
 
+WORDS_ALONE = 0.94  # the most that several words are worth where no vector says that the same is meant
+
 FEW = 3  # records that hold a word that is asked for alone
 
 HALF_LIFE = 180 * 86_400_000  # milliseconds after which recency is worth half
@@ -120,7 +122,9 @@ def score(
     use = use._replace(wording=use.wording if met else 0.0, recency=use.recency if recency else 0.0)
     total = sum(use)
     best_keyword = max((_finite(each.keyword) for each in found), default=0.0)
-    best_keyword = max(best_keyword, ENOUGH * whole) if best_keyword > 0 else 0.0
+    # Where words are all there is to go by, one that a sentence shares with a record makes no full match.
+    full = ENOUGH * whole if cosines else whole if word or not whole else max(whole, best_keyword / WORDS_ALONE)
+    best_keyword = max(best_keyword, full) if best_keyword > 0 else 0.0
     best_cosine, best_met, least_met = max(cosines, default=0.0), max(met, default=0.0), min(met, default=0.0)
     named = word and use.keyword > 0 and 0 < sum(each.keyword > 0 for each in found) <= FEW
     rated: list[Scored] = []

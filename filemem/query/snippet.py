@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from filemem.query.terms import Terms
+from filemem.query.terms import UNSPACED, Terms
 
 PASSAGE = 450  # characters; 900 and 1800 measured worse
 MOST_PASSAGES = 24
@@ -23,7 +23,6 @@ Ranges = tuple[tuple[int, int], ...]
 _WORD = re.compile(r"\w+")
 _BEGINNING = re.compile(r"(?<!\w)\w+")
 _SENTENCE_END = r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
-_UNSPACED = "[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # scripts without spaces
 _STEM = 4  # letters that two forms of a word share at least
 _ENDING = 3  # letters that each may have beyond what they share
 _ELLIPSIS = "…"
@@ -179,7 +178,7 @@ def _parted(text: str) -> Iterator[int]:
 
 
 def _is_unspaced(word: str) -> bool:
-    return not word.isascii() and re.search(_UNSPACED, word) is not None
+    return not word.isascii() and re.search(UNSPACED, word) is not None
 
 
 def _plain(word: str) -> str:

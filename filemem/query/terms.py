@@ -17,6 +17,8 @@ MAX_BYTES = 2048
 MAX_TERMS = 64
 PROSE = 12  # words; a longer query is a sentence, and a single word in quotes is set off in it, not asked for
 DAY = 86_400_000  # milliseconds
+UNSPACED = "[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # scripts without spaces
+LONG_RUN = 5  # characters of such a script that are more than one word
 
 _CURLY = str.maketrans("“”„‟«»", '""' * 3)
 _EDGE = ",;!?"  # never part of a word at its ends; brackets, dots and plus signs can be (`.env`, `C++`, `f()`)
@@ -44,8 +46,9 @@ class Terms(NamedTuple):
 
     @property
     def is_word(self) -> bool:
-        """Whether all that is asked for is one word."""
-        return len(self.words) + len(self.phrases) == 1 and " " not in self.text
+        """Whether all that is asked for is one word; a long run of a script without spaces is a sentence."""
+        run = re.search(f"{UNSPACED}{{{LONG_RUN},}}", self.text)
+        return len(self.words) + len(self.phrases) == 1 and " " not in self.text and not run
 
 
 def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:

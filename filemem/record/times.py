@@ -54,24 +54,13 @@ def parse_span(text: str) -> tuple[int, int] | None:
     day, week or month is meant.
     """
     plain = text.strip()
-    if (found := re.fullmatch(_YEAR_MONTH, plain)) and not unreal(plain):
+    if found := re.fullmatch(_YEAR_MONTH, plain):
         first = parse_time(f"{found[1]}-{int(found[2]):02}-01")
         return None if first is None else (first, first + _days(int(found[1]), int(found[2])) * _DAY - 1)
     at = parse_time(plain)
     if at is None:
         return None
     return at, at + (7 * _DAY if re.fullmatch(_WEEK, plain) else _DAY if _is_day(plain) else 1) - 1
-
-
-def unreal(text: str) -> str:
-    """Return why what is written like a date, year first, is none; "" where that is not why."""
-    found = re.match(r"(\d{4})[-/.](\d{1,2})(?:[-/.](\d{1,2}))?(?!\d)", text.strip())
-    if not found or int(found[1]) == 0:
-        return "there is no year 0" if found else ""
-    if not 1 <= int(found[2]) <= 12:
-        return f"there is no month {int(found[2])}"
-    days = _days(int(found[1]), int(found[2]))
-    return f"{found[1]}-{int(found[2]):02} has {days} days" if found[3] and not 1 <= int(found[3]) <= days else ""
 
 
 def _days(year: int, month: int) -> int:

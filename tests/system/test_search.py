@@ -218,3 +218,20 @@ def test_what_is_shown_beside_a_heading_goes_on_where_that_was_cut(repo: Path) -
         assert [hit.snippet.text[start:end] for start, end in hit.snippet.ranges] == ["burden"]
     assert ok(repo, "history", "cache")["chain"][0]["decision"] == LONG
     assert "burden for what it gave" in cli(repo, "history", "cache").out
+
+
+@pytest.mark.parametrize(
+    ("kept", "asked"),
+    [
+        ("캐시 서버를 레디스로 교체", "서버 배포 자동화 일정"),
+        ("使用本地缓存代替服务器", "部署服务器的自动化计划"),
+        ("キャッシュをローカルにする", "デプロイの自動化とキャッシュ"),
+    ],
+)
+def test_a_script_that_the_model_does_not_know_is_searched_by_words_and_one_shared_word_is_no_match(
+    memory: Memory, kept: str, asked: str
+) -> None:
+    memory.save(topic="caching", decision=kept, reasoning="r")
+    found = memory.search(asked)
+    assert "only words were searched" in found.degraded
+    assert all(hit.score < 0.95 for hit in found)
