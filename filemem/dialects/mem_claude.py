@@ -7,7 +7,6 @@ listed: hosts refuse names that begin with an underscore.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present, reading
@@ -79,7 +78,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer | str:
             found = reading.search(
                 memory, query, reader.may_see, enough, passes=lambda hit: _passes(hit.record, wanted), **how
             )
-        found = reading.page(replace(found, hits=tuple(_ordered(found.hits, order))), offset, limit)
+        found = reading.page(found.replace(hits=tuple(_ordered(found.hits, order))), offset, limit)
     if arguments.get("format") == "table":
         return _table(found, query)
     return {

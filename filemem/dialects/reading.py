@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -99,8 +98,8 @@ def page(found: Results, offset: int, limit: int) -> Results:
     """A part of all that was found up to its end; where it lies past the last hit, the note says so."""
     hits = found.hits[offset : offset + limit]
     if hits or not found.hits:
-        return replace(found, hits=hits)
-    return replace(found, hits=(), note=passed_over(len(found.hits), offset))
+        return found.replace(hits=hits)
+    return found.replace(hits=(), note=passed_over(len(found.hits), offset))
 
 
 def find(memory: Memory, reference: object, field: str) -> Hit:

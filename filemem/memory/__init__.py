@@ -8,7 +8,6 @@ uses.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -213,7 +212,7 @@ class Memory:
         found = self._keeper.read(question)
         hits = self._keeper.ask(lambda store: _of_code(store, found.hits)) if restrictions.get("path") else found.hits
         parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), found.degraded)))
-        return replace(found, hits=hits, degraded="; ".join(parts))
+        return found.replace(hits=hits, degraded="; ".join(parts))
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """Whole records by id, start of a short id, path, file name, number or title. Raises BadInput, NotFound."""

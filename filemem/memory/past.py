@@ -7,7 +7,6 @@ indexed in memory and asked. A server keeps the last one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -36,9 +35,7 @@ class PastStore(Store):
     tombstones = frozenset()  # the snapshot has left out what was forgotten then
 
     def __init__(self, present: Store, snapshot: Snapshot, then: Moment) -> None:
-        shared = {each.name: getattr(present, each.name) for each in fields(Store) if each.init}
-        shared |= {"serving": False, "tip": then.id, "clock": lambda: then.at}
-        super().__init__(**shared)
+        vars(self).update(vars(present), serving=False, tip=then.id, clock=lambda: then.at)
         self._snapshot = snapshot
         docs = [document(one, snapshot.files[path]) for path, one in snapshot.records.items()]
         model = embedder(self.config.model, download=self.config.download)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import posixpath
 import shlex
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -53,22 +53,22 @@ def listed(nodes: Collection[Node]) -> str:
     return "; ".join(called(node) for node in list(nodes)[:NAMED]) + more
 
 
-@dataclass(eq=False, repr=False)
 class Store:
     """The parts that the facade joins; `clock` gives epoch milliseconds, `entropy` eight random bytes."""
 
-    config: Config
-    repo: Repo  # where the records are committed
-    code: Repo  # the project's: the same as `repo` but where records have a work tree of their own
-    files: Files
-    index: Index
-    history: History
-    name: str  # the store folder as people see it: from the top of the code's work tree
-    serving: bool = False
-    clock: Callable[[], int] = now
-    entropy: Callable[[], bytes] = lambda: os.urandom(8)
-    stated: bool = False  # whether somebody named the store folder, on the command line or in settings
-    tip: str = "HEAD"  # the commit from which history is seen
+    def __init__(self, home: own_branch.Home, files: Files, index: Index, history: History, *, serving: bool) -> None:
+        self.config = home.config
+        self.repo = home.repo  # where the records are committed
+        self.code = home.code  # the project's: the same as `repo` unless the records have a work tree of their own
+        self.name = home.name  # the store folder as people see it: from the top of the code's work tree
+        self.stated = home.stated  # whether the store folder is named on the command line or in settings
+        self.files = files
+        self.index = index
+        self.history = history
+        self.serving = serving
+        self.clock: Callable[[], int] = now
+        self.entropy: Callable[[], bytes] = lambda: os.urandom(8)
+        self.tip = "HEAD"  # the commit from which history is seen
 
     @classmethod
     def open(cls, folder: Path, store: str | None, *, serving: bool) -> Store:
@@ -90,7 +90,7 @@ class Store:
 
         model = embedder(config.model, download=config.download)
         index = Index(_index_folder(repo, config, home.store), model, dates)
-        return cls(config, repo, home.code, files, index, history, home.name, serving, stated=home.stated)
+        return cls(home, files, index, history, serving=serving)
 
     def close(self) -> None:
         """Release helpers and locks."""
@@ -105,7 +105,9 @@ class Store:
         listing = self.files.scan({}, hash_name=self.repo.hash_name).files
         known = self.tombstones
         docs = (self.document(path, entry.blob, known) for path, entry in listing.items())
-        return replace(self, index=Index.in_memory([doc for doc in docs if doc], None, self.dates))
+        other = copy.copy(self)
+        other.index = Index.in_memory([doc for doc in docs if doc], None, self.dates)
+        return other
 
     # records
 

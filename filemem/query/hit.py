@@ -1,8 +1,7 @@
 """One result, as every surface gets it: why it was found, where it stands, who wrote it; and an answer of several."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from filemem.query.score import Scores
 from filemem.query.snippet import Ranges
@@ -181,7 +180,6 @@ class Hit(NamedTuple):
         return (*self.superseded_by, *self.proposed)
 
 
-@dataclass(frozen=True)
 class Results:
     """An answer to a search: hits, best first.
 
@@ -192,10 +190,15 @@ class Results:
         anchor: for a timeline, the id it is about.
     """
 
-    hits: tuple[Hit, ...]
-    degraded: str = ""
-    note: str = ""
-    anchor: str = ""
+    def __init__(self, hits: tuple[Hit, ...], degraded: str = "", note: str = "", anchor: str = "") -> None:
+        self.hits = hits
+        self.degraded = degraded
+        self.note = note
+        self.anchor = anchor
+
+    def replace(self, **changes: Any) -> "Results":
+        """The same answer with other values."""
+        return Results(**{**vars(self), **changes})
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)

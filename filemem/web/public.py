@@ -7,7 +7,6 @@ not as what an edge leads to, not in what a failure says. Only what stands here 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects.reading import page, search
@@ -47,7 +46,7 @@ class PublicMemory:
     def search(self, query: str = "", *, limit: int = 10, offset: int = 0, **how: Any) -> Results:
         """Find records."""
         found = page(search(self._memory, query, public, offset + limit, **how), offset, limit)
-        return replace(found, hits=self._cleared(found.hits))
+        return found.replace(hits=self._cleared(found.hits))
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """Whole records."""
@@ -67,7 +66,7 @@ class PublicMemory:
             if anchor:
                 raise _unknown(anchor)
             return Results((), note="the newest record is private: say what the timeline is to be about")
-        return replace(found, hits=self._cleared(found.hits))
+        return found.replace(hits=self._cleared(found.hits))
 
     def history(self, topic_or_id: str) -> History:
         """How a topic was decided."""

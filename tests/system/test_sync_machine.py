@@ -4,11 +4,11 @@ it, the commit table is `git log`, the snapshot of HEAD is the work tree, and a 
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -209,7 +209,8 @@ class Synced(RuleBasedStateMachine):
         assert self._git_state() == state, "a look changed the repository"
         folder = self.base / "fresh"
         shutil.rmtree(folder, ignore_errors=True)
-        store = replace(self.memory._store, index=Index(folder, MODEL, self.memory._store.dates))
+        store = copy.copy(self.memory._store)
+        store.index = Index(folder, MODEL, store.dates)
         try:
             catch_up.catch_up(store, full=True)
             expected = _content(Memory(store))
