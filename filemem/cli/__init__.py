@@ -117,7 +117,7 @@ def _run(words: Sequence[str]) -> int:
         from filemem.cli.project import Project, perform
 
         folder, as_json, options = asked
-        perform("search", Project.at(folder), as_json, options, whole=True)
+        perform("search", Project.at(folder), as_json, {**options, "detail": True})
         return 0
     from filemem.cli.options import run
 

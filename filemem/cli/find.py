@@ -25,7 +25,6 @@ from filemem.cli.project import Project, perform
     click.option("--live", is_flag=True, help="Only live decisions: accepted and not superseded."),
     click.option("--mode", type=click.Choice(["hybrid", "keyword", "vector"]), default="hybrid", show_default=True),
     as_of,
-    whole=True,
 )
 def search(query: tuple[str, ...], **options: Any) -> Fields:
     """Find records by meaning and by words. Without a query, the newest first.
@@ -40,7 +39,7 @@ def search(query: tuple[str, ...], **options: Any) -> Fields:
       filemem search --path src/auth/jwt.ts --live
       filemem search "how do we cache?" --at v1.2
     """
-    return {"query": " ".join(query), **options}
+    return {"query": " ".join(query), "detail": True, **options}
 
 
 @tool(click.argument("place", metavar="PATH[:LINE[-LAST]]"), limit)

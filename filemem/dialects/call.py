@@ -1,14 +1,16 @@
 """Call a tool: arguments are checked here, once for every transport, and failures leave in the dialect's words.
 
 A tool sees only arguments that satisfy its own schema, and none that is null: programs send that for what they leave
-open. What is no FilememError is a defect and passes through.
+open. Answers of tools that search or list keep to the dialect's budget. What is no FilememError is a defect and passes
+through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from filemem.dialects.budget import within
 from filemem.dialects.tool import Dialect, Payload, Tool, cut_name, suggest, tool_of
 from filemem.errors import BadInput, FilememError
 from filemem.record import schema
@@ -32,9 +34,20 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
     """Call one tool of a dialect."""
     try:
         dialect, tool = tool_of(dialect, name)
-        return Reply(tool.call(memory, checked(tool, arguments)), is_error=False)
+        given = checked(tool, arguments)
+        answer = tool.call(memory, given)
+        if tool.cut and not isinstance(answer, str):
+            answer = within(answer, _budget(dialect, tool, given))
+        return Reply(answer, is_error=False)
     except FilememError as error:
         return Reply(dialect.failure(error), is_error=True)
+
+
+def _budget(dialect: Dialect, tool: Tool, given: Mapping[str, Any]) -> int:
+    """Characters of an answer: more for more results than the default, and twice as many where detail is asked for."""
+    usual = tool.input_schema["properties"].get("limit", {}).get("default", 0)
+    wanted = max(given.get("limit", usual), usual) / usual if usual else 1
+    return int(dialect.budget * wanted * (2 if given.get("detail") else 1))
 
 
 def perform(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]) -> Payload:

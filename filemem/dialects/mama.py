@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from filemem.dialects import present
-from filemem.dialects.reading import Reader, asides, content, everything, reason, similarities
-from filemem.dialects.reading import search as find
+from filemem.dialects.present import asides, similarities
+from filemem.dialects.reader import Reader
+from filemem.dialects.reader import search as find
 from filemem.dialects.tool import Answer, Arguments, Dialect, Tool, sentence, tools
 from filemem.errors import Conflict, FilememError, NotFound
 from filemem.memory import fields
-from filemem.record import CHECKPOINT, DECISION, number
+from filemem.record import CHECKPOINT, DECISION
 
 if TYPE_CHECKING:
     from filemem.dialects.tool import Payload
@@ -72,7 +73,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     only = {} if kind == "all" else {"type": kind}
     found = find(memory, query, reader.may_see, arguments.get("limit", 10), **only)
     results = listed(found.hits, SECONDS, query)
-    return {"success": True, "count": len(results), "results": results, **asides(found)}
+    return {"success": True, **asides(found), "count": len(results), "results": results}
 
 
 def update(memory: Memory, arguments: Arguments) -> Answer:
@@ -87,13 +88,13 @@ def load_checkpoint(memory: Memory, _: Arguments) -> Answer:
         return {"success": True, "checkpoint": None, "message": "No checkpoint found", **present.lacking(memory)}
     hit, note = found
     told = {"note": note} if note else {}
-    return {"success": True, "checkpoint": checkpoint(hit, SECONDS), **told, **present.lacking(memory)}
+    return {"success": True, **present.lacking(memory), **told, "checkpoint": checkpoint(hit, SECONDS)}
 
 
 def checkpoint(hit: Hit, unit: int) -> Answer:
     """A checkpoint as it is loaded; its number is made from its id."""
-    answer: Answer = {"id": number(hit.id), "timestamp": hit.created // unit, "summary": content(hit.record)}
-    return answer | present.values(hit.record, "next_steps open_files record=id branch") | {"status": "active"}
+    shown = present.fields(hit, "id=number summary=content next_steps open_files record=id branch hidden?")
+    return {**shown, "timestamp": hit.created // unit, "status": "active"}
 
 
 def listed(hits: Sequence[Hit], unit: int, query: str) -> list[Answer]:
@@ -103,38 +104,19 @@ def listed(hits: Sequence[Hit], unit: int, query: str) -> list[Answer]:
 
 def shown(hit: Hit, unit: int, near: float = 0.0) -> Answer:
     """One result; what another dialect wrote is told in the same keys, as far as they fit."""
-    record = hit.record
-    answer: Answer = {"id": record.id, **_PARTS.get(record.type, _note)(hit)}
-    answer |= {"created_at": hit.created // unit, "_type": record.type}
+    created = "created_at=seconds" if unit == SECONDS else "created_at=milliseconds"
+    answer = present.fields(hit, f"id {_PARTS.get(hit.record.type, _NOTE)} {created} _type=type")
     if hit.scores or hit.score:
         answer["similarity"] = near
-    if hit.superseded_by:
-        answer["superseded_by"] = list(hit.superseded_by)
-    if hit.related:
-        answer["related_to"], answer["edge_reason"] = hit.related[0].target, hit.related[0].reason
-        answer["related"] = [{"id": e.target, "edge": e.kind, "edge_reason": e.reason} for e in hit.related]
-    return answer
+    related = "related_to edge_reason related" if hit.related else ""
+    return answer | present.fields(hit, f"superseded_by? hidden? {related}")
 
 
-def _decision(hit: Hit) -> Answer:
-    record = hit.record
-    told = present.values(record, "topic decision reasoning=text confidence outcome")
-    if record.outcomes:
-        told |= {"outcome_reason": reason(record), "outcomes": present.outcomes(record.outcomes)}
-    status = "" if record.status == "accepted" else record.status
-    return told | present.filled({"status": status, "rejected": list(record.rejected)})
-
-
-def _checkpoint(hit: Hit) -> Answer:
-    told = {"summary": content(hit.record), "number": number(hit.id)}
-    return told | present.values(hit.record, "next_steps open_files")
-
-
-def _note(hit: Hit) -> Answer:
-    return {"topic": hit.record.kind, "decision": hit.record.title, "reasoning": everything(hit.record)}
-
-
-_PARTS = {DECISION: _decision, CHECKPOINT: _checkpoint}
+_DECISION = (
+    "topic decision reasoning=text confidence outcome outcome_reason=reason? outcomes=reasons? status=review? rejected?"
+)
+_NOTE = "topic=kind decision=title reasoning=everything"
+_PARTS = {DECISION: _DECISION, CHECKPOINT: "summary=content number next_steps open_files"}
 
 
 def _saved(saved: Saved) -> Answer:
@@ -174,7 +156,7 @@ save writes open: Save a decision (topic, decision, reasoning; the same topic su
     summary: text # checkpoint: what was done, what is pending
     next_steps: text
     open_files: words
-search reads: Search decisions and checkpoints by meaning and words; without query the newest.
+search reads cut: Search decisions and checkpoints by meaning and words; without query the newest.
     query: text
     type: all|decision|checkpoint
     limit: 1..100 = 10

@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import mama, present
 from filemem.dialects.mama import CONFIDENCE, decide
-from filemem.dialects.reading import asides, in_words, reason, similarities
+from filemem.dialects.present import asides, similarities
+from filemem.dialects.reader import in_words
 from filemem.dialects.tool import Answer, Arguments, Dialect, sentence, tools
 from filemem.errors import BadInput, Conflict, FilememError
 from filemem.memory import fields
-from filemem.record import DECISION, OUTCOMES, Record, cut, one_line
+from filemem.query import Hit
+from filemem.record import DECISION, OUTCOMES, cut, one_line
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.query import Hit
 
 DAY = 86_400_000
 SUPERSEDED, WITHDRAWN = "superseded", "deprecated"  # theirs is an outcome; ours is derived, or said by the status
 _CANDIDATES = 50  # as many as are ranked by age
+FLOOR = 0.2  # of similarity: what is less like the question than this is not raised by being new
 _LINE = 100  # characters of a decision in a listing
 _THEIRS = {"failed": "failure"}
 _DECIDERS = {"user_decision": "user", "assistant_insight": "assistant"}
@@ -45,13 +47,12 @@ def save_decision(memory: Memory, arguments: Arguments) -> Answer:
 
 def recall_decision(memory: Memory, arguments: Arguments) -> Answer:
     told = memory.history(arguments["topic"])
-    history = [
-        _decided(step.record, step.record.created or step.at, bool(step.superseded_by))
-        | present.filled({"supersedes": list(step.supersedes)})
-        for step in told.chain
-        if not step.foreign
-    ]
-    return {"success": True, "topic": told.topic, "history": history, **present.lacking(memory)}
+    history = []
+    for step in told.chain:
+        if not step.foreign:
+            hit = Hit(step.record, step.path, step.record.created or step.at, superseded_by=step.superseded_by)
+            history.append(_decided(hit) | present.filled(present.values(step, "supersedes")))
+    return {"success": True, "topic": told.topic, **present.lacking(memory), "history": history}
 
 
 def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:
@@ -65,8 +66,8 @@ def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:
         for hit, near in zip(found.hits, similarities(found.hits, asked), strict=True)
     ]
     rated.sort(key=lambda one: -one["final_score"])  # stable: among equals the known order stays
-    answer: Answer = {"success": True, "suggestions": rated[:limit], **asides(found)}
-    return answer if rated else answer | {"message": "nothing like it was decided yet"}
+    empty = {} if rated else {"message": "nothing like it was decided yet"}
+    return {"success": True, **empty, **asides(found), "suggestions": rated[:limit]}
 
 
 def freshness(age: float, scale: float, decay: float) -> float:
@@ -77,13 +78,13 @@ def freshness(age: float, scale: float, decay: float) -> float:
 def list_decisions(memory: Memory, arguments: Arguments) -> Answer:
     limit, offset = arguments.get("limit", 10), arguments.get("offset", 0)
     found = memory.search("", type=DECISION, limit=limit, offset=offset)
-    decisions = [_decided(hit.record, hit.created, bool(hit.superseded_by)) for hit in found.hits]
+    decisions = [_decided(hit) for hit in found.hits]
     rows = [
         f"{place}. **{one['topic']}**: {cut(one_line(one['decision']), _LINE)} "
         f"({one['outcome']}, {one['timestamp'][:10]})"
         for place, one in enumerate(decisions, offset + 1)
     ]
-    return {"success": True, "list": "\n".join(rows) or "No decisions.", "decisions": decisions, **asides(found)}
+    return {"success": True, **asides(found), "list": "\n".join(rows) or "No decisions.", "decisions": decisions}
 
 
 def update_outcome(memory: Memory, arguments: Arguments) -> Answer:
@@ -122,25 +123,25 @@ def _outcome(arguments: Arguments, *more: str) -> str:
         raise BadInput(f"outcome must be one of {words}, not {stated[:64]!r}", hint, field="outcome") from None
 
 
-def _their_outcome(record: Record, replaced: bool) -> str:
+def _theirs(hit: Hit) -> str:
     """The outcome in their words; that of a decision which does not hold is that it was superseded."""
-    if record.outcome == "pending" and (replaced or record.status == WITHDRAWN):
+    record = hit.record
+    if record.outcome == "pending" and (hit.superseded_by or record.status == WITHDRAWN):
         return SUPERSEDED
     return _THEIRS.get(record.outcome, record.outcome)
 
 
-def _decided(record: Record, created: int, replaced: bool) -> Answer:
-    answer = present.values(record, "decision_id=id topic decision reasoning=text confidence")
-    answer |= {"outcome": _their_outcome(record, replaced), "timestamp": present.time(created)}
-    failed = reason(record) if record.outcome == "failed" else ""
-    return answer | present.filled({"failure_reason": failed, "limitation": record.limitation})
+def _decided(hit: Hit) -> Answer:
+    answer = present.fields(hit, "decision_id=id topic decision reasoning=text confidence timestamp=created")
+    failed = " failure_reason=reason?" if hit.record.outcome == "failed" else ""
+    return {**answer, "outcome": _theirs(hit), **present.fields(hit, f"limitation? hidden?{failed}")}
 
 
 def _suggested(hit: Hit, near: float, age: float, weight: float, scale: float, decay: float) -> Answer:
-    final = (1 - weight) * near + weight * freshness(age, scale, decay)
+    fresh = freshness(age, scale, decay) if near >= FLOOR else 0.0
+    final = (1 - weight) * near + weight * fresh
     scores = {"similarity": near, "recency_days": round(age, 3), "final_score": round(final, 4)}
-    outcome = _their_outcome(hit.record, bool(hit.superseded_by))
-    return {**present.values(hit.record, "decision_id=id topic decision"), **scores, "outcome": outcome}
+    return {**present.fields(hit, "decision_id=id topic decision hidden?"), **scores, "outcome": _theirs(hit)}
 
 
 def failure(error: FilememError) -> dict[str, object]:
@@ -168,13 +169,13 @@ save_decision writes: Save a decision with its reasoning; the same topic superse
     allow_secret: flag
 recall_decision reads: How a topic was decided, oldest first.
     topic!: said
-suggest_decision reads: Decisions that bear on a question; newer ones count more.
+suggest_decision reads cut: Decisions that bear on a question; newer ones count more.
     userQuestion!: said
     recencyWeight: fraction = 0.3 # how much age counts
     recencyScale: days = 7 # days
     recencyDecay: fraction = 0.5 # what an age of recencyScale days is worth
     limit: 1..100 = 10
-list_decisions reads: The newest decisions.
+list_decisions reads cut: The newest decisions.
     limit: 1..100 = 10
     offset: 0..1000000 = 0
 update_outcome writes: Record what came of the decision that holds on a topic, or of the one with an id.

@@ -7,15 +7,16 @@ listed: hosts refuse names that begin with an underscore.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filemem.dialects import present, reading
-from filemem.dialects.reading import NOBODY, NOWHERE, Reader, asides, content, in_words, similarity
+from filemem.dialects import present, reader
+from filemem.dialects.present import asides, content, similarity
+from filemem.dialects.reader import NOBODY, NOWHERE, Reader, in_words
 from filemem.dialects.tool import Answer, Arguments, Dialect, sentence, tools
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.memory.fields import lines
 from filemem.query import Results, affects_match, fold
-from filemem.record import CHECKPOINT, DECISION, OBSERVATION, Record, number, parse_time
+from filemem.record import CHECKPOINT, DECISION, OBSERVATION, Record, cut, number, parse_time
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 KINDS = ("decision", "bugfix", "feature", "refactor", "discovery", "change")
 PROJECT = "manual"
 _ALL = 1_000_000  # more than a store has
+_TITLE = 120  # characters in a table
 _TYPES = {"sessions": (CHECKPOINT,), "observations": (OBSERVATION, DECISION)}
 _PROMPTS = "prompts are never kept: what was typed is the user's own; observations and sessions are what is kept"
 _TABLE = (
@@ -49,6 +51,7 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
         "department": given.get("department", NOWHERE),
         "visibility": given.get("visibility", "project"),
     }
+    ignored = sorted(arguments.keys() - TOOLS[4].input_schema["properties"].keys() - {"allow_secret"})
     with in_words(session="memory_session_id"):
         saved = memory.save(type=OBSERVATION, allow_secret=given.get("allow_secret"), **fields)
     return {
@@ -58,12 +61,13 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
         "created_at_epoch": saved.created,
         "readable_by": _READABLE[fields["visibility"]].format(**fields),
         "record": saved.id,
-        **reading.waits(saved),
+        **present.waits(saved),
+        **({"ignored": ignored} if ignored else {}),
     }
 
 
 def search(memory: Memory, arguments: Arguments) -> Answer | str:
-    reader, wanted = _reader(memory, arguments), _wanted(arguments)
+    may_see, wanted = _reader(memory, arguments).may_see, _wanted(arguments)
     query, limit, offset = arguments.get("query", ""), arguments.get("limit", 20), arguments.get("offset", 0)
     kind, order = arguments.get("type", ""), arguments.get("orderBy", "")
     how: dict[str, Any] = {"since": arguments.get("dateStart") or None, "until": arguments.get("dateEnd") or None}
@@ -75,80 +79,74 @@ def search(memory: Memory, arguments: Arguments) -> Answer | str:
         found = Results((), note=_PROMPTS)
     else:
         with in_words(since="dateStart", until="dateEnd"):
-            found = reading.search(
-                memory, query, reader.may_see, enough, passes=lambda hit: _passes(hit.record, wanted), **how
-            )
-        found = reading.page(found.replace(hits=tuple(_ordered(found.hits, order))), offset, limit)
+            found = reader.search(memory, query, may_see, enough, passes=lambda hit: _passes(hit.record, wanted), **how)
+        found = reader.page(found.replace(hits=tuple(_ordered(found.hits, order))), offset, limit)
     if arguments.get("format") == "table":
         return _table(found, query)
     return {
+        **asides(found),
         "observations": [_row(hit, query) for hit in found if hit.record.type != CHECKPOINT],
         "sessions": [_row(hit, query) for hit in found if hit.record.type == CHECKPOINT],
         "prompts": [],
         "totalResults": len(found),
         "query": query,
-        **asides(found),
     }
 
 
 def timeline(memory: Memory, arguments: Arguments) -> Answer:
-    reader, query, anchor = _reader(memory, arguments), arguments.get("query", ""), arguments.get("anchor", "")
+    who, query, anchor = _reader(memory, arguments), arguments.get("query", ""), arguments.get("anchor", "")
     if bool(query) == (anchor != ""):
         raise BadInput("give either anchor or query", "an id or a time; or words", field="anchor")
     middle: Hit | None = None
     aside: Answer = {}
     if query:
-        found = reading.search(memory, query, reader.may_see, 1)
+        found = reader.search(memory, query, who.may_see, 1)
         middle, aside = next(iter(found), None), asides(found)
         if middle is None:
             return {"anchor": None, "count": 0, "observations": [], "note": "nothing found", **aside}
     elif not _moment(anchor):
-        middle = _seen(memory, anchor, reader, "anchor")
+        middle = _seen(memory, anchor, who, "anchor")
     before, after = arguments.get("depth_before", 10), arguments.get("depth_after", 10)
     around = memory.timeline(anchor=middle.id if middle else str(anchor), depth_before=100, depth_after=100)
     aside |= present.lacking(memory)
     at = middle.created if middle else parse_time(str(anchor)) or 0
-    hits = [hit for hit in around if reader.may_see(hit.record)]
+    hits = [hit for hit in around if who.may_see(hit.record)]
     place = next((n for n, hit in enumerate(hits) if middle and hit.id == middle.id), None)
-    cut = place if place is not None else sum(hit.created < at for hit in hits)
-    hits = hits[max(0, cut - before) : cut + after + (place is not None)]
+    start = place if place is not None else sum(hit.created < at for hit in hits)
+    hits = hits[max(0, start - before) : start + after + (place is not None)]
     named = number(middle.id) if middle else anchor
-    return {"anchor": named, "count": len(hits), "observations": [_row(hit) for hit in hits], **aside}
+    return {**aside, "anchor": named, "count": len(hits), "observations": [_row(hit) for hit in hits]}
 
 
 def get_observations(memory: Memory, arguments: Arguments) -> Answer:
-    reader = _reader(memory, arguments)
+    who = _reader(memory, arguments)
     hits, missing = [], []
     given = arguments["ids"]
     for one in given if isinstance(given, list) else [given]:
         try:
-            hits.append(_seen(memory, one, reader, "ids"))
+            hits.append(_seen(memory, one, who, "ids"))
         except NotFound:
             missing.append(one)
     hits = _ordered(hits, arguments.get("orderBy", ""))[: arguments.get("limit")]
     told = {**({"missing": missing} if missing else {}), **present.lacking(memory)}
-    return {"count": len(hits), "observations": [shown(hit) for hit in hits], **told}
+    return {**told, "count": len(hits), "observations": [shown(hit) for hit in hits]}
 
 
 def shown(hit: Hit) -> Answer:
     """A whole record in mem-claude's keys."""
     record, decided = hit.record, hit.record.type == DECISION
-    answer: Answer = {
+    return {
         **_row(hit),
         "subtitle": None,
         "narrative": record.text if decided else content(record).removeprefix(f"{record.title}\n\n"),
         "facts": list(record.facts or record.rejected),
         "concepts": list(record.concepts or record.tags),
         "files_modified": list(record.files_modified or record.affects or record.open_files),
-        **present.values(record, "files_read memory_session_id=session agent"),
         "department": record.department or NOWHERE,
         "visibility": record.visibility or "project",
-        "path": hit.path,
+        **present.fields(hit, "files_read memory_session_id=session agent path next_steps? hidden?"),
+        **(present.fields(hit, "topic? decision=decided? outcome?") if decided else {}),
     }
-    if decided:
-        decision = record.decision if record.decision != record.title else ""
-        answer |= present.filled({"topic": record.topic, "decision": decision, "outcome": record.outcome})
-    return answer | present.filled({"next_steps": record.next_steps})
 
 
 def _row(hit: Hit, asked: str = "") -> Answer:
@@ -156,13 +154,11 @@ def _row(hit: Hit, asked: str = "") -> Answer:
     row: Answer = {
         "id": number(record.id),
         "type": {DECISION: "decision", CHECKPOINT: "session"}.get(record.type, record.kind),
-        **present.values(record, "title project record=id"),
-        "created_at": present.time(hit.created),
-        "created_at_epoch": hit.created,
+        **present.fields(hit, "title project record=id created_at=created created_at_epoch=milliseconds"),
         "read_tokens": (len(content(record)) + len(record.text)) // 4 + 1,  # the usual guess: four letters each
     }
     row |= {"score": similarity(hit, asked)} if hit.score else {}
-    return row | present.filled({"superseded_by": [number(one) for one in hit.superseded_by]})
+    return row | present.fields(hit, "superseded_by=replaced_by? hidden?")
 
 
 def _table(found: Results, query: str) -> str:
@@ -182,7 +178,7 @@ def _table(found: Results, query: str) -> str:
 def _title(row: Answer) -> str:
     """A title, and what replaced it: what holds no longer must not read as if it did."""
     by = ", ".join(f"#{one}" for one in row.get("superseded_by", ()))
-    title = f"{row['title']} (superseded by {by})" if by else str(row["title"])
+    title = cut(row["title"], _TITLE) + (f" (superseded by {by})" if by else "")
     return title.replace("|", "\\|")
 
 
@@ -190,16 +186,16 @@ def _reader(memory: Memory, arguments: Arguments) -> Reader:
     return Reader.of(memory, arguments.get("agent", ""), arguments.get("department", ""), arguments.get("project", ""))
 
 
-def _seen(memory: Memory, reference: Any, reader: Reader, field: str) -> Hit:
+def _seen(memory: Memory, reference: Any, who: Reader, field: str) -> Hit:
     """A record that this reader may see; one that is not for it looks as if it were not there."""
     text = str(reference).strip().lstrip("#")
     typed = text[1:] if text[:1] in ("S", "P") and text[1:].isdigit() else text
     named = typed if isinstance(reference, str) else reference
     try:
-        hit = reading.find(memory, named, field)
+        hit = reader.find(memory, named, field)
     except NotFound:
         hit = None
-    if hit is None or not reader.may_see(hit.record):
+    if hit is None or not who.may_see(hit.record):
         raise NotFound(f"{field}: no observation {reference}", "search shows ids")
     return hit
 
@@ -208,26 +204,36 @@ def _moment(anchor: Any) -> bool:
     return isinstance(anchor, str) and not anchor.isdigit() and parse_time(anchor) is not None
 
 
-def _wanted(arguments: Arguments) -> tuple[set[str], set[str], set[str]]:
-    """The kinds, concepts and files that a search is restricted to."""
+class _Wanted(NamedTuple):
+    """What a search is restricted to besides what the index can tell."""
 
+    kinds: set[str]
+    concepts: set[str]
+    files: set[str]
+    session: str
+
+
+def _wanted(arguments: Arguments) -> _Wanted:
     def named(name: str, value: Any) -> set[str]:
         return {part.strip() for one in lines(name, value) for part in one.split(",")}
 
     kinds = arguments.get("obs_type", ()) or (arguments["type"] if arguments.get("type") in KINDS else ())
-    files = arguments.get("files") or arguments.get("filePath") or ()
-    concepts = set(map(fold, named("concepts", arguments.get("concepts", ()))))
-    return set(map(fold, named("obs_type", kinds))), concepts, named("files", files)
+    return _Wanted(
+        kinds=set(map(fold, named("obs_type", kinds))),
+        concepts=set(map(fold, named("concepts", arguments.get("concepts", ())))),
+        files=named("files", arguments.get("files") or arguments.get("filePath") or ()),
+        session=arguments.get("memory_session_id", ""),
+    )
 
 
-def _passes(record: Record, wanted: tuple[set[str], set[str], set[str]]) -> bool:
-    kinds, concepts, files = wanted
+def _passes(record: Record, wanted: _Wanted) -> bool:
     words = {fold(word) for word in (*record.concepts, *record.tags)}
     touched = (*record.files_read, *record.files_modified, *record.affects, *record.open_files)
     return (
-        (not kinds or (record.kind if record.type == OBSERVATION else record.type) in kinds)
-        and (not concepts or not words.isdisjoint(concepts))
-        and (not files or any(affects_match(one, path) for one in files for path in touched))
+        (not wanted.kinds or (record.kind if record.type == OBSERVATION else record.type) in wanted.kinds)
+        and (not wanted.concepts or not words.isdisjoint(wanted.concepts))
+        and (not wanted.files or any(affects_match(one, path) for one in wanted.files for path in touched))
+        and wanted.session in ("", record.session)
     )
 
 
@@ -264,23 +270,24 @@ def important(_memory: Memory, _arguments: Arguments) -> str:
 TOOLS = tools(
     f"""
 important reads open: How to use these tools: search, timeline, get_observations, in this order.
-search reads open: Step 1: an index of what was observed, with ids. Without query the newest.
+search reads cut: Step 1: an index of what was observed, with ids. Without query the newest.
     query: text
     limit: 1..100 = 20
     offset: 0..1000000 = 0
     type: observations|sessions|prompts|{"|".join(KINDS)}
-    obs_type concepts files: words
+    obs_type concepts files filePath: words
+    memory_session_id: text # only what was saved in this session
     dateStart: text # date, or age such as 2w
     dateEnd: text
     orderBy: relevance|date_desc|date_asc
     format: json|table
 {_READER}
-timeline reads open: Step 2: what was observed around an id, a time, or the best hit of a query.
+timeline reads cut: Step 2: what was observed around an id, a time, or the best hit of a query.
     anchor: id # id or time
     query: text
     depth_before depth_after: 0..100 = 10
 {_READER}
-get_observations reads open: Step 3: whole observations by id.
+get_observations reads: Step 3: whole observations by id.
     ids!: ids
     orderBy: date_desc|date_asc
     limit: 1..100

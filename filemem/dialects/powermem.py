@@ -6,17 +6,18 @@ Ids are numbers made from record ids; a memory is an observation of kind `memory
 from __future__ import annotations
 
 import json
+import operator
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filemem.dialects import present, reading
-from filemem.dialects.metadata import Condition, conditions, holds
-from filemem.dialects.reading import Reader, asides, everything, in_words, similarities, waits
+from filemem.dialects import present, reader
+from filemem.dialects.present import asides, everything, similarities, waits
+from filemem.dialects.reader import Reader, in_words
 from filemem.dialects.tool import TEXT, Answer, Arguments, Dialect, Resource, sentence, tools
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.memory.fields import heading
-from filemem.record import DECISION, OBSERVATION, Record, format_time, number
+from filemem.record import DECISION, OBSERVATION, format_time, number
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -31,7 +32,7 @@ _OWNERS = ("user_id", "agent_id", "run_id")
 def add_memory(memory: Memory, arguments: Arguments) -> Answer:
     filters = dict(arguments.get("filters") or {})
     fields = {name: arguments.get(name) or filters.pop(name, None) for name in STATED}
-    fields["user_id"] = fields["user_id"] or memory.user_id or USER
+    fields["user_id"] = fields["user_id"] or _user(memory)
     metadata = {**filters, **(arguments.get("metadata") or {})}
     with in_words(text="messages"):
         saved = memory.save(
@@ -50,11 +51,11 @@ def add_memory(memory: Memory, arguments: Arguments) -> Answer:
 def search_memories(memory: Memory, arguments: Arguments) -> Answer:
     least = arguments.get("threshold") or 0.0
     may_see, limit = _reader(memory, arguments).may_see, arguments.get("limit", 10)
-    how = {"passes": _passing(arguments), "recency": False, **_narrowed(arguments)}
-    found = reading.search(memory, arguments["query"], may_see, limit, **how)
+    how = {"passes": _passing(memory, arguments), "recency": False, **_narrowed(arguments)}
+    found = reader.search(memory, arguments["query"], may_see, limit, **how)
     rated = zip(found.hits, similarities(found.hits, arguments["query"]), strict=True)
     results = [{**_memory_of(hit), "score": near} for hit, near in rated if near >= least]
-    return {"success": True, "count": len(results), "results": results, **asides(found)}
+    return {"success": True, **asides(found), "count": len(results), "results": results}
 
 
 def get_memory(memory: Memory, arguments: Arguments) -> Answer:
@@ -93,16 +94,17 @@ def delete_memory(memory: Memory, arguments: Arguments) -> Answer:
 def delete_all_memories(memory: Memory, arguments: Arguments) -> Answer:
     if not any(arguments.get(name) for name in _OWNERS) and not arguments.get("confirm"):
         raise BadInput(
-            "user_id: without user_id, agent_id or run_id this would delete every memory; nothing was deleted",
+            "user_id: without user_id, agent_id or run_id this would delete all memories of the default user; "
+            "nothing was deleted",
             "give one of them, or confirm: true if all is meant",
             field="user_id",
         )
-    passes, may_see = _passing(arguments), _reader(memory, arguments).may_see
+    passes, may_see = _passing(memory, arguments), _reader(memory, arguments).may_see
 
     def mine(hit: Hit) -> bool:
         return hit.record.kind == KIND and passes(hit)
 
-    found = reading.search(memory, "", may_see, 1_000_000, passes=mine, type=OBSERVATION)
+    found = reader.search(memory, "", may_see, 1_000_000, passes=mine, type=OBSERVATION)
     kept = []
     for hit in found:
         try:
@@ -115,17 +117,17 @@ def delete_all_memories(memory: Memory, arguments: Arguments) -> Answer:
 
 def list_memories(memory: Memory, arguments: Arguments) -> Answer:
     limit, offset = arguments.get("limit", 100), arguments.get("offset", 0)
-    how = {"passes": _passing(arguments), **_narrowed(arguments)}
-    found = reading.page(
-        reading.search(memory, "", _reader(memory, arguments).may_see, limit + offset, **how), offset, limit
+    how = {"passes": _passing(memory, arguments), **_narrowed(arguments)}
+    found = reader.page(
+        reader.search(memory, "", _reader(memory, arguments).may_see, limit + offset, **how), offset, limit
     )
     results = [_memory_of(hit) for hit in found.hits]
-    return {"success": True, "count": len(results), "results": results, **asides(found)}
+    return {"success": True, **asides(found), "count": len(results), "results": results}
 
 
 def memory_summary(memory: Memory, _: Arguments) -> Answer:
-    reader = Reader.of(memory)
-    records = [hit.record for hit in reading.search(memory, "", reader.may_see, 1_000_000)]
+    may_see = Reader.of(memory).may_see
+    records = [hit.record for hit in reader.search(memory, "", may_see, 1_000_000)]
     counts = {name: Counter(value for one in records if (value := getattr(one, name))) for name in STATED}
     newest = max((one.created or 0 for one in records), default=0)
     return {
@@ -164,38 +166,44 @@ def _reader(memory: Memory, arguments: Arguments) -> Reader:
     return Reader.of(memory, arguments.get("agent_id", ""))
 
 
-def _passing(arguments: Arguments) -> Callable[[Hit], bool]:
+def _passing(memory: Memory, arguments: Arguments, *, anyone: bool = False) -> Callable[[Hit], bool]:
+    """Whether a memory is whose the call names, and passes its filters.
+
+    Unless a user is named or `anyone` may be meant, it is the default user, or nobody in particular.
+    """
+    filters = arguments.get("filters") or {}
     wanted = tuple((name, arguments[name]) for name in _OWNERS if arguments.get(name))
-    tests: tuple[Condition, ...] = conditions(arguments.get("filters") or {})
+    tests = conditions(filters)
+    users = () if anyone or arguments.get("user_id") or "user_id" in filters else ("", _user(memory))
 
     def passes(hit: Hit) -> bool:
         record = hit.record
         owned = all(getattr(record, name) == value for name, value in wanted)
+        owned = owned and (not users or record.user_id in users)
         return owned and all(holds(test, lambda key: _value(hit, key)) for test in tests)
 
     return passes
 
 
+def _user(memory: Memory) -> str:
+    return memory.user_id or USER
+
+
 def _narrowed(arguments: Arguments) -> dict[str, Any]:
-    """What of a call's owners the index itself can tell."""
+    """What of a call's owners and filters the index itself can tell."""
     owners = {name.removesuffix("_id"): arguments[name] for name in _OWNERS if arguments.get(name)}
-    told = filter(None, map(_indexed, conditions(arguments.get("filters") or {})))
     metadata: dict[str, Any] = {}
-    for key, values in told:
-        metadata.setdefault(key, values)  # of several tests on one key the first narrows
+    for key, options in filter(None, map(_indexed, conditions(arguments.get("filters") or {}))):
+        metadata.setdefault(key, options)  # of several tests on one key the first narrows
     return owners | ({"metadata": metadata} if metadata else {})
 
 
-def _indexed(condition: Condition) -> tuple[str, Any] | None:
-    """What of a condition the index can tell: a key and its values, or that the key is there; None for the rest."""
+def _indexed(condition: Condition) -> tuple[str, list[Any]] | None:
+    """The key and values that a condition asks of the index; None where only the record can tell."""
     key, test, wanted = condition
-    if key == "created_at" or test in ("ne", "nin"):  # what is no metadata, and what holds where there is nothing
-        return None
-    if test not in ("eq", "in"):
-        return key, ...
-    values = wanted if test == "in" and isinstance(wanted, list) else [wanted]
-    plain = bool(values) and all(isinstance(value, str | int | float) for value in values)
-    return (key, values) if plain else None
+    options = wanted if test == "in" and isinstance(wanted, list) else [wanted]
+    plain = test in ("eq", "in") and bool(options) and all(isinstance(one, str | int | float) for one in options)
+    return (key, options) if plain and key != "created_at" else None
 
 
 def _value(hit: Hit, key: str) -> object:
@@ -218,25 +226,23 @@ def _allowed(memory: Memory, arguments: Arguments) -> Hit:
     """The memory that a call names; one of another user or agent looks as if it were not there."""
     named = arguments["memory_id"]
     try:
-        hit = reading.find(memory, named, "memory_id")
+        hit = reader.find(memory, named, "memory_id")
     except NotFound:
         hit = None
-    passes, reader = _passing({**arguments, "run_id": "", "filters": {}}), _reader(memory, arguments)
-    if hit is None or not passes(hit) or not reader.may_see(hit.record):
+    passes = _passing(memory, {**arguments, "run_id": "", "filters": {}}, anyone=True)
+    if hit is None or not passes(hit) or not _reader(memory, arguments).may_see(hit.record):
         raise NotFound(f"memory_id: there is no memory {named}", "list_memories shows what there is")
     return hit
 
 
 def _memory_of(hit: Hit) -> Answer:
-    record: Record = hit.record
-    answer: Answer = {
-        "id": number(record.id),
-        "memory": everything(record),
-        **{name: getattr(record, name) or None for name in STATED},
-        "metadata": dict(record.metadata),
-        "created_at": present.time(hit.created) or None,
-        "record": record.id,
-    }
+    record = hit.record
+    answer = present.fields(
+        hit,
+        "id=number memory=everything user_id! agent_id! run_id! scope! memory_type! metadata created_at=created! "
+        "record=id hidden?",
+    )
+    answer["metadata"] = dict(record.metadata)
     if record.type != OBSERVATION or record.kind != KIND:
         answer["memory_type"] = record.memory_type or (record.kind if record.type == OBSERVATION else record.type)
     return answer
@@ -245,6 +251,70 @@ def _memory_of(hit: Hit) -> Answer:
 def failure(error: FilememError) -> dict[str, object]:
     """Word a failure as powermem does."""
     return {"success": False, "error": sentence(error), **({"hint": error.hint} if error.hint else {})}
+
+
+# -- filters on metadata: `{"priority": "high", "score": {"gte": 3}}`; values of different types never match
+
+
+class Condition(NamedTuple):
+    """One test on the value of one key."""
+
+    key: str
+    test: str
+    wanted: object
+
+
+_ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+_LISTS = ("in", "nin")
+TESTS = ("eq", "ne", *_ORDER, *_LISTS)
+
+
+def conditions(filters: Mapping[str, Any]) -> tuple[Condition, ...]:
+    """Read filters: a value must be equal; a mapping holds tests by name, with or without `$`."""
+    found = []
+    for key, wanted in filters.items():
+        if not isinstance(wanted, Mapping):
+            found.append(Condition(key, "eq", wanted))
+            continue
+        for name, value in wanted.items():
+            test, field = name.removeprefix("$"), f"filters.{key}"
+            if test not in TESTS:
+                hint = f"one of {', '.join(TESTS)}; for a nested key write {key}.{name}"
+                raise BadInput(f"{field}: there is no test {name!r}", hint, field=field)
+            if test in _LISTS and not isinstance(value, list):
+                raise BadInput(f"{field}: {name} takes a list", field=field)
+            found.append(Condition(key, test, value))
+    return tuple(found)
+
+
+def holds(condition: Condition, value_of: Callable[[str], object]) -> bool:
+    """Say whether a record passes; of a list, any entry may be equal."""
+    value, wanted, test = value_of(condition.key), condition.wanted, condition.test
+    if test in _ORDER:
+        return _comparable(value, wanted) and _ORDER[test](value, wanted)
+    options = wanted if test in _LISTS and isinstance(wanted, list) else [wanted]
+    equal = any(_equal(value, option) for option in options)
+    return equal != (test in ("ne", "nin"))
+
+
+def _equal(value: object, wanted: object) -> bool:
+    if isinstance(value, (list, tuple)) and not isinstance(wanted, list):
+        return any(_equal(one, wanted) for one in value)
+    if isinstance(value, bool) != isinstance(wanted, bool):  # 1 is not true
+        return False
+    return value == wanted
+
+
+def _comparable(value: object, wanted: object) -> bool:
+    if isinstance(value, bool) or isinstance(wanted, bool):
+        return False
+    numbers = isinstance(value, int | float) and isinstance(wanted, int | float)
+    return numbers or (isinstance(value, str) and isinstance(wanted, str))
 
 
 INSTRUCTIONS = """\
@@ -265,7 +335,7 @@ add_memory writes: Remember a text, a message, or a list of messages.
     memory_type: text
     filters: object # further metadata to find it by
     allow_secret: flag
-search_memories reads: Find memories by meaning and words.
+search_memories reads cut: Find memories by meaning and words.
     query!: said
     user_id agent_id run_id: text
     limit: 1..1000 = 10
@@ -285,7 +355,7 @@ delete_memory deletes: Delete a memory; Git history keeps it.
 delete_all_memories deletes: Delete all memories of a user, an agent or a run.
     user_id agent_id run_id: text
     confirm: flag # needed where no filter is given
-list_memories reads: List memories, the newest first.
+list_memories reads cut: List memories, the newest first.
     user_id agent_id run_id: text
     limit: 1..1000 = 100
     offset: 0..1000000 = 0

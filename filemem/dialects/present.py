@@ -1,19 +1,21 @@
-"""The native wording of values: plain JSON, times as ISO 8601 UTC, nothing empty, nothing twice; cut to a budget.
+"""How records are shown: one table of fields, of which each dialect takes some under its own names.
 
-Of an answer that is cut no result is dropped and no fact, whatever the budget. What is left of it goes to texts, to the
-best result first: what answers the question should not need a second call.
+Plain JSON: times as ISO 8601 UTC, collections as lists, nothing empty, nothing twice.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects.tool import Answer
-from filemem.record import DECISION, Outcome, cut, format_time
+from filemem.memory.fields import heading
+from filemem.query import Hit, Results, likely, relevance, topical
+from filemem.record import CHECKPOINT, DECISION, Outcome, Record, format_time, number
+from filemem.record.hidden import hidden_characters
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -23,24 +25,30 @@ if TYPE_CHECKING:
     from filemem.memory.snapshot import Moment
     from filemem.memory.timeline import Topic
     from filemem.memory.why import Why
-    from filemem.query import Hit, Name
+    from filemem.query import Name
 
 
-# Keys of a record that are shown if they have a value, in this order.
-_RECORD = (
-    "status outcome confidence limitation decided_by tags affects rejected branch open_files next_steps kind project "
-    "facts concepts files_read files_modified department visibility user_id agent_id run_id scope memory_type agent "
-    "session source"
-)
-_SCORES = "keyword vector wording title recency final"
-_ALWAYS = ("id", "type", "topic", "title", "path")
 _STATUS = {"proposed": "only proposed", "rejected": "rejected", "deprecated": "deprecated"}
+_SCORES = "keyword vector wording title recency final"
+_PROSE = ("title", "topic", "decision", "text", "next_steps", "limitation", "rejected", "facts", "branch")
+
+# Native keys, in the order in which they are shown; `fields` says what the marks mean.
+_HEAD = "id type topic title path created?"
+_BODY = (
+    "proposed? decision=decided? text? status=standing? outcome=came? confidence? limitation? decided_by? tags? "
+    "affects? rejected? branch? open_files? next_steps? kind? project? facts? concepts? files_read? files_modified? "
+    "department? visibility? user_id? agent_id? run_id? scope? memory_type? agent? session? source? reasons? "
+    "already_rejected? heads? drift? evidence? chain? more? hidden?"
+)
+_WHOLE = f"{_HEAD} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
+_LISTED = f"{_HEAD} holds? superseded_by? {_BODY} snippet? highlight?"
+_FOUND = f"{_HEAD} score holds? superseded_by {_BODY} scores? snippet? highlight?"
 
 
 def values(value: object, names: str) -> Answer:
-    """Fields of a value under their own names, or as `ours=theirs`; collections as lists."""
-    fields = (name.partition("=") for name in names.split())
-    shown = ((name, getattr(value, field or name)) for name, _, field in fields)
+    """Fields of a value under their own names, or as `theirs=ours`; collections as lists."""
+    pairs = (name.partition("=") for name in names.split())
+    shown = ((name, getattr(value, field or name)) for name, _, field in pairs)
     return {name: list(one) if isinstance(one, tuple) else one for name, one in shown}
 
 
@@ -49,9 +57,9 @@ def filled(answer: Mapping[str, Any], *keep: str) -> Answer:
     return {name: one for name, one in answer.items() if one or one is False or name in keep}
 
 
-def counted(number: int, word: str) -> str:
+def counted(count: int, word: str) -> str:
     """A number of things."""
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def time(at: int | None) -> str:
@@ -59,21 +67,173 @@ def time(at: int | None) -> str:
     return format_time(at) if at else ""
 
 
-def saved(value: Saved) -> Answer:
-    """What a write did."""
-    waits = "; written, but not committed yet" if value.pending and not value.commit else ""
-    near = [
-        {**values(one, "id title topic"), "similarity": round(one.similarity, 3), "hint": one.hint}
-        for one in value.similar
-    ]
-    answer = {"success": True, **values(value, "id type"), "message": value.message + waits}
-    answer |= {**values(value, "path commit pending superseded would_supersede"), "similar": near}
-    return filled(answer | values(value, "degraded note"), "superseded")
+def outcomes(log: Iterable[Outcome]) -> list[Answer]:
+    """The outcome log, oldest first."""
+    return [{"at": time(entry.at), **values(entry, "outcome reason")} for entry in log]
+
+
+# -- the texts of a record
+
+
+def content(record: Record) -> str:
+    """What was given to be remembered, as it was given: the decision, the summary, the text."""
+    if record.type == DECISION:
+        return record.decision
+    if not record.text:
+        return record.title
+    untitled = heading(record.text) == record.title
+    return record.text if untitled or not record.title else f"{record.title}\n\n{record.text}"
+
+
+def everything(record: Record) -> str:
+    """A record as one text, for those whose memories are texts."""
+    parts = [content(record)]
+    if record.type == DECISION:
+        parts += [record.text, _listed("Rejected", record.rejected)]
+        if record.outcome != "pending":
+            parts.append(f"Outcome: {record.outcome}" + (f": {reason(record)}" if reason(record) else ""))
+    elif record.type == CHECKPOINT:
+        parts += [f"Next steps:\n{record.next_steps}" if record.next_steps else ""]
+    else:
+        parts += [_listed("Facts", record.facts)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _listed(name: str, items: tuple[str, ...]) -> str:
+    return "\n".join((f"{name}:", *(f"- {item}" for item in items))) if items else ""
+
+
+def reason(record: Record) -> str:
+    """Why the newest outcome came; empty where nobody said."""
+    return record.outcomes[-1].reason if record.outcomes else ""
+
+
+def hidden(*texts: object) -> str:
+    """How many characters of some texts a reader does not see and a model reads, in words; "" for none."""
+    said = "\n".join(one if isinstance(one, str) else "\n".join(one) for one in texts if one)  # type: ignore[arg-type]
+    count = 0 if said.isascii() else sum(one.amount for one in hidden_characters(said))
+    return counted(count, "character") if count else ""
+
+
+# -- the table of fields
+
+
+def _decided(record: Record) -> str:
+    return record.decision if record.decision != record.title else ""
+
+
+def _holds(hit: Hit) -> bool | None:
+    return hit.record.status == "accepted" and not hit.superseded_by if hit.record.type == DECISION else None
+
+
+def _related(hit: Hit) -> list[Answer]:
+    return [{"id": edge.target, "edge": edge.kind, "edge_reason": edge.reason} for edge in hit.related]
+
+
+FIELDS: Mapping[str, Callable[[Hit], Any]] = {
+    "number": lambda hit: number(hit.id),
+    "topic": lambda hit: hit.record.topic if hit.record.type == DECISION else "",
+    "created": lambda hit: time(hit.created),
+    "seconds": lambda hit: hit.created // 1_000,
+    "milliseconds": lambda hit: hit.created,
+    "content": lambda hit: content(hit.record),
+    "everything": lambda hit: everything(hit.record),
+    "decided": lambda hit: _decided(hit.record),
+    "holds": _holds,
+    "standing": lambda hit: hit.record.status if hit.record.type == DECISION else "",
+    "review": lambda hit: "" if hit.record.status == "accepted" else hit.record.status,
+    "came": lambda hit: hit.record.outcome if hit.record.type == DECISION else "",
+    "reason": lambda hit: reason(hit.record),
+    "reasons": lambda hit: outcomes(hit.record.outcomes),
+    "score": lambda hit: round(hit.score, 4),
+    "scores": lambda hit: {k: round(v, 3) for k, v in values(hit.scores, _SCORES).items()} if hit.scores else {},
+    "heads": lambda hit: list(hit.heads) if len(hit.heads) > 1 or hit.superseded_by else [],
+    "drift": lambda hit: str(hit.drift) if hit.drift and (hit.drift.drifted or hit.drift.reason) else "",
+    "drifted": lambda hit: [*hit.drift.changed, *hit.drift.missing] if hit.drift else [],
+    "gone": lambda hit: list(hit.drift.missing) if hit.drift else [],
+    "evidence": lambda hit: [str(one) for one in hit.evidence],
+    "more": lambda hit: hit.more or None,
+    "hidden": lambda hit: hidden(*(getattr(hit.record, name) for name in _PROSE)),
+    "snippet": lambda hit: hit.snippet.text,
+    "highlight": lambda hit: [list(span) for span in hit.snippet.ranges],
+    "replaced_by": lambda hit: [number(one) for one in hit.superseded_by],
+    "related": _related,
+    "related_to": lambda hit: hit.related[0].target if hit.related else None,
+    "edge_reason": lambda hit: hit.related[0].reason if hit.related else None,
+}
+"""What can be shown of a hit besides its own parts and the keys of its record."""
+_EMPTY: tuple[object, ...] = (None, "", [], {}, ())
+
+
+def fields(hit: Hit, names: str) -> Answer:
+    """Show some fields of a hit.
+
+    Args:
+        hit: the hit.
+        names: of `FIELDS`, of a hit's parts, or keys of a record; `theirs=ours` shows one under another name. One with
+            `?` behind it is left out if it is empty, one with `!` is null then.
+    """
+    shown: Answer = {}
+    for name in names.split():
+        theirs, _, ours = name.rstrip("?!").partition("=")
+        value = _field(hit, ours or theirs)
+        if name[-1] not in "?!" or value not in _EMPTY:
+            shown[theirs] = list(value) if isinstance(value, tuple) else value
+        elif name[-1] == "!":
+            shown[theirs] = None
+    return shown
+
+
+def _field(hit: Hit, name: str) -> Any:
+    if name in FIELDS:
+        return FIELDS[name](hit)
+    return getattr(hit if name in Hit._fields else hit.record, name)
+
+
+def similarity(hit: Hit, asked: str = "") -> float:
+    """How likely a hit is about what was asked, 0..1: what other systems call similarity, and set thresholds on.
+
+    The meaning of a text knows nothing of the topic that it was filed under, so one that is asked for by name counts.
+    """
+    by_name = topical(asked, hit.record.topic) if hit.record.topic_stated else 0.0
+    # One without scores was brought in for what was found: it stands for that.
+    meant = likely(hit.score) if hit.scores is None else relevance(hit.scores)
+    return round(max(by_name, meant), 4)
+
+
+def similarities(hits: Sequence[Hit], asked: str) -> list[float]:
+    """The similarity of each hit, but never less than that of what stands below it: they fall along the list."""
+    return list(accumulate((similarity(hit, asked) for hit in reversed(hits)), max))[::-1]
+
+
+def asides(found: Results) -> Answer:
+    """What a reader of results should know before them."""
+    return filled(values(found, "degraded note"))
 
 
 def lacking(memory: Memory) -> Answer:
     """Why the last answer of a memory may lack something; nothing if it does not."""
     return {"degraded": memory.lacked} if memory.lacked else {}
+
+
+def waits(saved: Saved) -> Answer:
+    """Why what was saved is not committed, or not found yet."""
+    return filled(values(saved, "pending degraded"))
+
+
+# -- native answers
+
+
+def saved(value: Saved) -> Answer:
+    """What a write did."""
+    waiting = "; written, but not committed yet" if value.pending and not value.commit else ""
+    near = [
+        {**values(one, "id title topic"), "similarity": round(one.similarity, 3), "hint": one.hint}
+        for one in value.similar
+    ]
+    answer = {"success": True, **values(value, "id type"), "message": value.message + waiting}
+    answer |= {**values(value, "path commit pending superseded would_supersede"), "similar": near}
+    return filled(answer | values(value, "degraded note"), "superseded")
 
 
 def hit(
@@ -93,46 +253,18 @@ def hit(
         edited: its file has changes that are not committed.
         names: title and path of other records that it leads to.
     """
-    record, decided = value.record, value.record.type == DECISION
-    answer: Answer = {
-        **values(record, "id type"),
-        "topic": record.topic if decided else "",
-        "title": record.title,
-        "path": value.path,
-        "created": time(value.created),
-        "score": round(value.score, 4),
-        "holds": record.status == "accepted" and not value.superseded_by if decided else None,
-        **values(value, "superseded_by proposed"),
-        **_words(record),
-        **values(record, _RECORD),
-        **({} if decided else {"status": "", "outcome": ""}),
-        "reasons": outcomes(record.outcomes),
-        "already_rejected": list(value.already_rejected),
-        "scores": {name: round(one, 3) for name, one in values(value.scores, _SCORES).items()} if value.scores else {},
-        "heads": list(value.heads) if len(value.heads) > 1 or value.superseded_by else [],
-        "drift": str(value.drift) if value.drift and (value.drift.drifted or value.drift.reason) else "",
-        "evidence": [str(one) for one in value.evidence],
-        **values(value, "chain more"),
-        "note": _note(value, edited),
-        "successors": [{"id": one, **names[one]._asdict()} for one in value.successors if one in names],
-        "related": [
-            filled({"kind": edge.kind, "id": edge.target, "title": _title(edge.target, names), "reason": edge.reason})
-            | {"reason": edge.reason}
-            for edge in value.related
-        ],
-        "by": provenance(value, whole=whole),
-    }
-    if whole:
-        answer |= {**drifted(value), "supersedes": list(record.supersedes or ())}
-        answer |= {"scores": {}, "metadata": dict(record.metadata), "other_keys": dict(record.extra)}
-    else:
-        answer |= {"snippet": value.snippet.text, "highlight": [list(span) for span in value.snippet.ranges]}
-    sure = ("confidence",) * (record.confidence is not None)  # 0 is a statement too
-    return filled(answer, *_ALWAYS, *sure, *(("score", "superseded_by") if found else ()))
-
-
-def _words(record: Any) -> Answer:
-    return {"decision": record.decision if record.decision != record.title else "", "text": record.text}
+    related = [
+        filled({"kind": edge.kind, "id": edge.target, "title": _title(edge.target, names)}) | {"reason": edge.reason}
+        for edge in value.related
+    ]
+    return fields(value, _WHOLE if whole else _FOUND if found else _LISTED) | filled(
+        {
+            "note": _note(value, edited),
+            "successors": [{"id": one, **names[one]._asdict()} for one in value.successors if one in names],
+            "related": related,
+            "by": provenance(value, whole=whole),
+        }
+    )
 
 
 def _title(one: str, names: Mapping[str, Name]) -> str:
@@ -153,12 +285,6 @@ def _note(value: Hit, edited: bool) -> str:
     return "; ".join(filter(None, (*notes, "has uncommitted changes" if edited else "")))
 
 
-def drifted(value: Hit) -> Answer:
-    """The governed files that are not what they were, and which of them are gone."""
-    drift = value.drift
-    return filled({"drifted": [*drift.changed, *drift.missing], "gone": list(drift.missing)}) if drift else {}
-
-
 def provenance(value: Hit, *, whole: bool = True) -> Answer:
     """Who wrote a record, when, in which commit; of who has changed it since, all or only the last."""
     by = value.provenance
@@ -175,25 +301,24 @@ def provenance(value: Hit, *, whole: bool = True) -> Answer:
 def why(value: Why, names: Mapping[str, Name]) -> Answer:
     """The decisions that code rests on, the surest first."""
     results = [
-        {**hit(one.hit, names=names), "kind": one.kind, "because": one.because, **drifted(one.hit)}
+        {**hit(one.hit, names=names), **values(one, "kind because"), **fields(one.hit, "drifted? gone?")}
         for one in value.reasons
     ]
     first, last = value.lines or (0, 0)
     lines = filled({"line": first, "last_line": last if last > first else 0})
-    answer = {"path": value.path, **lines, "count": len(results), "total": value.total, "results": results}
-    return {**answer, **({"note": value.note} if value.note else {})}
+    note = {"note": value.note} if value.note else {}
+    return {"path": value.path, **lines, **note, "count": len(results), "total": value.total, "results": results}
 
 
 def history(value: History) -> Answer:
     """A chain, oldest first."""
-    chain = [_step(step) for step in value.chain]
     vacancy = {"note": value.vacancy} if value.vacancy else {}
-    return {**values(value, "topic heads forked"), "chain": chain, **vacancy, "notes": list(value.notes)}
+    chain = [_step(step) for step in value.chain]
+    return {**vacancy, "notes": list(value.notes), **values(value, "topic heads forked"), "chain": chain}
 
 
 def _step(step: Step) -> Answer:
     record = step.record
-    words = _words(record)
     return {
         **values(record, "id title"),
         **values(step, "author agent commit"),
@@ -202,8 +327,8 @@ def _step(step: Step) -> Answer:
         **values(record, "topic status"),
         "holds": step.holds,
         "outcome": record.outcome,
-        "decision": words["decision"],
-        "reasoning": words["text"],
+        "decision": _decided(record),
+        "reasoning": record.text,
         "reasons": outcomes(record.outcomes),
         "evidence": [str(one) for one in step.evidence],
         "rejected": list(record.rejected),
@@ -246,102 +371,3 @@ def topic(value: Topic) -> Answer:
     told = {**values(value, "topic stated title decisions"), "heads": len(value.heads), "ids": list(value.heads)}
     told |= {"forked": value.forked, "latest": time(value.latest)}
     return told | filled({"path": value.path, "note": value.vacancy})
-
-
-def outcomes(log: Iterable[Outcome]) -> list[Answer]:
-    """The outcome log, oldest first."""
-    return [{"at": time(entry.at), **values(entry, "outcome reason")} for entry in log]
-
-
-# -- the budget
-
-_LONGEST_TITLE = 160  # characters
-_NAMES = (
-    "id type topic title path created score holds superseded_by proposed successors heads status outcome confidence "
-    "chain more kind because line drift evidence note by"
-)
-_FACTS = frozenset(_NAMES.split())  # always shown
-_BARE = ("id", "type", "topic", "title", "path", "status", "outcome", "score", "holds", "superseded_by")
-_LEADS = ("snippet", "decision", "text")  # the first of these that a result has is the text to show if only one fits
-_DETAILS = ("scores", "highlight", "files_read", "files_modified", "facts", "concepts", "session", "source")
-_ITEM = 40  # characters of a text per item of a list
-# How much of a result is shown at each step, in characters: of its lead and reasons, its decision, the rest.
-_STEPS = ((0, 0, 0), (90, 0, 0), (160, 160, 0), (160, 160, 160), (300, 300, 300))
-_BEST = 2  # the step to which the best result is raised before any other is
-_LINE = 80  # characters that are worth a look at what else could be shown
-_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-
-def within(answer: Answer, budget: int) -> Answer:
-    """Cut the texts of an answer's results until it has at most `budget` characters as JSON."""
-    results: list[Answer] = answer["results"]
-    left = budget - len(_encoded(answer | {"results": []})) - len(results)  # and a comma after each
-    if sum(len(_encoded(one)) for one in results) <= left:
-        return answer
-    facts = [
-        {name: part for name, part in one.items() if name in _FACTS}
-        | {"title": cut(one["title"], _LONGEST_TITLE), "truncated": True}
-        for one in results
-    ]
-    left -= sum(len(_encoded(one)) for one in facts)
-    if left < 0:
-        bare = [{name: one[name] for name in (*_BARE, "truncated") if name in one} for one in facts]
-        return answer | {"results": bare}
-    texts: list[Answer] = [{} for _ in results]
-    for at, step in _raises(len(results)):
-        if left < _LINE:
-            break
-        more = _texts(results[at], step)
-        size = len(_encoded(more)) - len(_encoded(texts[at]))
-        if 0 < size <= left:
-            left -= size
-            texts[at] = more
-    shown = [_merged(*parts) for parts in zip(results, facts, texts, strict=True)]
-    return answer | {"results": shown}
-
-
-def _raises(count: int) -> Iterator[tuple[int, int]]:
-    yield from ((0, step) for step in range(1, _BEST + 1))
-    yield from ((at, step) for step in range(1, len(_STEPS)) for at in range(count))
-
-
-def _texts(result: Answer, step: int) -> Answer:
-    """What else is shown of a result at a step."""
-    lead, decision, rest = _STEPS[step]
-    first = next((name for name in _LEADS if name in result), "")
-    limits = {"decision": decision} | dict.fromkeys((first, "reasons", "already_rejected"), lead)
-    limits |= dict.fromkeys(_DETAILS, rest if step == len(_STEPS) - 1 else 0)
-    shown = {}
-    for name in result.keys() - _FACTS:
-        if limit := limits.get(name, rest):
-            value = result[name]
-            if name == "reasons":  # the newest tell most
-                value = value[-(limit // _ITEM) :]
-            shown[name] = _shorter(_around(result, limit) if name == "snippet" else value, limit)
-    return shown
-
-
-def _around(result: Answer, limit: int) -> str:
-    """The snippet of a result, from where most of what was found in it fits into `limit` characters."""
-    snippet: str = result["snippet"]
-    spans: Sequence[Sequence[int]] = result.get("highlight", ())
-    if len(snippet) <= limit:
-        return snippet
-    starts = (0, *(max(0, first - limit // 4) for first, _ in spans))
-    start = max(starts, key=lambda at: sum(at <= first and last <= at + limit - 2 for first, last in spans))
-    return "…" + snippet[snippet.find(" ", start) + 1 :] if start else snippet
-
-
-def _merged(result: Answer, facts: Answer, texts: Answer) -> Answer:
-    """A result as it is shown, in the order in which it came; unless that is all of it, it says `truncated`."""
-    shown = facts | texts
-    told = {name: shown[name] for name in result if name in shown}
-    return told if told == result else told | {"truncated": True}
-
-
-def _shorter(value: Any, limit: int) -> Any:
-    if isinstance(value, str):
-        return cut(value, limit)
-    if isinstance(value, list):
-        return [_shorter(item, limit) for item in value[: limit // _ITEM]]
-    return {key: _shorter(item, limit) for key, item in value.items()} if isinstance(value, Mapping) else value

@@ -9,8 +9,9 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from filemem.dialects.reading import Reader, asides, everything, in_words, waits
-from filemem.dialects.reading import search as find
+from filemem.dialects.present import asides, everything, waits
+from filemem.dialects.reader import Reader, in_words
+from filemem.dialects.reader import search as find
 from filemem.dialects.tool import Answer, Arguments, Dialect, sentence, tools
 from filemem.errors import FilememError
 from filemem.record import OBSERVATION
@@ -36,7 +37,7 @@ def retrieve_context(memory: Memory, arguments: Arguments) -> Answer:
     reader = Reader.of(memory)
     found = find(memory, arguments["query"], reader.may_see, arguments.get("limit", 5))
     results = [everything(hit.record) for hit in found]
-    return {"status": "success", "results": results, "ids": [hit.id for hit in found], **asides(found)}
+    return {"status": "success", **asides(found), "results": results, "ids": [hit.id for hit in found]}
 
 
 def summary(text: str) -> str:
@@ -67,7 +68,7 @@ DIALECT = Dialect(
 save_context writes: Save a text to the project's memory. It is kept whole, with a summary beside it.
     context_text!: said # the text to remember
     allow_secret: flag
-retrieve_context reads: The saved texts that are nearest to a query.
+retrieve_context reads cut: The saved texts that are nearest to a query.
     query!: said
     limit: 1..100 = 5
 """,

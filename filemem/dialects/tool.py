@@ -74,6 +74,7 @@ class Tool(NamedTuple):
         call: gets the memory and arguments that satisfy `input_schema`; returns plain JSON values, or text.
         annotations: MCP hints: readOnlyHint, destructiveHint, idempotentHint, openWorldHint.
         output_schema: JSON Schema of what `call` returns on success, or None if it promises none.
+        cut: whether its answer is cut to the dialect's budget.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Tool(NamedTuple):
     call: Call
     annotations: Mapping[str, bool] | None = None
     output_schema: Mapping[str, Any] | None = None
+    cut: bool = False
 
 
 class Resource(NamedTuple):
@@ -148,6 +150,7 @@ class Dialect(NamedTuple):
         prompts: what a user can choose to ask; `profile` gives every dialect the same.
         server: the name that the handshake gives.
         others: profiles whose tools can be called too, if none of this dialect has the name.
+        budget: characters of an answer that is cut, at the default limit.
     """
 
     name: str
@@ -159,6 +162,7 @@ class Dialect(NamedTuple):
     prompts: tuple[Prompt, ...] = ()
     server: str = "filemem"
     others: tuple[str, ...] = ()
+    budget: int = 8_000
 
 
 class Advertised(NamedTuple):
@@ -199,10 +203,10 @@ def _shape(word: str, more: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any
 
 
 def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, ...]:
-    """Read a table of tools: `name reads|writes|deletes [open]: description`, and its arguments indented below.
+    """Read a table of tools: `name reads|writes|deletes [open] [cut]: description`, and its arguments indented below.
 
     Args:
-        table: the text; `open` lets names pass that are not listed.
+        table: the text; `open` lets names pass that are not listed, `cut` answers within the dialect's budget.
         calls: the functions behind the tools, under the tools' names.
         shapes: as for `arguments`.
     """
@@ -213,7 +217,7 @@ def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, 
         form, _, description = head.partition(": ")
         name, how, *rest = form.split()
         schema = arguments(rows, closed="open" not in rest, **shapes)
-        found.append(Tool(name, description, schema, known[name], _HOW[how]))
+        found.append(Tool(name, description, schema, known[name], _HOW[how], cut="cut" in rest))
     return tuple(found)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from filemem.dialects import present
 from filemem.dialects.mama import shown
-from filemem.dialects.reading import find, similarity
+from filemem.dialects.present import similarity
+from filemem.dialects.reader import find
 from filemem.errors import NotFound
 from filemem.record import DECISION, topic_key
 from filemem.web.mama import MILLISECONDS, every_decision

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present
 from filemem.dialects.mama import checkpoint, decide, listed, shown, waits
-from filemem.dialects.reading import Reader, asides, everything
-from filemem.dialects.reading import search as find
+from filemem.dialects.present import asides, everything
+from filemem.dialects.reader import Reader
+from filemem.dialects.reader import search as find
 from filemem.memory import fields
 from filemem.record import CHECKPOINT, DECISION, format_time, number
 from filemem.web.route import Answer, Arguments, Refused, Result, Told

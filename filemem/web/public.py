@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from filemem.dialects.reading import page, search
+from filemem.dialects.reader import page, search
 from filemem.errors import NotFound
 from filemem.files import is_private
 from filemem.query import Results

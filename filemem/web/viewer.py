@@ -12,8 +12,9 @@ from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from filemem.dialects.reading import Reader, asides, everything
-from filemem.dialects.reading import search as look
+from filemem.dialects.present import asides, everything
+from filemem.dialects.reader import Reader
+from filemem.dialects.reader import search as look
 from filemem.errors import FilememError
 from filemem.record import DECISION, OBSERVATION, Record, format_time
 from filemem.web.route import Arguments, Told

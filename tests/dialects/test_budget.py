@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from filemem.dialects.present import within
+import pytest
+
+from filemem.dialects.budget import within
+from filemem.memory import Memory
+from tests.dialects.support import good
 
 BUDGET = 8_000
 FACTS = ("id", "type", "topic", "title", "path", "created", "status", "outcome", "holds", "superseded_by", "by")
@@ -92,3 +96,32 @@ def test_a_snippet_is_cut_around_what_was_found() -> None:
     assert all("until Redis and its replica end" in one for one in shown[:-1])
     assert shown[-2].startswith("…so it goes on until")
     assert shown[-1].startswith("Redis first, so it goes on")
+
+
+LISTS: list[tuple[str, str, dict[str, Any], int]] = [
+    ("native", "search", {"query": "gateway"}, 4_000),
+    ("native", "search", {"query": "gateway", "detail": True}, 8_000),
+    ("native", "timeline", {"query": "gateway"}, 4_000),
+    ("mama", "search", {"query": "gateway"}, 8_000),
+    ("openclaw", "mama_search", {}, 8_000),
+    ("mama-v1", "suggest_decision", {"userQuestion": "gateway"}, 8_000),
+    ("mama-v1", "list_decisions", {}, 8_000),
+    ("powermem", "search_memories", {"query": "gateway"}, 8_000),
+    ("powermem", "list_memories", {}, 8_000),
+    ("mem-claude", "search", {"query": "gateway"}, 8_000),
+    ("mem-claude", "timeline", {"query": "gateway"}, 8_000),
+    ("project-memory", "retrieve_context", {"query": "gateway"}, 8_000),
+]
+
+
+@pytest.mark.requirement("profiles")
+def test_the_budget_holds_in_every_profile_and_no_result_is_left_out(memory: Memory) -> None:
+    for at in range(10):
+        decision = f"Give call number {at} of the gateway a deadline of its own"
+        memory.save(topic=f"gateway timeouts {at}", decision=decision, reasoning="The gateway waits too long. " * 75)
+    for name, tool, arguments, budget in LISTS:
+        answer = good(memory, name, tool, **arguments)
+        assert size(answer) <= budget, (name, tool, size(answer))
+        results = next(answer[key] for key in ("results", "suggestions", "decisions", "observations") if key in answer)
+        usual = 5 if name in ("project-memory", "mama-v1") or tool == "timeline" else 10
+        assert len(results) >= min(usual, answer.get("count", usual))

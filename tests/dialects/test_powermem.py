@@ -94,14 +94,14 @@ ROWS: dict[str, dict[str, Any]] = {
         ({"category": {"nin": ["a"]}}, "other bare"),
         ({"category": "a", "score": 5}, ""),
         ({"memory_type": "kind-bare"}, "bare"),
-        ({"user_id": "u-plain"}, "plain"),
+        ({"run_id": "r-plain"}, "plain"),
         ({"created_at": {"gt": "2020-01-01"}}, "plain other bare"),
         ({"absent": "x"}, ""),
     ],
 )
 def test_filters(memory: Memory, filters: dict[str, Any], found: str) -> None:
     for name, metadata in ROWS.items():
-        add(memory, f"memory {name}", metadata=metadata, memory_type=f"kind-{name}", user_id=f"u-{name}")
+        add(memory, f"memory {name}", metadata=metadata, memory_type=f"kind-{name}", run_id=f"r-{name}")
     wanted = [f"memory {name}" for name in reversed(ROWS) if name in found.split()]
     assert texts(good(memory, "powermem", "list_memories", filters=filters)) == wanted
     searched = good(memory, "powermem", "search_memories", query="memory", filters=filters)
@@ -125,8 +125,8 @@ def test_filters_of_an_added_memory_find_it_again(memory: Memory) -> None:
 @pytest.mark.requirement("pm-list-pages", "pm-search-limit")
 def test_pages(memory: Memory) -> None:
     for n in range(7):
-        add(memory, f"Fact number {n}", user_id="even" if n % 2 == 0 else "odd")
-    assert texts(good(memory, "powermem", "list_memories", limit=2, offset=1)) == ["Fact number 5", "Fact number 4"]
+        add(memory, f"Fact number {n}", user_id="even" if n % 2 == 0 else "mcp_user")
+    assert texts(good(memory, "powermem", "list_memories", limit=2, offset=1)) == ["Fact number 3", "Fact number 1"]
     even = good(memory, "powermem", "list_memories", user_id="even", limit=2, offset=2)
     assert texts(even) == ["Fact number 2", "Fact number 0"]
     assert len(texts(good(memory, "powermem", "search_memories", query="fact number", limit=3))) == 3
@@ -215,10 +215,13 @@ def test_a_text_comes_back_as_it_was_given(memory: Memory, text: str) -> None:
 
 
 @pytest.mark.requirement("pm-permission")
-def test_an_absent_user_is_no_check_outside_adding(memory: Memory) -> None:
-    added = add(memory, "Anybody's", user_id="ann")
+def test_without_a_user_the_default_one_is_meant_but_an_id_says_it_all(memory: Memory) -> None:
+    added = add(memory, "Ann's", user_id="ann")
+    add(memory, "Nobody's in particular")
     assert good(memory, "powermem", "get_memory", memory_id=added["id"])["user_id"] == "ann"
-    assert texts(good(memory, "powermem", "list_memories")) == ["Anybody's"]
+    assert texts(good(memory, "powermem", "list_memories")) == ["Nobody's in particular"]
+    assert texts(good(memory, "powermem", "search_memories", query="Ann's")) == ["Nobody's in particular"]
+    assert good(memory, "powermem", "delete_all_memories", confirm=True)["deleted_count"] == 1
     hidden = refused(memory, "powermem", "get_memory", memory_id=added["id"], user_id="eve")
     missing = refused(memory, "powermem", "get_memory", memory_id=7, user_id="eve")
     assert hidden["error"].replace(str(added["id"]), "7") == missing["error"]

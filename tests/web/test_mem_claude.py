@@ -60,7 +60,8 @@ def test_colliding_paths_are_told_apart_by_their_arguments(server: Server) -> No
     decided = server.post("/api/save", asked).body
     assert decided["id"].startswith("decision_limits_")
     assert server.get("/api/search", q="back off").body["results"][0]["id"] == decided["id"]
-    assert "observations" in server.get("/api/search", q="back off", query="back off").body
+    assert "observations" in server.get("/api/search", query="back off").body
+    assert "no argument 'q'" in server.get("/api/search", q="back off", query="back off").body["error"]
     lacking = server.post("/api/save", topic="limits")
     assert (lacking.status, lacking.body["code"]) == (400, "MISSING_FIELDS")
 

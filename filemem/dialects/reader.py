@@ -1,22 +1,18 @@
-"""What the dialects of other systems share: who may see what, search by what the index does not know, plain texts."""
+"""Who reads, and what is meant for them: the tools of other systems search and find on behalf of a reader."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filemem.dialects.tool import Answer
 from filemem.errors import BadInput, NotFound
 from filemem.memory.advice import nothing_like, passed_over
-from filemem.memory.fields import heading
-from filemem.query import Results, fold, likely, relevance, topical
-from filemem.record import CHECKPOINT, DECISION, OBSERVATION, Record
+from filemem.query import Results, fold
+from filemem.record import OBSERVATION, Record
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.memory.save import Saved
     from filemem.query import Hit
 
 
@@ -41,10 +37,10 @@ class Reader(NamedTuple):
         return cls(agent or memory.agent or NOBODY, department or NOWHERE, project)
 
     def may_see(self, record: Record) -> bool:
-        """Whether a record is meant for this reader: private ones for their agent, others for who shares the word."""
+        """Whether a record is meant for this reader: private ones for the agent that they name."""
         visibility = record.visibility if record.type == OBSERVATION else "public"
         if visibility == "private":
-            return fold(self.agent) == fold(record.agent or NOBODY)
+            return bool(record.agent) and fold(self.agent) == fold(record.agent)
         if visibility == "department" and fold(self.department) != fold(record.department or NOWHERE):
             return False
         return visibility == "public" or not self.project or fold(self.project) == fold(record.project)
@@ -128,62 +124,3 @@ def in_words(**names: str) -> Iterator[None]:
         if ours not in names:
             raise
         raise BadInput(error.message.replace(ours, names[ours], 1), error.hint, names[ours]) from None
-
-
-def content(record: Record) -> str:
-    """What was given to be remembered, as it was given: the decision, the summary, the text."""
-    if record.type == DECISION:
-        return record.decision
-    if not record.text:
-        return record.title
-    untitled = heading(record.text) == record.title
-    return record.text if untitled or not record.title else f"{record.title}\n\n{record.text}"
-
-
-def everything(record: Record) -> str:
-    """A record as one text, for those whose memories are texts."""
-    parts = [content(record)]
-    if record.type == DECISION:
-        parts += [record.text, _listed("Rejected", record.rejected)]
-        if record.outcome != "pending":
-            parts.append(f"Outcome: {record.outcome}" + (f": {reason(record)}" if reason(record) else ""))
-    elif record.type == CHECKPOINT:
-        parts += [f"Next steps:\n{record.next_steps}" if record.next_steps else ""]
-    else:
-        parts += [_listed("Facts", record.facts)]
-    return "\n\n".join(part for part in parts if part)
-
-
-def similarity(hit: Hit, asked: str = "") -> float:
-    """How likely a hit is about what was asked, 0..1: what other systems call similarity, and set thresholds on.
-
-    The meaning of a text knows nothing of the topic that it was filed under, so one that is asked for by name counts.
-    """
-    by_name = topical(asked, hit.record.topic) if hit.record.topic_stated else 0.0
-    # One without scores was brought in for what was found: it stands for that.
-    meant = likely(hit.score) if hit.scores is None else relevance(hit.scores)
-    return round(max(by_name, meant), 4)
-
-
-def similarities(hits: Sequence[Hit], asked: str) -> list[float]:
-    """The similarity of each hit, but never less than that of what stands below it: they fall along the list."""
-    return list(accumulate((similarity(hit, asked) for hit in reversed(hits)), max))[::-1]
-
-
-def reason(record: Record) -> str:
-    """Why the newest outcome came; empty where nobody said."""
-    return record.outcomes[-1].reason if record.outcomes else ""
-
-
-def waits(saved: Saved) -> Answer:
-    """Why what was saved is not committed, or not found yet."""
-    return {name: value for name in ("pending", "degraded") if (value := getattr(saved, name))}
-
-
-def asides(found: Results) -> Answer:
-    """What a reader of results should know besides them."""
-    return {name: value for name in ("degraded", "note") if (value := getattr(found, name))}
-
-
-def _listed(name: str, items: tuple[str, ...]) -> str:
-    return "\n".join((f"{name}:", *(f"- {item}" for item in items))) if items else ""
