@@ -60,6 +60,17 @@ def test_age_counts_as_much_as_the_weight_says(memory: Memory) -> None:
     assert default["final_score"] == pytest.approx(0.7 * default["similarity"] + 0.3 * 0.5, abs=1e-3)
 
 
+@pytest.mark.requirement("v1-recency", "v1-suggest")
+def test_what_is_new_and_unlike_does_not_hide_what_is_old_and_meant(memory: Memory) -> None:
+    decide(memory, "session_tokens", "Sign session tokens with rotating keys")
+    now = memory.now()
+    memory._store.clock = lambda: now + 114 * DAY
+    for n, said in enumerate(("Bake bread on Sundays", "Paint the shed green", "Plant tulips", "Feed the cat twice")):
+        decide(memory, f"home{n}", said)
+    told = good(memory, "mama-v1", "suggest_decision", userQuestion="how are session tokens signed?")
+    assert told["suggestions"][0]["topic"] == "session_tokens"
+
+
 @pytest.mark.requirement("v1-suggest")
 def test_the_decision_that_holds_comes_before_the_one_it_replaced(memory: Memory) -> None:
     decide(memory, "db", "Use SQLite as the database")

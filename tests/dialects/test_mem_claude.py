@@ -109,6 +109,23 @@ def test_a_session_is_made_up_where_none_is_given(memory: Memory) -> None:
     assert one != two
 
 
+@pytest.mark.requirement("mc-session-grouping", "mc-search-filters")
+def test_a_session_can_be_asked_for_and_an_unknown_filter_is_refused(memory: Memory) -> None:
+    save(memory, "one", memory_session_id="s-1")
+    save(memory, "two", memory_session_id="s-2")
+    found = good(memory, "mem-claude", "search", memory_session_id="s-1")["observations"]
+    assert [row["title"] for row in found] == ["one"]
+    assert "no argument 'session_id'" in refused(memory, "mem-claude", "search", session_id="s-1")["error"]
+    assert save(memory, "three", mood="good")["ignored"] == ["mood"]
+
+
+@pytest.mark.requirement("mc-visibility-honoured")
+def test_a_private_one_without_an_agent_is_private_everywhere(memory: Memory) -> None:
+    memory.save(title="the plan", text="Nobody's", visibility="private")
+    assert good(memory, "mem-claude", "search", query="the plan")["observations"] == []
+    assert good(memory, "powermem", "list_memories")["results"] == []
+
+
 @pytest.mark.requirement("mc-lists")
 def test_a_single_word_is_a_list_of_one(memory: Memory) -> None:
     saved = save(memory, "listed", facts="Only one", concepts="caching")

@@ -1,10 +1,7 @@
-"""The requirements, as data: what the five documents promise, one entry each, and the tests that show it.
+"""The requirements, as data: what the five documents promise, one line each, and the tests that show it.
 
-Each `*.toml` beside this file is one document: `document` is its file name, and every entry has `id`, `line`,
-`section`, `words` (in brief, ours), and `state`: `works` with `tests`, or `gap` with `reason`. A test says by
-`@pytest.mark.requirement("id")`, a conversation by its `requirements`, what it shows.
-`python -m tests.requirements.manifest` prints figures; `--write` brings the lists of tests in line first. To close a
-gap: mark its tests, put `state = "works"` and `tests = []` in place of its state and reason, and run that.
+`promises.txt` says what a line and its state mean. `python -m tests.requirements.manifest` prints figures, and what
+does not work as promised.
 """
 
 from __future__ import annotations
@@ -12,24 +9,37 @@ from __future__ import annotations
 import ast
 import json
 import re
-import sys
-import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-HERE = Path(__file__).parent
-TESTS = HERE.parent
-_LIST = re.compile(r'(?ms)^(id = "(?P<id>[^"]+)"\n.*?^tests = )(?:\[\]|\[.*?^\])')
+PROMISES = Path(__file__).with_name("promises.txt")
+TESTS = PROMISES.parents[1]
+STATES = ("works", "differs", "refused", "missing")
+_LINE = re.compile(r"(\w+) +(\d+) (\S+) +(\S.*)")
 
 
-def entries() -> Iterator[Mapping[str, Any]]:
-    """Every requirement, with the `document` it comes from."""
-    for path in sorted(HERE.glob("*.toml")):
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        for entry in data["requirement"]:
-            yield {"document": data["document"], **entry}
+class Promise(NamedTuple):
+    """One line: its document, or "together", and what stands in it."""
+
+    document: str
+    state: str
+    line: int
+    id: str
+    words: str
+
+
+def promises() -> Iterator[Promise]:
+    """Every promise, in the order of the file."""
+    document = ""
+    for row in PROMISES.read_text(encoding="utf-8").splitlines():
+        if row.startswith("# "):
+            document = row[2:]
+        elif row:
+            match = _LINE.fullmatch(row)
+            assert match, f"no promise: {row}"
+            yield Promise(document, match[1], int(match[2]), match[3], match[4])
 
 
 def shown() -> dict[str, list[str]]:
@@ -62,30 +72,13 @@ def marked(path: Path) -> Iterator[tuple[str, list[str]]]:
             )
 
 
-def write() -> None:
-    """Put the tests that are marked into the entries that work."""
-    found = shown()
-    for path in HERE.glob("*.toml"):
-        text = path.read_text(encoding="utf-8")
-
-        def listed(match: re.Match[str]) -> str:
-            rows = "".join(f"    {json.dumps(test, ensure_ascii=False)},\n" for test in found[match["id"]])
-            return f"{match[1]}[\n{rows}]"
-
-        parts = [_LIST.sub(listed, part) for part in re.split(r"(?m)^(?=\[\[requirement\]\])", text)]
-        path.write_text("".join(parts), encoding="utf-8")
-
-
 def main() -> None:
-    """Print how many requirements work, by document, and each gap with its reason."""
-    if "--write" in sys.argv:
-        write()
-    counts = Counter((entry["document"] or "together", entry["state"]) for entry in entries())
-    for (document, state), count in sorted(counts.items()):
+    """Print how many promises have which state, by document, and those that do not work as promised."""
+    for (document, state), count in sorted(Counter((one.document, one.state) for one in promises()).items()):
         print(f"{document}\t{state}\t{count}")
-    for entry in entries():
-        if entry["state"] == "gap":
-            print(f"gap\t{entry['id']}\t{entry['reason']}")
+    for one in promises():
+        if one.state != "works":
+            print(f"{one.state}\t{one.id}\t{one.words}")
 
 
 if __name__ == "__main__":

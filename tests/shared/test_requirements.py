@@ -1,4 +1,4 @@
-"""The manifest of requirements points to where the documents say it, and every part of them has an entry."""
+"""The manifest of requirements names the lines of the documents, and every part of them has a promise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.dialects.support import conversations
-from tests.requirements.manifest import entries
+from tests.requirements.manifest import promises
 
 SEEDS = Path(__file__).parents[2].parent / "shared" / "seeds"
 # Parts without a promise of their own: what others say in detail, advice, and how the authors' own code was made.
@@ -40,19 +40,12 @@ def headings(document: str) -> dict[int, str]:
     return {n: match[1].strip().strip("`") for n, match in found.items() if match}
 
 
-def test_every_entry_stands_where_it_says() -> None:
-    for entry in entries():
-        if entry["document"]:
-            above = [heading for line, heading in headings(entry["document"]).items() if line <= entry["line"]]
-            assert above[-1] == entry["section"], entry["id"]
-
-
-def test_every_part_of_every_document_has_an_entry() -> None:
-    told = {(entry["document"], entry["section"]) for entry in entries() if entry["document"]}
-    for document in {entry["document"] for entry in entries()} - {""}:
-        parts = {part.replace("`", "") for part in headings(document).values()}
-        named = {section.replace("`", "") for name, section in told if name == document}
-        assert parts - named - WITHOUT == set(), document
+def test_every_part_of_every_document_has_a_promise() -> None:
+    for document in {one.document for one in promises()} - {"together"}:
+        parts = headings(document)
+        told = {max(line for line in parts if line <= one.line) for one in promises() if one.document == document}
+        named = {parts[line].replace("`", "") for line in told}
+        assert {part.replace("`", "") for part in parts.values()} - named - WITHOUT == set(), document
 
 
 def calls(document: str) -> list[dict[str, Any]]:
