@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.changes import Change, Entry, Manifest
+from filemem.errors import NotFound
 from filemem.index import vectors
 from filemem.index.chains import Catalog
 from filemem.index.document import Doc, key
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 _CHUNK = 256  # documents between two looks at the model
 _NEW = f"{DATABASE}.new"
 
-Load = Callable[[str], Doc | None]  # path -> its document; None where there is none
+Load = Callable[[str], Doc | None]  # path -> its document; None where there is none; NotFound: no such file any more
 Progress = Callable[[int, int], object]  # documents done, documents in all
 Dates = Callable[[Collection[str]], Mapping[str, int]]  # first-commit dates of paths, epoch milliseconds
 
@@ -85,7 +86,11 @@ def plan(
     def docs() -> Iterator[Doc]:
         yield from ready
         for path in to_load:
-            if doc := load(path):
+            try:
+                doc = load(path)
+            except NotFound:  # a checkout took it since it was listed: should it come back, it is new
+                entries[path] = doc = None
+            if doc:
                 entry = entries[path]
                 if entry is None or doc.blob != entry.blob:  # it changed since it was listed
                     entries[path] = Entry(doc.blob)

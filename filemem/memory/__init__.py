@@ -347,17 +347,17 @@ class Memory:
         named, former = fields.each("files", files, fields.path), fields.line("was", was)
         return self._write(lambda store: update.adopt(store, named, former))
 
-    def delete(self, id: str, *, reason: str = "", agent: str = "") -> Saved:  # noqa: A002
-        """Remove a record by a commit; nothing but `restore` brings it back. Raises NotFound, Conflict."""
+    def delete(self, id: str, *, reason: str = "", agent: str = "", allow_secret: bool = False) -> Saved:  # noqa: A002
+        """Remove a record by a commit; nothing but `restore` brings it back. Errors as for `forget.delete`."""
         from filemem.memory import forget
 
-        return self._write(lambda store: forget.delete(store, id, reason, agent))
+        return self._write(lambda store: forget.delete(store, id, reason, agent, allow_secret=allow_secret))
 
-    def restore(self, id: str, *, agent: str = "") -> Saved:  # noqa: A002
-        """Bring a record back that was deleted. Raises NotFound, Conflict."""
+    def restore(self, id: str, *, agent: str = "", allow_secret: bool = False) -> Saved:  # noqa: A002
+        """Bring a record back that was deleted. Errors as for `forget.restore`."""
         from filemem.memory import forget
 
-        return self._write(lambda store: forget.restore(store, id, agent))
+        return self._write(lambda store: forget.restore(store, id, agent, allow_secret=allow_secret))
 
     def purge_command(self, id: str) -> str:  # noqa: A002
         """The command that takes a record out of Git's history, and what it cannot reach; nothing is run."""

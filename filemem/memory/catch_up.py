@@ -1,25 +1,24 @@
 """Bringing the index in step with the files: scan, diff, apply. The one way, whatever changed them.
 
-Nothing but its file can make a document stale, and the tombstone that hides it. A HEAD that others moved means that
-every file may have changed: a full look, and no more. `Keeper` says when to look, and answers from what was found: one
-call at a time is at work, but none waits for an index that is being built.
+Nothing but its file can make a document stale, and the tombstone that hides it. A HEAD that others moved to other
+records means that every file may have changed: a full look, and no more. `Keeper` says when to look, and answers from
+what was found: one call at a time is at work, but none waits for an index that is being built.
 """
 
 from __future__ import annotations
 
-import os
 import posixpath
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from filemem import changes
-from filemem.changes import MODIFIED, REMOVED, Change, Manifest
-from filemem.errors import BrokenStore, Locked, NotFound
+from filemem.changes import MODIFIED, Change, Manifest
+from filemem.errors import BrokenStore, FilememError, Locked, NotFound
 from filemem.index import Doc, IndexDamaged
-from filemem.memory.store import FORGOTTEN, Progress, Store, mark_of
+from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, mark_of
 
 TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
 PACE = 50  # a look at every file costs at most one part in so many of one core
@@ -39,78 +38,60 @@ class Look(NamedTuple):
     model: str = ""  # that model, where there are any
 
 
-def catch_up(store: Store, *, full: bool, hints: Iterable[str] = (), progress: Progress | None = None) -> Look:
+def catch_up(
+    store: Store, *, full: bool = False, hints: Iterable[str] = (), anew: bool = False, progress: Progress | None = None
+) -> Look:
     """Bring the index in step with the files.
 
     Args:
         store: the parts.
         full: look at every file, not only at folders whose time changed.
         hints: absolute paths that a watcher named.
+        anew: build the index from all files; the old one answers until the switch.
         progress: called with records done and in all.
     """
-    index = store.index
-    known = index.folders
+    index, was, known = store.index, store.index.notes, {} if anew else store.index.folders
     written = store.files.changed_folders(known)
-    head, forgotten = store.repo.head() or "", forgotten_stamp(store)
-    still, waiting = settled(store), index.waiting()
-    if still and known and not full and not hints and not written and not waiting:
+    now: dict[str, Any] = {"head": store.repo.head() or "", "forgotten": _forgotten(store)}
+    moved, hidden = not knows_head(store), was.forgotten != now["forgotten"]
+    everything, waiting = full or moved or hidden or not known, index.waiting()
+    if not (everything or hints or written or waiting):
         return Look()
     if not index.writable:
         return Look(busy=True)
-    if head and index.notes.head != head:
+    if moved:
         store.history.extend()
     saves = index.saves()  # what is saved while we look is news for the next look: we may see half of it
-    before = index.manifest()
-    folders = written | set(map(posixpath.dirname, (*_named(store, hints), *waiting)))
-    everything = full or not known or not still
+    before = {} if anew else index.manifest()
+    folders = written | set(map(posixpath.dirname, (*_inside(store, hints), *waiting)))
     began = time.time_ns()
-    scan = store.files.scan(before, hash_name=store.repo.hash_name, folders=None if everything else folders)
-    after, times = scan.files, scan.folders
-    if not everything:
+    after, times, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=None if everything else folders)
+    if everything:
+        now |= {"looked": began, "cost": time.time_ns() - began}
+    else:
         times = {folder: at for folder, at in known.items() if folder not in folders} | times
-    looked = (began, time.time_ns() - began) if everything else None
     found = list(changes.diff(before, after))
-    if index.notes.forgotten != forgotten:
+    if hidden and not anew:
         found += _hidden_or_back(store, found, after)
     touched = any(entry.mtime >= 0 and before.get(path) != entry for path, entry in after.items())
-    if found or touched or not still:  # a commit may have dated what states no date
-        gone: set[str] = set()
-        index.apply(found, _loader(store, gone), progress, seen=after, known=saves)
-        if gone:  # a checkout took them between look and reading: should they come back, they are new
-            index.apply([Change(REMOVED, path, None) for path in sorted(gone)], lambda _: None, known=saves)
+    if anew:
+        index.rebuild(after, _loader(store), progress, known=saves)
+    elif found or touched or moved:  # a commit may have dated what states no date
+        index.apply(found, _loader(store), progress, seen=after, known=saves)
     elif waiting and (full or index.crowded):
         index.fold(saves)
-    at, cost = looked or (index.notes.looked, index.notes.cost)
-    index.note(head=head, folders=times, looked=at, cost=cost, forgotten=forgotten)
+    index.note(folders=times, **now)
     return Look(len(found))
 
 
-def rebuild(store: Store, *, progress: Progress | None = None) -> Look:
-    """Build the index anew from all files; the old one answers until the switch. Raises BrokenStore."""
-    index = store.index
-    if not index.writable:
-        return Look(busy=True)
-    head, forgotten, saves = store.repo.head() or "", forgotten_stamp(store), index.saves()
-    began = time.time_ns()
-    listed, times, _ = store.files.scan({}, hash_name=store.repo.hash_name)
-    cost = time.time_ns() - began
-    gone: set[str] = set()
-    index.rebuild(listed, _loader(store, gone), progress, known=saves)
-    if gone:
-        index.apply([Change(REMOVED, path, None) for path in sorted(gone)], lambda _: None, known=saves)
-    index.note(head=head, folders=times, looked=began, cost=cost, forgotten=forgotten)
-    return Look(len(listed))
-
-
-def _loader(store: Store, gone: set[str]) -> Callable[[str], Doc | None]:
-    """What makes the document of a file as it stands; `gone` receives the paths of those that do not any more."""
+def _loader(store: Store) -> Callable[[str], Doc | None]:
+    """What makes the document of a file as it stands. Raises NotFound: a checkout took it since it was listed."""
     forgotten = store.tombstones
 
     def load(path: str) -> Doc | None:
-        if blob := store.blob(path):
-            return store.document(path, blob, forgotten)
-        gone.add(path)
-        return None
+        if (blob := store.blob(path)) is None:
+            raise NotFound(f"{path} is gone")
+        return store.document(path, blob, forgotten)
 
     return load
 
@@ -124,7 +105,7 @@ def _hidden_or_back(store: Store, found: Collection[Change], after: Manifest) ->
     return [Change(MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
 
 
-def _named(store: Store, hints: Iterable[str]) -> set[str]:
+def _inside(store: Store, hints: Iterable[str]) -> set[str]:
     """The store paths of named files, as far as they lie in the store."""
     paths = {posixpath.relpath(hint, store.folder) for hint in hints}
     return {path for path in paths if not path.startswith("..")}
@@ -133,7 +114,7 @@ def _named(store: Store, hints: Iterable[str]) -> set[str]:
 # is there anything to do?
 
 
-def forgotten_stamp(store: Store) -> str:
+def _forgotten(store: Store) -> str:
     """What the folder of tombstones looks like; "" where there is none."""
     try:
         found = (store.folder / FORGOTTEN).stat()
@@ -143,13 +124,26 @@ def forgotten_stamp(store: Store) -> str:
 
 
 def knows_head(store: Store) -> bool:
-    """Whether the index has heard of where HEAD is; filemem's own commits note it themselves."""
-    return store.index.exists and store.index.notes.head == (store.repo.head() or "")
+    """Whether the index has heard of the records that HEAD holds. A HEAD that moved without touching them is noted;
+    filemem's own commits note it themselves.
+    """
+    noted, head = store.index.notes.head, store.repo.head() or ""
+    if noted == head:
+        return True
+    if not noted or not head or _records_of(store, noted) != _records_of(store, head):
+        return False
+    with suppress(BrokenStore):
+        store.index.note(head=head)
+    return True
 
 
-def settled(store: Store) -> bool:
-    """Whether the index has heard of where HEAD is, and of every tombstone."""
-    return knows_head(store) and store.index.notes.forgotten == forgotten_stamp(store)
+def _records_of(store: Store, commit: str) -> str | None:
+    """The tree that a commit has for the store; None where it has none."""
+    if store.files.store == TOP:
+        found = store.repo.objects.read(commit)
+        return found.tree if found else None
+    item = store.repo.item_at(commit, store.files.store)
+    return item.oid if item else None
 
 
 def overdue(store: Store) -> bool:
@@ -159,31 +153,16 @@ def overdue(store: Store) -> bool:
 
 
 def nothing_new(store: Store, hints: Iterable[str]) -> bool:
-    """Whether everything that a watcher named is found already: saved by filemem, or seen by an earlier look.
-
-    Saves are folded into the index some at a time: a generation for each would slow down the next save.
-    """
+    """Whether all that a watcher named was saved by filemem and waits to be folded in, some saves at a time."""
     waiting = store.index.pending()
     folders = {posixpath.dirname(path) for path in waiting}
-    if len(waiting) < MANY and all(_is_own(store, path, waiting, folders) for path in _named(store, hints)):
-        return True  # saved by filemem: where HEAD is then matters to nobody
-    if len(waiting) >= MANY or not settled(store):
-        return False
-    known = store.index.manifest()
-    return all(_is_known(store, path, known) for path in _named(store, hints))
+    return len(waiting) < MANY and all(_is_own(store, path, waiting, folders) for path in _inside(store, hints))
 
 
-def _is_own(store: Store, path: str, waiting: Manifest, folders: set[str]) -> bool:
+def _is_own(store: Store, path: str, waiting: Manifest, folders: Collection[str]) -> bool:
     """Whether a path is a file as a save left it, or a folder with one."""
     own = waiting.get(path)
     return path in folders or (own is not None and store.files.seen(path) == (own.size, own.mtime))
-
-
-def _is_known(store: Store, path: str, known: Manifest) -> bool:
-    """Whether a path is a file as we know it, a folder with one (what else comes into it is named itself), or gone."""
-    if path in known:
-        return known[path].blob == store.blob(path)
-    return os.path.lexists(store.folder / path) == any(one.startswith(f"{path}/") for one in known)
 
 
 class Keeper:
@@ -199,7 +178,7 @@ class Keeper:
         self.asked = 0.0  # when the last call ended, as `time.monotonic` has it; 0: none was made
         self._progress = progress
         self._behind = False  # whether the index had not heard of HEAD when the last question was asked
-        self._patient_from = 0.0  # when it is worth again to wait for another's look, as `time.monotonic` has it
+        self._patient_from = 0.0  # when it is worth again to wait for another's look
 
     @property
     def degraded(self) -> str:
@@ -209,7 +188,7 @@ class Keeper:
         return "; ".join(filter(None, (self.trouble, unbuilt, behind, self.store.obstacle())))
 
     def refresh(self, finish: Callable[[], None], *, full: bool, hints: Collection[str]) -> Look | None:
-        """Finish what waits for the repository, then look; None where a watcher named nothing new.
+        """Finish what waits for the repository, then look; None where a watcher named our own saves alone.
 
         Args:
             finish: finishes what the journal holds.
@@ -233,14 +212,14 @@ class Keeper:
         with suppress(IndexDamaged):
             if not (verify and self.store.index.verify()):
                 return catch_up(self.store, full=full, hints=hints, progress=self._progress)
-        return rebuild(self.store, progress=self._progress)
+        return catch_up(self.store, anew=True, progress=self._progress)
 
     def rebuild(self) -> Look:
         """Build the index anew from the files; the old one serves until the switch."""
         index = self.store.index
         with self.looking, self._helping():
             before = index.unembedded if index.sound else 0
-            found = rebuild(self.store, progress=self._progress)
+            found = catch_up(self.store, anew=True, progress=self._progress)
             embedded = before - index.unembedded if not found.busy else 0
             return found._replace(embedded=embedded, model=index.model) if embedded > 0 else found
 
@@ -253,6 +232,9 @@ class Keeper:
         began = time.monotonic()
         stop = began + (patience if began > self._patient_from else 0)
         try:
+            if self._is_due():
+                with suppress(FilememError), self.store.repo.saving(SHORT):
+                    pass  # who saves at the moment notes its commit itself
             while self._is_due():
                 if self._looked(stop):
                     return True
@@ -279,16 +261,17 @@ class Keeper:
 
     def _is_due(self) -> bool:
         """Whether to look before a question: always where others moved HEAD, else where no watcher looks."""
-        if self.store.tip != "HEAD":  # a past does not move
+        index, known = self.store.index, self.store.index.folders
+        if self.store.tip != "HEAD" or not (self.looks or index.notes.looked):  # a past does not move; a watcher builds
             return False
-        try:
-            if not self.looks:
-                return self.store.index.exists and not knows_head(self.store)
-            known = self.store.index.folders
-            changed = not known or not settled(self.store) or self.store.files.changed_folders(known)
-            return bool(changed) or overdue(self.store)
-        except IndexDamaged:  # the question finds that too, and repairs it
-            return False
+        if not knows_head(self.store):
+            return True
+        return self.looks and (
+            not known
+            or index.notes.forgotten != _forgotten(self.store)
+            or bool(self.store.files.changed_folders(known))
+            or overdue(self.store)
+        )
 
     @contextmanager
     def _helping(self) -> Iterator[None]:
@@ -322,8 +305,6 @@ class Keeper:
                 why = self.degraded if self.store.index.sound else ""
                 raise NotFound(error.message, "; ".join(filter(None, (why, error.hint)))) from None
         try:
-            with self.looking, suppress(IndexDamaged):  # a look under way may have built it
-                return question(self.store)
             self.rebuild()
         except (BrokenStore, Locked) as error:
             self.trouble = error.told

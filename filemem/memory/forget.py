@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_listed, is_private
 from filemem.memory import fields
-from filemem.memory.catch_up import forgotten_stamp, settled
-from filemem.memory.save import Saved, answer, left_to_user, message_of, show, write
+from filemem.memory.save import Saved, answer, left_to_user, message_of, refuse_secrets, show, write
 from filemem.memory.store import FORGOTTEN, Store, mark_of
-from filemem.record import Record, parse, short_id
+from filemem.record import DECISION, Record, parse, short_id, topic_key
 from filemem.repo.commit import Edit, Made
 
 UNREACHED = (
@@ -25,18 +24,18 @@ UNREACHED = (
 )
 
 
-def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
+def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_secret: bool = False) -> Saved:
     """Remove one record by a commit that leaves its tombstone: nothing brings it back but `restore`.
 
     Raises:
+        BadInput: reason or agent look like a secret, which would stay in the commit's message for ever.
         NotFound: no such record.
         Conflict: the file has edits that are not committed, or the repository is busy.
     """
-    told, agent = fields.line("reason", reason), fields.line("agent", agent) or store.config.agent
+    told, agent = _said(store, agent, allow_secret, reason=reason)
     node = store.find(reference, changing=True)
     record = store.read(node.path).record
     shown = record._replace(id=node.id) if record else Record(node.id, node.type, path=node.path, title=node.title)
-    known = settled(store)
     with store.repo.saving():
         held = store.repo.item(store.files.named(node.path)) is not None
         if left_to_user(store, node.path, node.type) and not is_private(node.path):
@@ -45,25 +44,23 @@ def delete(store: Store, reference: str, reason: str, agent: str = "") -> Saved:
         mark = f"{FORGOTTEN}/{mark_of(node.id)}"
         if held and not is_private(node.path) and not store.files.exists(mark):
             edits.append(Edit(mark, b"", None))
-        subject = f"delete {short_id(shown.id)}" + (f" ({told})" if told else "")
-        message = message_of(shown, subject, agent)
+        message = message_of(shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent)
         made = write(store, node.path, node.type, lambda: (tuple(edits), message))
         degraded = show(store, node.path, None, made)
-        if known:
-            store.index.note(forgotten=forgotten_stamp(store))  # spares the next look what is known here
     kept = "Git history keeps it" if held else "it was never committed, so nothing keeps it"
     return answer(store, shown, made, f"Deleted {node.id}; {kept}", degraded)
 
 
-def restore(store: Store, reference: str, agent: str = "") -> Saved:
+def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool = False) -> Saved:
     """Bring a forgotten or deleted record back as it last was, and take its tombstone away.
 
     Raises:
+        BadInput: as for `delete`.
         NotFound: nothing that was removed goes by that name, or Git does not have it any more.
         Conflict: another file stands in its place, or the repository is busy.
     """
-    wanted, agent = fields.line("id", reference).strip(), fields.line("agent", agent) or store.config.agent
-    known = settled(store)
+    _, agent = _said(store, agent, allow_secret)
+    wanted = fields.line("id", reference).strip()
     with store.repo.saving():
         record, data = _gone(store, wanted)
         if store.lookup("id", [record.id]):
@@ -81,9 +78,24 @@ def restore(store: Store, reference: str, agent: str = "") -> Saved:
         message = message_of(record, f"restore {record.title}", agent)
         made = write(store, path, record.type, lambda: (tuple(edits), message)) if edits else Made()
         degraded = show(store, path, data if here is None else here, made)
-        if known:
-            store.index.note(forgotten=forgotten_stamp(store))
-    return answer(store, record, made, f"Restored {record.id}", degraded)
+    return answer(store, record, made, f"Restored {record.id}", degraded, note=_forks(store, record))
+
+
+def _said(store: Store, agent: str, allowed: bool, *, reason: str = "") -> tuple[str, str]:
+    """Reason and agent, checked: both stay in the commit's message."""
+    said = {"reason": fields.line("reason", reason), "agent": fields.line("agent", agent) or store.config.agent}
+    refuse_secrets({**said, "allow_secret": fields.flag("allow_secret", allowed)})
+    return said["reason"], said["agent"]
+
+
+def _forks(store: Store, record: Record) -> str:
+    """That a decision which is brought back holds beside another one, and what ends that; or ""."""
+    key = topic_key(record.topic) if record.type == DECISION else ""
+    chain = store.around(store.lookup("topic", [key])).graph.chain(key) if key else None
+    if chain is None or not chain.is_forked or record.id not in chain.heads:
+        return ""
+    ends = f"filemem resolve {shlex.quote(record.topic)} ends that"
+    return f"the topic is forked now, as {len(chain.heads)} decisions hold on it: {ends}"
 
 
 def purge_command(store: Store, record_id: str) -> str:

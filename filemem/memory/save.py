@@ -1,24 +1,24 @@
-"""Saving a record: fields, secrets, chain heads, record, bytes, commit, index, advice.
+"""Saving a record: fields, secrets, chain heads, record, bytes, commit, index, what is like it.
 
 What a field names must be there, or nothing is saved. The order of the commit is `repo.commit`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from filemem import secrets
+from filemem import query, secrets
 from filemem.chain import DEMOTING
 from filemem.changes import Entry, blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import is_private
 from filemem.index import Node
-from filemem.memory import advice, fields
-from filemem.memory.advice import Similar
+from filemem.memory import fields
 from filemem.memory.catch_up import knows_head
 from filemem.memory.store import Store, called
+from filemem.query import Filter, Terms
 from filemem.record import (
     CHECKPOINT,
     DECISION,
@@ -26,19 +26,35 @@ from filemem.record import (
     OUTCOMES,
     Outcome,
     Record,
+    edges_in,
     new_id,
     record_path,
     refuse_unreadable,
     render,
     topic_key,
 )
-from filemem.repo import commit
+from filemem.record.hidden import hidden_characters
+from filemem.repo import commit, draft
 from filemem.repo.commit import Edit, Made, Message, Plan
 
 LEAVE = "leave"  # the policy to write a file and let the user commit it
 PRIVATE = "private"  # the folder of records that are never committed
 _OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")  # not of what is decided
 _SPELT_OUT = ("allow_secret", "reasoning", "summary", "reason")  # fields that are no key of a record
+NEAR = 5  # records looked at for likeness
+GIST = 900  # characters of a text that are compared by meaning
+NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer, `auth` and `auth api` are not
+NEAR_TOPICS = 20  # topics compared, at most
+
+
+class Similar(NamedTuple):
+    """A record that is near to one just saved; `similarity` is a cosine on 0..1."""
+
+    id: str
+    title: str
+    topic: str
+    similarity: float
+    hint: str
 
 
 class Saved(NamedTuple):
@@ -78,11 +94,11 @@ def save(store: Store, given: Mapping[str, object], *, sure: bool = True) -> Sav
         BadInput: a field is wrong or missing, or looks like a secret.
         NotFound: an edge points to nothing.
         Conflict: the topic is forked and nothing says which decisions are replaced.
-        BrokenStore: the store is a submodule that is not there; or a sparse checkout hides what may be superseded.
+        BrokenStore: what is there cannot be seen: a submodule that is not filled, a sparse checkout.
     """
     kind, checked = fields.check(given)
     allowed = refuse_secrets(checked)
-    if why := store.obstacle() if kind == DECISION and checked.get("supersedes") is None else store.unfilled:
+    if why := store.obstacle() if kind == DECISION else store.unfilled:
         raise BrokenStore(f"nothing was saved: what is there cannot be seen: {why}")
     asked = store if sure or kind != DECISION else store.from_files()
     checked |= {name: _ids_of(asked, name, checked[name]) for name in EDGE_KINDS if checked.get(name)}
@@ -93,12 +109,25 @@ def save(store: Store, given: Mapping[str, object], *, sure: bool = True) -> Sav
         checked.setdefault("branch", store.code.branch() or "")
     make = partial(compose, kind, checked, now=store.clock(), entropy=store.entropy(), allowed=allowed)
     with store.repo.saving():
+        if kind == DECISION and not knows_head(store):
+            asked = store.from_files()
         composed = make(asked)
         if same := _same_again(store, composed):
             return same
-        made, composed = _written(store, composed, make)
-        degraded = show(store, composed.record.path, composed.data, made)
-    return _answer(store, composed, made, degraded)
+        if is_private(composed.record.path):
+            store.files.hide(PRIVATE)
+        rounds: list[_Composed] = []
+
+        def plan() -> tuple[tuple[Edit, ...], Message]:
+            again = rounds and kind == DECISION  # the branch has moved: what holds is asked of the files
+            rounds.append(make(store.from_files()) if again else composed)
+            record, replaced, data = rounds[-1]
+            message = message_of(record, record.title, record.agent, replaced=[node.id for node in replaced])
+            return (Edit(record.path, data, None),), message
+
+        made = write(store, composed.record.path, kind, plan)
+        degraded = show(store, rounds[-1].record.path, rounds[-1].data, made)
+    return _answer(store, rounds[-1], made, degraded)
 
 
 def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
@@ -190,21 +219,7 @@ def _same_again(store: Store, composed: _Composed) -> Saved | None:
     return None
 
 
-def _written(store: Store, composed: _Composed, make: Callable[[Store], _Composed]) -> tuple[Made, _Composed]:
-    """Write and commit a new record; what it replaces is asked of the files where HEAD was moved a moment ago."""
-    if is_private(composed.record.path):
-        store.files.hide(PRIVATE)
-    tried: list[_Composed] = []
-
-    def plan() -> tuple[tuple[Edit, ...], Message]:
-        known = composed.record.type != DECISION or (not tried and knows_head(store))
-        tried.append(composed if known else make(store.from_files()))
-        record, replaced, data = tried[-1]
-        message = message_of(record, record.title, record.agent, replaced=[node.id for node in replaced])
-        return (Edit(record.path, data, None),), message
-
-    made = write(store, composed.record.path, composed.record.type, plan)
-    return made, tried[-1]
+# what every write does
 
 
 def refuse_secrets(fields: Mapping[str, Any]) -> bool:
@@ -219,8 +234,8 @@ def refuse_secrets(fields: Mapping[str, Any]) -> bool:
             return True
         if found:
             raise BadInput(
-                f"{name}, line {found[0].line}: this looks like a secret ({found[0].kind}); nothing was saved",
-                "leave it out and say where it is kept; if it is no secret, save again with allow_secret",
+                f"{name}, line {found[0].line}: this looks like a secret ({found[0].kind}); nothing was written",
+                "leave it out and say where it is kept; if it is no secret, try again with allow_secret",
                 field=name,
             )
     return False
@@ -245,30 +260,15 @@ def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edi
     Raises:
         Conflict: a file has edits that are not committed, or the repository is busy.
     """
-    if left := left_to_user(store, path, kind):
-        for edit in plan()[0]:
-            write_only(store, edit)
-        return Made(left=left)
 
     def named() -> Plan:
         edits, message = plan()
         return Plan(tuple(one._replace(path=store.files.named(one.path)) for one in edits), message, store.clock())
 
+    if left := left_to_user(store, path, kind):
+        draft.write(store.files, named().edits)
+        return Made(left=left)
     return commit.save(store.repo, store.files, named)
-
-
-def write_only(store: Store, edit: Edit) -> None:
-    """Write or remove a file and commit nothing. Raises Conflict where something else stands there than was read."""
-    if edit.data is None:
-        store.files.remove(edit.path, edit.before)
-        return
-    staged = store.files.stage(edit.path, edit.data)
-    try:
-        staged.sync()
-        staged.publish(edit.before)
-        staged.sync_folders()
-    finally:
-        staged.discard()
 
 
 def message_of(record: Record, told: str, agent: str, replaced: Iterable[str] = ()) -> Message:
@@ -289,19 +289,11 @@ def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
             store.index.push(doc, Entry(doc.blob, *(store.files.seen(path) or ())))
         else:
             store.index.push_removed(path)
-        if made.commit and store.index.exists and _on_top(store, made.commit, store.index.notes.head):
+        if made.commit and store.index.notes.head == made.onto:
             store.index.note(head=made.commit)  # so that nobody takes our own commit for a move of HEAD
     except BrokenStore as error:
         return f"saved, but not searchable yet: {error.told}"
     return ""
-
-
-def _on_top(store: Store, commit_id: str, head: str) -> bool:
-    """Whether a commit stands directly on another one; "" for the first."""
-    found = store.repo.objects.read(commit_id)
-    header = (found.data if found else b"").partition(b"\n\n")[0]
-    parents = [row for row in header.split(b"\n") if row.startswith(b"parent ")]
-    return parents == ([f"parent {head}".encode()] if head else [])
 
 
 def answer(
@@ -333,9 +325,78 @@ def _answer(store: Store, composed: _Composed, made: Made, degraded: str) -> Sav
         made,
         f"{record.type.capitalize()} saved{on}{instead}",
         degraded,
+        note="; ".join(filter(None, (_hidden(composed.data), _dangling(store, record)))),
         superseded=ids if demotes else (),
         would_supersede=() if demotes else ids,
-        similar=advice.similar(store, record),
-        note=advice.dangling(store, record),
+        similar=_similar(store, record),
         created=record.created or 0,
     )
+
+
+# what helps to go on: never worth a failed answer, so what cannot be asked is left out
+
+
+def _hidden(data: bytes) -> str:
+    """Name the characters that nobody sees, and where in the file they stand; or ""."""
+    found = hidden_characters(data.decode())
+    told = (f"{one.name} ({one.amount} in all, the first in line {one.line}, column {one.column})" for one in found)
+    return f"it holds {', '.join(told)}, which nobody sees in review" if found else ""
+
+
+def _dangling(store: Store, record: Record) -> str:
+    """Name the links in a text that lead to no record, or ""."""
+    try:
+        lost = [edge.target for edge in edges_in(record.text) if not store.index.answering(edge.target)]
+    except BrokenStore:
+        return ""
+    return f"its text links to {' and '.join(lost)}, which no record is called" if lost else ""
+
+
+def _similar(store: Store, record: Record) -> tuple[Similar, ...]:
+    """Records that say nearly what a new one says, but what it replaces, and a topic that is spelt nearly alike."""
+    if record.type == CHECKPOINT:
+        return ()
+    try:
+        found = (*_alike(store, record), *_near_topics(store, record))
+    except BrokenStore:
+        return ()
+    return tuple({each.id: each for each in found}.values())
+
+
+def _alike(store: Store, record: Record) -> Iterator[Similar]:
+    """The records nearest by meaning that share words too."""
+    without, own = {record.id, *(record.supersedes or ())}, f"{record.title}\n{record.text}"
+    wanted = Filter(types=(record.type,))
+    found = store.index.candidates(Terms(text=own[:GIST]), wanted, NEAR + len(without), mode="vector").candidates
+    near = {one.id: one for one in found if one.id not in without and (one.cosine or 0.0) >= query.NEARLY}
+    if not near:
+        return
+    known = store.records([one.path for one in near.values()])
+    others = [(old.id, f"{old.title}\n{old.text}", near[old.id].cosine) for old in known.values() if old.id in near]
+    key = topic_key(record.topic) if record.type == DECISION else ""
+    graph = store.around(one.node for one in near.values() if key and one.node.key == key).graph
+    for one in query.similar(own, others):
+        node = near[one.id].node
+        here = bool(key) and node.key == key
+        if not (here and graph.superseded_by(node.id)):
+            yield Similar(node.id, node.title, node.topic if node.stated else "", one.likeness, _hint(node, here))
+
+
+def _hint(node: Node, here: bool) -> str:
+    if node.type != DECISION:
+        return "says nearly the same; update it instead of saving it twice"
+    if here:
+        return f"it is {node.status} on this topic; update it, or supersede it, instead of deciding it twice"
+    return f"if it is about the same thing, reuse the topic {node.topic!r} or builds_on"
+
+
+def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
+    """A topic like a new one among those that begin with the same two thirds of its letters."""
+    key = topic_key(record.topic) if record.type == DECISION else ""
+    if not key or record.supersedes:
+        return
+    start = key[: max(3, len(key) * 2 // 3)]
+    topics = [topic for topic, _ in store.index.terms("topic", start) if topic != key][:NEAR_TOPICS]
+    for node in store.lookup("topic", fields.alike(key, topics, 1, NEAR_TOPIC))[:1]:
+        told = f"this topic is new; if {node.topic!r} is the same thing, use that name"
+        yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, told)

@@ -47,6 +47,7 @@ class Made(NamedTuple):
     pending: str = ""  # why the commit waits
     left: str = ""  # why the files are written and left uncommitted
     trouble: str = ""  # what went wrong beside it, with the command that helps
+    onto: str = ""  # the id of the commit that it stands on
 
 
 def _nothing(_: str) -> None:
@@ -208,7 +209,7 @@ def _acknowledge(repo: Repo, files: Placer, draft: Draft, step: Step) -> Made:
         drafts.discard(draft.places)
     now = state.head(repo.git)
     branch = now.branch if now.tip == entry.commit else draft.head.branch
-    return Made(entry.commit, branch, trouble=trouble)
+    return Made(entry.commit, branch, trouble=trouble, onto=draft.head.tip)
 
 
 def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from filemem.index import MANY_WAITING
 from filemem.memory import Memory
-from filemem.memory.catch_up import nothing_new
+from filemem.memory.catch_up import knows_head, nothing_new
 from tests.support import git, make_repo, write
 from tests.system.tools import until
 
@@ -37,14 +35,14 @@ def titles(memory: Memory, query: str = "") -> set[str]:
     return {hit.record.title for hit in memory.search(query).hits}
 
 
-def test_saves_that_a_watcher_names_wait_for_one_another(repo: Path, memory: Memory) -> None:
-    for number in range(MANY_WAITING):
+def test_saves_that_a_watcher_names_wait_until_nobody_calls(repo: Path, memory: Memory) -> None:
+    for number in range(5):
         saved = memory.save(title=f"Note {number}", text="about redis")
         memory.refresh(hints=[str(repo / saved.path), str((repo / saved.path).parent)])
-        waiting = len(memory._store.index.waiting())
-        assert waiting in (number + 1, 0), "all wait, or all are folded in"
-    assert len(memory._store.index.waiting()) == 0, "so many do not wait any longer"
-    assert len(memory.search("redis", limit=50).hits) == MANY_WAITING + 1
+        assert len(memory._store.index.waiting()) == number + 1
+    memory.refresh(full=True)
+    assert memory._store.index.waiting() == {}
+    assert len(memory.search("redis", limit=50).hits) == 6
 
 
 def test_an_edit_that_a_watcher_names_does_not_wait(repo: Path, memory: Memory) -> None:
@@ -55,20 +53,26 @@ def test_an_edit_that_a_watcher_names_does_not_wait(repo: Path, memory: Memory) 
     assert titles(memory, "memcached") >= {"A note"}
 
 
-def test_what_a_look_has_found_already_needs_no_other(repo: Path, memory: Memory) -> None:
+def test_what_filemem_has_saved_needs_no_look_until_somebody_changes_it(repo: Path, memory: Memory) -> None:
     saved = memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
-    memory.refresh(full=True)
     store, path = memory._store, repo / saved.path
-    late = [str(path), str(path.parent), str(path.parent.parent)]  # a watcher may be slower than a look
-    assert nothing_new(store, late)
+    assert nothing_new(store, [str(path), str(path.parent)])
     stranger = path.with_name("20250101-by-hand.md")
     stranger.write_text("# Written by hand\n")
-    assert not nothing_new(store, [*late, str(stranger)])
-    stranger.unlink()
+    assert not nothing_new(store, [str(path), str(stranger)])
     path.write_text(path.read_text().replace("Use tokens", "Use passkeys"))
-    assert not nothing_new(store, late)
-    shutil.move(path.parent.parent, repo / "away")
-    assert not nothing_new(store, [str(path.parent.parent)]), "a folder that went away took its records along"
+    assert not nothing_new(store, [str(path)])
+
+
+def test_a_commit_that_touches_no_record_needs_no_look(repo: Path, memory: Memory) -> None:
+    write(repo / "code.py", "print(2)\n")
+    git(repo, "commit", "-q", "-a", "-m", "Code")
+    assert knows_head(memory._store)
+    write(repo / "memory/decisions/by-hand.md", "# Written by hand\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Record")
+    assert not knows_head(memory._store)
+    assert titles(memory, "written by hand") >= {"Written by hand"}
 
 
 def test_a_memory_that_has_rested_answers_as_before(memory: Memory) -> None:

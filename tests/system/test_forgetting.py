@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.errors import Conflict, NotFound
+from filemem.errors import BadInput, Conflict, NotFound
 from filemem.memory import Memory
 from filemem.memory.save import Saved
 from tests.support import git, write
@@ -73,13 +73,32 @@ def test_a_record_is_forgotten_by_any_of_its_names(repo: Path, memory: Memory, n
     assert not (repo / saved.path).exists()
 
 
+def test_a_secret_in_a_reason_or_an_agent_stays_in_no_commit_message(memory: Memory) -> None:
+    saved, token = decide(memory, "Use Redis"), "ghp_" + "aZ3kQ9xW7vB1nM5cR8tY2uJ4hG6fD0sLpE7i"
+    with pytest.raises(BadInput, match="reason, line 1: this looks like a secret"):
+        memory.delete(saved.id, reason=f"it held {token}")
+    with pytest.raises(BadInput, match="agent, line 1"):
+        memory.delete(saved.id, agent=token)
+    memory.delete(saved.id, reason=f"it held {token}", allow_secret=True)
+    with pytest.raises(BadInput, match="agent, line 1"):
+        memory.restore(saved.id, agent=token)
+
+
+def test_a_decision_that_comes_back_beside_its_successor_says_that_the_topic_is_forked(memory: Memory) -> None:
+    decide(memory, "Use Redis")
+    other = decide(memory, "Use NATS", supersedes=[])
+    memory.delete(other.id)
+    assert "filemem resolve caching" in memory.restore(other.id).note
+
+
 def test_three_characters_of_a_short_id_are_enough_to_read_and_too_few_to_change(repo: Path, memory: Memory) -> None:
     saved = decide(memory, "Use Redis")
     part = saved.id[-8:-5]
     assert memory.get(part)[0].id == saved.id
-    for change in (memory.delete, memory.update):
-        with pytest.raises(NotFound, match="too short"):
-            change(part, **({"outcome": "failed"} if change == memory.update else {}))
+    with pytest.raises(NotFound, match="too short"):
+        memory.delete(part)
+    with pytest.raises(NotFound, match="too short"):
+        memory.update(part, outcome="failed")
     assert (repo / saved.path).exists()
 
 
