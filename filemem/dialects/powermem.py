@@ -264,12 +264,8 @@ class Condition(NamedTuple):
     wanted: object
 
 
-_ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
-    "gt": operator.gt,
-    "gte": operator.ge,
-    "lt": operator.lt,
-    "lte": operator.le,
-}
+_Test = Callable[[Any, Any], bool]
+_ORDER: Mapping[str, _Test] = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
 _LISTS = ("in", "nin")
 TESTS = ("eq", "ne", *_ORDER, *_LISTS)
 
@@ -296,7 +292,7 @@ def holds(condition: Condition, value_of: Callable[[str], object]) -> bool:
     """Say whether a record passes; of a list, any entry may be equal."""
     value, wanted, test = value_of(condition.key), condition.wanted, condition.test
     if test in _ORDER:
-        return _comparable(value, wanted) and _ORDER[test](value, wanted)
+        return _kind(value) == _kind(wanted) != "" and _ORDER[test](value, wanted)
     options = wanted if test in _LISTS and isinstance(wanted, list) else [wanted]
     equal = any(_equal(value, option) for option in options)
     return equal != (test in ("ne", "nin"))
@@ -310,11 +306,10 @@ def _equal(value: object, wanted: object) -> bool:
     return value == wanted
 
 
-def _comparable(value: object, wanted: object) -> bool:
-    if isinstance(value, bool) or isinstance(wanted, bool):
-        return False
-    numbers = isinstance(value, int | float) and isinstance(wanted, int | float)
-    return numbers or (isinstance(value, str) and isinstance(wanted, str))
+def _kind(value: object) -> str:
+    """What orders a value among others: only numbers and texts have an order."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return "number" if number else "text" if isinstance(value, str) else ""
 
 
 INSTRUCTIONS = """\

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from filemem.dialects.present import hidden
 from filemem.dialects.tool import Answer, Argument, Arguments, Prompt, Resource
 from filemem.errors import NotFound
 from filemem.record import DECISION, OUTCOMES, cut, format_time
@@ -111,7 +112,14 @@ def _line(text: object) -> str:
 
 
 def _quoted(*texts: str) -> str:
-    return "\n".join(f"> {line}".rstrip() for text in texts for line in text.splitlines() or [""])
+    lines = [line for text in texts for line in text.splitlines() or [""]]
+    return "\n".join(f"> {line}{_marked(line)}".rstrip() for line in lines)
+
+
+def _marked(line: str) -> str:
+    """What to say of a line that holds more than a person sees."""
+    unseen = hidden(line)
+    return f" [hidden: {unseen}]" if unseen else ""
 
 
 RESOURCES = (
