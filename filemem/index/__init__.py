@@ -31,7 +31,7 @@ from filemem.index.fresh import (
     latest,
 )
 from filemem.index.search import NOT_BUILT, Candidate, Found, Search
-from filemem.index.state import Dates, undated
+from filemem.index.state import Dates, Layer, undated
 from filemem.index.writer import Load, Progress
 
 __all__ = [
@@ -82,21 +82,27 @@ class Index(Search):
         self._entries: tuple[list[int] | None, dict[str, Entry]] | None = None
 
     @classmethod
-    def in_memory(
-        cls, docs: Iterable[Doc], model: Embedder | None, dates: Dates = undated, *, vectors_from: Index | None = None
-    ) -> Self:
+    def in_memory(cls, docs: Iterable[Doc], model: Embedder | None, dates: Dates = undated) -> Self:
         """Return the index of some documents, without any file; it answers the same questions.
 
         Args:
             docs, model, dates: the documents, and as for the class.
-            vectors_from: an index that may have vectors of the same texts.
         """
         index = cls(Path(), model, dates)
         index._fixed = list(docs)
         index._words, seal, index._db = writer.in_memory(index._fixed, dates)
         index._seal = seal._replace(model=model.name if model else "")
-        if vectors_from and vectors_from.sound and vectors_from.model == index._seal.model != "":
-            index._meaning.borrow(vectors_from._meaning, vectors_from.root, vectors_from._seal)
+        return index
+
+    def overlaid(self, layer: Layer, dates: Dates) -> Self:
+        """Return this index with other documents in place of some; nothing is written, and its vectors are used.
+
+        Args:
+            layer: what differs, by path, given what the index was built from; None for what is not there.
+            dates: as for the class, for the documents of the layer.
+        """
+        index = type(self)(self.root.parent, self._meaning.model, dates)
+        index._layer = layer
         return index
 
     # what state it is in

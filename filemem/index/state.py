@@ -48,6 +48,7 @@ _LAYOUT = 12  # of the files, and what they say of chains; the rest of the forma
 FORMAT = f"{_LAYOUT}.{zlib.crc32(repr((READING, Doc._fields, Node._fields, TERM_FIELDS)).encode()):08x}"
 
 Dates = Callable[[Collection[str]], Mapping[str, int]]
+Layer = Callable[[Mapping[str, Entry]], Mapping[str, Doc | None]]  # given what a generation was built from
 
 
 def undated(_paths: Collection[str]) -> Mapping[str, int]:
@@ -72,6 +73,7 @@ class State:
         self._lock = RLock()  # of questions; not the writer's: a search does not wait for a rebuild
         self._measured = -MEASURED
         self._fixed: Sequence[Doc] | None = None  # all documents, where they are in memory alone
+        self._layer: Layer | None = None  # what lies over the generation instead of what waits
         self._forget()
 
     def _forget(self) -> None:
@@ -106,10 +108,12 @@ class State:
         """Open what is there. What waits is listed first and the generation looked at second: an entry that is gone
         when we list is in the generation that we then find.
         """
-        items = self._fresh.items()
+        items = self._items if self._layer else self._fresh.items()
         there = self._mark()
         if there != self._opened:
             self._open(there)
+            if self._layer:
+                items = tuple(Item("", path, doc) for path, doc in self._layer(self._db.manifest()).items())
         if items != self._items:
             self._take(items)
         now = time.monotonic()

@@ -339,11 +339,6 @@ class Meaning:
             if isinstance(self.model, BundledModel):
                 self.model.rest()
 
-    def borrow(self, other: Meaning, root: Path, seal: Seal) -> None:
-        """Take the vectors that another index has open of a generation for what waits here."""
-        with other._one_at_a_time:
-            self._made = [rows for rows, _ in other._segments(root, seal)]
-
     def _segments(self, root: Path, seal: Seal, dim: int = 0) -> Iterable[tuple[Rows, Any]]:
         """The vectors of a generation, each part with its graph."""
         names = sorted(name for name in seal.files if name.startswith(VECTORS) and name.endswith(SEGMENT))

@@ -44,7 +44,7 @@ def of_all(
     told, cut = testimony or Testimony(store), store.repo.incomplete()
     try:
         bases = _bases(store, wanted, told)
-        rows = _rows(store, set(bases.values()), told.tip)
+        rows = _rows(store, _moved(store, bases, wanted, told.tip), told.tip)
         there = _there(store, told.tip, wanted.values())
     except GitError:
         if not cut:
@@ -117,6 +117,23 @@ def _bases(store: Store, wanted: Iterable[Node], testimony: Testimony) -> dict[s
     return {paths[path].path: commit for path, (_, commit) in bases.items()}
 
 
+def _moved(store: Store, bases: Mapping[str, str], wanted: Mapping[Node, Sequence[str]], tip: str) -> set[str]:
+    """The commits since which something that a decision names is not what it was: only these are compared whole."""
+    pairs = {
+        (bases[node.path], fixed(one))
+        for node, affects in wanted.items()
+        for one in affects
+        if node.path in bases and within(one)
+    }
+    plain = [pair for pair in pairs if "\n" not in pair[1]]
+    names = dict.fromkeys((*plain, *((tip, start) for _, start in plain)))
+    asked = "".join(f"{commit}:{start.rstrip('/')}\n" for commit, start in names)
+    told = store.code.git.run("cat-file", "--batch-check=%(objectname)", input=asked.encode("utf-8", "surrogateescape"))
+    ids = dict(zip(names, told.splitlines(), strict=True))
+    found = {pair: b"" if one.endswith(b" missing") else one for pair, one in ids.items()}
+    return {base for base, start in pairs if "\n" in start or found[base, start] != found[tip, start]}
+
+
 def _rows(store: Store, bases: Iterable[str], tip: str) -> Mapping[str, Sequence[_Row]]:
     """What is not at `tip` what it was at each of some commits."""
     asked = ("diff-tree", "--stdin", "--always", "-r", *_RAW, "-M", "--diff-filter=MTDR")
@@ -157,7 +174,7 @@ def _drift(
     def governed(path: str) -> bool:
         return any(affects_match(one, path) for one in stated)
 
-    touched = [row for row in rows[base] if governed(row.before)]
+    touched = [row for row in rows.get(base, ()) if governed(row.before)]
     gone = {row.before for row in touched if not row.now}
     changed = {row.now for row in touched if row.now and row.changed}
     present = {path for path in there if governed(path)} | {row.now for row in touched if row.now}

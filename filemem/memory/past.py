@@ -1,20 +1,23 @@
 """The memory as it was at a commit: the same questions, asked of a store whose files are Git objects.
 
-Rule: nothing of the work tree is read or touched, and nothing is kept on disk: the records of that commit are read,
-indexed in memory and asked. A server keeps the last one.
+Rule: nothing of the work tree is read or touched, and nothing is kept on disk: what differs at that commit is laid over
+the index of today, in memory, and only that is read and parsed. A server keeps the last one.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from filemem.changes import Entry
 from filemem.errors import BadInput, NotFound
-from filemem.index import Index, document, embedder
+from filemem.files import MAX_SIZE, is_listed
+from filemem.index import Doc, Index, document
 from filemem.memory.snapshot import Moment, Snapshot, moment, of_commit
-from filemem.memory.store import Store
-from filemem.record import Parsed, Record
+from filemem.memory.store import Store, mark_of
+from filemem.record import Parsed, Record, parse
 
 _WRITES = frozenset(
     "adopt delete purge_command rebuild refresh resolve restore save sync update".split()  # noqa: SIM905
@@ -26,28 +29,54 @@ class PastStore(Store):
 
     Args:
         present: the store that is there now.
-        snapshot: the records of the commit.
         then: the commit.
     """
 
     branch = ""  # a commit is on no branch in particular
     absent = False
-    tombstones = frozenset()  # the snapshot has left out what was forgotten then
+    tombstones = frozenset()  # the snapshot leaves out what was forgotten then
 
-    def __init__(self, present: Store, snapshot: Snapshot, then: Moment) -> None:
+    def __init__(self, present: Store, then: Moment) -> None:
         vars(self).update(vars(present), serving=False, tip=then.id, clock=lambda: then.at)
-        self._snapshot = snapshot
-        docs = [document(one, snapshot.files[path]) for path, one in snapshot.records.items()]
-        model = embedder(self.config.model, download=self.config.download)
-        self.index = Index.in_memory(docs, model, self.dates, vectors_from=present.index)
+        self._present, self._snapshot = present, of_commit(present, then.id)
+        sound = present.index.sound
+        self.index = present.index.overlaid(self._layer, self.dates) if sound else self.from_files().index
+
+    def _layer(self, known: Mapping[str, Entry]) -> dict[str, Doc | None]:
+        """What the index of today, which was built from `known`, says otherwise: documents by path, None for none."""
+        there, now = self._snapshot, self._present
+        files = {path: blob for path, blob in there.files.items() if is_listed(path)}
+        differing = {path for path, blob in files.items() if path not in known or known[path].blob != blob}
+        if turned := there.forgotten ^ now.tombstones:
+            nodes = now.index.nodes()
+            differing |= {node.path for node in nodes if mark_of(node.id) in turned} & files.keys()
+            differing |= files.keys() - {node.path for node in nodes}  # hidden today
+        gone = {path for path in known if path not in files}
+        return dict.fromkeys(gone) | self._documents({path: files[path] for path in differing})
+
+    def _documents(self, files: Mapping[str, str]) -> dict[str, Doc | None]:
+        """What the index should know of some files by path, None for one that is no record or was forgotten."""
+        found = Snapshot(self, files, self._snapshot.forgotten).records
+        return {path: document(found[path], blob) if path in found else None for path, blob in files.items()}
+
+    def from_files(self) -> Store:
+        """Return the same store answering from the commit alone, for when the index of today cannot be asked."""
+        other = copy.copy(self)
+        docs = self._documents({path: blob for path, blob in self._snapshot.files.items() if is_listed(path)})
+        other.index = Index.in_memory([doc for doc in docs.values() if doc], None, self.dates)
+        return other
 
     def read(self, path: str) -> Parsed:
         """Read one record of then."""
-        return self._snapshot.parsed.get(path, Parsed(None))
+        blob = self._snapshot.files.get(path)
+        data = self.repo.blob(blob, MAX_SIZE) if blob else None
+        return Parsed(None) if data is None else parse(data, path)
 
     def records(self, paths: Iterable[str]) -> Mapping[str, Record]:
         """The records of then."""
-        return {path: self._snapshot.records[path] for path in paths}
+        known = self.index.records(paths := list(paths))
+        found = {path: known[path][1] if path in known else self.read(path).record for path in paths}
+        return {path: one for path, one in found.items() if one is not None}
 
     def edited(self, path: str) -> bool:  # noqa: ARG002
         """What is committed has no further edits."""
@@ -109,7 +138,7 @@ def at(store: Store, when: object, opened: Callable[[Store], Any], last: PastMem
     then = moment(store, when)
     if last is not None and last.moment.id == then.id:
         return PastMemory(last._memory, then, empty=last._empty)
-    past = PastStore(store, of_commit(store, then.id), then)
+    past = PastStore(store, then)
     return PastMemory(opened(past), then, empty=not past.index.count())
 
 
