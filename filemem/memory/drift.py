@@ -6,6 +6,7 @@ carried it out (it names the decision in a `Decision:` trailer), through one ren
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -159,11 +160,20 @@ def _there(store: Store, tip: str, affects: Iterable[Sequence[str]]) -> list[str
         return []
     named = () if "" in starts or len(starts) > MANY else ("--", *sorted(starts))
     told = store.code.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tip, *named)
-    return [path for path in told.decode("utf-8", "surrogateescape").split("\0") if path]
+    return sorted(path for path in told.decode("utf-8", "surrogateescape").split("\0") if path)
+
+
+def _below(paths: Sequence[str], start: str) -> Iterable[str]:
+    """Of paths in order, the one that is called so and all that lie in a folder of that name."""
+    if not start:
+        return paths
+    first, last = bisect_left(paths, f"{start}/"), bisect_left(paths, f"{start}0")  # the character after the slash
+    at = bisect_left(paths, start)
+    return (*paths[at : at + (paths[at : at + 1] == [start])], *paths[first:last])
 
 
 def _drift(
-    stated: Sequence[str], base: str, rows: Mapping[str, Sequence[_Row]], there: Iterable[str], cut: str
+    stated: Sequence[str], base: str, rows: Mapping[str, Sequence[_Row]], there: Sequence[str], cut: str
 ) -> Drift:
     """How the files stand that a decision states, given what differs from the commit that it is compared with."""
     if not stated:
@@ -177,7 +187,8 @@ def _drift(
     touched = [row for row in rows.get(base, ()) if governed(row.before)]
     gone = {row.before for row in touched if not row.now}
     changed = {row.now for row in touched if row.now and row.changed}
-    present = {path for path in there if governed(path)} | {row.now for row in touched if row.now}
+    present = {path for one in stated for path in _below(there, fixed(one)) if affects_match(one, path)}
+    present |= {row.now for row in touched if row.now}
     if not present and not gone:
         return Drift(UNKNOWN, since=base, reason=f"{', '.join(stated[:3])}: not in Git")
     lost = any(
