@@ -23,7 +23,7 @@ def measure_held(surroundings: Surroundings, size: int) -> Iterator[Line]:
     """Measure from the moment that Git's child has index.lock to the moment that it is free again."""
     folder = _imported(surroundings, f"entries-{size}", _entries(size))
     repo = Repo.discover(folder, environment=surroundings.environment)
-    files = Files(repo.work_tree, STORE, repo.places.spool)
+    files = Files(repo.work_tree, STORE, repo.spool)
     held: list[float] = []
     for number in range(ROUNDS + 1):
         data = f"# Decision {number}\n".encode()

@@ -199,9 +199,9 @@ def _carry_out(work_tree: Path, steps: Iterable[Step]) -> None:
         with closing(Repo.discover(step.top or work_tree)) as repo:
             target = _target_of(repo.work_tree, step.path)
             if target.endswith("/.gitignore"):  # no other file of Git's is ever written
-                Files(repo.work_tree, own_branch.TOP, repo.places.spool).hide(posixpath.dirname(target))
+                Files(repo.work_tree, own_branch.TOP, repo.spool).hide(posixpath.dirname(target))
                 continue
-            staged = Files(repo.work_tree, own_branch.TOP, repo.places.spool).stage(target, step.content.encode())
+            staged = Files(repo.work_tree, own_branch.TOP, repo.spool).stage(target, step.content.encode())
             try:
                 with suppress(FileNotFoundError):  # who may read a file is not ours to change
                     os.fchmod(staged.fd, (repo.work_tree / target).stat().st_mode & 0o777)

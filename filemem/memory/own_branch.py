@@ -245,7 +245,7 @@ def _branch(
     code: Repo, branch: str, files: Mapping[str, bytes] | None, at: int, tell: Callable[[str], object] | None
 ) -> str:
     """Make the branch, from the other side or anew; says which."""
-    from filemem.repo import draft, merge, remote  # noqa: PLC0415 - every command imports this module
+    from filemem.repo import merge, remote  # noqa: PLC0415 - every command imports this module
 
     where = remote.usual(code, branch)
     tip = remote.fetch(code, where, (), tell) if where else None
@@ -258,7 +258,7 @@ def _branch(
         sides = f"neither here nor on {where.name}" if where else "not here, and there is no other side"
         raise NotFound(f"there is no branch {branch}: {sides}", "`filemem init --own-branch` begins one")
     tree = merge.settled_tree(code, "", dict(files))
-    code.git.run("update-ref", f"refs/heads/{branch}", draft.commit_tree(code, tree, (), "memory: begin\n", at), "")
+    code.git.run("update-ref", f"refs/heads/{branch}", merge.merge_commit(code, tree, (), "memory: begin\n", at), "")
     return ", which begins empty"
 
 

@@ -19,8 +19,7 @@ from filemem.memory import own_branch
 from filemem.memory.store import FORGOTTEN, TOP, Store, mark_of
 from filemem.record import DECISION, merge, parse
 from filemem.repo import branches, commit, remote
-from filemem.repo.draft import commit_tree
-from filemem.repo.merge import Clash, merged_tree, settled_tree
+from filemem.repo.merge import Clash, merge_commit, merged_tree, settled_tree
 from filemem.repo.remote import Raced, Remote, Tell
 from filemem.repo.run import LONG, GitError
 
@@ -268,7 +267,7 @@ def _merged(store: Store, where: Remote, head: str, tip: str, done: Synced) -> t
         settled[clash.path] = _settled(store, clash, marks, hint)
     if settled:
         tree = settled_tree(repo, tree, settled)
-    made = commit_tree(repo, tree, (head, tip), f"memory: merge {where.label}\n", store.clock())
+    made = merge_commit(repo, tree, (head, tip), f"memory: merge {where.label}\n", store.clock())
     merged = (_seen(store, path) for path, data in settled.items() if data is not None)
     gone = (_seen(store, path) for path, data in settled.items() if data is None)
     return made, done._replace(

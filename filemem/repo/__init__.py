@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +13,7 @@ from filemem.errors import BrokenStore
 from filemem.repo import settings, state
 from filemem.repo.journal import Journal, Pending, SaveLock
 from filemem.repo.objects import Item, Objects
-from filemem.repo.paths import Places, find
+from filemem.repo.paths import FOLDER, Places, find
 from filemem.repo.run import LONG, Git, GitError, clean, locate, trusted
 from filemem.repo.settings import Current, Identity, Settings
 
@@ -27,12 +26,16 @@ class Repo:
     def __init__(self, places: Places, environment: Mapping[str, str]) -> None:
         self.places = places
         self.work_tree, self.git_dir, self.common_dir = places.work_tree, places.git_dir, places.common_dir
-        self.private, self.shared = places.private, places.shared
+        self.private, self.shared = (
+            places.git_dir / FOLDER,
+            places.common_dir / FOLDER,
+        )  # the second outlives a linked one
+        self.spool = self.private / "spool"  # where files for the work tree are written before they are renamed into it
         self.run_hooks = False  # on our commits: the user's decision, never a repository's
         self.trouble = ""  # what the last look at finished saves has found, with the command that helps
         self.environment = environment
         self.git = Git(locate(environment, places.work_tree), places, clean(environment))
-        self._hidden: tuple[object, frozenset[str]] | None = None
+        self.settled: object = None  # HEAD and index as they were when all that was saved lately was found in them
 
     @classmethod
     def discover(cls, path: str | Path, *, environment: Mapping[str, str] | None = None) -> Repo:
@@ -56,7 +59,11 @@ class Repo:
     @property
     def settings(self) -> Settings:
         """Git's configuration; whether one of its files has changed is looked at once a second."""
-        return self.configuration.settings()
+        return self._configuration.settings()
+
+    def refresh(self) -> None:
+        """Look at the configuration now: its files may have been changed just now."""
+        self._configuration.settings(now=True)
 
     @property
     def hash_name(self) -> str:
@@ -100,7 +107,7 @@ class Repo:
 
     def busy(self) -> str:
         """Why a commit must wait: what the user is in the middle of ("a rebase is in progress"), or ""."""
-        return state.busy(self.places, self.settings.text("core.commentchar") or "#", time.time())
+        return state.busy(self.places, self.settings.text("core.commentchar") or "#")
 
     def resolve(self, rev: str) -> str | None:
         """The commit that a revision names: a branch, tag, id or the like; None for none."""
@@ -138,8 +145,7 @@ class Repo:
 
     def item_at(self, commit: str, path: str) -> Item | None:
         """Mode and blob id of a path in a commit, by full id ("" for none); None where it has none there."""
-        found = self.objects.read(commit) if commit else None
-        return None if found is None else self.objects.find(found.tree, path)
+        return self.objects.find(commit, path) if commit else None
 
     def staged(self, paths: Sequence[str]) -> dict[str, str]:
         """What the user's index holds for some files or folders: path -> blob id; nothing for one in conflict."""
@@ -165,9 +171,10 @@ class Repo:
             return data
         if b"\r\n" in ((self.blob(old) if old else None) or b""):
             return data
-        asked = ("hash-object", "-w", "--stdin", f"--path={path}")
+        asked = ("hash-object", "--stdin", f"--path={path}")
         made = self.git.run(*asked, input=data, config=("core.safecrlf=false", *off)).decode().strip()
-        return self.blob(made) or data
+        plain = data.replace(b"\r\n", b"\n")
+        return plain if self.blob_id(plain) == made else data
 
     def obstacle(self, path: str) -> str:
         """Why a path cannot be committed by us, such as a filter, or ""."""
@@ -177,24 +184,13 @@ class Repo:
         """Which rule makes Git ignore a path, as `file:line: pattern`, or ""; a tracked one is never ignored."""
         return settings.ignored(self.git, self.settings, path)
 
-    def sparse(self, folder: str) -> bool:
-        """Whether a sparse checkout hides files of a folder."""
-        return bool(self.hidden(folder))
-
-    def hidden(self, folder: str) -> frozenset[str]:
-        """The files of a folder that a sparse checkout hides; asked of Git again when its index has changed."""
+    def sparse(self, folder: str) -> frozenset[str]:
+        """The files of a folder ("." for all) that a sparse checkout hides."""
         if not self.settings.flag("core.sparsecheckout"):
             return frozenset()
-        try:
-            found = (self.git_dir / "index").stat()
-        except OSError:
-            return frozenset()
-        seen = folder, found.st_size, found.st_mtime_ns
-        if self._hidden is None or self._hidden[0] != seen:
-            below = () if folder == "." else (f"{folder}/",)
-            answer = self.git.run("ls-files", "-t", "-z", "--", *below).decode("utf-8", "surrogateescape")
-            self._hidden = seen, frozenset(row[2:] for row in answer.split("\0") if row.startswith("S "))
-        return self._hidden[1]
+        below = () if folder == "." else (f"{folder}/",)
+        answer = self.git.run("ls-files", "-t", "-z", "--", *below).decode("utf-8", "surrogateescape")
+        return frozenset(row[2:] for row in answer.split("\0") if row.startswith("S "))
 
     # saving
 
@@ -221,20 +217,20 @@ class Repo:
     # parts
 
     @cached_property
-    def configuration(self) -> Current:
-        """Git's configuration, read again when one of its files has changed."""
+    def _configuration(self) -> Current:
         return Current(self.git)
 
     @cached_property
     def objects(self) -> Objects:
         """The object database."""
         movable = self.common_dir.stat().st_dev == (self.common_dir / "objects").stat().st_dev
-        return Objects(self.git, self.hash_name, self.settings.plain and movable)
+        loose = self.settings.plain and movable
+        return Objects(self.git, self.shared / "objects", self.hash_name, loose=loose)
 
     @cached_property
     def journal(self) -> Journal:
         """What is being saved."""
-        return Journal(self.shared, self.places.worktree)
+        return Journal(self.shared, os.path.relpath(self.git_dir, self.common_dir))
 
     @cached_property
     def _lock(self) -> SaveLock:

@@ -8,20 +8,17 @@ killed, Git's children see their input end and let go by themselves; the journal
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, FilememError, Locked
-from filemem.repo import draft as drafts
 from filemem.repo import state
-from filemem.repo.draft import Draft, Placer, Plan
-from filemem.repo.journal import Edit, Entry, Message, clear
-from filemem.repo.locks import LOCKED, MOVED, Locks, describe
-from filemem.repo.objects import sync_folder, together
-from filemem.repo.run import check_version
-from filemem.repo.settle import BRIEFLY, PATIENCE, dropped, landed, look_after, put_back, settle
-from filemem.repo.state import Head
+from filemem.repo.journal import Aside, Edit, Entry, Message, Placer, clear, on_disk, write
+from filemem.repo.objects import Loose, commit_object, publish, sync_folder, together
+from filemem.repo.recovery import BRIEFLY, PATIENCE, dropped, landed, look_after, put_back, settle, shown
+from filemem.repo.run import check_version, hooked
+from filemem.repo.state import LOCKED, MOVED, Head, Locks, describe, stamp
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -30,13 +27,21 @@ __all__ = ["STEPS", "Edit", "Made", "Message", "Plan", "finish", "save"]
 
 STEPS = (
     *("planned", "prepared", "index locked", "branch locked", "checked", "placed", "entered", "moved"),
-    *("released", "synced", "done"),
+    *("released", "done"),
 )
 _ROUNDS = 3  # of a save whose branch moves under it
 _PATIENCE = PATIENCE
 _PAUSE = 0.01  # seconds between two tries for the locks
-_BUSY = "busy"
+_FIRST = "commit or undo them first"
 Step = Callable[[str], object]  # called at each of STEPS; for tests that stop there
+
+
+class Plan(NamedTuple):
+    """One commit to be made: what it does to which files, what it says, when (epoch ms)."""
+
+    edits: tuple[Edit, ...]
+    message: Message
+    at: int
 
 
 class Made(NamedTuple):
@@ -50,11 +55,20 @@ class Made(NamedTuple):
     onto: str = ""  # the id of the commit that it stands on
 
 
-def _nothing(_: str) -> None:
-    pass
+class _Draft(NamedTuple):
+    """A commit on top of HEAD, on disk but for the branch, and the files that are not in their places yet.
+
+    `readable`: the files will be, byte for byte, what is committed, so that Git may read them for the index.
+    """
+
+    head: Head
+    entry: Entry
+    objects: tuple[Loose, ...]
+    aside: Aside
+    readable: bool
 
 
-def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = _nothing) -> Made:
+def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = lambda _: None) -> Made:
     """Write some files and commit them, and nothing else. The caller holds `repo.saving()`.
 
     Returns:
@@ -66,150 +80,254 @@ def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = _n
         BadInput: Git does not know who commits.
         BrokenStore: disk or repository refuse; nothing is left of the save then.
     """
-    repo.configuration.settings(now=True)  # filters may have been named just now
+    repo.refresh()  # filters may have been named just now
     repo.identity()
     check_version(repo.git)
     finish(repo, files)
     for _ in range(_ROUNDS):
         plan = make()
         step("planned")
-        head = state.head(repo.git)
-        if reason := repo.busy():
-            return _wait(repo, files, plan, reason)
-        targets = drafts.targets_of(repo, plan.edits, head)
-        if reason := drafts.not_ours(repo, targets, head):
-            return _leave(repo, files, plan.edits, head, reason)
-        drafts.refuse_edited(repo, targets)
-        if all(target.blob == target.old for target in targets):
-            return _leave(repo, files, plan.edits, head, "")._replace(commit=head.tip)
-        draft = drafts.prepare(repo, files, plan, head, targets)
-        step("prepared")
-        try:
-            outcome = _patiently(repo, files, draft, step, _PATIENCE)
-        except BaseException:
-            if not landed(repo, draft.entry):
-                repo.journal.drop(draft.entry)
-            raise
-        if not outcome:
-            made = _acknowledge(repo, files, draft, step)
+        made = _commit(repo, files, plan, step, _PATIENCE)
+        if isinstance(made, Made):
             step("done")
             return made
-        repo.journal.drop(draft.entry)
-        if outcome != MOVED:
-            return _wait(repo, files, plan, repo.busy() or describe(repo.git_dir), locked=outcome == LOCKED)
+        if made != MOVED:
+            return _wait(repo, files, plan, made)
     raise Locked("the branch does not hold still", "another program commits without a pause; try again")
 
 
-def _wait(repo: Repo, files: Placer, plan: Plan, reason: str, *, locked: bool = False) -> Made:
+def _commit(
+    repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, waited: Entry | None = None
+) -> Made | str:
+    """Commit a plan on top of HEAD; MOVED, LOCKED or what the user is in the middle of where that must wait.
+
+    `waited` is the entry of a save that was interrupted: its files may be there already, and edited by the user.
+    """
+    head = state.head(repo.git)
+    if reason := repo.busy():
+        return reason
+    edits = _worked_out(repo, plan.edits, head)
+    changed = [edit for edit in edits if edit.data != edit.before]
+    if waited:
+        changed = [edit for edit in edits if on_disk(files, edit.path) is None]
+    left = _not_ours(repo, edits, head)
+    if not left:
+        _refuse_edited(repo, edits)
+    if left or all(edit.blob == edit.old for edit in edits):
+        write(files, changed)
+        if waited:
+            waited.file.unlink(missing_ok=True)
+        return Made("" if left else head.tip, head.branch, left=left, trouble=repo.trouble)
+    draft = _prepare(repo, files, plan, head, edits, changed, waited)
+    try:
+        step("prepared")
+        made = _patiently(repo, files, draft, step, patience)
+    except BaseException:
+        if not waited and not landed(repo, draft.entry):
+            draft.entry.file.unlink(missing_ok=True)
+        raise
+    finally:
+        draft.aside.discard()
+    if isinstance(made, str) and not waited:
+        draft.entry.file.unlink(missing_ok=True)
+    return made
+
+
+def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
     """Write new files and leave their commit for later: the journal keeps it. Raises Conflict, Locked."""
     branch = state.branch_meant(repo.git)
-    name, own, none = repo.journal.name(plan.at), repo.journal.worktree, ("",) * len(plan.edits)
-    blobs = tuple("" if edit.data is None else repo.blob_id(edit.data) for edit in plan.edits)
-    entry = Entry(own, branch, "", plan.message, plan.edits, plan.at, blobs, none, reason, name)
+    locked = reason == LOCKED
+    reason = describe(repo.git_dir) if locked else reason
+    blobs = (edit._replace(blob=repo.blob_id(edit.data or b"")) for edit in plan.edits)
+    own, name = repo.journal.worktree, repo.journal.name(plan.at)
+    entry = Entry(name, own, branch, "", plan.message, tuple(blobs), plan.at, reason)
     if not entry.adds:
         if locked:
             raise Locked(reason, "try again; if no Git command is running there, one was interrupted: remove that file")
         raise Conflict(f"{reason}, so nothing that is committed can be changed", "try again when that is over")
     repo.journal.write(entry)
     try:
-        drafts.write(files, plan.edits)
+        write(files, plan.edits)
     except BaseException:
-        repo.journal.drop(entry)
+        name.unlink(missing_ok=True)
         raise
     return Made(branch=branch.removeprefix(state.BRANCHES), pending=reason, trouble=repo.trouble)
 
 
-def _leave(repo: Repo, files: Placer, edits: Sequence[Edit], head: Head, reason: str) -> Made:
-    """Change files that are not ours to commit, or that need no commit."""
-    drafts.write(files, [edit for edit in edits if edit.data != edit.before])
-    return Made(branch=head.branch, left=reason, trouble=repo.trouble)
+# what is committed
+
+
+def _worked_out(repo: Repo, edits: Iterable[Edit], head: Head) -> tuple[Edit, ...]:
+    """The edits with what HEAD holds for each, and what a commit on top of it would."""
+    found = []
+    for edit in edits:
+        item = repo.item_at(head.tip, edit.path)
+        old = item.oid if item else ""
+        blob = "" if edit.data is None else repo.blob_id(repo.committed(edit.path, edit.data, old))
+        found.append(edit._replace(blob=blob, old=old))
+    return tuple(found)
+
+
+def _not_ours(repo: Repo, edits: Iterable[Edit], head: Head) -> str:
+    """Why files are not ours to commit, or ""."""
+    if not head.ref:
+        return "HEAD is detached: `git switch` to a branch, then commit it"
+    for edit in edits:
+        if not edit.old and (rule := repo.ignored(edit.path)):
+            return f"Git ignores {edit.path} ({rule})"
+        if not edit.old and edit.before is not None and edit.data is not None:
+            return f"{edit.path} was never committed; commit it with Git"
+        if obstacle := repo.obstacle(edit.path):
+            return obstacle
+    return ""
+
+
+def _refuse_edited(repo: Repo, edits: Sequence[Edit]) -> None:
+    """Refuse to change a file that has uncommitted edits, or that a sparse checkout hides. Raises Conflict."""
+    staged = repo.staged([edit.path for edit in edits if edit.old])
+    hidden = repo.sparse(".") if staged else ()
+    for path, _, before, blob, old in edits:
+        if path in hidden:
+            raise Conflict(f"a sparse checkout hides {path}", "`git sparse-checkout add` its folder first")
+        if before is None:
+            if old not in ("", blob):
+                raise Conflict(f"{path} was removed, and that is not committed", _FIRST)
+        elif not old:
+            raise Conflict(f"{path} was never committed, so nothing would keep it", "commit it first")
+        elif staged.get(path) != old or old not in (
+            repo.blob_id(before),
+            repo.blob_id(repo.committed(path, before, old)),
+        ):
+            raise Conflict(f"{path} has edits that are not committed", _FIRST)
+
+
+def _prepare(
+    repo: Repo,
+    files: Placer,
+    plan: Plan,
+    head: Head,
+    edits: tuple[Edit, ...],
+    changed: Sequence[Edit],
+    waited: Entry | None,
+) -> _Draft:
+    """Bring a commit on top of HEAD to the disk, with its entry in the journal and the files aside."""
+    root = repo.objects.root(head.tip) if head.tip else ""
+    tree, made = repo.objects.splice(root, {edit.path: edit.blob for edit in edits})
+    kept = (repo.committed(edit.path, edit.data, edit.old) for edit in edits if edit.data is not None)
+    made += [repo.objects.prepare("blob", data) for data in kept]
+    text, file = plan.message.text, waited.file if waited else repo.journal.name(plan.at)
+    if repo.run_hooks or repo.settings.signing:  # both read the tree
+        publish(made)
+    if repo.run_hooks:
+        text = hooked(repo.git, repo.settings.text("core.hookspath"), tree, text)
+    made.append(commit_object(repo, tree, (head.tip,) if head.tip else (), text, plan.at))
+    entry = Entry(file, repo.journal.worktree, head.ref, made[-1].oid, plan.message, edits, plan.at)
+    aside = Aside(files, changed)
+    try:
+        publish(made, partial(repo.journal.write, entry), *(each.sync for each in aside.files))
+    except BaseException:
+        aside.discard()
+        if not waited:
+            file.unlink(missing_ok=True)
+        raise
+    plain = all(b"\r\n" not in (edit.data or b"") for edit in edits)  # else Git would convert what it reads
+    readable = plain and not waited and repo.settings.unfiltered is not None
+    return _Draft(head, entry, tuple(made), aside, readable)
 
 
 # under the locks
 
 
-def _patiently(repo: Repo, files: Placer, draft: Draft, step: Step, patience: float) -> str:
-    """Bring a draft to HEAD, index and files; returns "", or LOCKED, MOVED or _BUSY with nothing changed."""
+def _patiently(repo: Repo, files: Placer, draft: _Draft, step: Step, patience: float) -> Made | str:
+    """Bring a draft to HEAD, index and files; MOVED, LOCKED or what the user does where nothing is changed."""
     stop = time.monotonic() + patience
-    outcome = LOCKED
-    try:
-        while (outcome := _exchange(repo, files, draft, step)) == LOCKED and time.monotonic() < stop:
-            time.sleep(_PAUSE)
-            if repo.busy():
-                return (outcome := _BUSY)
-            if state.head(repo.git) != draft.head:
-                return (outcome := MOVED)
-        return outcome
-    finally:
-        if outcome:
-            drafts.discard(draft.places)
+    while True:
+        made = LOCKED if (repo.git_dir / "index.lock").exists() else _exchange(repo, files, draft, step)
+        if made != LOCKED or time.monotonic() > stop:
+            return made
+        time.sleep(_PAUSE)
+        if reason := repo.busy():
+            return reason
+        if state.head(repo.git) != draft.head:
+            return MOVED
 
 
-def _exchange(repo: Repo, files: Placer, draft: Draft, step: Step) -> str:
-    """Take the locks, change the three, and let go."""
-    if (repo.git_dir / "index.lock").exists():
-        return LOCKED
-    placed: list[Edit] = []
+def _exchange(repo: Repo, files: Placer, draft: _Draft, step: Step) -> Made | str:
+    """Take the locks, change the three, let go, and look whether all is there."""
     locks = Locks(repo, reading=draft.readable)
     try:
-        outcome = _change(repo, files, draft, locks, placed, step)
+        why = _change(repo, draft, locks, step)
+        known = repo.settled == (draft.head.tip, stamp(repo.git_dir / "index"))
+        written = stamp(repo.git_dir / "index.lock")[0]  # the file that Git makes the index when it lets go
     except BaseException:
-        locks.release_branch()
-        moved = state.tip_of(repo.git, draft.head.ref) == draft.entry.commit
-        locks.release(keep=moved)
-        if not moved:
-            drafts.unplace(files, placed)
+        if not locks.release():
+            draft.aside.undo()
         raise
-    locks.release(keep=not outcome)
-    return outcome
+    locks.release()
+    if why:
+        return why
+    step("released")
+    trouble = _synced(repo, draft)
+    now = draft.entry.commit, stamp(repo.git_dir / "index")
+    made = _verified(repo, files, draft, trouble)
+    repo.settled = now if known and now[1][0] == written and not made.trouble else None
+    return made
 
 
-def _change(repo: Repo, files: Placer, draft: Draft, locks: Locks, placed: list[Edit], step: Step) -> str:
+def _change(repo: Repo, draft: _Draft, locks: Locks, step: Step) -> str:
+    """Change record, entry and branch under the locks; why nothing is changed, or ""."""
     entry, head = draft.entry, draft.head
     if not locks.take_index():
         return LOCKED
     step("index locked")
-    if outcome := locks.take_branch(head.ref, entry.commit, head.tip):
-        return outcome
+    if why := locks.take_branch(head.ref, entry.commit, head.tip):
+        return why
     step("branch locked")
-    if repo.busy():
-        return _BUSY
+    if why := repo.busy():
+        return why
     if state.head_ref(repo.git) != head.ref:
         return MOVED
     step("checked")
-    drafts.place(files, draft.places, placed)
+    draft.aside.place()
     step("placed")
-    locks.enter({edit.path: blob for edit, blob, _ in entry.rows})
+    locks.enter({edit.path: edit.blob for edit in entry.edits})
     step("entered")
     locks.move()
     step("moved")
     return ""
 
 
-# after the locks
-
-
-def _acknowledge(repo: Repo, files: Placer, draft: Draft, step: Step) -> Made:
-    """Wait for the disk, and look whether all is there."""
-    step("released")
-    entry, trouble = draft.entry, repo.trouble
+def _synced(repo: Repo, draft: _Draft) -> str:
+    """Wait until all names are on the disk; what went wrong, or ""."""
+    folders = {each.target.parent for each in draft.objects} | {(repo.common_dir / draft.head.ref).parent}
     try:
-        folders = [staged.sync_folders for _, staged in draft.places if staged is not None]
-        together([partial(sync_folder, (repo.common_dir / entry.branch).parent), *folders])
-        step("synced")
+        of_files = (each.sync_folders for each in draft.aside.files)
+        together([*(partial(sync_folder, folder) for folder in folders), *of_files])
+    except OSError as error:
+        return f"committed, but perhaps not on the disk yet: {error}"
+    return ""
+
+
+def _verified(repo: Repo, files: Placer, draft: _Draft, trouble: str) -> Made:
+    """Look whether branch, index and files have the save; what a command of the user's took is put back."""
+    entry, trouble = draft.entry, trouble or repo.trouble
+    now = state.head(repo.git)
+    try:
         repo.objects.restore(draft.objects)
-        if settle(repo, files, entry, _PATIENCE, new=True):
+        there = all(on_disk(files, edit.path) == edit.data for edit in entry.edits)
+        if (there and now.tip == entry.commit and shown(repo, (entry,))) or settle(repo, files, entry, _PATIENCE):
             repo.journal.done(entry)
         else:
             trouble = f"the index was not updated: {describe(repo.git_dir)}"
-        trouble = dropped(repo, entry) or trouble
+        if now.tip != entry.commit:
+            trouble = dropped(repo, entry) or trouble
     except (FilememError, OSError) as error:
-        trouble = f"committed, but perhaps not on the disk yet: {error}"
-    finally:
-        drafts.discard(draft.places)
-    now = state.head(repo.git)
+        trouble = f"committed, but it could not be verified: {error}"
     branch = now.branch if now.tip == entry.commit else draft.head.branch
     return Made(entry.commit, branch, trouble=trouble, onto=draft.head.tip)
+
+
+# what the journal holds
 
 
 def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
@@ -221,8 +339,10 @@ def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
     Returns:
         What became of the saves that were ended.
     """
+    now = repo.head() or "", stamp(repo.git_dir / "index")
     if repo.journal.empty:
-        repo.trouble = ""
+        repo.trouble, repo.settled = "", now
+    if repo.settled == now and not repo.journal.names():
         return ()
     try:
         with repo.saving(BRIEFLY):
@@ -232,7 +352,8 @@ def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
 
 
 def _finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
-    clear(repo.places.spool, repo.places.object_spool)
+    if repo.journal.names():  # its process died: perhaps before it removed what it had written aside
+        clear(repo.spool, repo.objects.spool)
     entries, troubles = repo.journal.entries()
     made = []
     for entry in entries:
@@ -240,8 +361,7 @@ def _finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
             made.append(_end(repo, files, entry))
         except FilememError as error:
             troubles.append(f"the save of {entry.edits[0].path} waits: {error.message} ({entry.file})")
-    recent, unreadable = repo.journal.recent(time.time())
-    troubles += [*unreadable, *look_after(repo, files, recent)]
+    troubles += look_after(repo, files)
     repo.trouble = "; ".join(dict.fromkeys(troubles))
     return tuple(each for each in made if not each.pending)
 
@@ -250,28 +370,23 @@ def _end(repo: Repo, files: Placer, entry: Entry) -> Made:
     """End a save that was interrupted, or had to wait; a change that did not happen is undone."""
     branch = entry.branch.removeprefix(state.BRANCHES)
     if landed(repo, entry):
-        if settle(repo, files, entry, BRIEFLY, new=True):
+        if settle(repo, files, entry, BRIEFLY):
             repo.journal.done(entry)
         return Made(entry.commit, branch)
     if not entry.adds:
-        drafts.unplace(files, entry.edits)
         put_back(repo, files, entry)
-        repo.journal.drop(entry)
+        entry.file.unlink(missing_ok=True)
         return Made(branch=branch)
     head = state.head(repo.git)
     reason = repo.busy() or ("" if head.ref else "HEAD is detached")
     if not reason and entry.branch not in ("", head.ref) and state.tip_of(repo.git, entry.branch):
         reason = f"it is for the branch {branch}"
-    targets = () if reason else drafts.targets_of(repo, entry.edits, head)
-    left = drafts.not_ours(repo, targets, head) if targets else ""
-    if reason or left or all(target.blob == target.old for target in targets):
-        drafts.write(files, [edit for edit in entry.edits if drafts.on_disk(files, edit.path) is None])
-        if not reason:
-            repo.journal.drop(entry)
-        return Made("" if reason or left else head.tip, branch, pending=reason, left=left)
-    drafts.refuse_edited(repo, targets)
-    draft = drafts.prepare(repo, files, Plan(entry.edits, entry.message, entry.at), head, targets, entry)
-    if outcome := _patiently(repo, files, draft, _nothing, BRIEFLY):
-        repo.journal.write(entry)
-        return Made(branch=branch, pending=entry.reason or outcome)
-    return _acknowledge(repo, files, draft, _nothing)
+    if reason:
+        write(files, [edit for edit in entry.edits if on_disk(files, edit.path) is None])
+        return Made(branch=branch, pending=reason)
+    plan = Plan(entry.edits, entry.message, entry.at)
+    made = _commit(repo, files, plan, lambda _: None, BRIEFLY, entry)
+    if isinstance(made, Made):
+        return made
+    repo.journal.write(entry)
+    return Made(branch=branch, pending=entry.reason or made)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore, Conflict
-from filemem.repo.objects import publish
+from filemem.repo.objects import commit_object, publish
 from filemem.repo.porcelain import scratch
 from filemem.repo.run import OFF, GitError, check_version
 
@@ -79,7 +79,13 @@ def _clashes(rows: Sequence[str], ends: Sequence[str]) -> Iterator[Clash]:
 def settled_tree(repo: Repo, tree: str, files: Mapping[str, bytes | None]) -> str:
     """A tree ("" for an empty one) with some files replaced: bytes by path, None removes."""
     blobs = {path: repo.objects.prepare("blob", data) for path, data in files.items() if data is not None}
-    changes = {path: blobs[path].oid if path in blobs else None for path in files}
-    new, made = repo.objects.splice(tree or None, changes)
-    publish([*blobs.values(), *(repo.objects.prepare("tree", data) for data in made)])
+    new, made = repo.objects.splice(tree, {path: blobs[path].oid if path in blobs else "" for path in files})
+    publish([*blobs.values(), *made])
     return new
+
+
+def merge_commit(repo: Repo, tree: str, parents: Sequence[str], text: str, at: int) -> str:
+    """Make a commit of a tree; no branch moves. Arguments and errors as for `objects.commit_object`."""
+    made = commit_object(repo, tree, parents, text, at)
+    publish([made])
+    return made.oid

@@ -27,31 +27,6 @@ class Places(NamedTuple):
         """How people call Git on this work tree, wherever they stand: how commands begin that are printed."""
         return f"git -C {shlex.quote(str(self.work_tree))}"
 
-    @property
-    def private(self) -> Path:
-        """Our folder for this work tree."""
-        return self.git_dir / FOLDER
-
-    @property
-    def shared(self) -> Path:
-        """Our folder for all work trees: it outlives a linked one."""
-        return self.common_dir / FOLDER
-
-    @property
-    def worktree(self) -> str:
-        """The name of this work tree among those that share the repository."""
-        return os.path.relpath(self.git_dir, self.common_dir)
-
-    @property
-    def spool(self) -> Path:
-        """Where files for the work tree are written before they are renamed into it."""
-        return self.private / "spool"
-
-    @property
-    def object_spool(self) -> Path:
-        """The same for objects; among them, a gc would remove a temporary file at once."""
-        return self.shared / "objects"
-
 
 def find(start: Path) -> Places:
     """Look for a repository in a folder and the folders above it.

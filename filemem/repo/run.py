@@ -196,7 +196,7 @@ class Helper:
         return GitError(self._name, -1, "it ended without an answer")
 
     def close(self) -> None:
-        """Let the process end: what it holds, it lets go of. Raises GitError where it has failed."""
+        """Let the process end, and wait for it. Raises GitError where it has failed."""
         finish(self.process, self._name)
 
     def _more(self) -> None:

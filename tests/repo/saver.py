@@ -31,7 +31,7 @@ class Saver:
 
     def __init__(self, path: Path, step: Callable[[str], object] = lambda _: None) -> None:
         self.repo, self.step = Repo.discover(path), step
-        self.files = Files(self.repo.work_tree, "memory", self.repo.places.spool)
+        self.files = Files(self.repo.work_tree, "memory", self.repo.spool)
 
     def put(self, path: str, data: bytes, said: Message = SAID) -> Made:
         """Bring a new file."""

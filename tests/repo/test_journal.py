@@ -58,8 +58,10 @@ def test_a_bad_byte_anywhere_is_reported_and_stops_nothing(repo: Path, saver: Sa
     assert saver.repo.trouble == ""
     for done in (repo / ".git/filemem/recent").iterdir():
         done.write_bytes(b"\xff" + done.read_bytes()[1:])
-    saver.put("other.md", b"# o\n")
-    assert "is damaged and was passed over" in saver.repo.trouble
+    later = Saver(repo)
+    later.put("other.md", b"# o\n")
+    assert "is damaged and was passed over" in later.repo.trouble
+    later.close()
     write(repo / ".git/filemem/journal/README", "not ours\n")
     saver.finish()
 

@@ -11,8 +11,7 @@ import pytest
 
 from filemem.errors import BrokenStore, Conflict
 from filemem.repo import Repo
-from filemem.repo.draft import commit_tree
-from filemem.repo.merge import Clash, Merged, merged_tree, settled_tree
+from filemem.repo.merge import Clash, Merged, merge_commit, merged_tree, settled_tree
 from filemem.repo.run import locate
 from tests.support import git, make_repo, write
 
@@ -113,7 +112,7 @@ def test_what_clashes_is_settled_and_committed(tmp_path: Path, form: str) -> Non
         blobs = [git(path, "rev-parse", f"{one}:a.md") for one in ("main~1", "main", "br")]
         assert found.clashes == (Clash("a.md", *blobs),)
         tree = settled_tree(repo, found.tree, {"a.md": b"both\n", "code.py": None, "new \u00e9/x.md": b"x"})
-        made = commit_tree(repo, tree, sides, "memory: merge\n", 1_700_000_000_000)
+        made = merge_commit(repo, tree, sides, "memory: merge\n", 1_700_000_000_000)
     assert git(path, "log", "-1", "--format=%an %ae %ct %P %s", made) == (
         f"Ada ada@example.com 1700000000 {sides[0]} {sides[1]} memory: merge"
     )

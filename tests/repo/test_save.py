@@ -344,6 +344,6 @@ def test_locks_are_held_shortly(repo: Path, saver: Saver) -> None:
     saver.put(X, b"# x\n")
     assert list(times) == [
         *("planned", "prepared", "index locked", "branch locked", "checked", "placed", "entered", "moved"),
-        *("released", "synced", "done"),
+        *("released", "done"),
     ]
     assert os.listdir(repo / ".git/filemem/journal") == []

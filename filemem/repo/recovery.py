@@ -7,16 +7,15 @@ of index and files is put back where HEAD still has it; nothing is committed a s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from filemem.errors import Conflict
 from filemem.repo import state
-from filemem.repo.draft import Placer, on_disk, put_file
-from filemem.repo.journal import Edit, Entry
-from filemem.repo.locks import Locks, shown
+from filemem.repo.journal import Edit, Entry, Placer, on_disk, undo, write
 from filemem.repo.run import GitError
+from filemem.repo.state import Locks, stamp
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -31,8 +30,7 @@ def landed(repo: Repo, entry: Entry) -> bool:
     tip = state.tip_of(repo.git, entry.branch) if entry.branch else repo.head() or ""
     if not tip:
         return False
-    held = _held(repo, entry, tip)
-    if tip == entry.commit or all(held[edit.path] == blob for edit, blob, _ in entry.rows):
+    if tip == entry.commit or all(_held(repo, tip, edit) == edit.blob for edit in entry.edits):
         return True
     if not entry.commit:
         return False
@@ -44,28 +42,26 @@ def landed(repo: Repo, entry: Entry) -> bool:
     return False
 
 
-def _held(repo: Repo, entry: Entry, commit: str) -> dict[str, str]:
-    """What a commit holds at the paths of an entry: blob ids, "" for nothing."""
-    items = {edit.path: repo.item_at(commit, edit.path) for edit in entry.edits}
-    return {path: item.oid if item else "" for path, item in items.items()}
+def _held(repo: Repo, commit: str, edit: Edit) -> str:
+    """The blob that a commit holds for an edit, "" for nothing."""
+    item = repo.item_at(commit, edit.path)
+    return item.oid if item else ""
+
+
+def settle(repo: Repo, files: Placer, entry: Entry, patience: float, *, new: bool = True) -> bool:
+    """Put back into index and files what a command that had begun before us took; returns whether they agree."""
+    return _mend(repo, files, lambda: _taken(repo, files, entry, new=new), patience)
 
 
 def put_back(repo: Repo, files: Placer, entry: Entry) -> None:
-    """Make the index what it was, where it still has what we entered of a change that did not happen."""
+    """Undo a change that did not happen: files and index become what they were, where they still have ours."""
 
     def ours() -> _Lacks:
         staged = repo.staged([edit.path for edit in entry.edits])
-        return {edit.path: old for edit, blob, old in entry.rows if staged.get(edit.path, "") == blob != old}, []
+        return {edit.path: edit.old for edit in entry.edits if staged.get(edit.path, "") == edit.blob != edit.old}, []
 
-    _mend(repo, files, ours, PATIENCE)
-
-
-def settle(repo: Repo, files: Placer, entry: Entry, patience: float, *, new: bool) -> bool:
-    """Put back into index and files what a command that had begun before us took; returns whether they agree."""
-    there = new and all(on_disk(files, edit.path) == edit.data for edit in entry.edits)
-    if there and repo.head() == entry.commit and shown(repo, (entry,)):
-        return True  # Git is not asked
-    return _mend(repo, files, lambda: _taken(repo, files, entry, new=new), patience)
+    undo(files, entry.edits)
+    _mend(repo, files, ours, BRIEFLY)
 
 
 def _mend(repo: Repo, files: Placer, look: Callable[[], _Lacks], patience: float) -> bool:
@@ -78,17 +74,16 @@ def _mend(repo: Repo, files: Placer, look: Callable[[], _Lacks], patience: float
     stop = time.monotonic() + patience
     while time.monotonic() < stop:
         locks = Locks(repo, reading=False)
-        rows: dict[str, str] = {}
         try:
             if locks.take_index():
                 rows, gone = look()
                 for edit in gone:
                     with suppress(Conflict):
-                        put_file(files, edit.path, edit.data, edit.before)
+                        write(files, [edit])
                 locks.enter(rows)
                 return True
         finally:
-            locks.release(keep=bool(rows))
+            locks.release()
         time.sleep(_PAUSE)
     return False
 
@@ -101,24 +96,31 @@ def _taken(repo: Repo, files: Placer, entry: Entry, *, new: bool) -> _Lacks:
     head = state.head(repo.git)
     if head.ref != entry.branch or repo.busy():
         return {}, []
-    held, staged = _held(repo, entry, head.tip), repo.staged([edit.path for edit in entry.edits])
+    staged = repo.staged([edit.path for edit in entry.edits])
     rows, gone = dict[str, str](), list[Edit]()
-    for edit, blob, old in entry.rows:
-        if held[edit.path] != blob or blob == old:
+    for edit in entry.edits:
+        if edit.blob == edit.old or _held(repo, head.tip, edit) != edit.blob:
             continue
-        taken, missing = staged.get(edit.path, "") == old, edit.before == on_disk(files, edit.path)
+        taken, missing = staged.get(edit.path, "") == edit.old, edit.before == on_disk(files, edit.path)
         if taken and (missing or new):  # an entry alone that is gone later was unstaged by the user
-            rows[edit.path] = blob
+            rows[edit.path] = edit.blob
         if missing and (taken or new):
             gone.append(edit)
     return rows, gone
 
 
-def look_after(repo: Repo, files: Placer, recent: Sequence[Entry]) -> list[str]:
-    """Look whether saves of the last minute are still there; says of which they are not, and what helps."""
-    if not recent or (repo.head() == recent[-1].commit and shown(repo, recent)):
-        return []
-    troubles, seen = [], set[str]()
+def look_after(repo: Repo, files: Placer) -> list[str]:
+    """Look whether saves of the last minute are still there; says of which they are not, and what helps.
+
+    Where HEAD is the last of them and the index has them all, that is noted: it is not looked at again as it is.
+    """
+    now = repo.head() or "", stamp(repo.git_dir / "index")
+    recent, troubles = repo.journal.recent()
+    repo.settled = None
+    if not recent or (now[0] == recent[-1].commit and shown(repo, recent)):
+        repo.settled = None if troubles else now
+        return troubles
+    seen = set[str]()
     for entry in reversed(recent):
         paths = {edit.path for edit in entry.edits}
         if seen.isdisjoint(paths):
@@ -133,10 +135,19 @@ def dropped(repo: Repo, entry: Entry) -> str:
     tip = state.tip_of(repo.git, entry.branch) if entry.branch else ""
     if not tip or tip == entry.commit:
         return ""
-    held = _held(repo, entry, tip)
-    lost = [edit.path for edit, blob, old in entry.rows if blob and held[edit.path] == old != blob]
+    lost = [edit.path for edit in entry.edits if edit.blob and _held(repo, tip, edit) == edit.old != edit.blob]
     if not lost:
         return ""
     branch = entry.branch.removeprefix(state.BRANCHES)
     helps = f"git checkout {entry.commit[:12]} -- {' '.join(lost)}"
     return f"another command took {lost[0]} out of {branch} again; `{helps}` brings it back"
+
+
+def shown(repo: Repo, entries: Iterable[Entry]) -> bool:
+    """Whether the user's index seems to have what saves have entered: ids are looked for in its bytes."""
+    try:
+        data = (repo.git_dir / "index").read_bytes()
+    except OSError:
+        return False
+    latest = {edit.path: edit for entry in entries for edit in entry.edits}
+    return all((bytes.fromhex(edit.blob or edit.old) in data) == bool(edit.blob) for edit in latest.values())
