@@ -228,9 +228,7 @@ class Locks:
             Whether it keeps them.
         """
         ref, new = self._target
-        with suppress(
-            GitError
-        ):  # first: whether the branch has moved is certain then
+        with suppress(GitError):  # first: whether the branch has moved is certain then
             self._branch.close()
         keep = not ref or tip_of(self._repo.git, ref) == new
         if self._entered and not keep:
