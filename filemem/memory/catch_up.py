@@ -140,8 +140,7 @@ def knows_head(store: Store) -> bool:
 def _records_of(store: Store, commit: str) -> str | None:
     """The tree that a commit has for the store; None where it has none."""
     if store.files.store == TOP:
-        found = store.repo.objects.read(commit)
-        return found.tree if found else None
+        return store.repo.objects.root(commit) or None
     item = store.repo.item_at(commit, store.files.store)
     return item.oid if item else None
 

@@ -34,8 +34,9 @@ from filemem.record import (
     topic_key,
 )
 from filemem.record.hidden import hidden_characters
-from filemem.repo import commit, draft
+from filemem.repo import commit
 from filemem.repo.commit import Edit, Made, Message, Plan
+from filemem.repo.journal import write as write_files
 
 LEAVE = "leave"  # the policy to write a file and let the user commit it
 PRIVATE = "private"  # the folder of records that are never committed
@@ -266,7 +267,7 @@ def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edi
         return Plan(tuple(one._replace(path=store.files.named(one.path)) for one in edits), message, store.clock())
 
     if left := left_to_user(store, path, kind):
-        draft.write(store.files, named().edits)
+        write_files(store.files, named().edits)
         return Made(left=left)
     return commit.save(store.repo, store.files, named)
 
