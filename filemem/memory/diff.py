@@ -1,21 +1,24 @@
 """What a branch does to the memory: the records that it touched, and what follows from them for all others.
 
-Rule: two snapshots of commits are compared, never the work tree, and records are paired by id, so that renames, rebases
-and squash merges change nothing.
+Rule: two commits are compared, never the work tree, and records are paired by id, so that renames, rebases and squash
+merges change nothing. Only what differs is read, and of all else only the chains that it belongs to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from filemem.chain import DEMOTING
-from filemem.chain.compare import Consequences, consequences
+from filemem.chain.compare import consequences
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
+from filemem.index import Around, Node
 from filemem.memory.fields import line
-from filemem.memory.snapshot import Moment, Snapshot, committed, moment, of_commit, of_merge
-from filemem.memory.store import Store
-from filemem.record import DECISION, Record, cut, prose
+from filemem.memory.past import PastStore
+from filemem.memory.snapshot import Moment, committed, moment, of_commit, of_merge
+from filemem.memory.store import Store, mark_of
+from filemem.record import DECISION, Parsed, Record, cut, prose
 from filemem.record.compare import changes, damage
 from filemem.repo import branches
 
@@ -75,28 +78,142 @@ def compare(store: Store, text: str) -> Comparison:
     if why := store.unfilled:
         raise BrokenStore(why)
     base, head, parted = _range(store, line("range", text).strip())
-    before = of_commit(store, parted)
-    after = of_commit(store, head.id, beside=before)
-    found = [*effects(before, after)]
-    if base.id != parted and of_commit(store, base.id).files != before.files:
-        found += _later_forks(before, after, of_merge(store, base.id, head.id, beside=after))
+    before = PastStore(store, of_commit(store, parted), Moment(parted, "", head.at))
+    after = PastStore(store, of_commit(store, head.id), head)
+    try:
+        change = Change(before, after)
+        found = [*change.effects()]
+        if base.id != parted:
+            merged = PastStore(store, of_merge(store, base.id, head.id), head)
+            found += _later_forks(change, merged)
+            merged.close()
+    finally:
+        before.close()
+        after.close()
     shown = (one._replace(path=store.shown(one.path) if one.path else "") for one in found)
     return Comparison(base, head, parted, tuple(sorted(shown, key=lambda one: KINDS.index(one.kind))))
 
 
-def effects(before: Snapshot, after: Snapshot) -> Iterator[Effect]:
-    """Say what leads from one snapshot to the other."""
-    follows = consequences(before.graph, after.graph)
-    for one in after.by_id.values():
-        if one.id not in before.by_id:
-            yield _new(one, before, after)
-        elif before.by_id[one.id] is not one:
-            yield from _revised(before.by_id[one.id], one, before, after, one.id in follows.accepted)
-    for one in before.by_id.values():
-        if one.id not in after.by_id:
-            yield _of(one, "removed")
-    yield from _following(before, after, follows)
-    yield from _hanging(before, after, follows)
+class Change:
+    """What leads from one state of the memory to another.
+
+    Args:
+        before, after: the states.
+    """
+
+    def __init__(self, before: PastStore, after: PastStore) -> None:
+        self.ids = _touched(before, after)
+        self.was, self.now = _parsed(before, self.ids), _parsed(after, self.ids)
+        self.old, self.new = _around(before, after, self.ids)
+        self.before, self.after = before, after
+        self._follows = consequences(self.old.graph, self.new.graph)
+
+    def effects(self) -> Iterator[Effect]:
+        """Say what the change does, in no order."""
+        for one, parsed in self.now.items():
+            if one not in self.was:
+                yield self._new(parsed)
+            else:
+                yield from self._revised(self.was[one], parsed, one in self._follows.accepted)
+        for one, parsed in self.was.items():
+            if one not in self.now and parsed.record:
+                yield _of(parsed.record, "removed")
+        yield from self._following()
+        yield from self._hanging()
+
+    def _new(self, parsed: Parsed) -> Effect:
+        """A record that was not there: its status, what it replaces, and the beginning of its reason."""
+        one = parsed.record
+        assert one is not None  # noqa: S101 - what is listed was read
+        replaced = self._named(self.new.graph.predecessors(one.id))
+        decision = one.type == DECISION
+        details = [one.status] if decision and one.status != "accepted" else []
+        if replaced and one.status not in DEMOTING:
+            details.append(f"would supersede {'; '.join(old.title for old in replaced)}")
+            replaced = ()
+        reason = cut(" ".join(prose(one.text).split()), _REASON) if decision else ""
+        lost = damage((), parsed.problems)
+        return _of(one, "new", (*details, *([f"why: {reason}"] if reason else ()), *lost), replaced)
+
+    def _revised(self, before: Parsed, after: Parsed, accepted: bool) -> Iterator[Effect]:
+        """What came of a record, and what else its file says otherwise; that it was accepted is another effect."""
+        was, now = before.record, after.record
+        if was is None or now is None or was is now:
+            return
+        phrases = [one for one in changes(was, now) if not (accepted and one.startswith(_STATUS))]
+        outcomes = tuple(one for one in phrases if one.startswith(_OUTCOME))
+        broken = damage(before.problems, after.problems)
+        others = tuple(one for one in (*phrases, *broken) if one not in outcomes)
+        if outcomes:
+            yield _of(now, "outcome", outcomes)
+        if others:
+            yield _of(now, "revised", others)
+
+    def _following(self) -> Iterator[Effect]:
+        """What follows for decisions, touched or not."""
+        follows, was, now = self._follows, self.old.nodes, self.new.nodes
+        for one, successors in follows.superseded.items():
+            yield _of(now[one], "superseded", (), self._named(successors))
+        for one in follows.accepted:
+            yield _of(now[one], "accepted", (f"{_STATUS}{was[one].status} -> {now[one].status}",))
+        for one in follows.revived:
+            yield _of(now[one], "revived")
+        for key, heads in follows.forked.items():
+            yield _topic(self.new, "forked", heads, key)
+        for key, heads in follows.joined.items():
+            yield _topic(self.new, "joined", heads, key)
+        for key in follows.headless:
+            if not self.new.graph.holding(key):  # else it went on elsewhere, as what was superseded says
+                yield _topic(self.old, "orphaned", self.old.graph.chain(key).heads, key, _NOTHING)
+
+    def _hanging(self) -> Iterator[Effect]:
+        """Decisions that refer to what is not there any more."""
+        gone = self.was.keys() - self.now.keys()
+        referring = {node.id for node in self.before.lookup("ref", gone)} | self.ids | set(self._follows.hanging)
+        for node in self.after.lookup("id", referring):
+            if node.type != DECISION:
+                continue
+            meant = [one.id for to in node.references for one in self.before.index.answering(to)] if gone else []
+            lost = self._named([one for one in dict.fromkeys(meant) if one in gone])
+            phrases = tuple(f"refers to {one.title}, which is removed" for one in lost)
+            if phrases or node.id in self._follows.hanging:
+                yield _of(node, "orphaned", phrases or ("refers to a decision that is not there",))
+
+    def _named(self, ids: Iterable[str]) -> tuple[Named, ...]:
+        """The titles of records by id, as they are now if they are still there."""
+        return tuple(Named(one, self._titles.get(one, one)) for one in ids)
+
+    @cached_property
+    def _titles(self) -> Mapping[str, str]:
+        records = (parsed.record for parsed in (*self.was.values(), *self.now.values()) if parsed.record)
+        nodes = (*self.old.nodes.values(), *self.new.nodes.values())
+        return {one.id: one.title for one in nodes} | {one.id: one.title for one in records}
+
+
+def _touched(before: PastStore, after: PastStore) -> set[str]:
+    """The ids of the records whose files differ."""
+    was, now = before.listing, after.listing
+    paths = [path for path in was.keys() | now.keys() if was.get(path) != now.get(path)]
+    ids = {node.id for side in (before, after) for node in side.lookup("path", paths)}
+    if turned := before.forgotten ^ after.forgotten:
+        ids |= {node.id for side in (before, after) for node in side.index.nodes() if mark_of(node.id) in turned}
+    return ids
+
+
+def _parsed(side: PastStore, ids: Collection[str]) -> Mapping[str, Parsed]:
+    """Records as they read, by id."""
+    paths = {node.path: node.id for node in side.lookup("id", ids)}
+    return {paths[path]: one for path, one in side.parsed(paths).items()}
+
+
+def _around(before: PastStore, after: PastStore, ids: Collection[str]) -> tuple[Around, Around]:
+    """The chains of some records in both states: the same decisions in both, as far as they are there."""
+    reached = set(ids)
+    while True:
+        old, new = (side.around(side.lookup("id", reached)) for side in (before, after))
+        if (more := reached.union(old.nodes, new.nodes)) == reached:
+            return old, new
+        reached = more
 
 
 def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
@@ -135,78 +252,23 @@ def _default(store: Store, head: Moment) -> Moment:
     return Moment(there, f"{branches.ORIGIN}/{found.name}", committed(store.repo, there))
 
 
-def _new(one: Record, before: Snapshot, after: Snapshot) -> Effect:
-    """A record that was not there: its status, what it replaces, and the beginning of its reason."""
-    replaced = _named(after.graph.predecessors(one.id), after, before)
-    decision = one.type == DECISION
-    details = [one.status] if decision and one.status != "accepted" else []
-    if replaced and one.status not in DEMOTING:
-        details.append(f"would supersede {'; '.join(old.title for old in replaced)}")
-        replaced = ()
-    reason = cut(" ".join(prose(one.text).split()), _REASON) if decision else ""
-    lost = damage((), after.parsed[one.path].problems)
-    return _of(one, "new", (*details, *([f"why: {reason}"] if reason else ()), *lost), replaced)
-
-
-def _revised(was: Record, now: Record, before: Snapshot, after: Snapshot, accepted: bool) -> Iterator[Effect]:
-    """What came of a record, and what else its file says otherwise; that it was accepted is another effect."""
-    if (was.path, before.files[was.path]) == (now.path, after.files[now.path]):
-        return
-    broken = damage(before.parsed[was.path].problems, after.parsed[now.path].problems)
-    phrases = [one for one in changes(was, now) if not (accepted and one.startswith(_STATUS))]
-    outcomes = tuple(one for one in phrases if one.startswith(_OUTCOME))
-    others = tuple(one for one in (*phrases, *broken) if one not in outcomes)
-    if outcomes:
-        yield _of(now, "outcome", outcomes)
-    if others:
-        yield _of(now, "revised", others)
-
-
-def _following(before: Snapshot, after: Snapshot, follows: Consequences) -> Iterator[Effect]:
-    """What follows for decisions, touched or not."""
-    for one, successors in follows.superseded.items():
-        yield _of(after.by_id[one], "superseded", (), _named(successors, after))
-    for one in follows.accepted:
-        yield _of(after.by_id[one], "accepted", (f"{_STATUS}{before.by_id[one].status} -> {after.by_id[one].status}",))
-    for one in follows.revived:
-        yield _of(after.by_id[one], "revived")
-    for key, heads in follows.forked.items():
-        yield _topic(after, "forked", heads, key)
-    for key, heads in follows.joined.items():
-        yield _topic(after, "joined", heads, key)
-    for key in follows.headless:
-        if not after.graph.holding(key):  # else it went on elsewhere, as what was superseded says
-            yield _topic(before, "orphaned", before.graph.chain(key).heads, key, _NOTHING)
-
-
-def _hanging(before: Snapshot, after: Snapshot, follows: Consequences) -> Iterator[Effect]:
-    """Decisions that refer to what is not there any more."""
-    for node in after.nodes.values():
-        gone = [before.resolve(to) for to in node.references if to not in after.by_id]
-        lost = _named([one for one in dict.fromkeys(gone) if one and one not in after.by_id], before)
-        phrases = tuple(f"refers to {one.title}, which is removed" for one in lost)
-        if phrases or node.id in follows.hanging:
-            yield _of(after.by_id[node.id], "orphaned", phrases or ("refers to a decision that is not there",))
-
-
-def _later_forks(before: Snapshot, after: Snapshot, merged: Snapshot) -> Iterator[Effect]:
+def _later_forks(change: Change, merged: PastStore) -> Iterator[Effect]:
     """Topics that both sides decided: they fork when the branch is merged."""
-    ours = {one for one in after.nodes if after.graph.is_head(one) and not before.graph.is_head(one)}
-    for key, heads in consequences(after.graph, merged.graph).forked.items():
-        if not ours.isdisjoint(heads) and not after.graph.chain(key).is_forked:  # else it is shown already
-            yield _topic(merged, "forked", heads, key, "when merged: the other side has decided it too")
+    new, graph = change.new, change.old.graph
+    ours = {one for one in new.nodes if new.graph.is_head(one) and not graph.is_head(one)}
+    here, there = _around(change.after, merged, change.ids | _touched(change.after, merged))
+    for key, heads in consequences(here.graph, there.graph).forked.items():
+        if not ours.isdisjoint(heads) and not here.graph.chain(key).is_forked:  # else it is shown already
+            yield _topic(there, "forked", heads, key, "when merged: the other side has decided it too")
 
 
-def _named(ids: Iterable[str], *states: Snapshot) -> tuple[Named, ...]:
-    """The titles of records by id, from the first state that has them."""
-    return tuple(Named(one, next((at.by_id[one].title for at in states if one in at.by_id), one)) for one in ids)
-
-
-def _of(one: Record, kind: str, details: tuple[str, ...] = (), others: tuple[Named, ...] = ()) -> Effect:
-    topic = one.topic if one.type == DECISION and one.topic_stated else ""
+def _of(one: Record | Node, kind: str, details: tuple[str, ...] = (), others: tuple[Named, ...] = ()) -> Effect:
+    stated = one.stated if isinstance(one, Node) else one.topic_stated
+    topic = one.topic if one.type == DECISION and stated else ""
     return Effect(kind, one.id, one.type, topic, one.title, one.path, details, others)
 
 
-def _topic(state: Snapshot, kind: str, heads: Sequence[str], key: str, *details: str) -> Effect:
-    topic = state.by_id[heads[-1]].topic or key
-    return Effect(kind, "", DECISION, topic, topic, "", details, _named(heads, state))
+def _topic(state: Around, kind: str, heads: Sequence[str], key: str, *details: str) -> Effect:
+    named = tuple(Named(one, state.nodes[one].title) for one in heads)
+    topic = state.nodes[heads[-1]].topic or key
+    return Effect(kind, "", DECISION, topic, topic, "", details, named)

@@ -29,6 +29,7 @@ class PastStore(Store):
 
     Args:
         present: the store that is there now.
+        snapshot: the files of then.
         then: the commit.
     """
 
@@ -36,39 +37,42 @@ class PastStore(Store):
     absent = False
     tombstones = frozenset()  # the snapshot leaves out what was forgotten then
 
-    def __init__(self, present: Store, then: Moment) -> None:
+    def __init__(self, present: Store, snapshot: Snapshot, then: Moment) -> None:
         vars(self).update(vars(present), serving=False, tip=then.id, clock=lambda: then.at)
-        self._present, self._snapshot = present, of_commit(present, then.id)
+        self._present, self.listing, self.forgotten = present, snapshot.files, snapshot.forgotten
         sound = present.index.sound
         self.index = present.index.overlaid(self._layer, self.dates) if sound else self.from_files().index
 
     def _layer(self, known: Mapping[str, Entry]) -> dict[str, Doc | None]:
         """What the index of today, which was built from `known`, says otherwise: documents by path, None for none."""
-        there, now = self._snapshot, self._present
-        files = {path: blob for path, blob in there.files.items() if is_listed(path)}
+        now, files = self._present, self.listing
         differing = {path for path, blob in files.items() if path not in known or known[path].blob != blob}
-        if turned := there.forgotten ^ now.tombstones:
+        if self.forgotten or now.tombstones:
             nodes = now.index.nodes()
-            differing |= {node.path for node in nodes if mark_of(node.id) in turned} & files.keys()
-            differing |= files.keys() - {node.path for node in nodes}  # hidden today
+            differing |= {node.path for node in nodes if mark_of(node.id) in self.forgotten} & files.keys()
+            differing |= files.keys() - {node.path for node in nodes}  # hidden today, and perhaps not then
         gone = {path for path in known if path not in files}
-        return dict.fromkeys(gone) | self._documents({path: files[path] for path in differing})
+        return dict.fromkeys(gone) | self._documents({path: files[path] for path in differing if is_listed(path)})
 
     def _documents(self, files: Mapping[str, str]) -> dict[str, Doc | None]:
         """What the index should know of some files by path, None for one that is no record or was forgotten."""
-        found = Snapshot(self, files, self._snapshot.forgotten).records
+        found = Snapshot(self._present, files, self.forgotten).records
         return {path: document(found[path], blob) if path in found else None for path, blob in files.items()}
 
     def from_files(self) -> Store:
         """Return the same store answering from the commit alone, for when the index of today cannot be asked."""
         other = copy.copy(self)
-        docs = self._documents({path: blob for path, blob in self._snapshot.files.items() if is_listed(path)})
+        docs = self._documents({path: blob for path, blob in self.listing.items() if is_listed(path)})
         other.index = Index.in_memory([doc for doc in docs.values() if doc], None, self.dates)
         return other
 
+    def parsed(self, paths: Iterable[str]) -> Mapping[str, Parsed]:
+        """Records of then as they read, by path."""
+        return Snapshot(self._present, {path: self.listing[path] for path in paths}).parsed
+
     def read(self, path: str) -> Parsed:
         """Read one record of then."""
-        blob = self._snapshot.files.get(path)
+        blob = self.listing.get(path)
         data = self.repo.blob(blob, MAX_SIZE) if blob else None
         return Parsed(None) if data is None else parse(data, path)
 
@@ -138,7 +142,7 @@ def at(store: Store, when: object, opened: Callable[[Store], Any], last: PastMem
     then = moment(store, when)
     if last is not None and last.moment.id == then.id:
         return PastMemory(last._memory, then, empty=last._empty)
-    past = PastStore(store, then)
+    past = PastStore(store, of_commit(store, then.id), then)
     return PastMemory(opened(past), then, empty=not past.index.count())
 
 
