@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, FilememError, Locked
 from filemem.repo import state
-from filemem.repo.journal import Aside, Edit, Entry, Message, Placer, clear, on_disk, write
+from filemem.repo.journal import Aside, Edit, Entry, Message, Placer, Plan, clear, on_disk, write
 from filemem.repo.objects import Loose, commit_object, publish, sync_folder, together
-from filemem.repo.recovery import BRIEFLY, PATIENCE, dropped, landed, look_after, put_back, settle, shown
+from filemem.repo.recovery import BRIEFLY, PATIENCE, dropped, landed, look_after, put_back, settle
 from filemem.repo.run import check_version, hooked
-from filemem.repo.state import LOCKED, MOVED, Head, Locks, describe, stamp
+from filemem.repo.state import LOCKED, MOVED, Head, Locks, describe, shown, stamp
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -34,14 +34,6 @@ _PATIENCE = PATIENCE
 _PAUSE = 0.01  # seconds between two tries for the locks
 _FIRST = "commit or undo them first"
 Step = Callable[[str], object]  # called at each of STEPS; for tests that stop there
-
-
-class Plan(NamedTuple):
-    """One commit to be made: what it does to which files, what it says, when (epoch ms)."""
-
-    edits: tuple[Edit, ...]
-    message: Message
-    at: int
 
 
 class Made(NamedTuple):
@@ -118,7 +110,7 @@ def _commit(
         if waited:
             waited.file.unlink(missing_ok=True)
         return Made("" if left else head.tip, head.branch, left=left, trouble=repo.trouble)
-    draft = _prepare(repo, files, plan, head, edits, changed, waited)
+    draft = _prepare(repo, files, plan._replace(edits=edits), head, changed, waited)
     try:
         step("prepared")
         made = _patiently(repo, files, draft, step, patience)
@@ -202,16 +194,10 @@ def _refuse_edited(repo: Repo, edits: Sequence[Edit]) -> None:
 
 
 def _prepare(
-    repo: Repo,
-    files: Placer,
-    plan: Plan,
-    head: Head,
-    edits: tuple[Edit, ...],
-    changed: Sequence[Edit],
-    waited: Entry | None,
+    repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequence[Edit], waited: Entry | None
 ) -> _Draft:
     """Bring a commit on top of HEAD to the disk, with its entry in the journal and the files aside."""
-    root = repo.objects.root(head.tip) if head.tip else ""
+    edits, root = plan.edits, repo.objects.root(head.tip) if head.tip else ""
     tree, made = repo.objects.splice(root, {edit.path: edit.blob for edit in edits})
     kept = (repo.committed(edit.path, edit.data, edit.old) for edit in edits if edit.data is not None)
     made += [repo.objects.prepare("blob", data) for data in kept]
@@ -315,7 +301,9 @@ def _verified(repo: Repo, files: Placer, draft: _Draft, trouble: str) -> Made:
     try:
         repo.objects.restore(draft.objects)
         there = all(on_disk(files, edit.path) == edit.data for edit in entry.edits)
-        if (there and now.tip == entry.commit and shown(repo, (entry,))) or settle(repo, files, entry, _PATIENCE):
+        if (there and now.tip == entry.commit and shown(repo.git_dir, (entry,))) or settle(
+            repo, files, entry, _PATIENCE
+        ):
             repo.journal.done(entry)
         else:
             trouble = f"the index was not updated: {describe(repo.git_dir)}"

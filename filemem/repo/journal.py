@@ -56,6 +56,14 @@ class Edit(NamedTuple):
     old: str = ""  # what it held before; "" for nothing. Worked out by the save
 
 
+class Plan(NamedTuple):
+    """One commit to be made: what it does to which files, what it says, when (epoch ms)."""
+
+    edits: tuple[Edit, ...]
+    message: Message
+    at: int
+
+
 class Pending(NamedTuple):
     """A save that waits to be committed: the file, what the commit will say, why it waits, since when (epoch ms)."""
 

@@ -7,7 +7,7 @@ of index and files is put back where HEAD still has it; nothing is committed a s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from filemem.errors import Conflict
 from filemem.repo import state
 from filemem.repo.journal import Edit, Entry, Placer, on_disk, undo, write
 from filemem.repo.run import GitError
-from filemem.repo.state import Locks, stamp
+from filemem.repo.state import Locks, shown, stamp
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -117,7 +117,7 @@ def look_after(repo: Repo, files: Placer) -> list[str]:
     now = repo.head() or "", stamp(repo.git_dir / "index")
     recent, troubles = repo.journal.recent()
     repo.settled = None
-    if not recent or (now[0] == recent[-1].commit and shown(repo, recent)):
+    if not recent or (now[0] == recent[-1].commit and shown(repo.git_dir, recent)):
         repo.settled = None if troubles else now
         return troubles
     seen = set[str]()
@@ -141,13 +141,3 @@ def dropped(repo: Repo, entry: Entry) -> str:
     branch = entry.branch.removeprefix(state.BRANCHES)
     helps = f"git checkout {entry.commit[:12]} -- {' '.join(lost)}"
     return f"another command took {lost[0]} out of {branch} again; `{helps}` brings it back"
-
-
-def shown(repo: Repo, entries: Iterable[Entry]) -> bool:
-    """Whether the user's index seems to have what saves have entered: ids are looked for in its bytes."""
-    try:
-        data = (repo.git_dir / "index").read_bytes()
-    except OSError:
-        return False
-    latest = {edit.path: edit for entry in entries for edit in entry.edits}
-    return all((bytes.fromhex(edit.blob or edit.old) in data) == bool(edit.blob) for edit in latest.values())

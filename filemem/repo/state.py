@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +21,7 @@ from filemem.repo.run import Git, GitError, Helper, end
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
+    from filemem.repo.journal import Entry
     from filemem.repo.paths import Places
 
 BRANCHES = "refs/heads/"
@@ -147,6 +148,16 @@ def _read(file: Path) -> str:
         return file.read_text(errors="surrogateescape").strip()
     except (OSError, ValueError):  # a name that no file can have
         return ""
+
+
+def shown(git_dir: Path, entries: Iterable[Entry]) -> bool:
+    """Whether the user's index seems to have what saves have entered: ids are looked for in its bytes."""
+    try:
+        data = (git_dir / "index").read_bytes()
+    except OSError:
+        return False
+    latest = {edit.path: edit for entry in entries for edit in entry.edits}
+    return all((bytes.fromhex(edit.blob or edit.old) in data) == bool(edit.blob) for edit in latest.values())
 
 
 # holding them still
