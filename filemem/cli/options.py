@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from filemem.cli import COMMANDS, HELP, MOST
+from filemem.cli.commands import COMMANDS, HELP
 from filemem.cli.project import Answer, Project, perform
 from filemem.errors import BadInput
 
@@ -20,7 +20,7 @@ pass_project = click.make_pass_decorator(Project)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 as_of = click.option("--at", metavar="REV|DATE", help="As it was at this commit, tag, branch or date.")
 limit = click.option(
-    "-n", "--limit", type=click.IntRange(1, MOST), default=10, show_default=True, help="Maximum number of results."
+    "-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Maximum number of results."
 )
 agent = click.option("--agent", help="Who acts, if it is not you: the agent's name.")
 

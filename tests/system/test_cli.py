@@ -14,7 +14,8 @@ from pathlib import Path
 import click
 import pytest
 
-from filemem.cli import COMMANDS, EXIT_CODES, plain_search
+from filemem.cli import EXIT_CODES, plain_search
+from filemem.cli.commands import COMMANDS
 from filemem.cli.options import cli as group
 from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
 from tests.support import git, make_repo, write
