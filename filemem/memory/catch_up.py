@@ -124,17 +124,19 @@ def _forgotten(store: Store) -> str:
 
 
 def knows_head(store: Store) -> bool:
-    """Whether the index has heard of the records that HEAD holds. A HEAD that moved without touching them is noted;
-    filemem's own commits note it themselves.
-    """
-    noted, head = store.index.notes.head, store.repo.head() or ""
-    if noted == head:
-        return True
-    if not noted or not head or _records_of(store, noted) != _records_of(store, head):
-        return False
-    with suppress(BrokenStore):
-        store.index.note(head=head)
-    return True
+    """Whether the index has heard of the records that HEAD holds; a HEAD that moved without touching them is noted."""
+    head = store.repo.head() or ""
+    known = knows(store, head)
+    if known and store.index.notes.head != head:
+        with suppress(BrokenStore):
+            store.index.note(head=head)
+    return known
+
+
+def knows(store: Store, commit: str) -> bool:
+    """Whether the index has heard of the records that a commit holds; "" stands for the time before the first."""
+    noted = store.index.notes.head
+    return noted == commit or bool(noted and commit and _records_of(store, noted) == _records_of(store, commit))
 
 
 def _records_of(store: Store, commit: str) -> str | None:

@@ -16,7 +16,7 @@ from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import is_private
 from filemem.index import Node
 from filemem.memory import fields
-from filemem.memory.catch_up import knows_head
+from filemem.memory.catch_up import knows, knows_head
 from filemem.memory.store import Store, called
 from filemem.query import Filter, Terms
 from filemem.record import (
@@ -290,7 +290,7 @@ def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
             store.index.push(doc, Entry(doc.blob, *(store.files.seen(path) or ())))
         else:
             store.index.push_removed(path)
-        if made.commit and store.index.notes.head == made.onto:
+        if made.commit and knows(store, made.onto):
             store.index.note(head=made.commit)  # so that nobody takes our own commit for a move of HEAD
     except BrokenStore as error:
         return f"saved, but not searchable yet: {error.told}"

@@ -120,11 +120,12 @@ def look_after(repo: Repo, files: Placer) -> list[str]:
     if not recent or (now[0] == recent[-1].commit and shown(repo.git_dir, recent)):
         repo.settled = None if troubles else now
         return troubles
-    seen = set[str]()
+    seen, taken = set[str](), not shown(repo, recent)
     for entry in reversed(recent):
         paths = {edit.path for edit in entry.edits}
         if seen.isdisjoint(paths):
-            settle(repo, files, entry, BRIEFLY, new=False)
+            if taken:  # what the index has was not taken out of it
+                settle(repo, files, entry, BRIEFLY, new=False)
             troubles.append(dropped(repo, entry))
         seen |= paths
     return [each for each in troubles if each]
