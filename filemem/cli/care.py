@@ -127,13 +127,16 @@ def _standing(answer: Answer) -> str:
     rows = [
         f"{answer['store']}: " + ", ".join(counted(counts[kind], kind) for kind in counts),
         f"topics: {answer['topics']}{forked}",
-        f"index: {counted(index['records'], 'record')}, model {index['model'] or 'none yet'}: {index['state']}",
+        f"index: {counted(index['records'], 'record')}, {index['model'] or 'words alone'}: {index['state']}",
         f"  {index['folder']}",
     ]
     rows += [f"missing, and no commit removed it: {one['path']} ({one['restore']})" for one in answer.get("gone", ())]
     rows += [f"not committed yet: {one['path']}, {one['age']} ago: {one['reason']}" for one in waiting]
     rows += ["  what waits is committed by the first command, or by a server, once that is over"] if waiting else []
-    rows += [f"not committed: {counted(answer['uncommitted'], 'record')}"] if answer.get("uncommitted") else []
+    if answer.get("uncommitted"):
+        rows.append(
+            f"not committed, and left to you: {counted(answer['uncommitted'], 'record')} (git status shows them)"
+        )
     if answer.get("unshared"):
         rows.append(f"not shared yet: {counted(answer['unshared'], 'commit')} (filemem sync)")
     notes = (styled(f"  {name}: {answer[name]}", "yellow") for name in _STATUS if answer.get(name))

@@ -352,4 +352,6 @@ def shown(answer: Mapping[str, Any]) -> str:
     if not answer["dry_run"] and answer["to_commit"]:
         here = " on this branch" if answer.get("branch") else ""
         rows.append(f"nothing was staged or committed{here}: look at the files, then commit them yourself")
+        if here and config.REPOSITORY_FILE in answer["to_commit"]:
+            rows.append(f"until {config.REPOSITORY_FILE} is committed and pushed, other clones do not find the memory")
     return rows_of(*rows, *rows_in(answer, "warning", 2))

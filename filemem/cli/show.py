@@ -126,7 +126,9 @@ def forget(answer: Answer) -> str:
 
 def adopt(answer: Answer) -> str:
     """Which files have ids now."""
-    return rows_of(*(f"{one['path']}  {one['id']}" for one in answer["adopted"])) or "every file has an id already"
+    rows = [f"{one['path']}  {one['id']}" for one in answer["adopted"]]
+    made = next((one["commit"] for one in answer["adopted"] if one.get("commit")), "")
+    return rows_of(*rows, *[f"committed as {made[:10]}"] * bool(made)) or "every file has an id already"
 
 
 def sync(answer: Answer) -> str:

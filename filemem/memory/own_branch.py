@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 import posixpath
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from filemem import config as settings
 from filemem.config import REPOSITORY_FILE, Config
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
-from filemem.files import check_path, is_record
-from filemem.record.identity import PRIVATE
+from filemem.files import check_path
 from filemem.repo import Repo, worktree
 
 __all__ = ["REPOSITORY_FILE", "TOP", "Home", "attach", "branch_at", "branch_of", "find", "plan", "project"]
@@ -26,8 +25,6 @@ __all__ = ["REPOSITORY_FILE", "TOP", "Home", "attach", "branch_at", "branch_of",
 TOP = "."  # the store that is all of its work tree
 SETTINGS = f'store = "{TOP}"\n'  # of such a branch itself, so that it is a memory wherever it is checked out
 _RECORDS = frozenset(("decisions", "checkpoints", "observations"))
-_OWN = frozenset((REPOSITORY_FILE, ".gitattributes", ".gitignore", ".forgotten", PRIVATE, *_RECORDS))
-_PAPERS = frozenset(("README", "LICENSE", "LICENCE", "COPYING", "NOTICE"))  # of any repository
 
 
 class Home(NamedTuple):
@@ -63,10 +60,6 @@ def project(folder: Path) -> Repo:
     Raises NotFound for no repository, and BadInput for settings that cannot be used.
     """
     found = Repo.discover(folder)
-    if found.git_dir != found.common_dir and found.common_dir.name == ".git":
-        main = found.common_dir.parent
-        branch = settings.load(main).branch if main.is_dir() else ""
-        return Repo.discover(main) if branch and branch == found.branch() else found
     try:
         outer = Repo.discover(found.work_tree.parent)
     except (NotFound, BrokenStore):
@@ -84,11 +77,7 @@ def _home(code: Repo, stated: str | None) -> Home:
         if place is None:
             told = f"the memory of this project is the branch {branch}, and its work tree {name}/ is not attached here"
             raise BrokenStore(told, "`filemem init` attaches it")
-        repo = Repo.discover(place)
-        if begun(repo):
-            told = f"the work tree {place} of this project's memory is not checked out: that was interrupted"
-            raise BrokenStore(told, "`filemem init` ends it")
-        return Home(config, code, repo, TOP, os.path.relpath(place, code.work_tree), named)
+        return Home(config, code, Repo.discover(place), TOP, os.path.relpath(place, code.work_tree), named)
     place = code.work_tree / name
     _refuse_inside(code, name)
     if name == TOP or place.is_symlink() or not os.path.lexists(place / ".git"):
@@ -140,18 +129,12 @@ def _store_in(place: Path, shown: str) -> str:
     if stated := settings.own_store(place, f"{shown}/{REPOSITORY_FILE}"):
         return stated
     names = {name for name in os.listdir(place) if not name.startswith(".")}
-    usual, atop = Config().store in names, bool(_RECORDS & names)
-    if usual != atop or (not usual and not _strange(names)):
-        return Config().store if usual else TOP
+    if Config().store in names:
+        return Config().store
+    if not names or _RECORDS & names:
+        return TOP
     told = f"{shown} is a repository of its own, and nothing says where in it records stand"
     raise BadInput(told, f'say it in {shown}/{REPOSITORY_FILE}: store = "{TOP}" for its top', field="store")
-
-
-def _strange(names: Iterable[str]) -> list[str]:
-    """Of what stands at the top of a repository, what is nothing that a memory has there."""
-    names = {*names}
-    papers = (name for name in names if name.partition(".")[0].upper() in _PAPERS and not is_record(name))
-    return sorted(names - {*papers} - _OWN)
 
 
 def _checked(name: str) -> str:
@@ -167,11 +150,6 @@ def _checked(name: str) -> str:
 # attaching it
 
 
-def begun(repo: Repo) -> bool:
-    """Whether the making of a linked work tree was interrupted: Git writes its index last."""
-    return repo.git_dir != repo.common_dir and not (repo.git_dir / "index").exists() and repo.head() is not None
-
-
 def plan(code: Repo, name: str, branch: str, *, begin: bool) -> str:
     """Say what `attach` would do; refuse what it cannot.
 
@@ -185,10 +163,11 @@ def plan(code: Repo, name: str, branch: str, *, begin: bool) -> str:
     if branch in (code.branch(), worktree.trees(code)[0].branch):
         raise Conflict(f"the branch {branch} is checked out already, for work on the project itself", hint)
     tip = code.resolve(f"refs/heads/{branch}")
-    if tip and (strange := _foreign(code, tip)):
-        raise Conflict(f"the branch {branch} holds more than a memory: {', '.join(strange[:3])}", hint)
-    if there := worktree.of_branch(code, branch):
-        return f"a work tree of the branch {branch}, mended" if begun(Repo.discover(there)) else ""
+    if tip and settings.stated(_settings_at(code, tip)).store != TOP:
+        told = f"the branch {branch} is no memory: its {REPOSITORY_FILE} does not say {SETTINGS.strip()}"
+        raise Conflict(told, hint)
+    if worktree.of_branch(code, branch):
+        return ""
     if os.path.lexists(place / ".git"):
         raise Conflict(f"{name}/ is a repository or work tree of its own already", "move it away first")
     if place.is_symlink() or (place.exists() and (not place.is_dir() or any(place.iterdir()))):
@@ -236,8 +215,7 @@ def attach(
         done += "" if code.resolve(f"refs/heads/{branch}") else _branch(code, branch, files, at, tell)
         plan(code, name, branch, begin=False)  # what came from the other side may be no memory
         announce()
-        there = worktree.of_branch(code, branch)
-        worktree.add(code, there or code.work_tree / name, branch)
+        worktree.add(code, code.work_tree / name, branch)
     return done
 
 
@@ -260,11 +238,3 @@ def _branch(
     tree = merge.settled_tree(code, "", dict(files))
     code.git.run("update-ref", f"refs/heads/{branch}", merge.merge_commit(code, tree, (), "memory: begin\n", at), "")
     return ", which begins empty"
-
-
-def _foreign(repo: Repo, commit: str) -> list[str]:
-    """What stands at the top of a commit and is nothing of a memory."""
-    if settings.stated(_settings_at(repo, commit)).store == TOP:
-        return []
-    told = repo.git.run("ls-tree", "-z", "--name-only", "--full-tree", commit).decode("utf-8", "surrogateescape")
-    return _strange(name for name in told.split("\0") if name)

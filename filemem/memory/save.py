@@ -6,6 +6,7 @@ What a field names must be there, or nothing is saved. The order of the commit i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,7 +27,6 @@ from filemem.record import (
     OUTCOMES,
     Outcome,
     Record,
-    edges_in,
     new_id,
     record_path,
     refuse_unreadable,
@@ -38,14 +38,11 @@ from filemem.repo import commit
 from filemem.repo.commit import Edit, Made, Message, Plan
 from filemem.repo.journal import write as write_files
 
-LEAVE = "leave"  # the policy to write a file and let the user commit it
-PRIVATE = "private"  # the folder of records that are never committed
 _OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")  # not of what is decided
 _SPELT_OUT = ("allow_secret", "reasoning", "summary", "reason")  # fields that are no key of a record
-NEAR = 5  # records looked at for likeness
+NEAR = 20  # records, and topics, looked at for likeness
 GIST = 900  # characters of a text that are compared by meaning
 NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer, `auth` and `auth api` are not
-NEAR_TOPICS = 20  # topics compared, at most
 
 
 class Similar(NamedTuple):
@@ -116,7 +113,7 @@ def save(store: Store, given: Mapping[str, object], *, sure: bool = True) -> Sav
         if same := _same_again(store, composed):
             return same
         if is_private(composed.record.path):
-            store.files.hide(PRIVATE)
+            store.files.hide("private")
         rounds: list[_Composed] = []
 
         def plan() -> tuple[tuple[Edit, ...], Message]:
@@ -246,20 +243,14 @@ def left_to_user(store: Store, path: str, kind: str) -> str:
     """Why filemem commits no such record, so that its file is only written; "" where it does."""
     if is_private(path):
         return "private records are never committed"
-    return f"the settings leave every {kind} to you to commit" if store.config.policy[kind] == LEAVE else ""
+    return f"the settings leave every {kind} to you to commit" if store.config.policy[kind] == "leave" else ""
 
 
 def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edit, ...], Message]]) -> Made:
-    """Write, change or remove files, and commit that where records of this kind are committed.
+    """Write, change or remove files of one record, and commit that where records of its kind are committed.
 
-    Args:
-        store: the parts.
-        path: of the record, in the store.
-        kind: its type.
-        plan: says what to do, paths in the store; asked again where the branch moved meanwhile.
-
-    Raises:
-        Conflict: a file has edits that are not committed, or the repository is busy.
+    `plan` says what to do, paths in the store; it is asked again where the branch moved meanwhile. Raises Conflict: a
+    file has edits that are not committed, or the repository is busy.
     """
 
     def named() -> Plan:
@@ -326,7 +317,7 @@ def _answer(store: Store, composed: _Composed, made: Made, degraded: str) -> Sav
         made,
         f"{record.type.capitalize()} saved{on}{instead}",
         degraded,
-        note="; ".join(filter(None, (_hidden(composed.data), _dangling(store, record)))),
+        note=_hidden(composed.data),
         superseded=ids if demotes else (),
         would_supersede=() if demotes else ids,
         similar=_similar(store, record),
@@ -340,39 +331,25 @@ def _answer(store: Store, composed: _Composed, made: Made, degraded: str) -> Sav
 def _hidden(data: bytes) -> str:
     """Name the characters that nobody sees, and where in the file they stand; or ""."""
     found = hidden_characters(data.decode())
-    told = (f"{one.name} ({one.amount} in all, the first in line {one.line}, column {one.column})" for one in found)
-    return f"it holds {', '.join(told)}, which nobody sees in review" if found else ""
-
-
-def _dangling(store: Store, record: Record) -> str:
-    """Name the links in a text that lead to no record, or ""."""
-    try:
-        lost = [edge.target for edge in edges_in(record.text) if not store.index.answering(edge.target)]
-    except BrokenStore:
-        return ""
-    return f"its text links to {' and '.join(lost)}, which no record is called" if lost else ""
+    told = ", ".join(f"{one.amount} of {one.name} from {one.line}:{one.column} on" for one in found)
+    return f"it holds characters that nobody sees in review: {told}" if told else ""
 
 
 def _similar(store: Store, record: Record) -> tuple[Similar, ...]:
     """Records that say nearly what a new one says, but what it replaces, and a topic that is spelt nearly alike."""
     if record.type == CHECKPOINT:
         return ()
-    try:
-        found = (*_alike(store, record), *_near_topics(store, record))
-    except BrokenStore:
-        return ()
-    return tuple({each.id: each for each in found}.values())
+    with suppress(BrokenStore):
+        return tuple({each.id: each for each in (*_alike(store, record), *_near_topics(store, record))}.values())
+    return ()
 
 
 def _alike(store: Store, record: Record) -> Iterator[Similar]:
     """The records nearest by meaning that share words too."""
     without, own = {record.id, *(record.supersedes or ())}, f"{record.title}\n{record.text}"
-    wanted = Filter(types=(record.type,))
-    found = store.index.candidates(Terms(text=own[:GIST]), wanted, NEAR + len(without), mode="vector").candidates
+    found = store.index.candidates(Terms(text=own[:GIST]), Filter(types=(record.type,)), NEAR, mode="vector").candidates
     near = {one.id: one for one in found if one.id not in without and (one.cosine or 0.0) >= query.NEARLY}
-    if not near:
-        return
-    known = store.records([one.path for one in near.values()])
+    known = store.records([one.path for one in near.values()]) if near else {}
     others = [(old.id, f"{old.title}\n{old.text}", near[old.id].cosine) for old in known.values() if old.id in near]
     key = topic_key(record.topic) if record.type == DECISION else ""
     graph = store.around(one.node for one in near.values() if key and one.node.key == key).graph
@@ -397,7 +374,7 @@ def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
     if not key or record.supersedes:
         return
     start = key[: max(3, len(key) * 2 // 3)]
-    topics = [topic for topic, _ in store.index.terms("topic", start) if topic != key][:NEAR_TOPICS]
+    topics = [topic for topic, _ in store.index.terms("topic", start) if topic != key][:NEAR]
     for node in store.lookup("topic", fields.alike(key, topics, 1, NEAR_TOPIC))[:1]:
         told = f"this topic is new; if {node.topic!r} is the same thing, use that name"
         yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, told)

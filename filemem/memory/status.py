@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from filemem.config import powermem_user
-from filemem.files import is_listed
+from filemem.files import is_listed, is_private
 from filemem.memory.save import left_to_user
 from filemem.memory.store import TOP, Store
 from filemem.query import Filter
@@ -52,11 +52,13 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
 
 
 def _uncommitted(store: Store) -> int:
-    """How many records of the work tree HEAD does not have as they stand."""
-    head = store.repo.head()
+    """How many records of the work tree HEAD does not have as they stand, but those that wait for their commit."""
+    head, waiting = store.repo.head(), {one.path for one in store.repo.pending()}
     held = store.repo.listing(head, store.files.store) if head else {}
-    entries = {store.files.named(path): entry.blob for path, entry in store.index.manifest().items()}
-    return sum(held.get(path) != blob for path, blob in entries.items() if "/private/" not in f"/{path}")
+    entries = {
+        store.files.named(path): one.blob for path, one in store.index.manifest().items() if not is_private(path)
+    }
+    return sum(held.get(path) != blob for path, blob in entries.items() if path not in waiting)
 
 
 def _gone(store: Store) -> list[dict[str, str]]:

@@ -15,7 +15,6 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, NotFound
-from filemem.memory import own_branch
 from filemem.memory.store import FORGOTTEN, TOP, Store, mark_of
 from filemem.record import DECISION, merge, parse
 from filemem.repo import branches, commit, remote
@@ -94,7 +93,7 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
                 commit.finish(repo, store.files)
                 done = _bring(store, where, tip, done)
             if not done.waiting:
-                return _unnamed(store, where, done)
+                return done
             remote.push(repo, where, head := repo.head() or "", tell)
         except _BlockedError as blocked:
             received = max(done.received, blocked.received)
@@ -106,7 +105,7 @@ def sync(store: Store, tell: Tell | None = None) -> Synced:
         if where.push_url == where.url:  # else the next fetch shows where it went
             repo.git.run("update-ref", where.tracking, head)
         _follow(store, where)
-        return _unnamed(store, where, done._replace(sent=done.waiting, waiting=0))
+        return done._replace(sent=done.waiting, waiting=0)
     raise Conflict(f"{where.label} moves faster than it can be followed", "others push without a pause; try again")
 
 
@@ -167,19 +166,6 @@ def _follow(store: Store, where: Remote) -> None:
         remote.follow(store.repo, branch, where)
 
 
-def _unnamed(store: Store, where: Remote, done: Synced) -> Synced:
-    """Add what to do where other clones would not find the memory, as the settings there do not name its branch."""
-    branch = store.config.branch
-    if done.hint or not branch or store.repo is store.code:
-        return done
-    default = f"refs/remotes/{where.name}/HEAD"
-    if not store.code.resolve(default) or own_branch.branch_at(store.code, default) == branch:
-        return done
-    file = own_branch.REPOSITORY_FILE
-    why = f"the default branch of {where.name} lacks it, so other clones do not find this memory"
-    return done._replace(hint=f"commit and push {file}: {why}")
-
-
 # here
 
 
@@ -197,8 +183,11 @@ def _bring(store: Store, where: Remote, tip: str | None, done: Synced) -> Synced
     ahead = tip is None or not store.history.is_ancestor(head, tip)
     if not behind and not ahead:
         return done._replace(waiting=0)
-    if (reason := repo.busy()) or (behind and (reason := _program(repo))):
+    if reason := repo.busy():
         raise _BlockedError(f"only fetched, because {reason}", "sync again when that is over")
+    if behind and (programs := repo.settings.own_programs):
+        named = f"Git would run {programs[0]}, which only the repository's own configuration names"
+        raise _BlockedError(f"only fetched, because {named}", f"if you trust it: {call} pull")
     outside = _outside(store, where, head, tip) if ahead else ""
     if tip and behind and not outside:
         new, done = _merged(store, where, head, tip, done) if ahead else (tip, done)
@@ -210,11 +199,6 @@ def _bring(store: Store, where: Remote, tip: str | None, done: Synced) -> Synced
     if ahead and (why := remote.elsewhere(repo, repo.branch() or "", where)):
         raise _BlockedError(f"left to you, because {why}", f"{call} push", done.received)
     return done._replace(waiting=_count(repo, where, tip) if ahead else 0)
-
-
-def _program(repo: Repo) -> str:
-    programs = repo.settings.own_programs
-    return f"Git would run {programs[0]}, which only the repository's own configuration names" if programs else ""
 
 
 def _count(repo: Repo, where: Remote, tip: str | None) -> int:
@@ -289,28 +273,22 @@ def _settled(store: Store, clash: Clash, marks: set[str], hint: str) -> bytes | 
         raise Conflict(f"{path}:1: both sides changed this, and it is no record", hint)
     inside = store.files.inside(clash.path)
     records = [parse(data, inside).record for data in (base, ours, theirs) if data is not None]
-    ids = {record.id if record else "" for record in records}
     if ours is None or theirs is None:
-        if any(one and mark_of(one) in marks for one in ids):
+        if any(one and mark_of(one.id) in marks for one in records):
             return None  # forgetting wins
         sides = {(True, False): "removed here and changed there", (False, True): "removed there and changed here"}
         told = sides.get((ours is None, theirs is None), "renamed on both sides")
         raise Conflict(f"{path}:1: {told}", hint)
-    if base is None:
-        if len(ids) != 1 or "" in ids:
+    if base is None:  # a squash brought the same record there, and it has grown since: what both share is the base
+        if None in records or len({one.id for one in records if one}) != 1:
             raise Conflict(f"{path}:1: both sides added this, and they differ", hint)
-        base = _common(ours, theirs)  # the same record, which went there in another commit, and has grown since
+        rows, others = ours.splitlines(keepends=True), theirs.splitlines(keepends=True)
+        blocks = SequenceMatcher(None, rows, others, autojunk=False).get_matching_blocks()
+        base = b"".join(row for block in blocks for row in rows[block.a : block.a + block.size])
     try:
         return merge(base, ours, theirs, inside)
     except Conflict as error:
         raise Conflict(error.message.replace(inside, path, 1), hint) from None
-
-
-def _common(one: bytes, other: bytes) -> bytes:
-    """The lines that two versions share, in order."""
-    left, right = one.splitlines(keepends=True), other.splitlines(keepends=True)
-    blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
-    return b"".join(line for block in blocks for line in left[block.a : block.a + block.size])
 
 
 def _seen(store: Store, path: str) -> str:

@@ -14,7 +14,7 @@ from filemem.memory import search
 from filemem.memory.hits import present, vacancy
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Results
-from filemem.record import CHECKPOINT, DECISION, parse_time, topic_key
+from filemem.record import CHECKPOINT, DECISION, parse_time, short_id, topic_key
 
 RECENT = 1_000  # decisions among which an id is looked for as it is typed
 LOOKED_AT = 50  # checkpoints among which this author's is looked for
@@ -92,6 +92,9 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
         notes.append(f"from branch {hit.record.branch}: there is none on {here or 'this branch'}")
     if hit.provenance.author not in ("", me):
         notes.append(f"saved by {hit.provenance.author}")
+    if hit is not (newest := hits[0]):
+        where = f" on branch {newest.record.branch}" if newest.record.branch != hit.record.branch else ""
+        notes.append(f"{newest.provenance.author} saved a newer one{where}: {newest.title} ({short_id(newest.id)})")
     return hit, "; ".join(notes)
 
 

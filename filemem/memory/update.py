@@ -100,21 +100,12 @@ def _as_it_is(store: Store, path: str) -> tuple[bytes, Record]:
 
 
 def _checked(given: Mapping[str, object]) -> dict[str, Any]:
-    """Check the fields of an update; null ones are left out. Raises BadInput with all that is wrong with them."""
+    """Check the fields of an update; null ones are left out. Raises BadInput."""
     known = {**fields.FIELDS[OBSERVATION], **fields.FIELDS[DECISION], **fields.COMMON}
-    checked: dict[str, Any] = {}
-    wrong: list[BadInput] = []
     for name, value in given.items():
-        try:
-            if name not in _TAKEN and (value is not None or name not in fields.NAMES):
-                raise BadInput(f"update has no field {name!r}", fields.nearest(name, _TAKEN), field=name)
-            if value is not None:
-                checked[name] = known[name](name, value)
-        except BadInput as error:
-            wrong.append(error)
-    if wrong:
-        raise BadInput("; ".join(error.message for error in wrong), wrong[0].hint, field=wrong[0].field)
-    return checked
+        if name not in _TAKEN and (value is not None or name not in fields.NAMES):
+            raise BadInput(f"update has no field {name!r}", fields.nearest(name, _TAKEN), field=name)
+    return {name: known[name](name, value) for name, value in given.items() if value is not None}
 
 
 def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, Any], str]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore
-from filemem.repo.paths import find
 from filemem.repo.run import LONG
 
 if TYPE_CHECKING:
@@ -43,14 +42,11 @@ def of_branch(repo: Repo, branch: str) -> Path | None:
 def add(repo: Repo, place: Path, branch: str) -> None:
     """Check a branch out into a work tree of its own, which the others overlook.
 
-    A work tree that stood there once, and was removed by hand, is forgotten; one whose making was interrupted is ended.
+    A work tree that stood there once, and was removed by hand, is forgotten.
 
     Raises:
         BrokenStore: Git refuses, or the disk does.
     """
-    if os.path.lexists(place / ".git"):  # its making was interrupted
-        repo.git._replace(places=find(place)).run("reset", "--hard", "--quiet", limit=LONG)
-        return
     hide(repo, place.relative_to(repo.work_tree).as_posix())
     repo.git.run("worktree", "prune")
     repo.git.run("worktree", "add", "--force", "--force", "--quiet", str(place), branch, limit=LONG)

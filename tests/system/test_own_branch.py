@@ -106,18 +106,6 @@ def test_two_that_begin_it_apart_come_together(hub: Path, ada: Path) -> None:
     assert titles(ada) == titles(bob) == {"Use Redis", "Use containers"}
 
 
-def test_sync_says_where_other_clones_would_not_find_it(hub: Path) -> None:
-    path = clone(hub, "ada")
-    attach(path, begin=True)
-    write(path / ".filemem.toml", 'branch = "filemem"\n')
-    save(path)
-    assert "commit and push .filemem.toml" in synced(path).hint
-    git(path, "add", ".")
-    git(path, "commit", "-q", "-m", "init")
-    git(path, "push", "-q")
-    assert synced(path).hint == ""
-
-
 def test_records_on_the_codes_branch_are_named_in_the_status(ada: Path) -> None:
     git(ada, "worktree", "move", "memory", "records")
     write(ada / "memory/decisions/x.md", "# Left behind\n")
@@ -133,7 +121,7 @@ def test_records_on_the_codes_branch_are_named_in_the_status(ada: Path) -> None:
     ("begin", "told"),
     [
         (lambda path: git(path, "switch", "-q", "-c", "filemem"), "checked out already"),
-        (lambda path: git(path, "branch", "filemem"), "holds more than a memory: code.py"),
+        (lambda path: git(path, "branch", "filemem"), "is no memory: its .filemem.toml does not say"),
         (lambda path: write(path / "memory/x.md", "x"), "there already, and not empty"),
         (lambda path: make_repo(path / "memory"), "a repository or work tree of its own already"),
     ],
@@ -164,17 +152,6 @@ def test_a_filter_that_only_the_repository_names_does_not_run(repo: Path) -> Non
     git(repo, "config", "filter.evil.smudge", "touch fired; cat")
     with pytest.raises(BrokenStore, match=r"filter\.evil\.smudge"):
         attach(repo, begin=True)
-
-
-def test_one_whose_making_was_interrupted_is_ended_by_the_next(ada: Path) -> None:
-    (ada / ".git/worktrees/memory/index").unlink()
-    file = next((ada / "memory/decisions").rglob("*.md"))
-    file.unlink()
-    with pytest.raises(BrokenStore, match="not checked out") as told, opened(ada):
-        pass
-    assert "`filemem init` ends it" in told.value.hint
-    assert attach(ada).endswith("mended")
-    assert (file.exists(), titles(ada)) == (True, {"Use Redis"})
 
 
 def test_one_that_was_removed_by_hand_is_attached_again(ada: Path) -> None:
