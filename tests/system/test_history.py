@@ -324,7 +324,7 @@ def test_a_checkpoint_is_of_this_branch_and_author_or_says_whose_it_is(repo: Pat
     memory.refresh()
     found = memory.latest_checkpoint()
     assert found is not None
-    assert (found[0].id, found[1]) == (mine.id, "")
+    assert (found[0].id, found[1]) == (mine.id, "Grace saved a newer one: Half done (aaaaaaaa)")
     memory.delete(mine.id)
     found = memory.latest_checkpoint("side")
     assert found is not None
