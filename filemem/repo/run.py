@@ -144,12 +144,9 @@ def end(process: subprocess.Popen[bytes]) -> None:
     import signal  # noqa: PLC0415
     from subprocess import TimeoutExpired  # noqa: PLC0415
 
-    for number, limit in ((signal.SIGTERM, _GENTLY), (getattr(signal, "SIGKILL", signal.SIGTERM), _ENDS)):
+    for number, limit in ((signal.SIGTERM, _GENTLY), (signal.SIGKILL, _ENDS)):
         with contextlib.suppress(ProcessLookupError):
-            if hasattr(os, "killpg"):
-                os.killpg(process.pid, number)
-            else:
-                process.send_signal(number)
+            os.killpg(process.pid, number)
         with contextlib.suppress(TimeoutExpired, ValueError):
             process.communicate(timeout=limit)
     for pipe in (process.stdin, process.stdout, process.stderr):
@@ -215,11 +212,11 @@ def locate(environment: Mapping[str, str], work_tree: Path) -> str:
     BrokenStore.
     """
     for folder in environment.get("PATH", os.defpath).split(os.pathsep):
-        path = Path(folder)
-        if path.is_absolute() and not path.resolve().is_relative_to(work_tree):
-            program = path / ("git.exe" if os.name == "nt" else "git")
-            if os.access(program, os.X_OK) and program.is_file():
-                return str(program)
+        program = Path(folder, "git")
+        if not program.is_absolute() or program.parent.resolve().is_relative_to(work_tree):
+            continue
+        if os.access(program, os.X_OK) and program.is_file():
+            return str(program)
     raise BrokenStore("Git is not installed", "install Git {}.{} or newer".format(*NEEDED))
 
 
@@ -239,17 +236,10 @@ def trusted(git: Git) -> bool:
     # Without --git-dir: naming it would switch Git's own check off.
     command = [git.program, *options, "-C", str(git.places.work_tree), "rev-parse", "--git-dir"]
     try:
-        asked = subprocess.run(
-            command,
-            env=dict(git.environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=LIMIT,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        subprocess.run(command, env=dict(git.environment), input=b"", capture_output=True, check=True, timeout=LIMIT)
+    except (OSError, subprocess.SubprocessError):
         return False
-    return asked.returncode == 0
+    return True
 
 
 def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:

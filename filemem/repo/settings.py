@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 from filemem.errors import BadInput
 from filemem.repo.run import Git, GitError
+from filemem.repo.state import stamp
 
 _USER = frozenset({"system", "global"})
 _PROGRAMS = {  # what signing may start, with Git's own default
@@ -143,17 +143,16 @@ class Current:
         self._git = git
         self._read: tuple[object, Settings] | None = None
         self._due = 0.0
-        self._mutex = threading.Lock()
 
     def settings(self, *, now: bool = False) -> Settings:
         """The configuration; with `now`, its files are looked at once more: they may have been changed just now."""
-        with self._mutex:
-            if self._read is None or now or time.monotonic() > self._due:
-                seen = tuple(map(_stamp, _config_files(self._git)))
-                if self._read is None or self._read[0] != seen:
-                    self._read = seen, _asked(self._git)
-                self._due = time.monotonic() + _FRESH
-            return self._read[1]
+        known = self._read
+        if known is None or now or time.monotonic() > self._due:
+            seen = tuple(map(stamp, _config_files(self._git)))
+            if known is None or known[0] != seen:
+                known = self._read = seen, _asked(self._git)
+            self._due = time.monotonic() + _FRESH
+        return known[1]
 
 
 def obstacle(git: Git, settings: Settings, path: str) -> str:
@@ -231,11 +230,3 @@ def _asked(git: Git) -> Settings:
         if scope != "command":
             values[key] = (*values.get(key, ()), (scope, value if equals else "true"))
     return Settings(values)
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        found = path.stat()
-    except OSError:
-        return -1, -1
-    return found.st_size, found.st_mtime_ns
