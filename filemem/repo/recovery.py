@@ -112,23 +112,21 @@ def _taken(repo: Repo, files: Placer, entry: Entry, *, new: bool) -> _Lacks:
 def look_after(repo: Repo, files: Placer) -> list[str]:
     """Look whether saves of the last minute are still there; says of which they are not, and what helps.
 
-    Where HEAD is the last of them and the index has them all, that is noted: it is not looked at again as it is.
+    Where the index has them all and none was dropped, that is noted: as it is now it need not be looked at again.
     """
     now = repo.head() or "", stamp(repo.git_dir / "index")
     recent, troubles = repo.journal.recent()
-    repo.settled = None
-    if not recent or (now[0] == recent[-1].commit and shown(repo.git_dir, recent)):
-        repo.settled = None if troubles else now
-        return troubles
-    seen, taken = set[str](), not shown(repo, recent)
+    whole, seen = shown(repo.git_dir, recent), set[str]()
     for entry in reversed(recent):
         paths = {edit.path for edit in entry.edits}
         if seen.isdisjoint(paths):
-            if taken:  # what the index has was not taken out of it
+            if not whole:
                 settle(repo, files, entry, BRIEFLY, new=False)
             troubles.append(dropped(repo, entry))
         seen |= paths
-    return [each for each in troubles if each]
+    troubles = [each for each in troubles if each]
+    repo.settled = now if whole and not troubles else None
+    return troubles
 
 
 def dropped(repo: Repo, entry: Entry) -> str:
