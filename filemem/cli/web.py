@@ -146,8 +146,8 @@ def serve_http(
             click.echo(f"filemem: {line}", err=True)
 
     site = Site(log, Slack(stated.slack_token, stated.slack_url), tell)
-    access = http.Access(remote=bool(known), token=token, names=names, lenient=not strict)
-    http.serve(offer, opener(project, user, broken=True), VERSION, http.Address(host, port, access), report, site)
+    address = http.Address(host, port, remote=bool(known), token=token, names=names, lenient=not strict)
+    http.serve(offer, opener(project, user, broken=True), VERSION, address, report, site)
 
 
 def _log(project: Project) -> tuple[Log | None, str]:

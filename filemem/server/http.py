@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import HANDLED_SIGNALS
 
@@ -34,7 +34,7 @@ from filemem.server.sdk import Calls, FilememServer, OnCrash, OpenMemory, log_cr
 from filemem.server.wire import MAX_LINE, Refusal, deadly_signals, parse
 
 HEAD_SECONDS = 10.0  # the head of a request must have arrived by then, counted from its start
-SESSIONS = 256  # clients with a session at once; more are served without notices and progress
+SESSIONS = 256  # clients with a session at once; the next is told that there are too many
 IDLE = 1_800.0  # seconds after which a session that nobody uses ends; the client is told to begin anew
 _SESSION = "mcp-session-id"
 _VERSION = "mcp-protocol-version"
@@ -42,30 +42,23 @@ SHORTEST = 16  # characters of a token that guards an address other machines rea
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """Who may connect besides the programs of this machine, under which further `names` of it.
+class Address:
+    """Where to listen, and who may connect there besides the programs of this machine, under which further `names`.
 
     `remote` allows an address off loopback, where every request must carry the token, as bearer token or as `?token=`.
     With `lenient` only what writes needs it on loopback, and MCP does not.
     """
 
+    host: str = "127.0.0.1"
+    port: int = 3847
     remote: bool = False
     token: str = ""
     names: tuple[str, ...] = ()
     lenient: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to listen, and who may connect there."""
-
-    host: str = "127.0.0.1"
-    port: int = 3847
-    access: Access = Access()
-
     def hosts(self, port: int) -> frozenset[str]:
         """The Host headers that are meant for us, when we listen on `port`."""
-        names = {"127.0.0.1", "localhost", "[::1]", _bracketed(self.host), *map(str.lower, self.access.names)}
+        names = {"127.0.0.1", "localhost", "[::1]", _bracketed(self.host), *map(str.lower, self.names)}
         return frozenset(f"{name}:{port}" for name in names) | (frozenset(names) if port == 80 else frozenset())
 
 
@@ -148,7 +141,6 @@ def application(
         return JSONResponse({"status": "ok", "name": "filemem", "version": version})
 
     site = site or Nothing()
-    access = address.access
     hosts = address.hosts(port)
     origins = frozenset(f"http://{host}" for host in hosts)
     mcp = Endpoint(
@@ -157,8 +149,8 @@ def application(
     )
     routes = [Route(MCP, mcp), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
     inner = Starlette(routes=routes, lifespan=mcp.lifespan)
-    strict = not (access.lenient and is_loopback(address.host))
-    return Door(inner, hosts, origins, access.token, site, strict=strict)
+    strict = not (address.lenient and is_loopback(address.host))
+    return Door(inner, hosts, origins, address.token, site, strict=strict)
 
 
 class Endpoint:
@@ -182,32 +174,15 @@ class Endpoint:
         message = parse(body) if request.method == "POST" else None
         if isinstance(message, Refusal):
             return await JSONResponse(message.reply(), 400)(scope, receive, send)
-        if isinstance(message, dict) and (stranger := _unknown_version(request, message)):
-            return await JSONResponse(stranger, 400)(scope, receive, send)
-        if request.method == "POST" and "text/event-stream" not in request.headers.get("accept", ""):
-            chosen = self._plain
-        elif request.method != "POST" or _SESSION in request.headers or self._is_modern(request):
-            chosen = self._streams
-        else:
-            begins = isinstance(message, dict) and message["method"] == "initialize"
-            if begins and await self._begun(scope, replay(body, receive), send):
-                return None
-            chosen = self._plain
-        await chosen.handle_request(scope, receive, send)
+        stated = request.headers.get(_VERSION, HANDSHAKE_VERSIONS[0])
+        if message is not None and stated not in KNOWN_PROTOCOL_VERSIONS:
+            return await JSONResponse(_unknown_version(stated[:64], message), 400)(scope, receive, send)
+        streams = request.method != "POST" or (
+            "text/event-stream" in request.headers.get("accept", "")
+            and (_SESSION in request.headers or stated not in HANDSHAKE_VERSIONS or _begins(message))
+        )
+        await (self._streams if streams else self._plain).handle_request(scope, receive, send)
         return None
-
-    async def _begun(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Begin a session; say whether there was room for one."""
-        room = True
-
-        async def unless_full(message: Message) -> None:
-            nonlocal room
-            room = room and message.get("status") != 503
-            if room:
-                await send(message)
-
-        await self._streams.handle_request(scope, receive, unless_full)
-        return room
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -216,28 +191,26 @@ class Endpoint:
             yield
             self._server.notices.listen.close()
 
-    def _is_modern(self, request: Request) -> bool:
-        return request.headers.get(_VERSION, HANDSHAKE_VERSIONS[0]) not in HANDSHAKE_VERSIONS
 
-
-def _unknown_version(request: Request, message: Mapping[str, object]) -> Mapping[str, object] | None:
-    """The refusal of a protocol that nobody speaks; None where it is known, or stated in `_meta` too, for the SDK."""
-    stated, params = request.headers.get(_VERSION, HANDSHAKE_VERSIONS[0]), message.get("params")
-    if stated in KNOWN_PROTOCOL_VERSIONS or (isinstance(params, dict) and isinstance(params.get("_meta"), dict)):
-        return None
-    told = f"unknown MCP-Protocol-Version {stated[:64]!r}: this server speaks {', '.join(KNOWN_PROTOCOL_VERSIONS)}"
-    data = {"supported": list(KNOWN_PROTOCOL_VERSIONS), "requested": stated[:64]}
+def _unknown_version(stated: str, message: Mapping[str, object]) -> Mapping[str, object]:
+    """The refusal of a protocol that nobody speaks; left to itself the SDK says that parameters are missing."""
+    told = f"unknown MCP-Protocol-Version {stated!r}: this server speaks {', '.join(KNOWN_PROTOCOL_VERSIONS)}"
+    data = {"supported": list(KNOWN_PROTOCOL_VERSIONS), "requested": stated}
     error = {"code": UNSUPPORTED_PROTOCOL_VERSION, "message": told, "data": data}
     return {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
+
+
+def _begins(message: Mapping[str, object] | None) -> bool:
+    return message is not None and message["method"] == "initialize"
 
 
 def listen(address: Address) -> socket.socket:
     """Open the listening socket."""
     host, port = address.host, address.port
-    if not is_loopback(host) and not (address.access.remote and address.access.token):
+    if not is_loopback(host) and not (address.remote and address.token):
         hint = "listen on 127.0.0.1, or set a token that every request must carry: FILEMEM_TOKEN or --token"
         raise BadInput(f"{host or 'this address'} can be reached from other machines", hint, field="host")
-    _check_token(address.access.token, remote=not is_loopback(host))
+    _check_token(address.token, remote=not is_loopback(host))
     if not 0 <= port <= 65535:
         raise BadInput(f"{port} is no port", "choose one from 1024 to 65535, or 0 for a free one", field="port")
     try:

@@ -33,7 +33,6 @@ STALLED = 2.0  # seconds after which a client that does not read is passed over
 
 _Context = ServerRequestContext[Any, Any]
 Tell = Callable[[int, int], object]  # what is done, and what there is in all
-_KINDS = {"string": "text", "dict": "an object", "model": "an object", "list": "a list", "int": "a whole number"}
 _LISTING = ""  # stands for the list of resources among addresses
 
 
@@ -211,9 +210,7 @@ async def explain(ctx: _Context, call_next: CallNext) -> HandlerResult:
 
 def _worded(error: Any) -> str:
     """One error as a sentence. Pydantic names the models of a union among the keys; these are not the caller's."""
-    types_ = ("str", "int", "float", "bool")
-    keys = [str(key) for key in error["loc"] if not (isinstance(key, str) and (key[:1].isupper() or key in types_))]
+    keys = [str(key) for key in error["loc"] if str(key)[:1].islower() and key != "str"]
     name = ".".join(keys[1:] or keys) or "params"
-    kind = _KINDS.get(error["type"].partition("_")[0], "of another form")
-    expected = error.get("ctx", {}).get("expected")
-    return f"{name} is missing" if error["type"] == "missing" else f"{name} must be {expected or kind}"
+    said = error["msg"].replace("Input should", "must").replace("dictionary", "object")
+    return f"{name} is missing" if error["type"] == "missing" else f"{name} {said}"

@@ -23,7 +23,7 @@ from uvicorn.server import ServerState
 from filemem.errors import BadInput, Locked
 from filemem.server import http as http_server
 from filemem.server.door import Door
-from filemem.server.http import Access, Address, Prompt, is_loopback, listen
+from filemem.server.http import Address, Prompt, is_loopback, listen
 from filemem.server.sdk import Calls
 from tests.surface.server_tools import DIALECT, OFFER, TOOLS, VERSION, open_notebook
 
@@ -90,7 +90,7 @@ def test_the_official_client_over_http(port: int, mode: str) -> None:
     asyncio.run(talk())
 
 
-def test_a_client_for_whom_there_is_no_session_left_is_served_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_for_whom_there_is_no_session_left_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "SESSIONS", 1)
     app = http_server.application(OFFER, Calls(DIALECT, open_notebook), VERSION, Address(port=PORT), PORT)
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
@@ -98,8 +98,7 @@ def test_a_client_for_whom_there_is_no_session_left_is_served_without(monkeypatc
     with TestClient(app, f"http://127.0.0.1:{PORT}") as client:
         first, second = (client.post("/mcp", json=hello, headers=ACCEPT) for _ in range(2))
         assert "mcp-session-id" in first.headers
-        assert "mcp-session-id" not in second.headers
-        assert second.json()["result"]["serverInfo"]["name"] == "filemem"
+        assert (second.status_code, second.json()["error"]["message"]) == (503, "Too many open sessions")
         session = {**ACCEPT, "Mcp-Session-Id": first.headers["mcp-session-id"]}
         assert client.delete("/mcp", headers=session).status_code == 200
         assert "mcp-session-id" in client.post("/mcp", json=hello, headers=ACCEPT).headers
@@ -299,7 +298,7 @@ async def inside(scope: Any, receive: Any, send: Any) -> None:
 
 def door(address: Address = Address(port=PORT)) -> Door:  # noqa: B008  frozen
     hosts = address.hosts(address.port)
-    return Door(inside, hosts, frozenset(f"http://{host}" for host in hosts), address.access.token)
+    return Door(inside, hosts, frozenset(f"http://{host}" for host in hosts), address.token)
 
 
 def test_a_repeated_header_counts_as_wrong() -> None:
@@ -370,7 +369,7 @@ def test_without_a_host_nothing_is_served() -> None:
     ],
 )
 def test_a_token_is_required_where_one_is_set(authorization: str, status: int) -> None:
-    guarded = door(Address("192.0.2.1", PORT, Access(remote=True, token="s3cret", names=("Box.lan",))))
+    guarded = door(Address("192.0.2.1", PORT, remote=True, token="s3cret", names=("Box.lan",)))
     for host in (f"192.0.2.1:{PORT}", f"box.lan:{PORT}"):
         for path in ("/mcp", "/nothing"):
             got = through(guarded, {**GOOD, "host": host, "authorization": authorization}, path)
@@ -380,9 +379,9 @@ def test_a_token_is_required_where_one_is_set(authorization: str, status: int) -
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "", "localhost.evil.example"])
 def test_off_loopback_needs_permission_and_a_token(host: str) -> None:
     assert not is_loopback(host)
-    for access in (Access(), Access(remote=True), Access(token="t")):
+    for address in (Address(host, 0), Address(host, 0, remote=True), Address(host, 0, token="t")):
         with pytest.raises(BadInput) as caught:
-            listen(Address(host, 0, access))
+            listen(address)
         assert caught.value.field == "host"
         assert "FILEMEM_TOKEN" in caught.value.hint
 
@@ -390,7 +389,7 @@ def test_off_loopback_needs_permission_and_a_token(host: str) -> None:
 @pytest.mark.parametrize("token", ["short", "with spaces in it, long", "né" * 20])
 def test_a_token_that_guards_little_is_refused(token: str) -> None:
     with pytest.raises(BadInput) as caught:
-        listen(Address("0.0.0.0", 0, Access(remote=True, token=token)))
+        listen(Address("0.0.0.0", 0, remote=True, token=token))
     assert caught.value.field == "token"
 
 
