@@ -27,7 +27,7 @@ _AWAIT, _RETURN = re.compile(r"\bawait\b"), re.compile(r"\breturn\b")
 _HANDLED = re.compile(r"\.\s*(?:then|catch|finally)\s*\(")  # failures are awaited where promises bring them
 _END = re.compile(r"[;\n}]")  # what may end a statement
 _BLOCK = re.compile(r"\{|(?:async\s+)?function\b|class\b")  # a statement, though it can be read as an expression
-_GOES_ON = re.compile(rf"[(\[`+\-/]|{_BLOCK.pattern}")  # so may what stands before it, unless a semicolon ends that
+_GOES_ON = re.compile(r"[(\[`+\-/]")  # so may what stands before it, unless a semicolon ends that
 
 
 def main() -> None:
@@ -126,22 +126,17 @@ def _runnable(engine: Any, code: str) -> str:
     value. Only a function's body may await, so there the last expression is returned, where one can be told.
     """
     if _AWAIT.search(code):
-        trimmed = code.rstrip().rstrip("; \n\t\r")
+        trimmed = code.rstrip("; \n\t\r")
         ends = [found.end() for found in _END.finditer(trimmed)][-STATEMENTS:]
         for at in (*reversed(ends), 0):
             body, last = trimmed[:at], trimmed[at:].strip()
-            if last and _separate(engine, body, last):
-                return _body(f"{body}\nreturn (\n{last}\n)")
+            ended = body.rstrip()[-1:] in ("", ";")
+            # In a text or a comment, or within brackets, this `return` is none, or its bracket closes nothing.
+            returned = _body(f"{body}return (\n{last}\n)")
+            separate = last and not _BLOCK.match(last) and (ended or not _GOES_ON.match(last))
+            if separate and _is_script(engine, _body(body)) and _is_script(engine, returned):
+                return returned
     return code if _is_script(engine, code) else _body(code)
-
-
-def _separate(engine: Any, body: str, last: str) -> bool:
-    """Whether `last` is an expression and a statement of its own after `body`."""
-    ended = body.rstrip()[-1:] in ("", ";")
-    if (_BLOCK if ended else _GOES_ON).match(last) or not _is_script(engine, _body(f"return (\n{last}\n)")):
-        return False
-    in_comment = body and _is_script(engine, _body(f"{body} )"))
-    return not in_comment and _is_script(engine, _body(body))
 
 
 def _body(code: str) -> str:

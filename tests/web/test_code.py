@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from filemem import web
 from tests.support import git, write
 from tests.web.support import Server
 
@@ -46,6 +49,8 @@ STYLES: list[tuple[str, Any]] = [
     ("await Promise.all([search('a'), search('b')]).then(r => r.length)", 2),
     ("let n = 0; for (const x of await [1, 2]) { n += x; }\nn", 3),
     ("const a = [3]; await 1; const b = a\n[0]", None),
+    ("for (const x of await [1, 2])\n  console.log(x)", None),
+    ("await 1; // done; ok", None),
     ("const s = await `a;\nb`; ({s})", {"s": "a;\nb"}),
     ("if (await 0) 1\nelse if (await 1) return 2; 3", 2),
 ]
@@ -140,6 +145,16 @@ def test_what_goes_wrong_is_told(server: Server) -> None:
         assert not body["success"], code
         assert told.lower() in body["error"].lower()
         assert body["result"] is None
+
+
+def test_no_path_of_the_machine_is_told(server: Server) -> None:
+    caught = ("null.x", "x.y.z", "Read('/etc/passwd')", "Read('../../x')", "Read('nothing.txt')", "search({limit: 0})")
+    codes = ["(", "}", "import('fs')", "throw new Error().stack", "await 1; return (", "'x'.repeat(2000000)"]
+    codes += [*caught, *(f"try {{ {code} }} catch (error) {{ `${{error}} ${{error.stack}}` }}" for code in caught)]
+    machine = (str(server.folder.parent), sys.prefix, sys.base_prefix, str(Path(web.__file__).parent))
+    for code in codes:
+        told = server.post("/api/code-act", code=code).text
+        assert not [path for path in machine if path in told], told
 
 
 @pytest.mark.requirement("mama-http-code-tools")
