@@ -126,8 +126,7 @@ class Search(State):
         if mode == "keyword" or not terms.text.strip():
             return None, None
         try:
-            docs = self._fixed or [item.doc for item in self._waiting.values() if item.doc]
-            return self._meaning.rank(terms.text, self.root, self._seal, docs), None
+            return self._ranking(terms.text), None
         except ModelUnavailable as error:
             return None, f"{error.told}; only words were searched"
 

@@ -20,8 +20,8 @@ from filemem.changes import Entry
 from filemem.errors import FilememError
 from filemem.index import plan, words
 from filemem.index.chains import Around, Catalog
-from filemem.index.document import TERM_FIELDS, Doc, Node, record_from
-from filemem.index.embed import Embedder
+from filemem.index.document import TERM_FIELDS, Doc, Node, key, record_from
+from filemem.index.embed import Embedder, ModelUnavailable
 from filemem.index.fresh import (
     DATABASE,
     GENERATION,
@@ -38,11 +38,12 @@ from filemem.index.fresh import (
 )
 from filemem.index.generation import Row, newest_first
 from filemem.index.plan import Plan
-from filemem.index.vectors import Meaning
+from filemem.index.vectors import Meaning, Ranking
 from filemem.index.words import MUST, MUST_NOT, READING, Match, Restriction, Words, both, everything, term_field
 from filemem.query import FIELDS, Filter, Terms, governs, matches
 from filemem.record import Record
 
+_SPARE = 4  # looked at for each that is wanted of one type
 MEASURED = 0.01  # seconds between two looks at the sizes of the files in use: one for all that a question asks
 _LAYOUT = 12  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 FORMAT = f"{_LAYOUT}.{zlib.crc32(repr((READING, Doc._fields, Node._fields, TERM_FIELDS)).encode()):08x}"
@@ -212,6 +213,30 @@ class State:
                     rows = self._db.rows("row", self._having(name, values))
                 found.update((row.written.path, row) for row in rows if row.shown)
             return [row.node for row in found.values()]
+
+    def nearest(self, text: str, kind: str, most: int) -> list[tuple[Node, float]]:
+        """Return the records of a type that come nearest to a text by meaning, nearest first, each with its cosine.
+
+        Where nothing can be compared by meaning, and of a type that few of the nearest have, there are fewer.
+        """
+        with self._now():
+            try:
+                near = self._ranking(text)
+            except ModelUnavailable:
+                return []
+            like = near.likeness(near.first(_SPARE * most)[0])
+            numbers = [at for at, (item, _) in self._numbered.items() if item.doc and key(item.doc.blob) in like]
+            if known := self._words:
+                query = both(known.one_of(words.KEY, like), self._not_hidden(known))
+                numbers += known.numbers(words.ROW, known.search(query, 2 * len(like)))
+            rows = (row for row in self._db.rows("row", numbers) if row.shown and row.written.type == kind)
+            found = [(row.node, like[key(row.blob)][0]) for row in rows]
+            return sorted(found, key=lambda pair: -pair[1])[:most]
+
+    def _ranking(self, text: str) -> Ranking:
+        """How near all records are to a text; raises `ModelUnavailable`."""
+        docs = self._fixed or [item.doc for item in self._waiting.values() if item.doc]
+        return self._meaning.rank(text, self.root, self._seal, docs)
 
     def _having(self, name: str, values: Collection[str]) -> list[int]:
         waiting = ((at, item.doc.terms.get(name, ())) for at, (item, _) in self._numbered.items() if item.doc)

@@ -19,7 +19,6 @@ from filemem.index import Node
 from filemem.memory import fields
 from filemem.memory.catch_up import knows, knows_head
 from filemem.memory.store import Store, called
-from filemem.query import Filter, Terms
 from filemem.record import (
     CHECKPOINT,
     DECISION,
@@ -347,14 +346,14 @@ def _similar(store: Store, record: Record) -> tuple[Similar, ...]:
 def _alike(store: Store, record: Record) -> Iterator[Similar]:
     """The records nearest by meaning that share words too."""
     without, own = {record.id, *(record.supersedes or ())}, f"{record.title}\n{record.text}"
-    found = store.index.candidates(Terms(text=own[:GIST]), Filter(types=(record.type,)), NEAR, mode="vector").candidates
-    near = {one.id: one for one in found if one.id not in without and (one.cosine or 0.0) >= query.NEARLY}
-    known = store.records([one.path for one in near.values()]) if near else {}
-    others = [(old.id, f"{old.title}\n{old.text}", near[old.id].cosine) for old in known.values() if old.id in near]
+    found = store.index.nearest(own[:GIST], record.type, NEAR + len(without))
+    near = {node.id: (node, like) for node, like in found if node.id not in without and like >= query.NEARLY}
+    known = store.records([node.path for node, _ in near.values()]) if near else {}
+    others = [(old.id, f"{old.title}\n{old.text}", near[old.id][1]) for old in known.values() if old.id in near]
     key = topic_key(record.topic) if record.type == DECISION else ""
-    graph = store.around(one.node for one in near.values() if key and one.node.key == key).graph
+    graph = store.around(node for node, _ in near.values() if key and node.key == key).graph
     for one in query.similar(own, others):
-        node = near[one.id].node
+        node = near[one.id][0]
         here = bool(key) and node.key == key
         if not (here and graph.superseded_by(node.id)):
             yield Similar(node.id, node.title, node.topic if node.stated else "", one.likeness, _hint(node, here))
