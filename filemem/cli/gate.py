@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from filemem.cli.options import as_json, pass_project
-from filemem.cli.project import Answer, Project, emit, perform
+from filemem.cli.project import Answer, Project, ask, emit, perform
 from filemem.cli.show import counted, rows_of, styled
 from filemem.errors import BadInput, NotFound
 
@@ -204,19 +204,10 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _checked(project: Project, paths: Iterable[str], base: str, drift: bool) -> Answer:
+def _checked(project: Project, paths: Sequence[str], base: str, drift: bool) -> Answer:
     """The answer of `check` for a whole store."""
-    from filemem.dialects import native
-
     with project.memory(look=False) as memory:
-        named = [_named(project, path, memory.work_tree) for path in paths]
-        return native.check(memory, {"paths": named, "base": base, "drift": drift})
-
-
-def _named(project: Project, path: str, work_tree: Path) -> str:
-    """What is there from the current folder is named from the top; else the path may be one of the store."""
-    here = os.path.lexists(project.folder / path) or os.path.isabs(path) or ".." in Path(path).parts  # noqa: PTH117
-    return project.from_top(path, work_tree) if here else path
+        return ask("check", project, memory, {"paths": paths, "base": base, "drift": drift})
 
 
 def _linted(project: Project, paths: Sequence[str]) -> Answer:
@@ -257,7 +248,7 @@ def _problems(files: Files, path: str) -> Iterator[Problem]:
 
 def _files_of(project: Project, path: str, top: Path) -> Iterable[str]:
     """The files that are meant by a path, from the top of the work tree; a folder means all in it."""
-    named = project.from_top(path, top)
+    named = project.named(path, top)
     if not os.path.lexists(top / named):
         raise NotFound(f"{path}: no such file", "name files that are there; a hook is given those of the commit")
     if not (top / named).is_dir():

@@ -39,35 +39,17 @@ class Project:
             raise BadInput(f"-C {folder}: no such folder")
         return cls(whole, store)
 
-    def from_top(self, path: str, work_tree: Path) -> str:
-        """Name a file as records do, from the top of the work tree; `path` is relative to the folder, as with Git."""
-        named = Path(os.path.normpath(self.folder.resolve() / path))
-        if not named.is_relative_to(work_tree):  # by a link that leads to it, perhaps
-            named = Path(os.path.realpath(named.parent), named.name)
-        if not named.is_relative_to(work_tree):
-            raise BadInput(f"{path} lies outside the work tree {work_tree}", "name a file of the project", field="path")
-        return named.relative_to(work_tree).as_posix()
+    def named(self, given: str, work_tree: Path) -> str:
+        """Name a file, a glob or PATH:LINE as the memory does: what is there from the folder, from the top of the tree.
 
-    def code(self, place: str, work_tree: Path) -> str:
-        """Name a file of the code, or lines of it, as `from_top`; as it is given if it is only at the top."""
-        file = place.partition("#")[0].partition(":")[0]
-        return place if file and self._only_at(work_tree, self.folder, file) else self.from_top(place, work_tree)
-
-    def governed(self, path: str, work_tree: Path) -> str:
-        """Name a file or glob as records do, if it is only there from the current folder; else as it is given."""
-        plain = re.split(r"[*?[]", path)[0]
-        fixed = plain if plain == path else plain.rpartition("/")[0]
-        return self.from_top(path, work_tree) if fixed and self._only_at(self.folder, work_tree, fixed) else path
-
-    def reference(self, text: str, work_tree: Path) -> str:
-        """What names a record: an id as it is, a file that exists here as records name it."""
-        if not text.endswith(".md") or not os.path.lexists(self.folder / text):
-            return text
-        # Not `from_top`: a memory that is attached in another work tree of the project stands outside this one.
-        return Path(os.path.relpath(self.folder.resolve() / text, work_tree)).as_posix()
-
-    def _only_at(self, here: Path, there: Path, path: str) -> bool:
-        return os.path.lexists(here / path) and not os.path.lexists(there / path)  # takes names of any length
+        Anything else stays as it is given.
+        """
+        fixed = re.sub(r"/[^/]*[*?\[].*|[:#].*", "", given, flags=re.DOTALL)
+        if not (fixed and any(os.path.lexists(self.folder / one) for one in (given, fixed))):
+            return given
+        parent, name = os.path.split(os.path.normpath(self.folder.resolve() / given))
+        found = Path(os.path.relpath(Path(os.path.realpath(parent), name), work_tree)).as_posix()
+        return given if os.path.isabs(given) and found.startswith("../") else found  # noqa: PTH117
 
     @contextmanager
     def memory(self, *, look: bool = True) -> Iterator[Memory]:
@@ -111,13 +93,8 @@ def emit(answer: Answer, as_json: bool, shape: Callable[[Answer], str] = str) ->
     sys.stdout.flush()
 
 
-_PATHS = {
-    **dict.fromkeys(("affects", "open_files", "files_read", "files_modified"), "governed"),
-    **dict.fromkeys(("id", "ids", "files", "was", "topic_or_id"), "reference"),
-    "path": "from_top",
-    "place": "code",
-}
-"""Options that name files or records, and the way of `Project` to name them as the memory does."""
+_PATHS = frozenset(("affects", "files_modified", "files_read", "open_files", "path", "paths", "place"))
+_RECORDS = frozenset(("files", "id", "ids", "topic_or_id", "was"))  # of these only what ends in .md is a file
 _ARGUMENTS = {"place": "path", "topic_or_id": "topic"}  # options that tools call otherwise
 
 
@@ -130,27 +107,24 @@ def perform(
     **more: Any,
 ) -> Answer:
     """Do what a command asks for by the native tool of that name, print its answer as `shape` words it, return it."""
-    from filemem.dialects import native
-
     with project.memory() as memory:
-        given = {
-            _ARGUMENTS.get(name, name): _named(project, name, value, memory.work_tree)
-            for name, value in stated(options).items()
-        }
-        answer: Answer = getattr(native, verb)(memory, given, **more)
+        answer = ask(verb, project, memory, options, **more)
         emit(answer, as_json, shape or getattr(show, verb))
     return answer
 
 
-def _named(project: Project, option: str, value: Any, work_tree: Path) -> Any:
-    """The value of an option; of one that names files or records, each as the memory names it."""
-    if option not in _PATHS:
-        return value
-    way = getattr(project, _PATHS[option])
-    return [way(one, work_tree) for one in value] if isinstance(value, list) else way(value, work_tree)
+def ask(verb: str, project: Project, memory: Memory, options: Mapping[str, Any], **more: Any) -> Answer:
+    """The answer of the native tool of that name to the options that were given, without switches that are off."""
+    from filemem.dialects import native
 
+    def named(option: str, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [named(option, one) for one in value]
+        whole = option in _PATHS or (option in _RECORDS and value.endswith(".md"))
+        return project.named(value, memory.work_tree) if whole else value
 
-def stated(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given, as tools take them: without those that were left out, and switches that are off."""
     given = {name: value for name, value in options.items() if value is not None and value is not False and value != ()}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    answer: Answer = getattr(native, verb)(
+        memory, {_ARGUMENTS.get(name, name): named(name, value) for name, value in given.items()}, **more
+    )
+    return answer

@@ -17,7 +17,7 @@ _about = (
     _text("--reasoning", required=True, help="Why."),
     many("--rejected", help='An alternative and why not: "Keep Redis: one more service to run".'),
     click.option("--confidence", type=float, help="How sure, from 0 to 1."),
-    many("--affects", help="A path or glob of the code it governs, from the top of the work tree."),
+    many("--affects", help="A path or glob of the code it governs."),
 )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-import re
 import shutil
 import sys
 import time
@@ -245,44 +244,25 @@ def _settings(work_tree: Path, store: str, branch: str) -> Step:
 
 
 def _mcp(work_tree: Path) -> Step:
+    """Our server as the first one; a file that a program would lay out otherwise is left to its writer."""
     path, again = ".mcp.json", "correct it, then run filemem init again"
     old = _read(work_tree, path) or ""
     try:
-        value = _parsed(old) if old.strip() else {}
-    except RecursionError:
-        raise BadInput(f"{path} is nested too deep", again) from None
-    except json.JSONDecodeError as error:
-        raise BadInput(f"{path}:{error.lineno}: not JSON: {error.msg}", again) from None
+        value = json.loads(old.strip() or "{}")
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise BadInput(f"{path} is not JSON that can be read: {error}", again) from None
     servers = value.get("mcpServers", {}) if isinstance(value, dict) else None
     if not isinstance(servers, dict):
         raise BadInput(f"{path}: mcpServers is not an object", again)
     if "filemem" in servers:
         return Step(path, "keep", None, "names a filemem server already")
-    if not old.strip():
-        return Step(path, "create", json.dumps({"mcpServers": {"filemem": SERVER}}, indent=2) + "\n")
-    return Step(path, "change", with_server(old), "an entry for filemem; the others stay")
-
-
-def _parsed(text: str) -> Any:
-    return json.loads(text.removeprefix("\ufeff"), parse_int=str, parse_float=str)
-
-
-def with_server(text: str) -> str:
-    """The text of an .mcp.json with our server as the first one; nothing else in it changes, not a space."""
-    value, places = _parsed(text), [one.end() for one in re.finditer(r'"mcpServers"\s*:\s*\{', text)]
-    wanted = {**value, "mcpServers": {"filemem": SERVER, **value.get("mcpServers", {})}}
-    unit = found[1] if (found := re.search(r"\n([ \t]+)\S", text)) else "  "
-    for at in reversed(places):
-        if _parsed(new := _inserted(text, at, {"filemem": SERVER}, unit * 2)) == wanted:
-            return new
-    return _inserted(text, text.index("{") + 1, {"mcpServers": {"filemem": SERVER}}, unit)
-
-
-def _inserted(text: str, at: int, members: Mapping[str, Any], unit: str) -> str:
-    """The text with members after the brace that ends at `at`: on a line of their own if a line ends there."""
-    row, line = json.dumps(members)[1:-1], text[at:].lstrip(" \t")[:1] in ("\r", "\n")
-    row += "" if text[at:].lstrip().startswith("}") else "," if line else ", "
-    return text[:at] + (f"{line_end(text)}{unit}" if line else "") + row + text[at:]
+    layouts = [partial(json.dumps, indent=indent, ensure_ascii=False) for indent in (2, 4, "\t")]
+    layout = next((one for one in layouts if one(value) == old.strip()), None if old.strip() else layouts[0])
+    if layout is None:
+        entry = json.dumps({"filemem": SERVER})[1:-1]
+        return Step(path, "keep", None, f"laid out by hand: add to its mcpServers {entry}")
+    text = layout({**value, "mcpServers": {"filemem": SERVER, **servers}}) + "\n"
+    return Step(path, "change" if old else "create", text, "an entry for filemem; the others stay" if old else "")
 
 
 def line_end(text: str) -> str:
