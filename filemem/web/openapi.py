@@ -34,8 +34,7 @@ def document(routes: Iterable[Route], others: Mapping[str, Route], version: str)
     """Describe the routes; `others` has, by path, the route of a second thing that the same path serves."""
     paths: dict[str, Answer] = {}
     for route in routes:
-        for path in route.paths:
-            paths.setdefault(path, {})[route.method.lower()] = _operation(route, path, others.get(path))
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, others.get(route.path))
     return {
         "openapi": "3.1.0",
         "info": {"title": "filemem", "version": version, "summary": "A project's memory, as files in its repository"},
@@ -44,11 +43,11 @@ def document(routes: Iterable[Route], others: Mapping[str, Route], version: str)
     }
 
 
-def _operation(route: Route, path: str, other: Route | None) -> Answer:
+def _operation(route: Route, other: Route | None) -> Answer:
     schemas = [route.schema, *([other.schema] if other else [])]
     answer: Answer = {
         "summary": route.summary,
-        "operationId": f"{route.method.lower()}{path.replace('/', '_').replace('{', '').replace('}', '')}",
+        "operationId": f"{route.method.lower()}{route.path.replace('/', '_').replace('{', '').replace('}', '')}",
         "responses": dict(_responses(route, both=other is not None)),
         # {}: on loopback no token is needed, off loopback always.
         "security": [{"bearer": []}, {"address": []}, *([] if route.writes else [{}])],
@@ -57,7 +56,7 @@ def _operation(route: Route, path: str, other: Route | None) -> Answer:
         bodies = [_with_null(schema) for schema in schemas]
         schema = bodies[0] if len(bodies) == 1 else {"anyOf": bodies}
         return answer | {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
-    parameters = list(_parameters(schemas, path))
+    parameters = list(_parameters(schemas, route.path))
     return answer | ({"parameters": parameters} if parameters else {})
 
 

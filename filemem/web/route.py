@@ -86,7 +86,6 @@ class Route(NamedTuple):
         codes: further statuses that it answers, with what they mean.
         lacking, failed: MAMA's codes for a required argument that is not there, and for what went wrong on our side.
         medias: the types that the answer can have.
-        aliases: other paths that answer the same.
     """
 
     method: str
@@ -101,16 +100,6 @@ class Route(NamedTuple):
     lacking: str
     failed: str
     medias: tuple[str, ...]
-    aliases: tuple[str, ...]
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Every path that leads here."""
-        return (self.path, *self.aliases)
-
-    def lacks(self, given: Arguments, field: str) -> bool:
-        """Whether a required argument is not there."""
-        return field in self.schema.get("required", ()) and not str(given.get(field, "")).strip()
 
 
 def mama(failure: Refused) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -145,14 +145,15 @@ _MEANINGS = {
 }
 
 
-def _route(block: str) -> Route:
+def _routes(block: str) -> Iterator[Route]:
+    """A row as a route for each of its paths."""
     head, _, rows = block.partition("\n")
     form, _, rest = head.partition(": ")
     summary, _, keys = rest.partition(" -> ")
     method, path, *words = form.split()
     work: Work = _WORK[path] if "beside" in words else remembered(_WORK[path])
     medias = tuple(word for word in words if word.startswith("text/"))
-    return Route(
+    route = Route(
         method,
         path,
         summary,
@@ -165,11 +166,11 @@ def _route(block: str) -> Route:
         lacking=next((word for word in words if re.match("MISSING_|INVALID_", word)), "MISSING_FIELDS"),
         failed=next((word for word in words if word.endswith("_FAILED")), "FAILED"),
         medias=() if path == "/" else medias if medias == ("text/html",) else (JSON, *medias),
-        aliases=tuple(word for word in words if word.startswith("/")),
     )
+    yield from (route._replace(path=one) for one in (path, *words) if one.startswith("/"))
 
 
-ROUTES = tuple(_route(block) for block in re.split(r"\n(?=\S)", _TABLE.strip()))
+ROUTES = tuple(route for block in re.split(r"\n(?=\S)", _TABLE.strip()) for route in _routes(block))
 _BY_PATH = {route.path: route for route in ROUTES}
 MAMA_SAVE, MAMA_SEARCH = _BY_PATH["/api/mama/save"], _BY_PATH["/api/mama/search"]
 CLAUDE_SAVE, CLAUDE_SEARCH = _BY_PATH["/api/save"], _BY_PATH["/api/search"]

@@ -52,7 +52,7 @@ class Site:
         self, log: Log | None = None, slack: Slack | None = None, on_start: Callable[[int], None] | None = None
     ) -> None:
         self._log, self._slack, self._on_start = log, slack or Slack(), on_start
-        self._table = [(compile_path(path)[0], path, route) for route in ROUTES for path in route.paths]
+        self._table = [(compile_path(route.path)[0], route) for route in ROUTES]
 
     def started(self, port: int) -> None:
         """Tell that the port is listened on."""
@@ -76,9 +76,8 @@ class Site:
 
     def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:
         """Note a request by its route; what was asked for stays out of the log."""
-        known = [known for pattern, known, _ in self._table if pattern.match(path)]
-        shown = known[0] if known else path if path in ("/mcp", "/health") else "(no route)"
-        self._note(f"{method if method in _METHODS else '?'} {shown} {status} {milliseconds} ms")
+        known = [route.path for route in self._at(path)] or [path if path in ("/mcp", "/health") else "(no route)"]
+        self._note(f"{method if method in _METHODS else '?'} {known[0]} {status} {milliseconds} ms")
 
     def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> list[Served]:
         """The table as Starlette takes it."""
@@ -88,14 +87,10 @@ class Site:
             self._note(f"defect in {where}: {type(error).__name__}")
             on_crash(where, error)
 
-        return [
-            Served(path, _endpoint(route, context, told), methods=[route.method])
-            for route in ROUTES
-            for path in route.paths
-        ]
+        return [Served(route.path, _endpoint(route, context, told), methods=[route.method]) for route in ROUTES]
 
     def _at(self, path: str) -> list[Route]:
-        return [route for pattern, _, route in self._table if pattern.match(path)]
+        return [route for pattern, route in self._table if pattern.match(path)]
 
     def _note(self, line: str) -> None:
         if self._log is not None:
@@ -136,10 +131,10 @@ def _failed(route: Route, given: Mapping[str, Any], error: FilememError) -> Resp
         status, code = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), (500, ""))
         field = error.field if isinstance(error, BadInput) else ""
         message = error.message if field in error.message else f"{field}: {error.message}"
+        missing = [name for name in route.schema.get("required", ()) if not str(given.get(name, "")).strip()]
         if route.path == "/api/save" and field in ("title", "text") and not _is_text(given.get(field)):
             message = f"{field} is required and must be a string"  # mem-claude's words, for both faults
-        elif isinstance(error, BadInput) and route.lacks(given, field):
-            missing = [name for name in route.schema["required"] if route.lacks(given, name)]
+        elif isinstance(error, BadInput) and field in missing:
             code, message = route.lacking, f"Missing required field{'s'[: len(missing) - 1]}: {', '.join(missing)}"
         error = Refused(status, code or route.failed, message, error.hint, field)
     return _response(Told(route.style(error), error.status))
