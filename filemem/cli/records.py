@@ -10,7 +10,7 @@ from filemem.cli.options import Fields, InOrder, agent, as_of, many, tool, words
 
 _text = click.option
 _tags = words("--tag", "tags", help="A tag.")
-_allow = click.option("--allow-secret", is_flag=True, help="Save although it looks like a secret; the record says so.")
+_allow = click.option("--allow-secret", is_flag=True, help="Write although it looks like a secret.")
 _common = (_tags, agent, _text("--session", help="Name of the session this belongs to."), _allow)
 _about = (
     _text("--decision", required=True, help="What was decided, in one sentence if it can be."),
@@ -136,7 +136,7 @@ def update(**fields: Any) -> Fields:
     return fields
 
 
-@tool(click.argument("id"), _text("--reason", help="Why; it goes into the commit message."), agent)
+@tool(click.argument("id"), _text("--reason", help="Why; it goes into the commit message."), agent, _allow)
 def forget(**fields: Any) -> Fields:
     """Remove a record by a commit. Only filemem restore brings it back.
 
@@ -151,7 +151,7 @@ def forget(**fields: Any) -> Fields:
     return fields
 
 
-@tool(click.argument("id"), agent)
+@tool(click.argument("id"), agent, _allow)
 def restore(**fields: Any) -> Fields:
     """Bring back a forgotten or deleted record, as it last was.
 

@@ -304,6 +304,7 @@ delete deletes: Remove a record by a commit; Git history keeps it.
     {_ID}
     reason: text
     agent: text # your name
+    allow_secret: flag
 read_decision reads: One decision by id.
     id!: text
 """,
