@@ -33,6 +33,7 @@ _FORMS = {
     "rejected": "rejected: {}",
 }
 """Fields that have a row of their own: how it is said; of the others the value alone."""
+_SHORT = "reasons already_rejected replaces rejected standing because chain edges edits"
 _YELLOW = "pending degraded note notes hint warning evidence superseded_by proposed drift"
 _APART = (
     "id path title text decision score scores by snippet related reasons success superseded_by proposed successors "
@@ -209,21 +210,25 @@ def _head(answer: Answer) -> list[str]:
 def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     from filemem.record import prose  # `--help` pays for none
 
-    dead = bool(hit.get("superseded_by"))
-    parts = " · ".join(filter(None, (hit["type"], _topic(hit), _unless(hit, "status", "accepted"))))
-    title = styled(hit["title"], "dim" if dead else "bold")
-    outcome = _coloured(_unless(hit, "outcome", "pending"))
     found = hit.get("snippet", "")
     if hit.get("already_rejected"):  # said below
         found = found.partition("Rejected: ")[0]
     edges = [f"{edge['kind']}: {_title(edge, shown)}" for edge in hit.get("related", ())]
-    told = {**hit, "standing": _standing(hit, shown), "reasons": _logged(hit), "edges": edges}
+    told = {**hit, "standing": _standing(hit, shown), "edges": edges, "rejected": ()}
     score = f"  score {hit['score']:.2f}" if hit.get("score") else ""
+    return _entry(f"{number:2}. ", told, found or prose(hit.get("text", "")), score)
+
+
+def _entry(mark: str, hit: Answer, text: str, score: str = "") -> str:
+    """A record in short: its title and standing, its text, what else is to be said of it, and where it is from."""
+    about = (hit.get("type"), _topic(hit), _unless(hit, "status", "accepted"))
+    title = styled(hit["title"], "dim" if hit.get("superseded_by") else "bold")
+    head = (f"{mark}{title}", styled(" · ".join(filter(None, about)), "dim"), _outcome(hit))
     short = hit["id"].rpartition("_")[2]  # the end of an id is enough to name it
     return rows_of(
-        f"{number:2}. {title}  {styled(parts, 'dim')}" + (f"  {outcome}" if outcome else ""),
-        *(f"    {row}" for row in _wrapped(found or prose(hit.get("text", "")), 3)),
-        *rows(told, "reasons already_rejected standing because chain edges", 4),
+        "  ".join(filter(None, head)),
+        *(f"    {row}" for row in textwrap.wrap(" ".join(text.split()), width=96, max_lines=3, placeholder=" …")),
+        *rows({**hit, "reasons": _logged(hit)}, _SHORT, 4),
         styled(f"    {short}  {_provenance(hit)}  {hit['path']}{score}", "dim"),
     )
 
@@ -279,8 +284,9 @@ def history(answer: Answer) -> str:
     said = [*_head({**answer, "note": ""}), styled(answer["topic"], "bold")]
     titles = {step["id"]: step["title"] for step in answer["chain"]}
     above = ""
+    lost = any("incomplete" in note for note in answer["notes"])
     for step in answer["chain"]:
-        said += _step(step, above, titles, any("incomplete" in note for note in answer["notes"]))
+        said.append(_step(step, above, titles, lost))
         above = step["id"]
     said += rows(answer, "note notes")
     if answer["forked"]:
@@ -291,36 +297,27 @@ def history(answer: Answer) -> str:
     return rows_of(*said)
 
 
-def _step(step: Answer, above: str, titles: Mapping[str, str], incomplete: bool) -> list[str]:
+def _step(step: Answer, above: str, titles: Mapping[str, str], lost: bool) -> str:
     from filemem.query import beyond
     from filemem.record import prose
 
-    mark = styled("●", "green") if step["holds"] else "○"
-    outcome, status = _coloured(_unless(step, "outcome", "pending")), _unless(step, "status", "accepted")
-    topic = _topic(step) if step["foreign"] else ""
-    head = f"{step['title']}{f'  [{status}]' if status else ''}{f'  {outcome}' if outcome else ''}"
-    head += styled(f"  on {topic}", "dim") if topic else ""
-    commit = step["commit"][:10] if step.get("commit") else "" if incomplete else "not committed"
-    made = step.get("committed", "")[:10]  # the file's word on the day stands apart from Git's
-    made = f"committed {made}" if made not in ("", step["date"][:10]) else ""
-    name = step["path"] if step["id"].startswith("file_") else step["id"]
-    by = "  ".join(filter(None, (_who(step) or "somebody", commit, made, *_company(step), name)))
+    by = {**step, "date": step["committed"], "commit": step["commit"] or ("?" if lost else "")}
     replaced = [titles[one] for one in step["supersedes"] if one in titles]
-    more, reasoning = prose(beyond(step["title"], step.get("decision", ""))).strip(), prose(step.get("reasoning", ""))
     edits = [([one for one in edit["changes"] if not one.startswith("outcome ")], edit) for edit in step["revisions"]]
+    stands = {**step, "superseded_by": (), "proposed": ()}  # the chain itself tells
     told = {
-        **step,
+        **stands,
+        "topic": step["topic"] if step["foreign"] else "",
+        "standing": _standing(stands, {}),
         "replaces": " and ".join(replaced) if step["supersedes"] != [above] else "",
-        "said": [*_wrapped(more, 2), *_wrapped(reasoning, 2)],
-        "reasons": _logged(step),
         "edits": [_revision(step, changes, edit) for changes, edit in edits if changes or not edit["changes"]],
+        "by": by,
+        "created": step["date"],
     }
-    dated = "  ".join(filter(None, (mark, step["date"][:10], head)))
-    return [
-        dated,
-        styled(f"    {by}", "dim"),
-        *filter(str.strip, rows(told, "note replaces said rejected reasons edits evidence", 4)),
-    ]
+    mark = styled("●", "green") if step["holds"] else "○"
+    day = f"{step['date'][:10]}  ".lstrip()
+    text = f"{beyond(step['title'], step.get('decision', ''))}\n\n{step.get('reasoning', '')}"
+    return _entry(f"{mark}  {day}", told, prose(text))
 
 
 def _revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:
@@ -374,6 +371,10 @@ def _logged(hit: Answer) -> list[str]:
     ]
 
 
+def _outcome(hit: Answer) -> str:
+    return _coloured(_unless(hit, "outcome", "pending"))
+
+
 def _coloured(word: str) -> str:
     return styled(word, _COLOURS.get(word, ""))
 
@@ -384,7 +385,3 @@ def _topic(hit: Answer) -> str:
 
     topic: str = hit.get("topic", "")
     return topic if topic not in (hit["title"], topic_of_heading(hit["title"])) else ""
-
-
-def _wrapped(text: str, rows: int) -> list[str]:
-    return textwrap.wrap(" ".join(text.split()), width=96, max_lines=rows, placeholder=" …")
