@@ -80,7 +80,7 @@ def resolve(memory: Memory, arguments: Arguments) -> Answer:
 def search(memory: Memory, arguments: Arguments) -> Answer:
     memory, given, answer = _asked(memory, arguments)
     detail = given.pop("detail", False)
-    found = memory.search(given.pop("query", ""), **given)
+    found = memory.search(given.pop("query", ""), detail=detail, **given)
     results = _listed(memory, found.hits, found=True)
     answer |= {**present.asides(found), "count": len(results)}
     return {**answer, "results": results if detail else [*map(_brief, results)]}

@@ -203,12 +203,13 @@ class Memory:
         offset: int = 0,
         mode: str = "hybrid",
         recency: bool = True,
+        detail: bool = True,
         **restrictions: Any,
     ) -> Results:
         """Find records, best first; without a query the newest first. Arguments as for `search.question_of`."""
         from filemem.memory import search
 
-        question = search.question_of(query, restrictions, self.now(), limit, offset, mode, recency)
+        question = search.question_of(query, restrictions, self.now(), limit, offset, mode, recency, detail)
         found = self._keeper.read(question)
         hits = self._keeper.ask(lambda store: _of_code(store, found.hits)) if restrictions.get("path") else found.hits
         parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), found.degraded)))

@@ -19,6 +19,7 @@ from filemem.repo.branches import Branch
 from filemem.repo.history import Commit, Touch
 
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
+CONFLICTING = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")  # of the Git directory
 EDITS_SHOWN = 5  # of a record, the newest
 
 
@@ -31,7 +32,9 @@ class Edited(NamedTuple):
     at: int
 
 
-def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, whole: bool = False) -> tuple[Hit, ...]:
+def present(
+    store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, whole: bool = False, detail: bool = True
+) -> tuple[Hit, ...]:
     """Make hits of records in the order given, with their place in their chains; `whole` reads their files."""
     wanted = list(nodes)
     around = store.around(wanted)
@@ -48,12 +51,18 @@ def present(store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, 
         for node in wanted
     ]
     known = {node.id: node for node in wanted} | dict(around.nodes)
-    hits = of_places(store, around._replace(nodes=known), places, terms, listing=True)
+    hits = of_places(store, around._replace(nodes=known), places, terms, listing=True, detail=detail)
     return tuple(_whole(store, hit) for hit in hits) if whole else hits
 
 
 def of_places(
-    store: Store, around: Around, places: Sequence[Placed], terms: Terms | None, *, listing: bool = False
+    store: Store,
+    around: Around,
+    places: Sequence[Placed],
+    terms: Terms | None,
+    *,
+    listing: bool = False,
+    detail: bool = True,
 ) -> tuple[Hit, ...]:
     """Make hits of places in known order; a record whose file is gone is left out.
 
@@ -63,10 +72,11 @@ def of_places(
         places: what is shown.
         terms: the query, if there was one.
         listing: nothing was searched for, so nothing is said to be brought in.
+        detail: say who wrote them; else only whether they are committed.
     """
     nodes = [around.nodes[place.id] for place in places]
     records = store.records([node.path for node in nodes])
-    said = provenances(store, list(records))
+    said = provenances(store, list(records)) if detail else _commits(store, list(records))
     incoming = _incoming(around.pointing, {node.id for node in nodes})
     hits = []
     for node, place in zip(nodes, places, strict=True):
@@ -94,7 +104,8 @@ def of_places(
                 snippet=Snippet(fragment, ranges),
             )
         )
-    return tuple(hits)
+    torn = store.tip == "HEAD" and any((store.repo.git_dir / name).exists() for name in CONFLICTING)
+    return tuple(_whole(store, hit) for hit in hits) if torn else tuple(hits)
 
 
 def _whole(store: Store, hit: Hit) -> Hit:
@@ -118,6 +129,13 @@ def vacancy(graph: Graph, nodes: Mapping[str, Node], node: Node, heads: Collecti
     others = [nodes[one] for one in graph.chain(node.key).order if node.key and one in nodes and one != node.id]
     proposed = [one for one in others if one.status == "proposed" and not graph.superseded_by(one.id)]
     return "nothing holds" + (f"; proposed: {listed(proposed)}" if proposed else "")
+
+
+def _commits(store: Store, paths: Collection[str]) -> dict[str, Provenance]:
+    """The last commit of records, by store path; uncommitted ones are left out."""
+    named = {store.files.named(path): path for path in paths}
+    found = store.history.committed(named, store.seen_from) if named else {}
+    return {named[path]: Provenance(commit=one) for path, one in found.items()}
 
 
 def provenances(store: Store, paths: Collection[str]) -> dict[str, Provenance]:

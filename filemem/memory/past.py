@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from filemem.changes import Entry
-from filemem.errors import BadInput, NotFound
+from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.files import MAX_SIZE, is_listed
 from filemem.index import Doc, Index, document
 from filemem.memory.snapshot import Moment, Snapshot, moment, of_commit
@@ -143,7 +143,10 @@ def at(store: Store, when: object, opened: Callable[[Store], Any], last: PastMem
     if last is not None and last.moment.id == then.id:
         return PastMemory(last._memory, then, empty=last._empty)
     past = PastStore(store, of_commit(store, then.id), then)
-    return PastMemory(opened(past), then, empty=not past.index.count())
+    try:
+        return PastMemory(opened(past), then, empty=not past.index.count())
+    except BrokenStore as error:
+        raise BrokenStore(f"at {then.name}: {error.message}", error.hint) from None
 
 
 def _refuse(*_: object, **__: object) -> None:

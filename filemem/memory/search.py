@@ -14,7 +14,7 @@ from filemem.index import Around, Found, Node
 from filemem.memory import advice, fields
 from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
-from filemem.query import Filter, Placed, Results, Scored, Terms, fold, metadata_wanted, parse_moment
+from filemem.query import Filter, Hit, Placed, Results, Scored, Terms, fold, metadata_wanted, parse_moment
 from filemem.record import CHECKPOINT, OUTCOMES, STATUSES, TYPES, topic_key
 
 RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely
@@ -75,7 +75,14 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
 
 
 def question_of(
-    text: str, restrictions: Mapping[str, Any], now: int, limit: int, offset: int, mode: str, recency: object
+    text: str,
+    restrictions: Mapping[str, Any],
+    now: int,
+    limit: int,
+    offset: int,
+    mode: str,
+    recency: object,
+    detail: object,
 ) -> Callable[[Store], Results]:
     """Check what is asked, and return the question that a store answers. Raises BadInput.
 
@@ -87,15 +94,25 @@ def question_of(
         offset: hits to pass over.
         mode: hybrid, keyword or vector.
         recency: whether age counts.
+        detail: whether to say who wrote what is found.
     """
     given, words = filter_of(restrictions, now), fields.text("query", text)
     most, passed = fields.whole("limit", limit, 1, MOST_HITS), fields.whole("offset", offset, 0, MOST_PASSED)
     how, aged = str(fields.one_of(MODES)("mode", mode)), fields.flag("recency", recency)
-    return lambda store: search(store, words, given, limit=most, offset=passed, mode=how, recency=aged)
+    whole = fields.flag("detail", detail)
+    return lambda store: search(store, words, given, limit=most, offset=passed, mode=how, recency=aged, detail=whole)
 
 
 def search(
-    store: Store, text: str, given: Filter, *, limit: int, offset: int = 0, mode: str = "hybrid", recency: bool = True
+    store: Store,
+    text: str,
+    given: Filter,
+    *,
+    limit: int,
+    offset: int = 0,
+    mode: str = "hybrid",
+    recency: bool = True,
+    detail: bool = True,
 ) -> Results:
     """Answer a query; `given` are restrictions besides those in the text. Other arguments as for `question_of`."""
     terms, stated = query.parse(text, store.clock())
@@ -104,7 +121,7 @@ def search(
         wanted = _of_code(store, wanted)
     if not (terms.words or terms.phrases):
         wordless = bool(text.strip()) and wanted == given and not terms.excluded
-        return _newest(store, terms, wanted, limit, offset, wordless=wordless)
+        return _newest(store, terms, wanted, limit, offset, wordless=wordless, detail=detail)
     looked_at = max(RANKED, 3 * (limit + offset))
     found, note = _found(store, terms, wanted, looked_at, mode), ""
     if terms.phrases and not found.candidates:
@@ -116,24 +133,27 @@ def search(
     told += [*map(_oddity, terms.odd), *([TOO_LONG] if terms.cut else [])]
     scored = _scored(store, found, terms, wanted, mode=mode, recency=recency)
     placed, around = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
-    shown = of_places(store, around, placed[offset : offset + limit], terms)
+    shown = of_places(store, around, placed[offset : offset + limit], terms, detail=detail)
     if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
         told.append("nothing is close to this: these are the nearest")
     if not shown:
         told.append(advice.why_empty(store, wanted, len(placed), offset, "keyword" if found.degraded else mode))
+    told.append(_from_elsewhere(store, shown, wanted))
     notes = [note, *told, store.repo.incomplete()] if shown else told
     return Results(shown, degraded=found.degraded or "", note="; ".join(filter(None, notes)))
 
 
-def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int, *, wordless: bool) -> Results:
+def _newest(
+    store: Store, terms: Terms, wanted: Filter, limit: int, offset: int, *, wordless: bool, detail: bool
+) -> Results:
     """Answer a query without words with the newest; `wordless`, where something was typed that is no word."""
-    shown = present(store, store.index.newest(wanted, limit, offset, without=terms), terms)
+    shown = present(store, store.index.newest(wanted, limit, offset, without=terms), terms, detail=detail)
     told = [*map(_oddity, terms.odd)]
     if shown and wordless:
         told.append("the query has no word in it: these are the newest")
     if not shown:
         told.append(advice.why_empty(store, wanted, store.index.count(wanted) if offset else 0, offset, ""))
-    told.append(store.repo.incomplete() if shown else "")
+    told += [_from_elsewhere(store, shown, wanted), store.repo.incomplete() if shown else ""]
     return Results(shown, note="; ".join(filter(None, told)))
 
 
@@ -232,6 +252,14 @@ def _metadata(value: object) -> tuple[tuple[str, ...], ...]:
             raise BadInput(told, field="metadata")
         groups.append(group)
     return tuple(groups)
+
+
+def _from_elsewhere(store: Store, shown: Iterable[Hit], wanted: Filter) -> str:
+    """Say which branches checkpoints are from, if they are asked for and are not of this one."""
+    if wanted.types != (CHECKPOINT,) or wanted.branches or not (here := store.branch):
+        return ""
+    others = sorted({hit.record.branch for hit in shown} - {here, ""})
+    return f"some are from another branch than {here}: {', '.join(others)}" if others else ""
 
 
 def _oddity(typed: str) -> str:

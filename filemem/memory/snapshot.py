@@ -70,7 +70,8 @@ class Snapshot:
         for oid, data in self.store.repo.blobs(sorted(wanted)) if wanted else ():
             if data is None:
                 hint = self.store.repo.incomplete() or "look at the repository with git fsck"
-                raise BrokenStore(f"{oid} missing: the repository does not have all versions of its records", hint)
+                told = f"the repository does not have all versions of its records: {oid[:10]} is missing"
+                raise BrokenStore(told, hint)
             known[oid] = data
         return {path: known[self.files[path]] for path in paths}
 

@@ -115,6 +115,14 @@ class History:
         commits = self._commits({row[0] for rows in followed.values() for row in rows})
         return {path: tuple(Touch(commits[n], *rest) for n, *rest in rows) for path, rows in followed.items()}
 
+    @_answering
+    def committed(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, str]:
+        """The id of the last commit that touched each file by this name; one question, and no rename is followed."""
+        wanted, bits = list(paths), self._reach(tip)
+        which = ",".join("?" * len(wanted))
+        asked = f"select path, n, id from touched join commits using (n) where path in ({which}) order by n"  # noqa: S608
+        return {path: one for path, n, one in self._db.execute(asked, wanted) if bits >> n & 1}
+
     def firsts(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, Commit]:
         """The commit that first brought each file, also under a former name."""
         return {path: found[-1].commit for path, found in self.touches(list(paths), tip).items() if found}
