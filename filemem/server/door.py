@@ -39,9 +39,6 @@ Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on
 class Site(Protocol):
     """What is served beside MCP, and by which rules; the command line hands one in. As it stands here: nothing."""
 
-    largest: int = MAX_LINE
-    """Bytes of a request body."""
-
     def started(self, port: int) -> None:  # noqa: ARG002
         """Hear of the port, once it is listened on."""
         return
@@ -124,7 +121,7 @@ class Door:
             return await _refuse(refusal, scope, receive, send)
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                body = await _body(receive, self._largest(scope))
+                body = await _body(receive, MAX_LINE)
         except ClientDisconnect:
             return None
         except TimeoutError:
@@ -168,14 +165,11 @@ class Door:
         if scope["method"] == "POST" and headers.one("content-type").split(";")[0].strip().lower() != _JSON:
             return self._no(scope, 415, f"Content-Type must be {_JSON}")
         length = headers.one("content-length")
-        large = length.isdecimal() and int(length[:20]) > self._largest(scope)
+        large = length.isdecimal() and int(length[:20]) > MAX_LINE
         return self._too_large(scope) if large else None
 
-    def _largest(self, scope: Scope) -> int:
-        return MAX_LINE if scope["path"] == MCP else self._site.largest
-
     def _too_large(self, scope: Scope) -> JSONResponse:
-        return self._no(scope, 413, f"the request body is larger than {self._largest(scope)} bytes")
+        return self._no(scope, 413, f"the request body is larger than {MAX_LINE} bytes")
 
     def _no(self, scope: Scope, status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
         words = self._site.words(scope["path"], status, message)

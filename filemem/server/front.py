@@ -55,18 +55,12 @@ def tool(one: Tool) -> Entry:
     return told | ({"annotations": dict(one.annotations)} if one.annotations else {})
 
 
-def resource(one: Resource) -> Entry:
-    """One resource as `resources/list` shows it."""
-    return {"name": one.name, "uri": one.uri, "description": one.description, "mimeType": one.mime}
+def resource(one: Resource, where: str = "uri") -> Entry:
+    """One resource, or one template of them, as its list shows it."""
+    return {"name": one.name, where: one.uri, "description": one.description, "mimeType": one.mime}
 
 
-def template(one: Resource) -> Entry:
-    """One template as `resources/templates/list` shows it."""
-    return {"name": one.name, "uriTemplate": one.uri, "description": one.description, "mimeType": one.mime}
-
-
-def prompt(one: Prompt) -> Entry:
-    """One prompt as `prompts/list` shows it."""
+def _prompt(one: Prompt) -> Entry:
     arguments = [{"name": a.name, "description": a.description, "required": a.required} for a in one.arguments]
     return {"name": one.name, "title": one.title, "description": one.description, "arguments": arguments}
 
@@ -75,10 +69,10 @@ def lists(tools: tuple[Tool, ...], dialect: Dialect) -> Mapping[str, Entry]:
     """The lists that are the same for ever, by the method that asks for them."""
     found: dict[str, Entry] = {"tools/list": {"tools": [tool(one) for one in tools]}}
     if dialect.resources:
-        templates = [template(one) for one in dialect.resources if one.variable]
+        templates = [resource(one, "uriTemplate") for one in dialect.resources if one.variable]
         found["resources/templates/list"] = {"resourceTemplates": templates}
     if dialect.prompts:
-        found["prompts/list"] = {"prompts": [prompt(one) for one in dialect.prompts]}
+        found["prompts/list"] = {"prompts": [_prompt(one) for one in dialect.prompts]}
     return found
 
 

@@ -54,7 +54,7 @@ class PublicMemory:
 
     def timeline(self, *, anchor: str = "", query: str = "", **depths: Any) -> Results:
         """What was saved around a record, a time or the best hit of a query."""
-        if query and not anchor:
+        if not anchor:
             if not (best := self.search(query, limit=1).hits):
                 return Results((), note="nothing found")
             anchor = best[0].id
@@ -63,9 +63,7 @@ class PublicMemory:
         except NotFound:
             raise _unknown(anchor) from None
         if any(hit.id == found.anchor and not public(hit.record) for hit in found.hits):
-            if anchor:
-                raise _unknown(anchor)
-            return Results((), note="the newest record is private: say what the timeline is to be about")
+            raise _unknown(anchor)
         return found.replace(hits=self._cleared(found.hits))
 
     def history(self, topic_or_id: str) -> History:

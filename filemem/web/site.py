@@ -21,7 +21,6 @@ from filemem.web.routes import FAMILIAR, ROUTES, meant
 if TYPE_CHECKING:
     from filemem.web.log import Log
 
-MIB = 1024 * 1024
 SANDBOXES = 2  # at once
 _STATUS: Mapping[type[FilememError], tuple[int, str]] = {
     BadInput: (400, "INVALID_REQUEST"),
@@ -45,8 +44,6 @@ _ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"
 
 class Site:
     """What is served beside MCP."""
-
-    largest = MIB
 
     def __init__(
         self, log: Log | None = None, slack: Slack | None = None, on_start: Callable[[int], None] | None = None
