@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from filemem.cli.options import Fields, as_json, pass_project, tool
-from filemem.cli.project import Answer, Project, emit, perform, progress
+from filemem.cli.project import Answer, Project, emit, progress
 from filemem.cli.show import counted, rows_of, styled
 
 
@@ -104,19 +104,6 @@ def sync() -> Fields:
     return {}
 
 
-@click.command()
-@as_json
-@pass_project
-def status(project: Project, as_json: bool) -> None:
-    """Show counts, the index, and what is not committed.
-
-    \b
-    Example:
-      filemem status
-    """
-    perform("status", project, as_json, {}, _standing)
-
-
 _STATUS = ("note", "trouble", "incomplete", "left", "stray", "settings", "degraded")  # what is said of a memory besides
 
 
@@ -141,3 +128,14 @@ def _standing(answer: Answer) -> str:
         rows.append(f"not shared yet: {counted(answer['unshared'], 'commit')} (filemem sync)")
     notes = (styled(f"  {name}: {answer[name]}", "yellow") for name in _STATUS if answer.get(name))
     return rows_of(*rows, *notes)
+
+
+@tool(shape=_standing)
+def status() -> Fields:
+    """Show counts, the index, and what is not committed.
+
+    \b
+    Example:
+      filemem status
+    """
+    return {}

@@ -285,9 +285,9 @@ def _agents(work_tree: Path, store: str, branch: str) -> Step:
     if not 0 <= first < last:
         raise BadInput(f"{path}: the block between {BEGIN} and {END} is broken", "restore or remove both lines")
     new = old[:first] + block.rstrip() + old[last + len(END) :]
-    return (
-        Step(path, "keep", None, "is up to date") if new == old else Step(path, "change", new, "the block is renewed")
-    )
+    if new == old:
+        return Step(path, "keep", None, "is up to date")
+    return Step(path, "change", new, "the block is renewed")
 
 
 def _read(work_tree: Path, path: str) -> str | None:
@@ -319,19 +319,18 @@ def _target_of(work_tree: Path, path: str) -> str:
 
 def shown(answer: Mapping[str, Any]) -> str:
     """What init did, or would do, in words."""
-    from filemem.cli.show import rows as rows_in
-    from filemem.cli.show import rows_of
+    from filemem.cli.show import rows, rows_of
 
     would = "would " if answer["dry_run"] else ""
     verbs = {"create": f"{would}create", "change": f"{would}change", "keep": "keep"}
-    rows = []
+    said = []
     for step in answer["steps"]:
-        rows.append(f"{verbs[step['action']]} {step['path']}" + (f"  ({step['note']})" if step["note"] else ""))
+        said.append(f"{verbs[step['action']]} {step['path']}" + (f"  ({step['note']})" if step["note"] else ""))
         content = (step["content"] or "") if answer["dry_run"] else ""
-        rows += [f"    {row}" for row in content.splitlines()]
+        said += [f"    {row}" for row in content.splitlines()]
     if not answer["dry_run"] and answer["to_commit"]:
         here = " on this branch" if answer.get("branch") else ""
-        rows.append(f"nothing was staged or committed{here}: look at the files, then commit them yourself")
+        said.append(f"nothing was staged or committed{here}: look at the files, then commit them yourself")
         if here and config.REPOSITORY_FILE in answer["to_commit"]:
-            rows.append(f"until {config.REPOSITORY_FILE} is committed and pushed, other clones do not find the memory")
-    return rows_of(*rows, *rows_in(answer, "warning", 2))
+            said.append(f"until {config.REPOSITORY_FILE} is committed and pushed, other clones do not find the memory")
+    return rows_of(*said, *rows(answer, "warning", 2))

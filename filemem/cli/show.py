@@ -87,9 +87,9 @@ def rows(answer: Answer, names: str, indent: int = 0) -> list[str]:
     return shown
 
 
-def notes(answer: Answer, names: str = "pending degraded notes") -> list[str]:
+def notes(answer: Answer) -> list[str]:
     """Why an answer may not be all, and what else there is to say of it."""
-    return rows({**answer, "notes": answer.get("note")}, names, 2)
+    return rows({**answer, "notes": answer.get("note")}, "pending degraded notes", 2)
 
 
 def rows_of(*rows: str) -> str:
@@ -160,11 +160,10 @@ def why(answer: Answer) -> str:
         more = f"  note: {answer['count']} of {answer['total']} are shown: -n {answer['total']} shows all"
         said.append(styled(more, "yellow"))
     shown = {hit["id"]: hit for hit in answer["results"]}
-    last = ""
+    groups = [hit["kind"] for hit in answer["results"]]
     for number, hit in enumerate(answer["results"], 1):
-        said += [styled(f"{_WHY[hit['kind']]} {place}:", "dim")] if hit["kind"] != last else []
-        said.append(_hit(number, hit, shown))
-        last = hit["kind"]
+        first = groups.index(hit["kind"]) == number - 1
+        said += [styled(f"{_WHY[hit['kind']]} {place}:", "dim")] * first + [_hit(number, hit, shown)]
     return rows_of(*said, "" if shown else f"no decision speaks of {place}")
 
 
@@ -182,19 +181,14 @@ def load_checkpoint(answer: Answer) -> str:
 
 def topics(answer: Answer) -> str:
     """One line a topic."""
-    said, untitled = _head(answer), False
+    said = _head(answer)
     for topic in answer["topics"]:
-        forked = styled(f"  forked ({topic['heads']} heads)", "red") if topic["forked"] else ""
-        note = "".join(rows(topic, "note", 2))
-        count = f"({counted(topic['decisions'], 'decision')})"
-        if topic["stated"]:
-            name = "  ".join(filter(None, (styled(topic["topic"], "bold"), topic["title"], count)))
-        else:
-            said += [] if untitled else [styled("no topic stated:", "dim")]
-            untitled = True
-            heading = styled(topic["title"] or topic["topic"], "bold")
-            name = f"  {heading}  {count}" + styled(f"  {topic.get('path', '')}", "dim")
-        said.append(f"{name}{forked}{note}")
+        stated = topic["stated"]
+        name = styled(topic["topic"] if stated else topic["title"] or topic["topic"], "bold")
+        more = topic["title"] if stated else styled(topic.get("path", ""), "dim")
+        forked = styled(f"forked ({topic['heads']} heads)", "red") if topic["forked"] else ""
+        about = (name, more, f"({counted(topic['decisions'], 'decision')})", forked, *rows(topic, "note"))
+        said.append("  ".join(filter(None, about)))
     return rows_of(*said, "" if answer["topics"] else "no decision is here")
 
 
@@ -324,11 +318,10 @@ def _revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:
     """An edit: when, who, which commit, what it changed, and what its message says besides the obvious."""
     if not edit["commit"]:
         return styled(f"not committed: {'; '.join(changes)}", "yellow") if changes else ""
-    subject = re.sub(r"^(?:decision|checkpoint|observation)(?:\(.*?\))?: ", "", edit["subject"])
-    obvious = subject == step["title"] or edit["subject"] != subject or subject.startswith("Merge ")
-    said = [*(["; ".join(changes)] if changes else []), *([] if obvious and changes else [subject])]
-    more = "".join(styled(f"  ({one})", "dim") for one in said[1:])
-    return f"{edit['date'][:10]} {_who(edit)} {edit['commit'][:10]}: {said[0]}{more}"
+    subject, said = edit["subject"], "; ".join(changes)
+    ours = subject == step["title"] or re.match(r"(decision|checkpoint|observation)(\(.*?\))?: |Merge ", subject)
+    more = styled(f"  ({subject})", "dim") if said and not ours else ""
+    return f"{edit['date'][:10]} {_who(edit)} {edit['commit'][:10]}: {said or subject}{more}"
 
 
 # -- words that answers share
