@@ -144,10 +144,12 @@ def serve_http(
         page = f"http://{f'[{host}]' if ':' in host else host}:{port}/viewer{'' if known else f'?token={token}'}"
         for line in filter(None, (f"a page for people: {page}", trouble, *stated.unneeded)):
             click.echo(f"filemem: {line}", err=True)
+        if log is not None:
+            log.add(f"started on port {port}")
 
-    site = Site(log, Slack(stated.slack_token, stated.slack_url), tell)
+    site = Site(log, Slack(stated.slack_token, stated.slack_url))
     address = http.Address(host, port, remote=bool(known), token=token, names=names, lenient=not strict)
-    http.serve(offer, opener(project, user, broken=True), VERSION, address, report, site)
+    http.serve(offer, opener(project, user, broken=True), VERSION, address, report, site, tell)
 
 
 def _log(project: Project) -> tuple[Log | None, str]:

@@ -39,10 +39,6 @@ Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on
 class Site(Protocol):
     """What is served beside MCP, and by which rules; the command line hands one in. As it stands here: nothing."""
 
-    def started(self, port: int) -> None:  # noqa: ARG002
-        """Hear of the port, once it is listened on."""
-        return
-
     def methods(self, path: str) -> tuple[str, ...]:  # noqa: ARG002  of the default
         """The methods that a path is served by; none where nothing is."""
         return ()

@@ -8,7 +8,7 @@ import ipaddress
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -69,8 +69,12 @@ def serve(
     address: Address | None = None,
     on_crash: OnCrash | None = None,
     site: Site | None = None,
+    on_start: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Serve MCP at /mcp, GET /health, and what a site has besides, until a signal ends the process."""
+    """Serve MCP at /mcp, GET /health, and what a site has besides, until a signal ends the process.
+
+    `on_start` gets the port, once it is listened on.
+    """
     address = address or Address()
     listening = listen(address)
     port = listening.getsockname()[1]
@@ -90,8 +94,7 @@ def serve(
     )
     sys.stderr.write(f"filemem serves MCP at http://{_bracketed(address.host)}:{port}/mcp\n")
     sys.stderr.flush()
-    if site is not None:
-        site.started(port)
+    on_start(port)
     server = uvicorn.Server(config)
     for number in deadly_signals():
         if number not in HANDLED_SIGNALS:  # that the terminal hung up

@@ -45,17 +45,9 @@ _ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"
 class Site:
     """What is served beside MCP."""
 
-    def __init__(
-        self, log: Log | None = None, slack: Slack | None = None, on_start: Callable[[int], None] | None = None
-    ) -> None:
-        self._log, self._slack, self._on_start = log, slack or Slack(), on_start
+    def __init__(self, log: Log | None = None, slack: Slack | None = None) -> None:
+        self._log, self._slack = log, slack or Slack()
         self._table = [(compile_path(route.path)[0], route) for route in ROUTES]
-
-    def started(self, port: int) -> None:
-        """Tell that the port is listened on."""
-        self._note(f"started on port {port}")
-        if self._on_start is not None:
-            self._on_start(port)
 
     def methods(self, path: str) -> tuple[str, ...]:
         """The methods that a path is served by; none where nothing is."""
