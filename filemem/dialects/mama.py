@@ -13,6 +13,7 @@ from filemem.dialects.present import asides, similarities
 from filemem.dialects.reader import Reader
 from filemem.dialects.reader import search as find
 from filemem.dialects.tool import Answer, Arguments, Dialect, Tool, sentence, tools
+from filemem.dialects.tool import arguments as schema
 from filemem.errors import Conflict, FilememError, NotFound
 from filemem.memory import fields
 from filemem.record import CHECKPOINT, DECISION
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from filemem.memory.save import Saved
     from filemem.query import Hit
 
-SECONDS = 1_000  # milliseconds in the unit of these tools
 CONFIDENCE = 0.5
 
 INSTRUCTIONS = """\
@@ -72,7 +72,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     query = arguments.get("query", "")
     only = {} if kind == "all" else {"type": kind}
     found = find(memory, query, reader.may_see, arguments.get("limit", 10), **only)
-    results = listed(found.hits, SECONDS, query)
+    results = listed(found.hits, "seconds", query)
     return {"success": True, **asides(found), "count": len(results), "results": results}
 
 
@@ -88,24 +88,23 @@ def load_checkpoint(memory: Memory, _: Arguments) -> Answer:
         return {"success": True, "checkpoint": None, "message": "No checkpoint found", **present.lacking(memory)}
     hit, note = found
     told = {"note": note} if note else {}
-    return {"success": True, **present.lacking(memory), **told, "checkpoint": checkpoint(hit, SECONDS)}
+    return {"success": True, **present.lacking(memory), **told, "checkpoint": checkpoint(hit, "seconds")}
 
 
-def checkpoint(hit: Hit, unit: int) -> Answer:
-    """A checkpoint as it is loaded; its number is made from its id."""
-    shown = present.fields(hit, "id=number summary=content next_steps open_files record=id branch hidden?")
-    return {**shown, "timestamp": hit.created // unit, "status": "active"}
+def checkpoint(hit: Hit, unit: str) -> Answer:
+    """A checkpoint as it is loaded; its number is made from its id, its time is told in `unit`."""
+    names = f"id=number summary=content next_steps open_files record=id branch hidden? timestamp={unit}"
+    return {**present.fields(hit, names), "status": "active"}
 
 
-def listed(hits: Sequence[Hit], unit: int, query: str) -> list[Answer]:
+def listed(hits: Sequence[Hit], unit: str, query: str) -> list[Answer]:
     """The results of a search for `query`; `unit` as for `shown`."""
     return [shown(hit, unit, near) for hit, near in zip(hits, similarities(hits, query), strict=True)]
 
 
-def shown(hit: Hit, unit: int, near: float = 0.0) -> Answer:
+def shown(hit: Hit, unit: str, near: float = 0.0) -> Answer:
     """One result; what another dialect wrote is told in the same keys, as far as they fit."""
-    created = "created_at=seconds" if unit == SECONDS else "created_at=milliseconds"
-    answer = present.fields(hit, f"id {_PARTS.get(hit.record.type, _NOTE)} {created} _type=type")
+    answer = present.fields(hit, f"id {_PARTS.get(hit.record.type, _NOTE)} created_at={unit} _type=type")
     if hit.scores or hit.score:
         answer["similarity"] = near
     related = "related_to edge_reason related" if hit.related else ""
@@ -133,15 +132,11 @@ def waits(saved: Saved) -> str:
     return told + "".join(f"; {one}" for one in (saved.degraded, saved.note) if one)
 
 
-def _removed(instead: str, *names: str) -> tuple[Tool, ...]:
-    def tool(name: str) -> Tool:
-        def call(_memory: Memory, _arguments: Arguments) -> Payload:
-            raise NotFound(f"{name} was removed", instead)
+def _removed(name: str, instead: str) -> Tool:
+    def call(_memory: Memory, _arguments: Arguments) -> Payload:
+        raise NotFound(f"{name} was removed", instead)
 
-        call.__name__ = name
-        return tools(f"{name} reads open: Removed: {instead}", call)[0]
-
-    return tuple(map(tool, names))
+    return Tool(name, f"Removed: {instead}", schema(closed=False), call)
 
 
 _LINKS = "write builds_on: ID, debates: ID or synthesizes: [ID, ID] in the reasoning of save: links need no approval"
@@ -173,10 +168,9 @@ save_checkpoint writes: Old name: save with type checkpoint.
     *(save, search, update, load_checkpoint, save_checkpoint),
 )
 REMOVED = (
-    *_removed(_LINKS, "propose_link", "approve_link", "reject_link"),
-    *_removed("no link waits for approval; search shows them as related_to and edge_reason", "get_pending_links"),
+    *(_removed(name, _LINKS) for name in ("propose_link", "approve_link", "reject_link")),
+    _removed("get_pending_links", "no link waits for approval; search shows them as related_to and edge_reason"),
 )
-
 DIALECT = Dialect(
     name="mama",
     tools=TOOLS[:4],

@@ -6,8 +6,8 @@ listed: hosts refuse names that begin with an underscore.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present, reader
 from filemem.dialects.present import asides, content, similarity
@@ -16,7 +16,7 @@ from filemem.dialects.tool import Answer, Arguments, Dialect, sentence, tools
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.memory.fields import lines
 from filemem.query import Results, affects_match, fold
-from filemem.record import CHECKPOINT, DECISION, OBSERVATION, Record, cut, number, parse_time
+from filemem.record import CHECKPOINT, DECISION, OBSERVATION, cut, number, parse_time
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -67,7 +67,7 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def search(memory: Memory, arguments: Arguments) -> Answer | str:
-    may_see, wanted = _reader(memory, arguments).may_see, _wanted(arguments)
+    may_see, passes = _reader(memory, arguments).may_see, _passing(arguments)
     query, limit, offset = arguments.get("query", ""), arguments.get("limit", 20), arguments.get("offset", 0)
     kind, order = arguments.get("type", ""), arguments.get("orderBy", "")
     how: dict[str, Any] = {"since": arguments.get("dateStart") or None, "until": arguments.get("dateEnd") or None}
@@ -79,7 +79,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer | str:
         found = Results((), note=_PROMPTS)
     else:
         with in_words(since="dateStart", until="dateEnd"):
-            found = reader.search(memory, query, may_see, enough, passes=lambda hit: _passes(hit.record, wanted), **how)
+            found = reader.search(memory, query, may_see, enough, passes=passes, **how)
         found = reader.page(found.replace(hits=tuple(_ordered(found.hits, order))), offset, limit)
     if arguments.get("format") == "table":
         return _table(found, query)
@@ -204,37 +204,29 @@ def _moment(anchor: Any) -> bool:
     return isinstance(anchor, str) and not anchor.isdigit() and parse_time(anchor) is not None
 
 
-class _Wanted(NamedTuple):
-    """What a search is restricted to besides what the index can tell."""
+def _passing(arguments: Arguments) -> Callable[[Hit], bool]:
+    """Whether a hit is what a search is restricted to, besides what the index can tell."""
 
-    kinds: set[str]
-    concepts: set[str]
-    files: set[str]
-    session: str
-
-
-def _wanted(arguments: Arguments) -> _Wanted:
     def named(name: str, value: Any) -> set[str]:
         return {part.strip() for one in lines(name, value) for part in one.split(",")}
 
-    kinds = arguments.get("obs_type", ()) or (arguments["type"] if arguments.get("type") in KINDS else ())
-    return _Wanted(
-        kinds=set(map(fold, named("obs_type", kinds))),
-        concepts=set(map(fold, named("concepts", arguments.get("concepts", ())))),
-        files=named("files", arguments.get("files") or arguments.get("filePath") or ()),
-        session=arguments.get("memory_session_id", ""),
-    )
+    kind, session = arguments.get("type"), arguments.get("memory_session_id", "")
+    kinds = set(map(fold, named("obs_type", arguments.get("obs_type") or (kind if kind in KINDS else ()))))
+    concepts = set(map(fold, named("concepts", arguments.get("concepts", ()))))
+    files = named("files", arguments.get("files") or arguments.get("filePath") or ())
 
+    def passes(hit: Hit) -> bool:
+        record = hit.record
+        words = {fold(word) for word in (*record.concepts, *record.tags)}
+        touched = (*record.files_read, *record.files_modified, *record.affects, *record.open_files)
+        return (
+            (not kinds or (record.kind if record.type == OBSERVATION else record.type) in kinds)
+            and (not concepts or not words.isdisjoint(concepts))
+            and (not files or any(affects_match(one, path) for one in files for path in touched))
+            and session in ("", record.session)
+        )
 
-def _passes(record: Record, wanted: _Wanted) -> bool:
-    words = {fold(word) for word in (*record.concepts, *record.tags)}
-    touched = (*record.files_read, *record.files_modified, *record.affects, *record.open_files)
-    return (
-        (not wanted.kinds or (record.kind if record.type == OBSERVATION else record.type) in wanted.kinds)
-        and (not wanted.concepts or not words.isdisjoint(wanted.concepts))
-        and (not wanted.files or any(affects_match(one, path) for one in wanted.files for path in touched))
-        and wanted.session in ("", record.session)
-    )
+    return passes
 
 
 def _ordered(hits: Iterable[Hit], order: str) -> list[Hit]:

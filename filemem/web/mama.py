@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.query import Hit
 
-MILLISECONDS = 1
+MILLISECONDS = "milliseconds"  # the unit of times here, as `present` names it
 LIMIT, MOST = 10, 20
 CONFIDENCE = 0.8  # of a decision that is saved over HTTP; over MCP it is 0.5
 _COLUMNS = ("id", "topic", "decision", "reasoning", "outcome", "confidence", "status", "created_at")
