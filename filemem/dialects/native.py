@@ -237,7 +237,7 @@ _TABLE = tools(
 save writes: Save to the project's memory and commit it. Decision: topic + decision + reasoning (same topic \
 supersedes). Checkpoint: summary. Observation: title + text.
     type: text # decision, checkpoint, observation or a kind of it
-    topic: text # what it is about, e.g. auth_strategy
+    topic: text # e.g. auth_strategy
     decision: text
     reasoning: text # why; may hold builds_on:/debates:/synthesizes: ids
     rejected: texts # alternative: why not
@@ -247,7 +247,7 @@ supersedes). Checkpoint: summary. Observation: title + text.
     decided_by: user|assistant
     affects: words # paths or globs it governs
     supersedes builds_on debates synthesizes: words
-    summary: text # what is done, what is pending
+    summary: text # what is done and pending
     next_steps: text
     open_files: words
     branch title text kind: text
@@ -269,7 +269,7 @@ the newest. Query may hold "phrases", -words, topic: tag: is:live.
     topic tag outcome status agent: words
     since: text # date or age: 2025-11-20, 2w
     until: text
-    path: text # decisions that govern this file
+    path: text # decisions on this file
     live: flag # only what holds today
     mode: hybrid|keyword|vector
     detail: flag # all that is known of each
