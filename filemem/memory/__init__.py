@@ -16,7 +16,7 @@ from filemem.memory import fields
 from filemem.memory.catch_up import LONG, SHORT, Keeper, Look
 from filemem.memory.store import Progress, Store
 from filemem.query import Hit, Name, Results
-from filemem.record import DECISION, Problem, number
+from filemem.record import Problem, number
 
 if TYPE_CHECKING:
     from filemem.memory.diff import Comparison
@@ -211,20 +211,21 @@ class Memory:
 
         question = search.question_of(query, restrictions, self.now(), limit, offset, mode, recency, detail)
         found = self._keeper.read(question)
-        hits = self._keeper.ask(lambda store: _of_code(store, found.hits)) if restrictions.get("path") else found.hits
+        if restrictions.get("path"):
+            from filemem.memory.drift import with_code
+
+            found = found.replace(hits=self._keeper.ask(lambda store: with_code(store, found.hits)))
         parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), found.degraded)))
-        return found.replace(hits=hits, degraded="; ".join(parts))
+        return found.replace(degraded="; ".join(parts))
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """Whole records by id, start of a short id, path, file name, number or title. Raises BadInput, NotFound."""
         if not ids:
             raise BadInput("no id given", "give id or ids", field="ids")
+        from filemem.memory.drift import with_code
         from filemem.memory.hits import present
 
-        def answer(store: Store) -> tuple[Hit, ...]:
-            return _of_code(store, present(store, [store.find(one) for one in ids], whole=True))
-
-        return self._keeper.read(answer)
+        return self._keeper.read(lambda s: with_code(s, present(s, [s.find(one) for one in ids], whole=True)))
 
     def history(self, topic_or_id: str) -> History:
         """How a topic was decided, oldest first. Raises NotFound: neither a topic nor a decision."""
@@ -389,15 +390,3 @@ class Memory:
         self._numbers.clear()
         self._changed()
         return answer
-
-
-def _of_code(store: Store, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-    """Hits with how the code stands that they govern, and what commits say came of them."""
-    from filemem.memory import drift, evidence
-
-    wanted = {hit.id: hit.record for hit in hits if hit.record.type == DECISION}
-    decisions = [(node, wanted[node.id]) for node in store.lookup("id", list(wanted))]
-    testimony = evidence.Testimony(store)
-    stands, said = drift.of_all(store, decisions, testimony), evidence.of_all(store, decisions, testimony)
-    counted = {one: drift.counted(store, how, testimony.tip) for one, how in stands.items()}
-    return tuple(hit._replace(drift=counted.get(hit.id), evidence=said.get(hit.id, ())) for hit in hits)

@@ -11,9 +11,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.index import Node
+from filemem.memory import evidence
 from filemem.memory.evidence import DAY, Testimony
 from filemem.memory.store import Store
-from filemem.query import Drift, affects_match, fixed, within
+from filemem.query import Drift, Hit, affects_match, fixed, within
 from filemem.record import DECISION, Problem, Record
 from filemem.repo import GitError
 
@@ -197,3 +198,13 @@ def _drift(
     )
     verdict = MISSING if lost else CHANGED if changed or gone else FRESH
     return Drift(verdict, tuple(sorted(changed)), tuple(sorted(gone)), len(present | gone), since=base)
+
+
+def with_code(store: Store, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    """Return hits with how the code stands that they govern, and what commits say came of them."""
+    wanted = {hit.id: hit.record for hit in hits if hit.record.type == DECISION}
+    decisions = [(node, wanted[node.id]) for node in store.lookup("id", list(wanted))]
+    testimony = Testimony(store)
+    stands, said = of_all(store, decisions, testimony), evidence.of_all(store, decisions, testimony)
+    commits = {one: counted(store, how, testimony.tip) for one, how in stands.items()}
+    return tuple(hit._replace(drift=commits.get(hit.id), evidence=said.get(hit.id, ())) for hit in hits)
