@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from filemem.errors import BadInput, FilememError, NotFound
+from filemem.errors import BadInput, FilememError
 from filemem.memory import fields
 from filemem.memory.catch_up import LONG, SHORT, Keeper, Look
 from filemem.memory.store import Progress, Store
 from filemem.query import Hit, Name, Results
-from filemem.record import Problem, number
+from filemem.record import Problem
 
 if TYPE_CHECKING:
     from filemem.memory.diff import Comparison
@@ -45,7 +45,6 @@ class Memory:
         self._keeper = Keeper(store, progress)
         self._watching: list[Callable[[], None]] = []
         self._closing: list[Callable[[], None]] = []
-        self._numbers: dict[int, str] = {}  # what numbers stood for when last asked for
         self._past: PastMemory | None = None  # the one opened last
         self.stated_user = ""  # what `user_id` is whatever is configured
 
@@ -285,12 +284,10 @@ class Memory:
 
     def numbered(self, wanted: int) -> str:
         """The id of the record that a number stands for, as `filemem.record.number` makes it. Raises NotFound."""
-        fields.whole("number", wanted, 0, _LARGEST)
-        if wanted not in self._numbers:
-            self._numbers = self._keeper.ask(lambda store: {number(node.id): node.id for node in store.index.nodes()})
-        if wanted not in self._numbers:
-            raise NotFound(f"no record has the number {wanted}", "search lists what there is")
-        return self._numbers[wanted]
+        from filemem.memory import timeline
+
+        asked = fields.whole("number", wanted, 0, _LARGEST)
+        return self._keeper.ask(lambda store: timeline.numbered(store, asked))
 
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has changes that are not committed, so that its commit does not have all of it."""
@@ -387,6 +384,5 @@ class Memory:
 
     def _change(self, change: Callable[[Store], _Answer]) -> _Answer:
         answer = self._keeper.ask(change)
-        self._numbers.clear()
         self._changed()
         return answer

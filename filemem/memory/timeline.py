@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from filemem.chain import Graph
-from filemem.errors import BadInput
+from filemem.errors import BadInput, NotFound
 from filemem.index import Node
 from filemem.memory import search
 from filemem.memory.hits import present, vacancy
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Results
-from filemem.record import CHECKPOINT, DECISION, parse_time, short_id, topic_key
+from filemem.record import CHECKPOINT, DECISION, number, parse_time, short_id, topic_key
 
 RECENT = 1_000  # decisions among which an id is looked for as it is typed
 LOOKED_AT = 50  # checkpoints among which this author's is looked for
@@ -184,3 +184,11 @@ def _best(store: Store, query: str) -> Node | None:
         return next(iter(store.index.newest(Filter(), 1, 0)), None)
     found = search.search(store, query, Filter(), limit=1).hits
     return store.find(found[0].id) if found else None
+
+
+def numbered(store: Store, wanted: int) -> str:
+    """Return the id of the record that a number stands for. Raises NotFound."""
+    for node in store.index.nodes():
+        if number(node.id) == wanted:
+            return node.id
+    raise NotFound(f"no record has the number {wanted}", "search lists what there is")
