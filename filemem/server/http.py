@@ -178,7 +178,7 @@ class Endpoint:
         if isinstance(message, Refusal):
             return await JSONResponse(message.reply(), 400)(scope, receive, send)
         stated = request.headers.get(_VERSION, HANDSHAKE_VERSIONS[0])
-        if message is not None and stated not in KNOWN_PROTOCOL_VERSIONS:
+        if message is not None and stated not in KNOWN_PROTOCOL_VERSIONS and not _states_version(message):
             return await JSONResponse(_unknown_version(stated[:64], message), 400)(scope, receive, send)
         streams = request.method != "POST" or (
             "text/event-stream" in request.headers.get("accept", "")
@@ -201,6 +201,12 @@ def _unknown_version(stated: str, message: Mapping[str, object]) -> Mapping[str,
     data = {"supported": list(KNOWN_PROTOCOL_VERSIONS), "requested": stated}
     error = {"code": UNSUPPORTED_PROTOCOL_VERSION, "message": told, "data": data}
     return {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
+
+
+def _states_version(message: Mapping[str, object]) -> bool:
+    """Whether a message states the protocol in `_meta` too: the SDK refuses such a one itself, in its own words."""
+    params = message.get("params")
+    return isinstance(params, dict) and isinstance(params.get("_meta"), dict)
 
 
 def _begins(message: Mapping[str, object] | None) -> bool:

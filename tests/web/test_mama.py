@@ -204,10 +204,3 @@ def test_bad_requests_are_told_in_mamas_words(server: Server, path: str, body: A
     assert reply.body["message"]
     assert "Traceback" not in reply.text
     assert server.get("/api/memory/export").body["count"] == before
-
-
-@pytest.mark.requirement("mama-http-save")
-def test_an_edge_to_nothing_is_told_here_too(server: Server) -> None:
-    gone = "decision_gone_1763650000123_k3f9w2ma"
-    asked = {"topic": "edges", "decision": "Lean on it", "reasoning": f"As before. builds_on: {gone}"}
-    assert gone in server.post("/api/mama/save", asked).body["message"]
