@@ -82,16 +82,11 @@ class Index(Search):
         self._entries: tuple[list[int] | None, dict[str, Entry]] | None = None
 
     @classmethod
-    def in_memory(cls, docs: Iterable[Doc], model: Embedder | None, dates: Dates = undated) -> Self:
-        """Return the index of some documents, without any file; it answers the same questions.
-
-        Args:
-            docs, model, dates: the documents, and as for the class.
-        """
-        index = cls(Path(), model, dates)
-        index._fixed = list(docs)
-        index._words, seal, index._db = writer.in_memory(index._fixed, dates)
-        index._seal = seal._replace(model=model.name if model else "")
+    def in_memory(cls, docs: Iterable[Doc], dates: Dates = undated) -> Self:
+        """Return the index of some documents without any file or vectors; `dates` as for the class."""
+        index = cls(Path(), None, dates)
+        index._words, index._db = writer.in_memory(list(docs), dates)
+        index._fixed = True
         return index
 
     def overlaid(self, layer: Layer, dates: Dates) -> Self:
@@ -194,15 +189,10 @@ class Index(Search):
         """Return what names the entries that wait to be folded in now."""
         return frozenset(item.name for item in self._entries_waiting())
 
-    def waiting(self) -> dict[str, str | None]:
-        """Return what waits to be folded in: path -> blob id, None for what was removed."""
+    def waiting(self) -> dict[str, Entry | None]:
+        """Return what waits to be folded in: path -> the file as the save left it, None for what was removed."""
         waiting = latest(self._entries_waiting())
-        return {path: item.doc.blob if item.doc else None for path, item in waiting.items()}
-
-    def pending(self) -> dict[str, Entry]:
-        """Return the files of what waits to be folded in, as the saves left them: path -> entry."""
-        waiting = latest(self._entries_waiting())
-        return {path: item.entry for path, item in waiting.items() if item.entry}
+        return {path: item.file for path, item in waiting.items()}
 
     def manifest(self) -> dict[str, Entry]:
         """Return what the index was built from, what waits included: path -> entry.
@@ -212,8 +202,8 @@ class Index(Search):
         with self._now():
             entries = dict(self._sealed())
             for path, item in self._waiting.items():
-                if item.doc:
-                    entries[path] = item.entry or Entry(item.doc.blob)
+                if item.file:
+                    entries[path] = item.file
                 else:
                     entries.pop(path, None)
             return entries
@@ -317,7 +307,7 @@ class Index(Search):
 
     def _entries_waiting(self) -> tuple[Item, ...]:
         with self._lock:
-            return () if self._fixed is not None else self._fresh.items()
+            return () if self._fixed else self._fresh.items()
 
     def _sealed(self) -> dict[str, Entry]:
         """What the generation was built from; remembered, as a look at the store asks over and over."""

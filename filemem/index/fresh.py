@@ -259,6 +259,11 @@ class Item(NamedTuple):
     entry: Entry | None = None
 
     @property
+    def file(self) -> Entry | None:
+        """The file as the save left it, as far as is known; None where it is gone."""
+        return self.entry or (Entry(self.doc.blob) if self.doc else None)
+
+    @property
     def saved(self) -> int:
         """When it was saved, in nanoseconds since 1970."""
         return int(self.name.partition("-")[0])

@@ -73,7 +73,7 @@ class State:
         self._fresh = Fresh(self.root, clock)
         self._lock = RLock()  # of questions; not the writer's: a search does not wait for a rebuild
         self._measured = -MEASURED
-        self._fixed: Sequence[Doc] | None = None  # all documents, where they are in memory alone
+        self._fixed = False  # whether it is in memory alone, and changes no more
         self._layer: Layer | None = None  # what lies over the generation instead of what waits
         self._forget()
 
@@ -97,10 +97,10 @@ class State:
         """
         with self._lock:
             while True:
-                if self._fixed is None:
+                if not self._fixed:
                     self._look()
                 with self._db.reading():
-                    if self._fixed is not None or self._db.version == self._version:
+                    if self._fixed or self._db.version == self._version:
                         yield
                         return
                 self._opened = None
@@ -235,8 +235,8 @@ class State:
 
     def _ranking(self, text: str) -> Ranking:
         """How near all records are to a text; raises `ModelUnavailable`."""
-        docs = self._fixed or [item.doc for item in self._waiting.values() if item.doc]
-        return self._meaning.rank(text, self.root, self._seal, docs)
+        waiting = [item.doc for item in self._waiting.values() if item.doc]
+        return self._meaning.rank(text, self.root, self._seal, waiting)
 
     def _having(self, name: str, values: Collection[str]) -> list[int]:
         waiting = ((at, item.doc.terms.get(name, ())) for at, (item, _) in self._numbered.items() if item.doc)
@@ -286,9 +286,7 @@ class State:
             cards = {at: item.doc.card for at, (item, _) in self._numbered.items() if item.doc}
             if self._words:
                 cards |= self._words.cards(row.number for row in rows if row.number > 0)
-            there = self._db.manifest(paths) | {
-                path: item.entry or Entry(item.doc.blob) for path, item in self._waiting.items() if item.doc
-            }
+            there = self._db.manifest(paths) | {path: item.file for path, item in self._waiting.items() if item.file}
             known = {row.written.path: cards[row.number] for row in rows if row.number in cards}
             return {path: (there[path], record_from(card)) for path, card in known.items() if path in there}
 

@@ -72,10 +72,7 @@ def plan(
     """Return what the next generation shall hold: what there was, what waits, then the changes, the later winning."""
     changed = {change.path: change.entry for change in changes}
     waiting = {path: item for path, item in latest(items).items() if path not in changed}
-    entries: dict[str, Entry | None] = {
-        path: (item.entry or Entry(item.doc.blob)) if item.doc else None for path, item in waiting.items()
-    }
-    entries |= changed
+    entries = {path: item.file for path, item in waiting.items()} | changed
     for path, entry in seen.items():
         known = entries[path] if path in entries else before.get(path)
         if known is not None and known != entry and known.blob == entry.blob:
@@ -145,14 +142,14 @@ def make(
                 shutil.rmtree(root / name, ignore_errors=True)
 
 
-def in_memory(docs: Sequence[Doc], dates: Dates) -> tuple[Words, Seal, Catalog]:
+def in_memory(docs: Sequence[Doc], dates: Dates) -> tuple[Words, Catalog]:
     """Return the words and the records of some documents; no files."""
     writer, catalog = WordsWriter(None, len(docs)), Catalog(None)
     rows = _rows(docs, 1, dates)
     for doc, row in zip(docs, rows, strict=True):
         writer.add(doc, row.number, row.created)
     catalog.put({row.written.path: row for row in rows})
-    return Words(writer.close()), Seal("memory", {}, "", len(docs)), catalog
+    return Words(writer.close()), catalog
 
 
 def _kept(root: Path, base: Seal, model: Embedder | None) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import posixpath
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from filemem import changes
-from filemem.changes import MODIFIED, Change, Manifest
+from filemem.changes import MODIFIED, Change, Entry, Manifest
 from filemem.errors import BrokenStore, FilememError, Locked, NotFound
 from filemem.index import Doc, IndexDamaged
 from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, mark_of
@@ -155,12 +155,12 @@ def overdue(store: Store) -> bool:
 
 def nothing_new(store: Store, hints: Iterable[str]) -> bool:
     """Whether all that a watcher named was saved by filemem and waits to be folded in, some saves at a time."""
-    waiting = store.index.pending()
+    waiting = store.index.waiting()
     folders = {posixpath.dirname(path) for path in waiting}
     return len(waiting) < MANY and all(_is_own(store, path, waiting, folders) for path in _inside(store, hints))
 
 
-def _is_own(store: Store, path: str, waiting: Manifest, folders: Collection[str]) -> bool:
+def _is_own(store: Store, path: str, waiting: Mapping[str, Entry | None], folders: Collection[str]) -> bool:
     """Whether a path is a file as a save left it, or a folder with one."""
     own = waiting.get(path)
     return path in folders or (own is not None and store.files.seen(path) == (own.size, own.mtime))

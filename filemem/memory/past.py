@@ -63,7 +63,7 @@ class PastStore(Store):
         """Return the same store answering from the commit alone, for when the index of today cannot be asked."""
         other = copy.copy(self)
         docs = self._documents({path: blob for path, blob in self.listing.items() if is_listed(path)})
-        other.index = Index.in_memory([doc for doc in docs.values() if doc], None, self.dates)
+        other.index = Index.in_memory([doc for doc in docs.values() if doc], self.dates)
         return other
 
     def parsed(self, paths: Iterable[str]) -> Mapping[str, Parsed]:

@@ -106,7 +106,7 @@ class Store:
         known = self.tombstones
         docs = (self.document(path, entry.blob, known) for path, entry in listing.items())
         other = copy.copy(self)
-        other.index = Index.in_memory([doc for doc in docs if doc], None, self.dates)
+        other.index = Index.in_memory([doc for doc in docs if doc], self.dates)
         return other
 
     # records

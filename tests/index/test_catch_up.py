@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from filemem.changes import Entry
 from filemem.index import Doc, Index
 from filemem.query import Filter, parse
 from tests.index.hashing import Hashing
@@ -79,7 +80,7 @@ def run(steps: list[tuple[str, int, int]], root: Path, sample: Callable[[int, in
             tree.docs.pop(path, None)
         if step == "push":
             index.push(tree.docs[path])
-            assert index.waiting()[path] == tree.docs[path].blob
+            assert index.waiting()[path] == Entry(tree.docs[path].blob)
         elif step == "push removed":
             index.push_removed(path)
             assert index.by_terms({"path": [path]}) == []

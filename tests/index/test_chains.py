@@ -187,7 +187,7 @@ def test_an_index_in_memory_answers_the_same(index: Index) -> None:
         doc("o.md", "A choice seen", kind="observation", created=None),
     ]
     Tree(docs).apply(index)
-    there = Index.in_memory(docs, None)
+    there = Index.in_memory(docs)
     assert live(there) == live(index)
     ours, theirs = dict(facts(index)), dict(facts(there))
     assert theirs.pop("manifest") == {}

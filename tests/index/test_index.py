@@ -68,7 +68,7 @@ def test_a_push_is_found_and_folded(index: Index) -> None:
     tree = Tree(make(number) for number in range(20))
     tree.apply(index)
     index.push(doc("new.md", "A zebra crossing"), Entry("11" * 20, 7, 8))
-    assert index.waiting() == {"new.md": doc("new.md", "A zebra crossing").blob}
+    assert index.waiting() == {"new.md": Entry("11" * 20, 7, 8)}
     assert found(index, "zebra") == ["new.md"]
     assert index.manifest()["new.md"] == Entry("11" * 20, 7, 8)
     index.push_removed(make(3).path)
