@@ -58,7 +58,7 @@ def test_a_missing_model_is_said_to_be_missing(told: Path, nowhere: str, built: 
 def test_status_names_each_model_once(told: Path, nowhere: str) -> None:
     out = cli(told, "status").out
     assert [out.count(name) for name in ("static-128.4", nowhere.split()[3])] == [1, 1], out
-    assert "index: 2 records, model static-128.4: made with another model than configured\n" in out
+    assert "index: 2 records, static-128.4: made with another model than configured\n" in out
 
 
 def test_a_missing_model_is_told_by_library_and_servers(told: Path, nowhere: str) -> None:
