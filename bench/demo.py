@@ -50,7 +50,8 @@ async def call(client: Client, tool: str, **arguments: Any) -> Mapping[str, Any]
 def show(answer: Mapping[str, Any]) -> None:
     """Print results one line each, with what replaced them and what came of them."""
     for hit in answer["results"]:
-        state = f"superseded by {hit['superseded_by'][0]}" if hit["superseded_by"] else "holds today"
+        by = hit.get("superseded_by")
+        state = f"superseded by {by[0]}" if by else "holds today"
         click.echo(f"  {hit['score']:.2f}  {hit['title']}  [{state}]")
         for entry in hit.get("reasons", []):
             click.echo(f"        {entry['outcome']}: {entry['reason']}")
