@@ -65,7 +65,7 @@ def plain(value: Any, name: str = "") -> Any:
 
 @cache
 def _unseen(free: bool) -> str:
-    from filemem.record.hidden import HIDDEN
+    from filemem.record.lines import HIDDEN
 
     return "|".join((_CONTROL, *HIDDEN.values(), *([] if free else [r"[\t\n]"])))
 

@@ -15,7 +15,7 @@ from filemem.dialects.tool import Answer
 from filemem.memory.fields import heading
 from filemem.query import Hit, Results, likely, relevance, topical
 from filemem.record import CHECKPOINT, DECISION, Outcome, Record, format_time, number
-from filemem.record.hidden import hidden_characters
+from filemem.record.lines import hidden_characters
 
 if TYPE_CHECKING:
     from filemem.memory import Memory

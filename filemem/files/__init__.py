@@ -1,7 +1,16 @@
 """The record files in the work tree: the only package that opens, writes or removes them."""
 
-from filemem.files.paths import NO_RECORDS, check_path, clashes, fits, is_listed, is_private, is_record, unportable
-from filemem.files.scan import MAX_SIZE
+from filemem.files.scan import (
+    MAX_SIZE,
+    NO_RECORDS,
+    check_path,
+    clashes,
+    fits,
+    is_listed,
+    is_private,
+    is_record,
+    unportable,
+)
 from filemem.files.write import Files, Staged
 
 __all__ = [

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from filemem.changes import Manifest
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
-from filemem.files.paths import check_path
-from filemem.files.scan import MAX_SIZE, Scan, changed_folders, newest, scan, skipped, unfit
+from filemem.files.scan import MAX_SIZE, Scan, changed_folders, check_path, newest, scan, skipped, unfit
 from filemem.record import Problem
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

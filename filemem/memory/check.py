@@ -30,8 +30,8 @@ from filemem.record import (
     reference_index,
     resolve_reference,
 )
-from filemem.record.hidden import hidden_characters
 from filemem.record.identity import TYPE_OF_FOLDER
+from filemem.record.lines import hidden_characters
 from filemem.record.lint import lint, lint_other
 from filemem.repo import branches
 

@@ -32,7 +32,7 @@ from filemem.record import (
     render,
     topic_key,
 )
-from filemem.record.hidden import hidden_characters
+from filemem.record.lines import hidden_characters
 from filemem.repo import commit
 from filemem.repo.commit import Edit, Made, Message, Plan
 from filemem.repo.journal import write as write_files

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from filemem import secrets
-from filemem.record.hidden import hidden_characters
+from filemem.record.lines import hidden_characters
 from filemem.record.model import Parsed, Problem, Record
 from filemem.record.parse import parse
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from filemem.cli import gate
-from filemem.record.hidden import HIDDEN, Hidden, hidden_characters
+from filemem.record.lines import HIDDEN, Hidden, hidden_characters
 from filemem.record.lint import lint
 
 HEAD = "---\nid: decision_x_1763650000123_k3f9w2ma\ntype: decision\ntopic: caching\ncreated: 2025-11-20\n---\n# Use\n\n"

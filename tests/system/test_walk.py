@@ -18,10 +18,10 @@ LIMITS = {
     "save that replaces": 45,
     "search": 34,
     "history": 27,
-    "get": 35,
+    "get": 34,
     "update": 39,
     "why": 40,
-    "check": 34,
+    "check": 32,
     "catch-up": 42,
     "delete": 31,
 }  # modules
