@@ -7,14 +7,17 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection
 
 from bench.measure import Samples, Surroundings, in_turns, timed
 from bench.stdio import PATIENCE, Server
 from bench.stores import STORE, Repository, Stores
 from bench.table import Line
+from filemem.memory import Memory
 
 ROUNDS = 40
+SMALL = 1_000  # records that growth is counted from
 WARM = 5  # questions before the first that counts
 
 
@@ -24,6 +27,29 @@ def measure(stores: Stores, sizes: list[int]) -> Iterator[Line]:
         tool, ours, theirs = _one_size(stores.get(size))
         yield Line("search", size, ours.p50 / theirs.p50, str(ours), f"{tool}, same words, same files: {theirs}")
         yield Line("tail-search", size, ours.p95 / ours.p50, str(ours))
+
+
+def measure_growth(stores: Stores, sizes: list[int]) -> Iterator[Line]:
+    """Measure what must not grow with the store: `get` by file name, and the first page of topics, in one process."""
+    before: dict[str, Samples] = {}
+    for size in sizes:
+        repository = stores.get(size)
+        names = iter(sorted(path.name for path in repository.store.rglob("decisions/**/*.md"))[: ROUNDS + WARM])
+        with Memory.open(repository.surroundings.folder) as memory:
+            methods = {
+                "names": partial(_named, memory, names),
+                "topics": partial(timed, memory.topics),
+            }
+            in_turns(methods, WARM)
+            samples = in_turns(methods, ROUNDS)
+        for row, ours in samples.items():
+            yield Line(row, size, ours.p50 / before.get(row, ours).p50, str(ours), str(before.get(row, ours)))
+            if size == SMALL:
+                before[row] = ours
+
+
+def _named(memory: Memory, names: Iterator[str]) -> float:
+    return timed(lambda: memory.get(next(names)))
 
 
 def measure_http(stores: Stores, size: int) -> Iterator[Line]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from bench.measure import Resident, Samples, Surroundings, in_turns, resident, used
+from bench.measure import Resident, Samples, Surroundings, in_turns, resident, timed, used
 from bench.stdio import Server
 from bench.stores import Repository, Stores
 from bench.table import Line
@@ -70,6 +70,55 @@ def _until_listed(surroundings: Surroundings, *command: str) -> float:
     with Server(surroundings, *command) as server:
         server.greet()
         return time.perf_counter() - began
+
+
+def measure_first(stores: Stores, sizes: list[int]) -> Iterator[Line]:
+    """Measure the time from spawning a server to the answer of its first search, the index being in step."""
+    for size in sizes:
+        repository = stores.get(size)
+        questions = iter(repository.queries(ROUNDS + 1))
+        ours = partial(_until_answered, repository.surroundings, ("filemem", "serve"), "search", "query", questions)
+        theirs = partial(
+            _until_answered, repository.surroundings, SDK, "echo", "text", iter(repository.queries(ROUNDS))
+        )
+        ours()
+        samples = in_turns({"ours": ours, "theirs": theirs}, ROUNDS)
+        mine, other = samples["ours"], samples["theirs"]
+        yield Line("first", size, mine.p50 / other.p50, str(mine), str(other))
+
+
+def _until_answered(
+    surroundings: Surroundings, command: tuple[str, ...], tool: str, argument: str, questions: Iterator[list[str]]
+) -> float:
+    began = time.perf_counter()
+    with Server(surroundings, *command) as server:
+        server.greet()
+        server.call(tool, **{argument: " ".join(next(questions))})
+        return time.perf_counter() - began
+
+
+def measure_wall(stores: Stores, sizes: list[int]) -> Iterator[Line]:
+    """Measure the wall time of a one-shot hybrid search beside `git grep` and the start of 25 interpreters."""
+    for size in sizes:
+        repository = stores.get(size)
+        grep = ("git", "grep", "--ignore-case", "--fixed-strings", "--files-with-matches")
+        samples = in_turns(
+            {
+                "ours": partial(_wall, repository, ("filemem", "search"), iter(repository.queries(ROUNDS))),
+                "grep": partial(_wall, repository, grep, iter(repository.queries(ROUNDS))),
+                "bare": partial(_wall, repository, BARE, iter([[]] * ROUNDS)),
+            },
+            ROUNDS,
+        )
+        mine, grepped, bare = (samples[name].p50 for name in ("ours", "grep", "bare"))
+        theirs = f"{grepped * 1000:.1f} ms + 25 x {bare * 1000:.1f} ms"
+        yield Line("wall", size, mine / (grepped + 25 * bare), str(samples["ours"]), theirs)
+
+
+def _wall(repository: Repository, command: tuple[str, ...], questions: Iterator[list[str]]) -> float:
+    words = next(questions)
+    patterns = [part for word in words for part in ("-e", word)] if "grep" in command else words
+    return timed(lambda: repository.surroundings.run(*command, *patterns, check=False))
 
 
 def measure_memory(stores: Stores, size: int) -> Iterator[Line]:

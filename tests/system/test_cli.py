@@ -331,3 +331,9 @@ def test_adopt_writes_ids_into_files_that_have_none(repo: Path) -> None:
     assert ok(repo, "get", "Use Postgres")["results"][0]["id"] == adopted["adopted"][0]["id"]
     again = process(repo, "adopt", "memory/decisions/0001-postgres.md")
     assert (again.code, again.err) != (0, "") or "already" in again.out
+
+
+def test_the_demo_runs_to_its_end() -> None:
+    demo = Path(__file__).parents[2] / "bench" / "demo.py"
+    done = subprocess.run([sys.executable, str(demo)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
