@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
@@ -16,7 +15,7 @@ from math import log
 from typing import NamedTuple, Protocol
 
 from filemem.index.document import clean
-from filemem.query import Terms, may_be_misspelt, split_identifiers
+from filemem.query import Terms, split_identifiers
 
 MAX_WORDS = 64
 MAX_WORD = 200  # characters of one word or phrase that count
@@ -36,9 +35,6 @@ FIELDS: dict[str, tuple[str, str, float]] = {
     "body_stem": ("body", STEM, 1.0),
 }
 BODY = tuple(field for field, (part, _, _) in FIELDS.items() if part == "body")
-SLIP = 0.3  # weight of a word found only under another spelling
-MOST_LOST = 3  # unknown words of a query for which other spellings are looked up
-MOST_SPELLINGS = 3  # of each
 PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it
 WHOLE_RUN = 3.0  # weight of a whole run of them, beside its pairs
 
@@ -133,29 +129,6 @@ def plan(terms: Terms, analyze: Analyze, telling: Mapping[str, float] | None = N
         required=tuple(group for _, group in phrases if group),
         excluded=tuple(group for group in excluded if group),
     )
-
-
-def respelt(
-    asked: Plan,
-    analyze: Analyze,
-    unknown: Callable[[Sequence[Clause]], bool],
-    spellings: Callable[[str], Counter[str]],
-) -> tuple[Plan, tuple[tuple[str, tuple[str, ...]], ...]]:
-    """Return a plan in which words that nothing holds are looked for under their most frequent other spellings.
-
-    `unknown` says whether no record holds any of some terms; `spellings` gives the terms that are one slip away.
-    """
-    clauses = dict(asked.words)
-    lost = [typed for typed, of in clauses.items() if of and unknown(of)]
-    instead: dict[str, tuple[str, ...]] = {}
-    for typed in lost[:MOST_LOST]:
-        tokens = analyze(EXACT, normal(typed))
-        known = spellings(tokens[0]) if len(tokens) == 1 and may_be_misspelt(tokens[0]) else None
-        if known:
-            instead[typed] = tuple(word for word, _ in known.most_common(MOST_SPELLINGS))
-            found = (clause for word in instead[typed] for clause in _word_clauses(word, analyze))
-            clauses[typed] = tuple(clause._replace(boost=SLIP * clause.boost) for clause in found)
-    return asked._replace(words=tuple(clauses.items())), tuple(instead.items())
 
 
 def _word_clauses(word: str, analyze: Analyze) -> Iterator[Clause]:

@@ -6,14 +6,13 @@ Rule: the generation's statistics decide what a word is worth in both; what can 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 from filemem.index import plan, words
 from filemem.index.document import Node, key
 from filemem.index.embed import ModelUnavailable
-from filemem.index.plan import Clause, Plan
+from filemem.index.plan import Plan
 from filemem.index.state import State
 from filemem.index.vectors import REBUILD, Ranking
 from filemem.index.words import SHOULD, Match, Restriction, Words, both, everything
@@ -53,14 +52,12 @@ class Found(NamedTuple):
     """Candidates in no particular order.
 
     Args:
-        instead: words that nothing holds, and under which other spellings they were searched.
         degraded: why the answer is less than it could be, or None.
         whole: the BM25 of a text of usual length that has every word of the query once.
     """
 
     candidates: tuple[Candidate, ...]
     degraded: str | None
-    instead: tuple[tuple[str, tuple[str, ...]], ...] = ()
     whole: float = 0.0
 
 
@@ -100,9 +97,6 @@ class Search(State):
             near, degraded = self._near(terms, mode)
             asked = plan.plan(terms, words.analyze, self._meaning.telling(terms.words) if near else None)
             by_words = mode != "vector" or near is None
-            instead: tuple[tuple[str, tuple[str, ...]], ...] = ()
-            if by_words and self._words:
-                asked, instead = plan.respelt(asked, words.analyze, self._unknown, self._words.spellings)
             found = self._sealed_ones(asked, wanted or Filter(), depth, by_words, near)
             found += self._waiting_ones(asked, wanted or Filter(), depth, by_words, near)
             like = near.likeness(one.key for one in found) if near else {}
@@ -116,7 +110,7 @@ class Search(State):
             ]
             if near and asked.words:
                 made = self._worded(made, asked, near, most or depth // 2)
-            return Found(tuple(made), degraded or self._gap(mode), instead, plan.whole(asked, self._statistics))
+            return Found(tuple(made), degraded or self._gap(mode), plan.whole(asked, self._statistics))
 
     @property
     def _statistics(self) -> plan.Statistics:
@@ -137,15 +131,6 @@ class Search(State):
         if (missing := self._seal.missing) and mode != "keyword":
             return f"{missing} record{' has' if missing == 1 else 's have'} no vectors yet; {REBUILD}"
         return None
-
-    def _unknown(self, clauses: Sequence[Clause]) -> bool:
-        """Whether no record has any of some terms."""
-        texts = [tokens for _, tokens in self._numbered.values()]
-        return not any(
-            (self._words and self._words.having(clause.field, term)) or any(term in one[clause.field] for one in texts)
-            for clause in clauses
-            for term in clause.terms
-        )
 
     def _sealed_ones(self, asked: Plan, wanted: Filter, depth: int, by_words: bool, near: Ranking | None) -> list[_Put]:
         known = self._words

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,13 +19,10 @@ from tantivy import Occur, Query
 from filemem.index.document import TERM_FIELDS, Doc, key
 from filemem.index.fresh import IndexDamaged, refused
 from filemem.index.plan import EXACT, FIELDS, STEM, UNSPACED_SCRIPTS, Clause, Plan, normal, prepared
-from filemem.query import one_slip
 
 PATH, ROW, KEY, CREATED = "path", "row", "key", "created"
 _CARD = "card"
 _LONGEST_TOKEN = 100  # bytes
-_SPELT = ("body_exact", "title_exact")  # fields whose words may stand in for one that nothing holds
-_MOST_TERMS = 20_000  # looked through for one misspelt word
 _MANY = 1000  # documents for which a larger buffer pays
 _SMALL_HEAP, _LARGE_HEAP = 15_000_000, 60_000_000  # bytes; the first is the least Tantivy takes
 _STOP_WORDS = (
@@ -215,15 +211,6 @@ class Words:
         with Border():
             cards = [bytes(self._searcher.doc(at).get_first(_CARD) or b"").decode() for _, at in found]
         return dict(zip(self.numbers(ROW, found), cards, strict=True))
-
-    def spellings(self, word: str) -> Counter[str]:
-        """Return the terms that begin with the same letter and are one slip away, with their frequency."""
-        known: Counter[str] = Counter()
-        with Border():
-            for field in _SPELT:
-                listed = self._searcher.terms_with_prefix(field, word[:1], None, _MOST_TERMS)
-                known.update({term: count for term, count in listed if one_slip(word, term)})
-        return known
 
     def terms(self, name: str, prefix: str, query: Query) -> list[tuple[str, int]]:
         """Return (term, number of documents that match) of a field of exact terms, in order."""

@@ -129,8 +129,7 @@ def search(
         note = f"no record holds {phrases}; these are the nearest to its words"
         terms = query.loosened(terms)
         found = _found(store, terms, wanted, looked_at, mode)
-    told = [f"no record holds {word!r}; searched for {' '.join(spellings)}" for word, spellings in found.instead]
-    told += [*map(_oddity, terms.odd), *([TOO_LONG] if terms.cut else [])]
+    told = [*map(_oddity, terms.odd), *([TOO_LONG] if terms.cut else [])]
     scored = _scored(store, found, terms, wanted, mode=mode, recency=recency)
     placed, around = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
     shown = of_places(store, around, placed[offset : offset + limit], terms, detail=detail)

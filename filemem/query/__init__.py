@@ -36,11 +36,11 @@ from filemem.query.score import (
     topical,
 )
 from filemem.query.snippet import beyond, passages, rejected_before, snippet
-from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, may_be_misspelt, one_slip, parse, parse_moment
+from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, parse_moment
 
 __all__ = ["FIELDS", "HYBRID", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "NEARLY", "NOTHING", "Candidate", "Drift"]
 __all__ += ["Evidence", "Filter", "Hit", "Name", "Placed", "Provenance", "Results", "Scored", "Scores", "Similar"]
 __all__ += ["Snippet", "Terms", "Weights", "affects_match", "arrange", "beyond", "contested", "fixed", "fold"]
-__all__ += ["governs", "likely", "loosened", "matches", "may_be_misspelt", "merge", "metadata_terms", "metadata_wanted"]
-__all__ += ["one_slip", "parse", "parse_moment", "passages", "promising", "recency_of", "rejected_before", "relevance"]
+__all__ += ["governs", "likely", "loosened", "matches", "merge", "metadata_terms", "metadata_wanted"]
+__all__ += ["parse", "parse_moment", "passages", "promising", "recency_of", "rejected_before", "relevance"]
 __all__ += ["score", "similar", "snippet", "split_identifiers", "summary", "topical", "touches", "within"]

@@ -7,7 +7,6 @@ the user meant something by it.
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from itertools import takewhile
 from typing import NamedTuple
 
 from filemem.query.filter import Filter, fold
@@ -192,24 +191,3 @@ _TOKEN = re.compile(
     rf"(?:(?P<key>{'|'.join((*_READERS, 'since', 'until'))}):)?"
     r'(?:"(?P<quoted>[^"]*)"|(?P<bare>\S+))'
 )
-
-
-# -- words that differ by one slip of the fingers ------------------------------------------------------------
-
-SHORTEST = 5  # letters; nearly every shorter word is one slip away from another
-
-
-def may_be_misspelt(word: str) -> bool:
-    """Return whether it makes sense to look for another spelling: a word of letters, and not a short one."""
-    return len(word) >= SHORTEST and word.isalpha()
-
-
-def one_slip(a: str, b: str) -> bool:
-    """Return whether one letter was left out, put in, or changed, or two neighbours were swapped."""
-    if abs(len(a) - len(b)) > 1 or a == b:
-        return False
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
-    a, b = a[same:], b[same:]
-    if len(a) == len(b):
-        return a[1:] == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
-    return a[1:] == b or a == b[1:]

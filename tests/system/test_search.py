@@ -1,4 +1,4 @@
-"""What people type, and what they find: names of code in any spelling, filters, slips, and what holds today."""
+"""What people type, and what they find: names of code in any spelling, filters, and what holds today."""
 
 from __future__ import annotations
 
@@ -94,22 +94,6 @@ def test_a_phrase_that_nothing_holds_gives_the_nearest_to_its_words_and_says_so(
     loose = memory.search('"peer reset connection"')
     assert loose.hits[0].id == "decision_network"
     assert '"peer reset connection"' in loose.note
-
-
-@pytest.mark.parametrize(("typed", "topic"), [("pipelnie", "release"), ("pipeine", "release"), ("reddis", "cache")])
-def test_a_slip_is_forgiven_where_nothing_holds_the_word(memory: Memory, typed: str, topic: str) -> None:
-    found = memory.search(typed, mode="keyword")
-    assert found.hits[0].id == f"decision_{topic}"
-    assert typed in found.note
-
-
-def test_a_known_word_is_never_respelt(memory: Memory) -> None:
-    assert memory.search("tags", mode="keyword").note == ""
-    assert memory.search("xyzzyq", mode="keyword").hits == ()
-
-
-def test_an_exact_hit_stands_above_a_forgiven_slip(memory: Memory) -> None:
-    assert first(memory, "redis pipelnie", mode="keyword") == "cache"
 
 
 def test_every_part_of_a_score_is_told(memory: Memory) -> None:
