@@ -7,15 +7,13 @@ that a branch touched or hid is listed, and what follows for those that it did n
 from __future__ import annotations
 
 import hashlib
-import re
 from pathlib import Path
 
 import pytest
 
-from filemem.cli.gate import comparison, escaped
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.memory.diff import compare
-from tests.support import git, make_repo, write
+from tests.support import git, write
 from tests.system.handmade import commit, decision, opened, reword
 from tests.system.tools import cli
 
@@ -248,33 +246,12 @@ def test_a_version_that_the_repository_lost_is_an_error_and_no_removal(feature: 
         compare(store, "")
 
 
-HOSTILE = (
-    "**bold** <img src=x onerror=alert(1)> [a](javascript:1) @everyone #12 GH-7 https://evil.example www.evil.example "
-    "`code` | table ~~gone~~ &lt; $x$ a_b_c"
-)
-
-
-def test_hostile_titles_are_only_titles_in_a_comment(feature: Path) -> None:
-    write(feature / "memory/decisions/bad.md", f"---\ntopic: '1. @here'\n---\n# {HOSTILE}\n\nText.\n")
+def test_a_comment_is_one_block_of_code_that_no_title_can_end(feature: Path) -> None:
+    write(feature / "memory/decisions/bad.md", "---\ntopic: '```'\n---\n# ```<b> @everyone [a](b)\n\nText.\n")
     commit(feature)
-    out = cli(feature, "diff", "--format", "markdown").out
-    (row,) = [line for line in out.splitlines() if line.startswith("- ")]
-    assert row == f"- **{escaped(HOSTILE)}** ({escaped('1. @here')}): why\\: Text\\. – `memory/decisions/bad.md`"
-    row = row.replace("`memory/decisions/bad.md`", "")
-    for raw in ("**bold**", "](", "@everyone", "@here", "#12", "GH-7", "://", "www.", "`code`", "~~"):
-        assert raw not in row, raw
-    assert not re.search(r"(?<!\\)[<>`|$]", row)
-    assert escaped("# heading\n- item") == r"\# heading \- item"
-    assert len(escaped("x" * 500)) == 200
-
-
-def test_a_comment_has_a_heading_for_each_kind_and_counts_what_is_too_much(tmp_path: Path) -> None:
-    effect = {"kind": "new", "type": "observation", "title": "T"}
-    answer = {"base": {"name": "main"}, "head": {"name": "x"}, "effects": [effect] * 32}
-    assert comparison(answer).endswith("- **T** (observation)\n- and 2 more")
-    answer["effects"] = [effect | {"path": "a/`@x`.md"}]
-    assert comparison(answer).endswith(r"- **T** (observation) – a/\`@&#8203;x\`\.md")
-    repo = make_repo(tmp_path / "plain")
-    switch(repo, "feature", "main")
-    assert "No record is touched." in cli(repo, "diff", "--format", "markdown").out
-    assert "feature against main: no record is touched" in cli(repo, "diff").out
+    rows = cli(feature, "diff", "--format", "markdown").out.splitlines()
+    assert (rows[0], rows[-1]) == ("```diff", "```")
+    assert not [row for row in rows[1:-1] if row.lstrip().startswith("```") and not row.startswith("    ")]
+    assert any(row.startswith("+ ```<b> @everyone [a](b)") for row in rows)
+    switch(feature, "main")
+    assert "main against main: no record is touched" in cli(feature, "diff", "main...main").out
