@@ -20,18 +20,14 @@ class Consequences(NamedTuple):
     Args:
         superseded: what held and holds no longer, with what replaced it.
         accepted: what was only proposed, or rejected, and holds now.
-        revived: what did not hold and holds now, though it is not new.
         forked: topics on which several decisions hold, and not the same as before, with these; unless it `eased`.
-        joined: topics on which that is over, with what holds.
         headless: topics on which something held and nothing does, also where no decision is left there at all.
         hanging: decisions that refer to what is not there any more.
     """
 
     superseded: Mapping[str, tuple[str, ...]]
     accepted: tuple[str, ...]
-    revived: tuple[str, ...]
     forked: Mapping[str, tuple[str, ...]]
-    joined: Mapping[str, tuple[str, ...]]
     headless: tuple[str, ...]
     hanging: tuple[str, ...]
 
@@ -42,7 +38,6 @@ def consequences(before: Graph, after: Graph) -> Consequences:
     heads = {topic: (before.chain(topic).heads, after.chain(topic).heads) for topic in {*before.chains, *after.chains}}
     split = {topic: new for topic, (old, new) in heads.items() if len(new) > 1 and set(new) != set(old)}
     risen = [node for node in both if after.is_head(node) and not before.is_head(node)]
-    accepted = [node for node in risen if not before.nodes[node].demotes]
     broken = {flaw.node for flaw in before.problems if flaw.code in GONE}
     return Consequences(
         superseded={
@@ -50,10 +45,8 @@ def consequences(before: Graph, after: Graph) -> Consequences:
             for node in both
             if before.is_head(node) and not after.is_head(node) and (successors := after.superseded_by(node))
         },
-        accepted=tuple(accepted),
-        revived=tuple(node for node in risen if node not in accepted),
+        accepted=tuple(node for node in risen if not before.nodes[node].demotes),
         forked={topic: new for topic, new in split.items() if not eased(before, after, topic)},
-        joined={topic: new for topic, (old, new) in heads.items() if len(old) > 1 and len(new) == 1},
         headless=tuple(sorted(topic for topic, (old, new) in heads.items() if old and not new)),
         hanging=tuple(sorted({flaw.node for flaw in after.problems if flaw.code in GONE and flaw.node not in broken})),
     )

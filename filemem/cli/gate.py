@@ -27,8 +27,6 @@ _EFFECTS = {
     "outcome": ("=", "cyan", ""),
     "revised": ("~", "cyan", ""),
     "removed": ("-", "red", ""),
-    "revived": ("^", "green", ""),
-    "joined": ("v", "green", "holds:"),
     "orphaned": ("?", "red", "held:"),
 }  # kind -> its mark and colour, and the word before others
 _LONGEST = 300  # rows of a comment: hosts refuse longer ones

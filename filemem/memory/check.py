@@ -9,7 +9,8 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
+from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -20,16 +21,7 @@ from filemem.files import MAX_SIZE, clashes, is_listed, is_private, is_record, u
 from filemem.memory import drift, evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
 from filemem.memory.store import Store
-from filemem.record import (
-    DECISION,
-    Parsed,
-    Problem,
-    Record,
-    derived_id,
-    format_time,
-    reference_index,
-    resolve_reference,
-)
+from filemem.record import Parsed, Problem, format_time
 from filemem.record.identity import TYPE_OF_FOLDER
 from filemem.record.lines import hidden_characters
 from filemem.record.lint import lint, lint_other
@@ -70,8 +62,8 @@ def check(
     """
     against = moment(store, base, "base", begins=True) if base else None
     if against and against.id:
-        before = of_commit(store, against.id, _lint)
-        now = of_merge(store, against.id, reading=_lint, beside=before)
+        reading = cache(_lint)  # what both have is read once
+        before, now = of_commit(store, against.id, reading), of_merge(store, against.id, reading=reading)
         found = brought(before, now)
     else:
         now = of_work_tree(store, _lint)
@@ -150,30 +142,11 @@ def _together(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(Problem(path, 1, "duplicate-id", "error", text), path, record.id)
     for flaw in snapshot.graph.problems:
         yield Finding(Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message), flaw.node)
-    renamed = _renamed(snapshot)
     for node in snapshot.nodes.values():
         for kind, target, _ in node.edges:
             if target in snapshot.missing and not snapshot.is_forgotten(target):
                 text = f"{kind} {target}: no record answers to it, or several do"
                 yield Finding(Problem(node.path, 1, "dangling-edge", "warning", text), node.id)
-        for target in node.references:
-            if target in renamed:
-                old, new = renamed[target]
-                text = f"{target} is {shown(new)}, which was renamed: filemem adopt {shown(new)} --was {shown(old)}"
-                yield Finding(Problem(node.path, 1, "renamed", "hint", text), node.id)
-
-
-def _renamed(snapshot: Snapshot) -> Mapping[str, tuple[str, str]]:
-    """References that fit the former name of a file without an id -> that path, and the one of today."""
-    store, paths = snapshot.store, dict[str, tuple[str, str]]()
-    nameless = [store.files.named(path) for path, one in snapshot.records.items() if not one.id_stated]
-    touches = store.history.touches(nameless, snapshot.tips[0]) if snapshot.missing and nameless else {}
-    for now, rows in touches.items():
-        for before in (store.files.inside(one.before) for one in rows if one.kind == "R"):
-            paths[derived_id(before)] = before, store.files.inside(now)
-    known = reference_index(Record(one, DECISION, path=before) for one, (before, _) in paths.items())
-    found = ((one, resolve_reference(one, known)) for one in snapshot.missing)
-    return {one: paths[old] for one, old in found if old}
 
 
 def _forks(snapshot: Snapshot) -> Iterator[Finding]:

@@ -7,7 +7,6 @@ merges change nothing. Only what differs is read, and of all else only the chain
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 from filemem.chain import DEMOTING
@@ -24,9 +23,8 @@ from filemem.repo import branches
 
 HEAD = "HEAD"
 # As shown, in this order.
-KINDS = ("forked", "new", "accepted", "superseded", "outcome", "revised", "removed", "revived", "joined", "orphaned")
+KINDS = ("forked", "new", "accepted", "superseded", "outcome", "revised", "removed", "orphaned")
 _REASON = 160  # characters of a reason that are quoted
-_OUTCOME, _STATUS = "outcome ", "status "  # how phrases on them begin
 _NOTHING = "nothing holds on this topic any more"
 _EXAMPLE = "for example filemem diff v1.2...HEAD, or filemem diff 2w"
 
@@ -42,7 +40,7 @@ class Effect(NamedTuple):
     """One thing that a branch does to the memory."""
 
     kind: str  # one of KINDS
-    id: str  # the record; for a topic that is `forked`, `joined` or left by all, only its name
+    id: str  # the record; for a topic that is `forked` or left by all, only its name
     type: str
     topic: str
     title: str
@@ -95,11 +93,7 @@ def compare(store: Store, text: str) -> Comparison:
 
 
 class Change:
-    """What leads from one state of the memory to another.
-
-    Args:
-        before, after: the states.
-    """
+    """What leads from one state of the memory to another."""
 
     def __init__(self, before: PastStore, after: PastStore) -> None:
         self.ids = _touched(before, after)
@@ -107,6 +101,9 @@ class Change:
         self.old, self.new = _around(before, after, self.ids)
         self.before, self.after = before, after
         self._follows = consequences(self.old.graph, self.new.graph)
+        nodes = (*self.old.nodes.values(), *self.new.nodes.values())
+        read = [parsed.record for parsed in (*self.was.values(), *self.now.values()) if parsed.record]
+        self._titles = {one.id: one.title for one in nodes} | {one.id: one.title for one in read}
 
     def effects(self) -> Iterator[Effect]:
         """Say what the change does, in no order."""
@@ -122,7 +119,6 @@ class Change:
         yield from self._hanging()
 
     def _new(self, parsed: Parsed) -> Effect:
-        """A record that was not there: its status, what it replaces, and the beginning of its reason."""
         one = parsed.record
         assert one is not None  # noqa: S101 - what is listed was read
         replaced = self._named(self.new.graph.predecessors(one.id))
@@ -131,23 +127,19 @@ class Change:
         if replaced and one.status not in DEMOTING:
             details.append(f"would supersede {'; '.join(old.title for old in replaced)}")
             replaced = ()
-        reason = cut(" ".join(prose(one.text).split()), _REASON) if decision else ""
-        lost = damage((), parsed.problems)
-        return _of(one, "new", (*details, *([f"why: {reason}"] if reason else ()), *lost), replaced)
+        if decision and one.text:
+            details.append(f"why: {cut(' '.join(prose(one.text).split()), _REASON)}")
+        return _of(one, "new", (*details, *damage((), parsed.problems)), replaced)
 
     def _revised(self, before: Parsed, after: Parsed, accepted: bool) -> Iterator[Effect]:
         """What came of a record, and what else its file says otherwise; that it was accepted is another effect."""
         was, now = before.record, after.record
-        if was is None or now is None or was is now:
+        if was is None or now is None:
             return
-        phrases = [one for one in changes(was, now) if not (accepted and one.startswith(_STATUS))]
-        outcomes = tuple(one for one in phrases if one.startswith(_OUTCOME))
-        broken = damage(before.problems, after.problems)
-        others = tuple(one for one in (*phrases, *broken) if one not in outcomes)
-        if outcomes:
-            yield _of(now, "outcome", outcomes)
-        if others:
-            yield _of(now, "revised", others)
+        phrases = [one for one in changes(was, now) if not (accepted and one.startswith("status "))]
+        outcomes = tuple(one for one in phrases if one.startswith("outcome "))
+        others = (*(one for one in phrases if one not in outcomes), *damage(before.problems, after.problems))
+        yield from (_of(now, kind, told) for kind, told in (("outcome", outcomes), ("revised", others)) if told)
 
     def _following(self) -> Iterator[Effect]:
         """What follows for decisions, touched or not."""
@@ -155,13 +147,9 @@ class Change:
         for one, successors in follows.superseded.items():
             yield _of(now[one], "superseded", (), self._named(successors))
         for one in follows.accepted:
-            yield _of(now[one], "accepted", (f"{_STATUS}{was[one].status} -> {now[one].status}",))
-        for one in follows.revived:
-            yield _of(now[one], "revived")
+            yield _of(now[one], "accepted", (f"status {was[one].status} -> {now[one].status}",))
         for key, heads in follows.forked.items():
             yield _topic(self.new, "forked", heads, key)
-        for key, heads in follows.joined.items():
-            yield _topic(self.new, "joined", heads, key)
         for key in follows.headless:
             if not self.new.graph.holding(key):  # else it went on elsewhere, as what was superseded says
                 yield _topic(self.old, "orphaned", self.old.graph.chain(key).heads, key, _NOTHING)
@@ -182,12 +170,6 @@ class Change:
     def _named(self, ids: Iterable[str]) -> tuple[Named, ...]:
         """The titles of records by id, as they are now if they are still there."""
         return tuple(Named(one, self._titles.get(one, one)) for one in ids)
-
-    @cached_property
-    def _titles(self) -> Mapping[str, str]:
-        records = (parsed.record for parsed in (*self.was.values(), *self.now.values()) if parsed.record)
-        nodes = (*self.old.nodes.values(), *self.new.nodes.values())
-        return {one.id: one.title for one in nodes} | {one.id: one.title for one in records}
 
 
 def _touched(before: PastStore, after: PastStore) -> set[str]:

@@ -1,7 +1,6 @@
 """The records of one state: the work tree, a commit, or the merge of two commits. What is said of it follows from it.
 
-Rule: a snapshot is blob ids by path and a way to their bytes. All of them are read at once, and what one snapshot has
-read another beside it does not read again.
+Rule: a snapshot is blob ids by path and a way to their bytes. All of them are read at once.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ class Snapshot:
     lost: tuple[str, ...] = ()  # records that Git has and the work tree has not
     conflicts: tuple[merge.Clash, ...] = ()  # what Git could not merge
     reading: Reading = parse  # how a file is read: `parse`, or `lint` where its problems are wanted
-    beside: Snapshot | None = None  # another snapshot of the same store, whose bytes and records are used again
 
     @cached_property
     def data(self) -> Mapping[str, bytes]:
@@ -65,9 +63,8 @@ class Snapshot:
                 with contextlib.suppress(NotFound, BadInput):  # gone or changed since it was listed
                     found[path] = self.store.files.read(path)
             return found
-        known = {blob: self.beside.data[path] for path, blob in self._shared(paths)} if self.beside else {}
-        wanted = {blob for path in paths if (blob := self.files[path]) not in known}
-        for oid, data in self.store.repo.blobs(sorted(wanted)) if wanted else ():
+        known: dict[str, bytes] = {}
+        for oid, data in self.store.repo.blobs(sorted({self.files[path] for path in paths})) if paths else ():
             if data is None:
                 hint = self.store.repo.incomplete() or "look at the repository with git fsck"
                 told = f"the repository does not have all versions of its records: {oid[:10]} is missing"
@@ -75,17 +72,10 @@ class Snapshot:
             known[oid] = data
         return {path: known[self.files[path]] for path in paths}
 
-    def _shared(self, paths: Iterable[str]) -> list[tuple[str, str]]:
-        """Path and blob id of what the other snapshot has too, under the same name."""
-        there = self.beside.files if self.beside else {}
-        return [(path, self.files[path]) for path in paths if there.get(path) == self.files[path]]
-
     @cached_property
     def parsed(self) -> Mapping[str, Parsed]:
         """Every record file as it reads, by path; files over 1 MiB are left out."""
-        known = {path: self.beside.parsed.get(path) for path, _ in self._shared(self.data)} if self.beside else {}
-        small = ((path, data) for path, data in self.data.items() if len(data) <= MAX_SIZE)
-        return {path: known.get(path) or self.reading(data, path) for path, data in small}
+        return {path: self.reading(data, path) for path, data in self.data.items() if len(data) <= MAX_SIZE}
 
     @cached_property
     def records(self) -> Mapping[str, Record]:
@@ -165,15 +155,13 @@ def of_work_tree(store: Store, reading: Reading = parse) -> Snapshot:
     )
 
 
-def of_commit(store: Store, commit: str, reading: Reading = parse, beside: Snapshot | None = None) -> Snapshot:
+def of_commit(store: Store, commit: str, reading: Reading = parse) -> Snapshot:
     """The records of a commit; none for "", which stands for the time before the first."""
     files = _listing(store, commit) if commit else {}
-    return Snapshot(store, files, _tombstones(files), (commit,) * bool(commit), reading=reading, beside=beside)
+    return Snapshot(store, files, _tombstones(files), (commit,) * bool(commit), reading=reading)
 
 
-def of_merge(
-    store: Store, base: str, head: str = "HEAD", reading: Reading = parse, beside: Snapshot | None = None
-) -> Snapshot:
+def of_merge(store: Store, base: str, head: str = "HEAD", reading: Reading = parse) -> Snapshot:
     """The records as merging one commit into another would leave them; what is not committed is no part of it.
 
     Raises:
@@ -182,7 +170,7 @@ def of_merge(
     """
     tree, clashes = merge.merged_tree(store.repo, base, store.repo.resolve(head) or head)
     files = _listing(store, tree)
-    return Snapshot(store, files, _tombstones(files), (base, head), conflicts=clashes, reading=reading, beside=beside)
+    return Snapshot(store, files, _tombstones(files), (base, head), conflicts=clashes, reading=reading)
 
 
 def _listing(store: Store, tree: str) -> dict[str, str]:

@@ -290,19 +290,6 @@ def test_a_branch_that_has_nothing_in_common_with_the_base_cannot_be_checked_so(
         check(store, [], "main")
 
 
-def test_a_reference_to_a_file_without_an_id_survives_no_rename_and_is_told(repo: Path) -> None:
-    old = write(repo / "memory/decisions/old.md", "# Use Postgres\n\nIt is there and it works for all of us.\n")
-    decision(repo, "pool", "pool", builds_on="[old.md]")
-    commit(repo)
-    assert found(repo, "") == []
-    old.rename(old.with_name("renamed.md"))
-    commit(repo)
-    problems = told(repo, "")
-    assert [one.code for one in problems if one.level == "warning"] == ["dangling-edge"]
-    (hint,) = [one for one in problems if one.code == "renamed"]
-    assert "filemem adopt memory/decisions/renamed.md --was memory/decisions/old.md" in hint.message
-
-
 def test_code_that_the_branch_rewrites_and_what_its_commits_say_is_advice(feature: Path) -> None:
     assert found(feature) == []
     git(feature, "rm", "-q", "code.py")
