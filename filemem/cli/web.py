@@ -130,7 +130,6 @@ def serve_http(
 
     from filemem import VERSION, config
     from filemem.server import http
-    from filemem.web.route import Slack
     from filemem.web.site import Site
 
     stated = config.web()
@@ -147,7 +146,7 @@ def serve_http(
         if log is not None:
             log.add(f"started on port {port}")
 
-    site = Site(log, Slack(stated.slack_token, stated.slack_url))
+    site = Site(log, stated)
     address = http.Address(host, port, remote=bool(known), token=token, names=names, lenient=not strict)
     http.serve(offer, opener(project, user, broken=True), VERSION, address, report, site, tell)
 

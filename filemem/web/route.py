@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from filemem.errors import BadInput, FilememError
 
 if TYPE_CHECKING:
+    from filemem.config import Web
     from filemem.memory import Memory
     from filemem.web.log import Log
 
@@ -27,22 +28,12 @@ TOKEN = "token"  # noqa: S105  the name of a parameter that is the door's, not t
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-class Slack(NamedTuple):
-    """How Slack is reached: the bot's token, empty if none is configured, and another address than Slack's own."""
-
-    token: str = ""
-    url: str = ""
-
-    def __repr__(self) -> str:
-        return "Slack(...)"
-
-
 class Context(NamedTuple):
     """What functions may use besides their arguments; `running` limits how many sandboxes there are at once."""
 
     ask: Ask
     log: Log | None
-    slack: Slack
+    web: Web
     running: asyncio.Semaphore
 
 
@@ -77,32 +68,24 @@ class Route(NamedTuple):
 
     Args:
         method, path: as Starlette writes them, with `{id}` for a part of the path.
-        summary: one line for the OpenAPI document.
         schema: JSON Schema of the arguments, wherever they come from.
         work: what answers.
-        keys: what is in every answer of status 200; "" if that is no JSON object.
         style: how failures are worded.
         writes: it changes or runs something, so it needs the token in any case.
-        codes: further statuses that it answers, with what they mean.
         lacking, failed: MAMA's codes for a required argument that is not there, and for what went wrong on our side.
-        medias: the types that the answer can have.
     """
 
     method: str
     path: str
-    summary: str
     schema: Mapping[str, Any]
     work: Work
-    keys: str
     style: Callable[[Refused], Answer]
     writes: bool
-    codes: Mapping[int, str]
     lacking: str
     failed: str
-    medias: tuple[str, ...]
 
 
-def mama(failure: Refused) -> Answer:
+def as_mama(failure: Refused) -> Answer:
     """Word a failure as MAMA's routes do."""
     return {"error": True, "code": failure.code, "message": failure.message} | _more(failure)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from http import HTTPMethod, HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -12,11 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route as Served
 from starlette.routing import compile_path
 
+from filemem.config import Web
 from filemem.dialects.call import checked
 from filemem.dialects.tool import Tool
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
-from filemem.web.route import JSON, TOKEN, Ask, Context, Refused, Route, Slack, Told, from_body, from_query, plain
-from filemem.web.routes import FAMILIAR, ROUTES, meant
+from filemem.web.route import JSON, TOKEN, Ask, Context, Refused, Route, Told, from_body, from_query, plain
+from filemem.web.routes import ROUTES, meant
 
 if TYPE_CHECKING:
     from filemem.web.log import Log
@@ -29,24 +31,16 @@ _STATUS: Mapping[type[FilememError], tuple[int, str]] = {
     Locked: (503, "LOCKED"),
     BrokenStore: (500, ""),  # "": the route's own code
 }
-_REFUSALS = {
-    401: "UNAUTHORIZED",
-    403: "FORBIDDEN",
-    404: "NOT_FOUND",
-    405: "METHOD_NOT_ALLOWED",
-    408: "TIMEOUT",
-    413: "TOO_LARGE",
-    415: "UNSUPPORTED_MEDIA_TYPE",
-    421: "WRONG_HOST",
-}
 _ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+_PAGES = ("/", "/viewer")
+_SLACK = {"channelId": "channel_id", "filePath": "file_path"}  # as the real programs write them
 
 
 class Site:
     """What is served beside MCP."""
 
-    def __init__(self, log: Log | None = None, slack: Slack | None = None) -> None:
-        self._log, self._slack = log, slack or Slack()
+    def __init__(self, log: Log | None = None, web: Web | None = None) -> None:
+        self._log, self._web = log, web or Web()
         self._table = [(compile_path(route.path)[0], route) for route in ROUTES]
 
     def methods(self, path: str) -> tuple[str, ...]:
@@ -61,16 +55,16 @@ class Site:
     def words(self, path: str, status: int, message: str) -> Mapping[str, object]:
         """Word a refusal as callers of this path expect it."""
         style = next((route.style for route in self._at(path)), plain)
-        return style(Refused(status, _REFUSALS.get(status, "REFUSED"), message))
+        return style(Refused(status, HTTPStatus(status).name, message))
 
     def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:
         """Note a request by its route; what was asked for stays out of the log."""
         known = [route.path for route in self._at(path)] or [path if path in ("/mcp", "/health") else "(no route)"]
-        self._note(f"{method if method in _METHODS else '?'} {known[0]} {status} {milliseconds} ms")
+        self._note(f"{method if method in HTTPMethod.__members__ else '?'} {known[0]} {status} {milliseconds} ms")
 
     def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> list[Served]:
         """The table as Starlette takes it."""
-        context = Context(ask, self._log, self._slack, asyncio.Semaphore(SANDBOXES))
+        context = Context(ask, self._log, self._web, asyncio.Semaphore(SANDBOXES))
 
         def told(where: str, error: BaseException) -> None:
             self._note(f"defect in {where}: {type(error).__name__}")
@@ -86,10 +80,6 @@ class Site:
             self._log.add(line)
 
 
-_PAGES = ("/", "/viewer")
-_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-
-
 def _endpoint(route: Route, context: Context, on_crash: Callable[[str, BaseException], None]) -> Any:
     async def answer(request: Request) -> Response:
         given: dict[str, object] = {}
@@ -99,7 +89,8 @@ def _endpoint(route: Route, context: Context, on_crash: Callable[[str, BaseExcep
                 given = from_body(await request.body())
             else:
                 given = from_query(route.schema, request.query_params.multi_items(), request.path_params)
-            given = {FAMILIAR.get(route.path, {}).get(name, name): value for name, value in given.items()}
+            if route.path == "/api/slack/send":
+                given = {_SLACK.get(name, name): value for name, value in given.items()}
             row = meant(route, given)
             arguments = checked(Tool(f"{row.method} {route.path}", "", row.schema, lambda *_: {}), given)
             if route.path in _PAGES and request.query_params.get(TOKEN):
@@ -121,7 +112,8 @@ def _failed(route: Route, given: Mapping[str, Any], error: FilememError) -> Resp
         field = error.field if isinstance(error, BadInput) else ""
         message = error.message if field in error.message else f"{field}: {error.message}"
         missing = [name for name in route.schema.get("required", ()) if not str(given.get(name, "")).strip()]
-        if route.path == "/api/save" and field in ("title", "text") and not _is_text(given.get(field)):
+        value = given.get(field)
+        if route.path == "/api/save" and field in ("title", "text") and not (isinstance(value, str) and value.strip()):
             message = f"{field} is required and must be a string"  # mem-claude's words, for both faults
         elif isinstance(error, BadInput) and field in missing:
             code, message = route.lacking, f"Missing required field{'s'[: len(missing) - 1]}: {', '.join(missing)}"
@@ -129,15 +121,8 @@ def _failed(route: Route, given: Mapping[str, Any], error: FilememError) -> Resp
     return _response(Told(route.style(error), error.status))
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
 def _response(told: Told) -> Response:
     body = told.body
     if told.media == JSON:
-        body = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-    elif isinstance(body, str):
-        body = body.encode("utf-8", "replace")
-    assert isinstance(body, bytes)  # noqa: S101
-    return Response(body, told.status, {**_ALWAYS, **told.headers}, told.media)
+        body = json.dumps(body, ensure_ascii=False, allow_nan=False)
+    return Response(str(body).encode("utf-8", "replace"), told.status, {**_ALWAYS, **told.headers}, told.media)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from filemem import secrets
 from filemem.errors import BadInput
 from filemem.web.code import read_file
-from filemem.web.route import Answer, Arguments, Context, Refused, Slack, how_to_install
+from filemem.web.route import Answer, Arguments, Context, Refused, how_to_install
 
 if TYPE_CHECKING:
+    from filemem.config import Web
     from filemem.memory import Memory
 
 SECONDS = 20  # for each request to Slack
@@ -26,13 +27,13 @@ async def send(context: Context, arguments: Arguments) -> Answer:
     named = arguments.get("file_path", "")
     if not message.strip() and not named:
         raise Refused(400, "MISSING_FIELDS", "Missing required field: message or file_path")
-    if not context.slack.token:
+    if not context.web.slack_token:
         raise Refused(503, "NOT_CONFIGURED", "Slack is not configured", "set SLACK_BOT_TOKEN, the token of a Slack bot")
     _refuse_secret("message", message)
     file: File | None = None
     if named:
         file = await asyncio.wrap_future(context.ask(lambda memory: _file(memory, named)))
-    await asyncio.to_thread(_deliver, context.slack, channel, message, file)
+    await asyncio.to_thread(_deliver, context.web, channel, message, file)
     return {"success": True, "message": f"Message sent to Slack channel {channel}"}
 
 
@@ -49,15 +50,15 @@ def _refuse_secret(field: str, text: str) -> None:
         raise BadInput(told, "remove it, and change it if it was real", field=field)
 
 
-def _deliver(slack: Slack, channel: str, message: str, file: File | None) -> None:
+def _deliver(web: Web, channel: str, message: str, file: File | None) -> None:
     """Talk to Slack; it answers with a word for what went wrong, which is passed on, and nothing else is."""
     try:
         from slack_sdk import WebClient  # noqa: PLC0415  an extra, imported by those who use it
         from slack_sdk.errors import SlackApiError, SlackClientError  # noqa: PLC0415
     except ImportError:
         raise Refused(503, "NOT_INSTALLED", "slack_sdk is not installed", how_to_install("slack")) from None
-    where = slack.url or WebClient.BASE_URL
-    client = WebClient(token=slack.token, base_url=where, timeout=SECONDS, retry_handlers=[])
+    where = web.slack_url or WebClient.BASE_URL
+    client = WebClient(token=web.slack_token, base_url=where, timeout=SECONDS, retry_handlers=[])
     try:
         if file is None:
             client.chat_postMessage(channel=channel, text=message)

@@ -86,7 +86,7 @@ def test_the_log_turns_over_and_is_read_as_one(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(log, "SIZE", 1_000)
     kept = Log(tmp_path)
     for number in range(200):
-        kept.add(f"line {number}\nsplit")
+        kept.add(f"line {number} split")
     assert len(list(tmp_path.iterdir())) == log.FILES + 1
     lines = [line.partition("] ")[2] for line in kept.page(1_000, 0)["lines"]]
     assert lines[-1] == "line 199 split"
