@@ -22,7 +22,7 @@ from filemem.record import DECISION, Parsed, Record, parse, topic_key
 from filemem.record.compare import FORM, changes, damage
 from filemem.repo.history import Commit, Touch
 
-NOBODY = Commit("", (), "", "", 0, 0, "")  # where no commit is known
+NOBODY = Commit("", (), "", 0, "")  # where no commit is known
 
 
 class Revision(NamedTuple):

@@ -249,18 +249,15 @@ class Store:
 
     def removed(self, wanted: str) -> Touch | None:
         """The last removal of a record, by its id, short id, path or exact title; None where history has none."""
-        paths = {touch.path for touch in self.history.record_ids(wanted, self.tip)}
-        paths.add(self.files.named(self.asked(wanted)))
-        gone = [one for one in self.history.removals(self.tip) if is_listed(self.files.inside(one.path))]
-        for touch in gone:
-            path = self.files.inside(touch.path)
-            short = short_id(path.removesuffix(".md"))
-            if touch.path in paths or short == wanted.casefold() or record.derived_id(path) == wanted:
+        names = {self.asked(wanted), wanted, short_id(wanted).casefold()}
+        removals = self.history.removals(self.tip)
+        gone = [(path, one) for one in removals if is_listed(path := self.files.inside(one.path))]
+        for path, touch in gone:
+            if not names.isdisjoint((path, short_id(path.removesuffix(".md")), record.derived_id(path))):
                 return touch
-        for touch in gone:
-            data = self.repo.blob(touch.old) or b""
-            last = record.parse(data, self.files.inside(touch.path)).record
-            if last and last.title == wanted:
+        for path, touch in gone:
+            last = record.parse(self.repo.blob(touch.old) or b"", path).record
+            if last and wanted in (last.id, last.title):
                 return touch
         return None
 

@@ -2,53 +2,76 @@
 
 Rule: a commit never changes, so what one `git log` said of it is kept for good, and the next asks only for what the
 table lacks. It is derived: a damaged table, or one of another history, is made anew. Parents have smaller numbers than
-their children; what a commit reaches is a number with a bit for each. An answer counts what its tip reaches, so
-switching branches costs nothing. A file is known by its path and followed through the renames that Git sees.
+their children. An answer counts what its tip reaches. A file is known by its path and followed through renames.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from filemem.errors import BrokenStore, Locked
-from filemem.repo.log import REVERTS, Commit, Logged, commit_of, logged
+from filemem.errors import BrokenStore
+from filemem.repo.run import GitError
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
 
 __all__ = ["Commit", "History", "Touch"]
 
-_TOUCHES = "select n, kind, path, before, old, new from touched where"
-_VERSION, _USUAL, _KEPT, _MANY = 3, "memory", 16, 48
+LIMIT = 600.0  # seconds for the first look at a long history
+REVERTS = "Reverts"  # the trailer that stands for "This reverts commit X." in a message
+NAME, NAMES = 200, 20  # characters of a name, and names of one kind, that are read: a commit can state any number
+_VERSION, _USUAL, _KEPT = 4, "memory", 4  # the usual folder; how many tips are remembered
 _SCHEMA = """
-create table if not exists commits(n integer primary key, id text unique, author text, email text, at integer,
-  written integer, subject text, trailers text, spoken integer);
+create table if not exists commits(n integer primary key, id text unique, author text, at integer, subject text,
+  trailers text, spoken integer);
 create table if not exists edges(child integer, nth integer, parent integer, primary key(child, nth)) without rowid;
 create table if not exists touched(n integer, kind text, path text, before text, old text, new text);
-create table if not exists names(id text, n integer);
 create table if not exists tips(n integer primary key);
-create table if not exists reached(tip integer, line integer, bits blob, primary key(tip, line)) without rowid;
-create table if not exists facts(key text primary key, value text);
 create index if not exists edges_parent on edges(parent);
 create index if not exists touched_path on touched(path, n);
 create index if not exists touched_before on touched(before, n) where before != '';
-create index if not exists names_id on names(id);
 create index if not exists commits_spoken on commits(n) where spoken;
 """
+_REVERT = re.compile(
+    r"(?m)^This reverts commit ([0-9a-f]{7,64})(?:,\s+reversing\s+changes\s+made\s+to\s+([0-9a-f]{7,64}))?"
+)
+_TRAILERS = "%(trailers:only,unfold,separator=%x1f,key_value_separator=%x1e)"
+_FORMAT = f"--format=%x01%H%x00%P%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
+_ALL = ("--full-history", "--sparse", "--topo-order", "--reverse", "--ignore-missing", "--encoding=UTF-8", "-z")
+_QUIET = ("--no-color", "--no-show-signature", "--no-notes", "--no-ext-diff", "--no-textconv")
+_ROWS = ("--raw", "--no-abbrev", "--root", "--ignore-submodules=none", "--diff-merges=combined")
+_WAYS = (("-M", "-l1000", *_ROWS), ("-M100%", *_ROWS), ())  # a partial clone may lack old bytes, or old trees too
 _P = ParamSpec("_P")
 _Answer = TypeVar("_Answer")
 
 
-class Touch(NamedTuple):
-    """What a commit did to a file: `kind` is A, M, D or R; blob ids `old` and `new`, "" for none.
+class Commit(NamedTuple):
+    """A commit: `at` is when it was made, in epoch milliseconds; what its trailers say, and all of these.
 
-    `before` is the path before a rename, else "".
+    For each commit that it says it reverts there is a trailer (`REVERTS`, id).
     """
+
+    id: str
+    parents: tuple[str, ...]
+    author: str
+    at: int
+    subject: str
+    agent: str = ""
+    reviewers: tuple[str, ...] = ()
+    co_authors: tuple[str, ...] = ()
+    trailers: tuple[tuple[str, str], ...] = ()
+
+
+class Touch(NamedTuple):
+    """What a commit did to a file: kind A, M, D or R, its path before a rename, blob ids `old` and `new`; or ""."""
 
     commit: Commit
     kind: str
@@ -61,25 +84,31 @@ class Touch(NamedTuple):
 def _answering(method: Callable[Concatenate[History, _P], _Answer]) -> Callable[Concatenate[History, _P], _Answer]:
     """A question to the table; it is asked once more of a new one where that is damaged, or of another history."""
 
+    @wraps(method)
     def asked(self: History, /, *values: _P.args, **named: _P.kwargs) -> _Answer:
         with self._lock:
-            try:
-                return method(self, *values, **named)
-            except sqlite3.DatabaseError as error:
-                if "locked" in str(error):
-                    raise Locked(f"{self._file} is held by another process", "try again in a moment") from None
-                self._forget()
-            try:
-                return method(self, *values, **named)
-            except sqlite3.DatabaseError as error:
-                raise BrokenStore(f"{self._file}: {error}", "check space and permissions there") from None
+            anew = False
+            while True:
+                try:
+                    return method(self, *values, **named)
+                except sqlite3.DatabaseError as error:
+                    if anew or "locked" in str(error):
+                        hint = "try again in a moment; if it stays so, check space and permissions there"
+                        raise BrokenStore(f"{self._file}: {error}", hint) from None
+                    anew = True
+                    self.close()
+                    for end in ("", "-wal", "-shm"):
+                        with suppress(OSError):
+                            self._file.with_name(f"{self._file.name}{end}").unlink()
 
-    asked.__doc__ = method.__doc__
     return asked
 
 
 class History:
-    """The past of a repository, seen from any of its commits; `folder` is the store, "." for all."""
+    """The past of a repository, seen from any of its commits; `folder` is the store, "." for all.
+
+    Every question brings the table up to what it asks of, and raises GitError, or BrokenStore where it cannot.
+    """
 
     def __init__(self, repo: Repo, folder: str) -> None:
         self._repo, self._folder = repo, folder
@@ -87,7 +116,7 @@ class History:
         self._file: Path = repo.shared / ("commits.db" if folder == _USUAL else f"commits-{name}.db")
         self._lock = threading.RLock()
         self._open: sqlite3.Connection | None = None
-        self._bits: dict[tuple[int, bool], int] = {}  # what `_reach` gave
+        self._landings: dict[int, dict[int, int]] = {}
 
     def close(self) -> None:
         """Let go of the table."""
@@ -95,11 +124,11 @@ class History:
             if self._open is not None:
                 self._open.close()
             self._open = None
-            self._bits.clear()
+            self._landings.clear()
 
     @_answering
     def extend(self) -> None:
-        """Bring the table up to HEAD. Does nothing where it is; called by whatever answers. Raises GitError."""
+        """Bring the table up to HEAD."""
         self._number("HEAD")
 
     @_answering
@@ -110,22 +139,22 @@ class History:
             paths: from the top of the work tree; one that nobody ever committed has no touches.
             tip: a revision; only what it reaches counts.
         """
-        bits = self._reach(tip)
-        followed = {path: sorted(self._followed(path, bits), reverse=True) for path in paths}
+        reached = self._reach(tip)
+        followed = {path: self._followed(path, reached) for path in paths}
         commits = self._commits({row[0] for rows in followed.values() for row in rows})
         return {path: tuple(Touch(commits[n], *rest) for n, *rest in rows) for path, rows in followed.items()}
 
     @_answering
     def committed(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, str]:
         """The id of the last commit that touched each file by this name; one question, and no rename is followed."""
-        wanted, bits = list(paths), self._reach(tip)
+        wanted, reached = list(paths), self._reach(tip)
         which = ",".join("?" * len(wanted))
         asked = f"select path, n, id from touched join commits using (n) where path in ({which}) order by n"  # noqa: S608
-        return {path: one for path, n, one in self._db.execute(asked, wanted) if bits >> n & 1}
+        return {path: one for path, n, one in self._db.execute(asked, wanted) if n in reached}
 
     def firsts(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, Commit]:
         """The commit that first brought each file, also under a former name."""
-        return {path: found[-1].commit for path, found in self.touches(list(paths), tip).items() if found}
+        return {path: found[-1].commit for path, found in self.touches(paths, tip).items() if found}
 
     def dates(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, int]:
         """When each file was first committed, in epoch milliseconds."""
@@ -134,22 +163,20 @@ class History:
     @_answering
     def landed(self, paths: Iterable[str], tip: str) -> dict[str, Commit]:
         """The commit that brought each file to a branch: its own first commit, or the merge that took that in."""
-        at = {path: self._landing(first.id, tip) for path, first in self.firsts(paths, tip).items()}
+        firsts = self.firsts(paths, tip)
+        if not firsts or (start := self._number(tip)) is None:
+            return {}
+        landings = self._landings_of(start)
+        at = {path: landings[self._known(first.id) or 0] for path, first in firsts.items()}
         commits = self._commits(set(at.values()))
-        return {path: commits[n] for path, n in at.items() if n in commits}
-
-    @_answering
-    def commits(self, ids: Iterable[str]) -> dict[str, Commit]:
-        """Commits by their whole ids, as far as the table has them."""
-        numbers = {self._known(one) for one in ids}
-        return {one.id: one for one in self._commits(n for n in numbers if n is not None).values()}
+        return {path: commits[n] for path, n in at.items()}
 
     @_answering
     def spoken(self, tip: str = "HEAD") -> tuple[Commit, ...]:
         """The commits that speak of decisions or revert something, each after all that it descends from."""
-        bits = self._reach(tip)
+        reached = self._reach(tip)
         rows = self._db.execute("select n from commits where spoken order by n")
-        return tuple(self._commits([n for (n,) in rows if bits >> n & 1]).values())
+        return tuple(self._commits([n for (n,) in rows if n in reached]).values())
 
     @_answering
     def reverted(self, commit: Commit) -> frozenset[str]:
@@ -161,126 +188,95 @@ class History:
                 continue
             found.add(whole)
             if side and (other := self._whole(side)):
-                found |= self._ids(self._reach(whole) & ~self._reach(other))
+                found |= self.ancestors(whole) - self.ancestors(other)
         return frozenset(found)
-
-    @_answering
-    def record_ids(self, record_id: str, tip: str = "HEAD") -> tuple[Touch, ...]:
-        """What the commits did whose trailer `Filemem-Id` names a record, newest first: also of one that is gone."""
-        return self._touched("n in (select n from names where id = ?)", (record_id,), tip)
 
     @_answering
     def removals(self, tip: str = "HEAD") -> tuple[Touch, ...]:
         """Every removal of a file, newest first."""
-        return self._touched("kind = 'D'", (), tip)
+        reached = self._reach(tip)
+        rows = self._db.execute("select n, kind, path, before, old, new from touched where kind = 'D' order by n desc")
+        found = [row for row in rows if row[0] in reached]
+        commits = self._commits({row[0] for row in found})
+        return tuple(Touch(commits[n], *rest) for n, *rest in found)
 
     @_answering
     def ancestors(self, tip: str) -> frozenset[str]:
         """The ids of the commits that one reaches, itself included."""
-        return self._ids(self._reach(tip))
+        reached = self._reach(tip)
+        return frozenset(one for n, one in self._db.execute("select n, id from commits") if n in reached)
 
     @_answering
     def is_ancestor(self, one: str, other: str) -> bool:
         """Whether a commit is another one or among what that descends from; False where one is unknown."""
-        number = self._number(one)
-        return number is not None and bool(self._reach(other) >> number & 1)
+        return self._number(one) in self._reach(other)
 
     # what is asked of the table
 
-    def _followed(self, path: str, bits: int) -> list[tuple[Any, ...]]:
-        """The rows of one file under all names that it had."""
+    def _followed(self, path: str, reached: Collection[int]) -> list[tuple[Any, ...]]:
+        """The rows of one file under all names that it had, newest first."""
         found: list[tuple[Any, ...]] = []
-        name, before, names = path, 1 << 62, {path}
+        name, end = path, 1 << 62
         while name:
             gone = "select n from touched where before = ? and before != '' and n < ? order by n desc"
-            away = self._db.execute(gone, (name, before))
-            since = next((n for (n,) in away if bits >> n & 1), 0)  # older rows are of what had the name then
-            asked = f"{_TOUCHES} path = ? and n > ? order by n desc"
-            former, late = "", []
-            for row in self._db.execute(asked, (name, since)):
-                if not bits >> row[0] & 1:
-                    continue
-                if row[0] >= before:  # on a branch that knew it by this name still; what was begun anew is another
-                    late.append(row)
-                    late = [] if row[1] in "ADR" else late
+            since = next((n for (n,) in self._db.execute(gone, (name, end)) if n in reached), 0)  # then it was another
+            asked = "select n, kind, path, before, old, new from touched where path = ? and n > ? and n < ?"
+            rows = self._db.execute(f"{asked} order by n desc", (name, since, end))
+            name = ""
+            for row in rows:
+                if row[0] not in reached:
                     continue
                 found.append(row)
                 if row[1] == "R":
-                    former, before = row[3], row[0]
+                    end, name = row[0], row[3]
                     break
-            found += late
-            name = former if former not in names else ""
-            names.add(name)
         return found
-
-    def _touched(self, where: str, values: tuple[str, ...], tip: str) -> tuple[Touch, ...]:
-        bits, asked = self._reach(tip), f"{_TOUCHES} {where} order by n desc"
-        rows = [row for row in self._db.execute(asked, values) if bits >> row[0] & 1]
-        commits = self._commits({row[0] for row in rows})
-        return tuple(Touch(commits[row[0]], *row[1:]) for row in rows)
 
     def _commits(self, numbers: Iterable[int]) -> dict[int, Commit]:
         """Commits by their numbers, in the order that is given."""
-        asked = "select id, author, email, at, written, subject, trailers from commits where n = ?"
-        ids = "select id from edges join commits on n = parent where child = ? order by nth"
+        asked = "select id, author, at, subject, trailers from commits where n = ?"
+        parents = "select id from edges join commits on n = parent where child = ? order by nth"
         found: dict[int, Commit] = {}
         for n in numbers:
-            for row in self._db.execute(asked, (n,)):
-                found[n] = commit_of(row, tuple(one for (one,) in self._db.execute(ids, (n,))))
+            one, author, at, subject, raw = self._db.execute(asked, (n,)).fetchone()
+            pairs = _pairs(raw)
+            agents, reviewers, helpers = (
+                tuple(value[:NAME] for key, value in pairs if key.lower() == wanted)[:NAMES]
+                for wanted in ("agent", "reviewed-by", "co-authored-by")
+            )
+            ids = tuple(parent for (parent,) in self._db.execute(parents, (n,)))
+            agent = " ".join(agents)[:NAME]
+            found[n] = Commit(one, ids, author[:NAME], at, subject, agent, reviewers, helpers, pairs)
         return found
-
-    def _ids(self, bits: int) -> frozenset[str]:
-        return frozenset(one for n, one in self._db.execute("select n, id from commits") if bits >> n & 1)
 
     def _whole(self, start: str) -> str:
         """The one commit whose id begins so, or ""."""
-        end = start[:-1] + chr(ord(start[-1]) + 1)
-        rows = self._db.execute("select id from commits where id >= ? and id < ? limit 2", (start, end))
-        found = [one for (one,) in rows]
-        return found[0] if len(found) == 1 else ""
+        found = self._db.execute("select id from commits where id >= ? and id < ? || 'g' limit 2", (start, start))
+        ids = [one for (one,) in found]
+        return ids[0] if len(ids) == 1 else ""
 
-    def _reach(self, tip: str, *, line: bool = False) -> int:
-        """The commits that a tip reaches, a bit for each by its number; only along first parents with `line`."""
+    def _reach(self, tip: str) -> Collection[int]:
+        """The numbers of the commits that a tip reaches."""
         start = self._number(tip)
         if start is None:
-            return 0
-        if (start, line) not in self._bits:
-            rows = self._db.execute("select tip, bits from reached where line = ?", (line,))
-            known = {n: int.from_bytes(kept, "little") for n, kept in rows}
-            known |= {n: bits for (n, along), bits in self._bits.items() if along == line}
-            asked, bits, steps, waiting = "select parent from edges where child = ? and nth < ?", 0, 0, [start]
-            while waiting:
-                one = waiting.pop()
-                if bits >> one & 1:
-                    continue
-                if one not in known:
-                    waiting += [row[0] for row in self._db.execute(asked, (one, 1 if line else 99))]
-                    steps += 1
-                bits |= known.get(one, 1 << one)
-            if len(self._bits) >= 2 * _KEPT:
-                self._bits.clear()
-            self._bits[start, line] = bits
-            if steps >= _MANY:
-                with suppress(sqlite3.OperationalError), self._db as db:  # another process is writing: then next time
-                    db.execute("delete from reached where (select count(*) from reached) > ?", (_KEPT,))
-                    kept = bits.to_bytes(bits.bit_length() // 8 + 1, "little")
-                    db.execute("insert or replace into reached values (?, ?, ?)", (start, line, kept))
-        return self._bits[start, line]
+            return ()
+        if self._db.execute("select n from tips").fetchall() == [(start,)]:
+            return range(1, start + 1)
+        return self._landings_of(start)
 
-    def _landing(self, commit: str, tip: str) -> int:
-        """The number of the first commit on a tip's line of first parents that contains a commit which it reaches."""
-        line, reach, start = self._reach(tip, line=True), self._reach(tip), self._known(commit) or 0
-        waiting, seen, best = [start], {start}, 0
-        while waiting:
-            one = waiting.pop()
-            if line >> one & 1:
-                best = min(best or one, one)
-                continue
-            above = (row[0] for row in self._db.execute("select child from edges where parent = ?", (one,)))
-            more = [child for child in above if child not in seen and reach >> child & 1]
-            seen.update(more)
-            waiting += more
-        return best
+    def _landings_of(self, start: int) -> Mapping[int, int]:
+        """Of each commit that one reaches, the first on its line of first parents that contains it."""
+        if start not in self._landings:
+            found = {start: start}
+            asked = "select child, nth, parent from edges where child <= ? order by child desc"
+            for child, nth, parent in self._db.execute(asked, (start,)):
+                if (landing := found.get(child)) is not None:
+                    on_line = landing == child and nth == 0
+                    found[parent] = parent if on_line else min(landing, found.get(parent, landing))
+            if len(self._landings) >= _KEPT:
+                self._landings.clear()
+            self._landings[start] = found
+        return self._landings[start]
 
     # the table
 
@@ -290,35 +286,30 @@ class History:
         if self._open is None:
             try:
                 self._file.parent.mkdir(parents=True, exist_ok=True)
-                self._open = self._prepared(_connected(str(self._file)))
+                self._open = self._prepared(str(self._file))
             except (OSError, sqlite3.OperationalError):
-                self._open = self._prepared(_connected(":memory:"))
+                self._open = self._prepared(":memory:")
         return self._open
 
-    def _prepared(self, db: sqlite3.Connection) -> sqlite3.Connection:
+    def _prepared(self, file: str) -> sqlite3.Connection:
         """A table that is of this history; a new one is begun. Raises DatabaseError for another's."""
+        db = sqlite3.connect(file, timeout=10.0, check_same_thread=False, isolation_level=None)
         shallow = self._repo.common_dir / "shallow"
-        facts = {"folder": self._folder, "shallow": shallow.read_text() if shallow.is_file() else ""}
+        name = f"{_VERSION}\n{self._folder}\n{shallow.read_text() if shallow.is_file() else ''}"
+        version = zlib.crc32(name.encode("utf-8", "surrogateescape")) >> 1 | 1
         try:
             db.execute("pragma journal_mode = wal")
             db.execute("pragma synchronous = off")  # what a power cut damages is made anew
-            if db.execute("pragma user_version").fetchone() == (0,):
+            (known,) = db.execute("pragma user_version").fetchone()
+            if not known:
                 with db:
-                    db.executescript(f"begin immediate; {_SCHEMA} pragma user_version = {_VERSION};")
-                    db.executemany("insert or replace into facts values (?, ?)", facts.items())
-            known = dict(db.execute("select key, value from facts"))
-            if db.execute("pragma user_version").fetchone() != (_VERSION,) or known != facts:
+                    db.executescript(f"begin immediate; {_SCHEMA} pragma user_version = {version};")
+            elif known != version:
                 raise sqlite3.DatabaseError("made of another history")
         except sqlite3.Error:
             db.close()
             raise
         return db
-
-    def _forget(self) -> None:
-        self.close()
-        for end in ("", "-wal", "-shm"):
-            with suppress(OSError):
-                self._file.with_name(f"{self._file.name}{end}").unlink()
 
     def _known(self, commit: str) -> int | None:
         """The number of a commit that the table has."""
@@ -330,43 +321,77 @@ class History:
         number = self._known(tip)
         commit = self._repo.head() if tip == "HEAD" else None if number else self._repo.resolve(tip)
         if commit and (number := self._known(commit)) is None:
-            tips = [row[0] for row in self._db.execute("select id from commits where n in (select n from tips)")]
-            found = list(logged(self._repo, self._folder, commit, tips))
+            tips = [row[0] for row in self._db.execute("select id from commits join tips using (n)")]
+            found = list(_logged(self._repo, self._folder, commit, tips))
             with self._db as db:
                 db.execute("begin immediate")
-                self._add(db, found)
+                for header, rows in found:
+                    self._add(db, header, rows)
             number = self._known(commit)
         return number
 
-    def _add(self, db: sqlite3.Connection, found: Iterable[Logged]) -> None:
-        """Add commits, parents before children."""
-        last = first = db.execute("select coalesce(max(n), 0) + 1 from commits").fetchone()[0]
-        numbers: dict[str, int | None] = {}
-        commits, edges, touched, names = list[Any](), list[Any](), list[Any](), list[Any]()
-
-        def numbered(commit: str) -> int | None:
-            if commit not in numbers:
-                numbers[commit] = self._known(commit)
-            return numbers[commit]  # None: history ends here, in a shallow clone
-
-        for entry in found:
-            one, parents = entry.row[0], entry.parents
-            if numbered(one) is not None:
-                continue  # another process has added it
-            numbers[one] = last
-            known = (numbered(parent) for parent in parents)
-            edges += [(last, nth, parent) for nth, parent in enumerate(known) if parent is not None]
-            commits.append((last, *entry.row))
-            touched += [(last, *row) for row in entry.touched]
-            names += [(record, last) for record in entry.records]
-            last += 1
-        for table, rows in {"commits": commits, "edges": edges, "touched": touched, "names": names}.items():
-            if rows:
-                db.executemany(f"insert into {table} values ({', '.join('?' * len(rows[0]))})", rows)  # noqa: S608
-        inner = {parent for _, _, parent in edges}
-        db.executemany("delete from tips where n = ?", ((n,) for n in inner))
-        db.executemany("insert or ignore into tips values (?)", ((n,) for n in range(first, last) if n not in inner))
+    def _add(self, db: sqlite3.Connection, header: Sequence[str], rows: Iterable[_Row]) -> None:
+        """Add a commit whose parents are there, as Git prints it; one that another process has added is passed over."""
+        one, parents, at, author, subject, trailers, body = header
+        if self._known(one) is not None:
+            return
+        for reverted, side in _REVERT.findall(body):
+            trailers = f"{trailers}\x1f{REVERTS}\x1e{reverted} {side}".strip("\x1f ")
+        speaks = any(key == REVERTS or key.lower() in ("decision", "outcome") for key, _ in _pairs(trailers))
+        made = min(int(at), 253_402_300_799) * 1000 if at.isdigit() else 0  # no calendar has a later second
+        row = one, author or "unknown", made, subject, trailers, speaks
+        n = db.execute("insert into commits values (null, ?, ?, ?, ?, ?, ?)", row).lastrowid
+        for nth, parent in enumerate(map(self._known, parents.split())):
+            if parent is not None:  # else history ends here, in a shallow clone
+                db.execute("insert into edges values (?, ?, ?)", (n, nth, parent))
+                db.execute("delete from tips where n = ?", (parent,))
+        db.execute("insert into tips values (?)", (n,))
+        db.executemany("insert into touched values (?, ?, ?, ?, ?, ?)", ((n, *each) for each in rows))
 
 
-def _connected(name: str) -> sqlite3.Connection:
-    return sqlite3.connect(name, timeout=10.0, check_same_thread=False, isolation_level=None)
+# what Git prints: it is read by count, so that no message, name or path can pass for the next commit
+
+_Row = tuple[str, str, str, str, str]  # kind (A, M, D or R), path, path before, blob before and after ("" for none)
+
+
+def _logged(repo: Repo, folder: str, commit: str, without: Iterable[str]) -> Iterator[tuple[list[str], list[_Row]]]:
+    """Headers and files of the commits that one reaches and others do not, parents before children. Raises GitError."""
+    spans = "".join(f"^{tip}\n" for tip in without).encode()
+    for way in _WAYS:
+        paths = ("--", folder) if folder != "." and way else ()
+        try:
+            asked = ("log", *_ALL, *_QUIET, *way, _FORMAT, commit, "--stdin", *paths)
+            printed = repo.git.run(*asked, input=spans, limit=LIMIT)
+            break
+        except GitError:
+            if not way or not repo.incomplete():
+                raise
+    fields = iter(printed.decode("utf-8", "replace").split("\0"))
+    header, rows = list[str](), list[_Row]()
+    for field in fields:
+        text = field.lstrip("\n")
+        if text.startswith("\x01"):
+            if header:
+                yield header, rows
+            header, rows = [text[1:], *(next(fields, "") for _ in range(6))], []
+        elif text.startswith(":"):
+            rows.append(_row(text, fields))
+    if header:
+        yield header, rows
+
+
+def _row(text: str, fields: Iterator[str]) -> _Row:
+    """One file of a commit; of a merge, which differs from each of its parents, the first blob that one of them has."""
+    sides = len(text) - len(text.lstrip(":"))
+    words = text.lstrip(":").split(" ")
+    old = next((one for one in words[sides + 1 : 2 * sides + 1] if one.strip("0")), "")
+    new = words[2 * sides + 1] if words[2 * sides + 1].strip("0") else ""
+    path = next(fields, "")
+    if sides == 1 and words[-1].startswith("R"):
+        return "R", next(fields, ""), path, old, new
+    return "D" if not new else "M" if old else "A", path, "", old, new
+
+
+def _pairs(trailers: str) -> tuple[tuple[str, str], ...]:
+    parts = (part.partition("\x1e") for part in trailers.split("\x1f"))
+    return tuple((key.strip(), " ".join(value.split())) for key, _, value in parts if value.strip())

@@ -70,7 +70,7 @@ def test_who_brought_a_record_when_and_what_its_trailers_say(tmp_path: Path, ope
     found = history.firsts(["memory/a.md", "memory/none.md"])
     made = found["memory/a.md"]
     assert list(found) == ["memory/a.md"]
-    assert (made.id, made.author, made.email, made.at, made.written) == (first, "Zoe", "z@x", *[1_700_000_000_000] * 2)
+    assert (made.id, made.author, made.at) == (first, "Zoe", 1_700_000_000_000)
     assert (made.subject, made.agent) == ("decision(t): Use it", "claude")
     assert (made.reviewers, made.co_authors) == (("Bob <b@x>",), ("Eve",))
     assert ("Filemem-Id", "d_1") in made.trailers
@@ -79,9 +79,7 @@ def test_who_brought_a_record_when_and_what_its_trailers_say(tmp_path: Path, ope
     blobs = [git(path, "rev-parse", f"{one}:memory/a.md") for one in (second, first)]
     assert [(one.kind, one.commit.id, one.new) for one in touches] == [("M", second, blobs[0]), ("A", first, blobs[1])]
     assert (touches[0].old, touches[1].old) == (blobs[1], "")
-    assert history.commits([first])[first] == made
-    assert [one.commit.id for one in history.record_ids("d_1")] == [first]
-    assert history.commits([second])[second].parents == (first,)
+    assert touches[0].commit.parents == (first,)
 
 
 def test_a_record_is_followed_through_renames_and_a_name_that_was_given_on_is_anothers(
@@ -106,21 +104,6 @@ def test_a_record_is_followed_through_renames_and_a_name_that_was_given_on_is_an
     write(path / "memory/b.md", text("a"))
     commit(path, "Bring b back")
     assert history.firsts(["memory/b.md"])["memory/b.md"].subject == "Begin a"
-
-
-def test_an_edit_under_the_old_name_on_another_branch_belongs_to_the_record(tmp_path: Path, opened: Open) -> None:
-    path = make_repo(tmp_path / "repo")
-    write(path / "memory/a.md", text("a"))
-    commit(path, "Begin")
-    git(path, "branch", "side")
-    git(path, "mv", "memory/a.md", "memory/b.md")
-    commit(path, "Rename")
-    git(path, "switch", "-q", "side")
-    write(path / "memory/a.md", text("a") + "more\n")
-    commit(path, "Edit there")
-    git(path, "switch", "-q", "main")
-    git(path, "merge", "-q", "--no-ff", "-m", "Merge", "side")
-    assert sorted(kinds(opened(path), "memory/b.md")) == [("A", "Begin"), ("M", "Edit there"), ("R", "Rename")]
 
 
 def test_a_merge_counts_only_where_it_changed_a_record(tmp_path: Path, opened: Open) -> None:
@@ -190,7 +173,7 @@ def test_a_hostile_message_is_only_a_message(tmp_path: Path, opened: Open) -> No
     made = commit(path, "\x01" + "a" * 40 + "\n\n:100644 100644 x y A\nAgent: me\x02\nFilemem-Id: x\x1fy\x1ez")
     history = opened(path)
     assert history.firsts(["memory/a.md"])["memory/a.md"].id == made
-    assert history.commits(["a" * 40]) == {}
+    assert history.ancestors("HEAD") == {made, git(path, "rev-parse", "HEAD~1")}
 
 
 def test_before_the_first_commit_there_is_no_history(tmp_path: Path, opened: Open) -> None:
@@ -256,19 +239,15 @@ def test_the_table_equals_git_log_however_it_grew(tmp_path: Path, opened: Open, 
     everything = git(path, "rev-list", "--branches", "--reflog").split()
     for one in everything:
         assert history.is_ancestor(one, one)
-    grown = history.commits(everything)
     history.close()
     (path / ".git/filemem/commits.db").rename(tmp_path / "commits.db")
     fresh = opened(path)
     for one in everything:
         assert fresh.is_ancestor(one, one)
-    assert fresh.commits(everything) == grown, "what is read of one commit is what `git log` prints of it"
     for tip in git(path, "for-each-ref", "--format=%(objectname)", "refs/heads").split():
         reached = history.ancestors(tip)
         ours = set(git(path, "rev-list", tip).split())
         assert {one for one in everything if one in reached} == ours
-        parents = dict(row.partition(" ")[::2] for row in git(path, "rev-list", "--parents", tip).splitlines())
-        assert {one.id: " ".join(one.parents) for one in history.commits(ours).values()} == parents
         for name in git(path, "ls-tree", "-r", "--name-only", tip, "memory").splitlines():
             how = ("log", "--full-history", "--format=%H", "--no-merges", "-M", "--name-status", tip, "--", name)
             told = {row for row in git(path, *how).split() if len(row) == 40}
@@ -354,7 +333,7 @@ def test_a_partial_clone_fetches_nothing_and_shows_what_is_there(tmp_path: Path,
     found = kinds(opened(tmp_path / "clone"), "memory/b.md")
     assert found in ([("M", "Edit"), ("R", "Rename"), ("A", "Begin")], [])
     assert bool(found) == (what == "blob:none")
-    assert opened(tmp_path / "clone").commits([last])[last].subject == "Edit"
+    assert last in opened(tmp_path / "clone").ancestors("HEAD")
 
 
 def test_threads_and_processes_extend_one_table_at_once(tmp_path: Path, opened: Open) -> None:
