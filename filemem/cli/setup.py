@@ -22,7 +22,7 @@ from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.files import Files
 from filemem.memory import own_branch
 from filemem.record.identity import PRIVATE
-from filemem.repo import Repo, worktree
+from filemem.repo import Repo
 from filemem.repo.run import create
 
 BEGIN, END = "<!-- filemem:begin -->", "<!-- filemem:end -->"
@@ -67,7 +67,6 @@ class Step(NamedTuple):
     action: str  # create, change, keep
     content: str | None = None
     note: str = ""
-    top: Path | None = None  # of the work tree that it stands in, if that is not the project's
 
 
 def run(
@@ -79,185 +78,114 @@ def run(
     report: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
     """Set a project up, its repository included; with `dry_run` only plan it."""
-    work_tree, name, steps = _begin(folder, store, dry_run=dry_run)
-    stated = config.load(work_tree).branch
-    if stated and branch and stated != branch:
-        raise BadInput(f"{config.REPOSITORY_FILE} names the branch {stated}", "change it there first", field="branch")
-    begin, branch = bool(branch), branch or stated or _known_branch(work_tree, store)
-    shown, top, inside = (name, work_tree, name) if branch else _place(work_tree, name)
-    settings = _settings(work_tree, name, branch)
-    steps += [settings, _mcp(work_tree), _agents(work_tree, shown, branch)]
-    if branch:
-        announce = partial(_carry_out, work_tree, [settings])
-        step, there = _attached(work_tree, name, branch, announce, report, begin=begin, dry_run=dry_run)
-        top, inside = (there, own_branch.TOP) if there and there != work_tree / name else (top, inside)
-        steps.insert(0, step)
-    else:
-        text = README.format(folder="" if inside == own_branch.TOP else f"{inside}/")
-        steps.insert(0, _ours(top, f"{inside}/README.md", text))
-    steps.append(_ours(top, f"{inside}/{PRIVATE}/.gitignore", "*\n", "private records are never committed"))
-    steps = [step._replace(top=None if step.top == work_tree else step.top) for step in steps]
-    if not dry_run:
-        _carry_out(work_tree, steps)
-    warnings = [_ignored(work_tree, name)] * (not branch) + [_unreachable()]
-    return {
-        "success": True,
-        "dry_run": dry_run,
-        "folder": str(work_tree),
-        "branch": branch,
-        "to_commit": [step.path for step in steps if _to_commit(step, name, branch)],
-        **({"warning": warning} if (warning := "; ".join(filter(None, warnings))) else {}),
-        "steps": [_entry(work_tree, step) for step in steps if step.action != "skip"],
-    }
-
-
-def _begin(folder: Path, store: str | None, *, dry_run: bool) -> tuple[Path, str, list[Step]]:
-    """The work tree, the store folder that is asked for or configured, and the making of a repository if needed."""
     try:
-        work_tree, steps = own_branch.project(folder).work_tree, []
+        code = own_branch.project(folder)
     except NotFound:
-        work_tree, steps = folder.resolve(), [Step(".git", "create", None, "a Git repository: memories are commits")]
-    name = config.store_path(store) if store else config.load(work_tree).store
-    if store and (own := config.own_store(work_tree)) not in ("", name):
-        raise BadInput(f"{config.REPOSITORY_FILE} names the store {own}", "change it there first", field="store")
-    if steps and os.path.lexists(work_tree / name / ".git"):
-        told = f"{name}/ is a repository, and the folder around it is none"
-        raise BadInput(told, "git init here first, if it shall be")
-    if steps and not dry_run:
-        create(work_tree)
-    return work_tree, name, steps
+        made = Step(".git", "create", None, "a Git repository: memories are commits")
+        if dry_run:
+            return _answer(folder, branch, [made], dry_run=True)
+        create(folder.resolve())
+        code = own_branch.project(folder)
+    with closing(code):
+        top, settings = code.work_tree, config.load(code.work_tree)
+        name = config.store_path(store) if store else settings.store
+        asked = {"store": (name if store else "", config.own_store(top)), "branch": (branch, settings.branch)}
+        for key, (wanted, stated) in asked.items():
+            if wanted and stated and wanted != stated:
+                raise BadInput(f"{config.REPOSITORY_FILE} names the {key} {stated}", "change it there first", field=key)
+        begin, branch = bool(branch), branch or own_branch.branch_of(code, settings)
+        shown, ours = (name, []) if branch else _store(top, name)
+        steps = [*_settings(top, name, branch), _mcp(top), _agents(top, shown, branch)]
+        if branch:
+            ours = [_attached(code, name, branch, report, begin=begin, dry_run=dry_run)]
+        if not dry_run:
+            _carry_out(code, [*ours, *steps])
+    return _answer(top, branch, [*ours, *steps], dry_run=dry_run)
 
 
-def _known_branch(work_tree: Path, store: str | None) -> str:
-    """The branch that holds the records, if no settings here name it."""
-    if store or not (work_tree / ".git").exists():
-        return ""
-    with closing(Repo.discover(work_tree)) as code:
-        return own_branch.branch_of(code, config.load(work_tree))
+def _answer(folder: Path, branch: str, steps: Iterable[Step], *, dry_run: bool) -> dict[str, Any]:
+    answer = {"success": True, "dry_run": dry_run, "folder": str(folder), "branch": branch}
+    found = shutil.which("filemem")
+    if not found or (sys.prefix != sys.base_prefix and Path(found).is_relative_to(sys.prefix)):
+        where = f" outside {sys.prefix}" if found else ""
+        told = f"no command filemem on the PATH{where}: an agent finds it after `pipx install` or `uv tool install`"
+        answer["warning"] = f"{told} of it"
+    return {**answer, "steps": [step._asdict() for step in steps]}
 
 
-def _place(work_tree: Path, store: str) -> tuple[str, Path, str]:
-    """Where records stand, as people see it, and by work tree and folder; refuses what is not ours to use."""
-    if not (work_tree / ".git").exists():
-        return store, work_tree, store
+def _store(work_tree: Path, store: str) -> tuple[str, list[Step]]:
+    """Where records stand, as people see it, and the files for it; none in a repository of its own."""
     found = own_branch.find(work_tree, store)
     with closing(found.code), closing(found.repo):
+        if found.repo is not found.code:
+            return found.name, []
         item = found.repo.item(found.store) if found.store != own_branch.TOP else None
         if item and item.mode == b"160000":
-            fill = f"{found.repo.places.by_hand} submodule update --init {found.store}"
+            fill = f"git submodule update --init {found.name}"
             raise BrokenStore(f"{found.name} is a submodule that is not here", fill)
-        return found.name, found.repo.work_tree, found.store
+    folder = "" if found.store == own_branch.TOP else f"{found.store}/"
+    wanted = {
+        f"{folder}README.md": (README.format(folder=folder), ""),
+        f"{folder}{PRIVATE}/.gitignore": ("*\n", "private records are never committed"),
+    }
+    there = {path: _read(work_tree, path) is not None for path in wanted}
+    return found.name, [
+        Step(path, "keep", None, "is there already") if there[path] else Step(path, "create", content, note)
+        for path, (content, note) in wanted.items()
+    ]
 
 
-def _attached(
-    work_tree: Path, name: str, branch: str, announce: Callable[[], None], report: Any, *, begin: bool, dry_run: bool
-) -> tuple[Step, Path | None]:
-    """Attach the branch of the records, or plan it, and where it is then; `announce` writes the settings."""
-    if not (work_tree / ".git").exists():
-        return Step(f"{name}/", "create", None, f"a work tree of the branch {branch}, which begins empty"), None
-    files = {"README.md": README.format(folder="").encode(), config.REPOSITORY_FILE: own_branch.SETTINGS.encode()}
-    with closing(Repo.discover(work_tree)) as code:
-        if dry_run:
-            done = own_branch.plan(code, name, branch, begin=begin)
-        else:
-            now = time.time_ns() // 1_000_000
-            done = own_branch.attach(code, name, branch, files if begin else None, now, tell=report, announce=announce)
-        there = worktree.of_branch(code, branch)
-    note = done or f"the branch {branch} is attached at {there}"
-    return Step(f"{name}/", "create" if done else "keep", None, note), there
+def _attached(code: Repo, name: str, branch: str, report: Any, *, begin: bool, dry_run: bool) -> Step:
+    """Attach the branch of the records, or plan it."""
+    if dry_run:
+        done = own_branch.plan(code, name, branch, begin=begin)
+    else:
+        files = {"README.md": README.format(folder="").encode(), config.REPOSITORY_FILE: own_branch.SETTINGS.encode()}
+        now = time.time_ns() // 1_000_000
+        done = own_branch.attach(code, name, branch, files if begin else None, now, tell=report)
+    return Step(f"{name}/", "create" if done else "keep", None, done or f"the branch {branch} is attached")
 
 
-def _ignored(work_tree: Path, store: str) -> str:
-    """That Git is told to ignore the store, so that nothing in it is committed; "" if it is not."""
-    if not (work_tree / ".git").exists():
-        return ""
-    with closing(Repo.discover(work_tree)) as code:
-        rule = code.ignored(f"{store}/decisions/a.md")
-    return f"Git ignores {store}/ ({rule}): what is saved there is not committed" if rule else ""
-
-
-def _to_commit(step: Step, store: str, branch: str) -> bool:
-    """Whether `git status` shows a file that was written: none that Git is told to overlook, itself included."""
-    inside = step.path.startswith(f"{store}/") or store == own_branch.TOP or step.top is not None
-    hidden = inside and (branch or step.path == posixpath.normpath(f"{store}/{PRIVATE}/.gitignore"))
-    return step.content is not None and not hidden
-
-
-def _entry(work_tree: Path, step: Step) -> dict[str, object]:
-    """What is to be said of a file, and what it is a link to, if it is one."""
-    file = (step.top or work_tree) / step.path
-    note = "; ".join(filter(None, (f"a link to {file.readlink()}" if file.is_symlink() else "", step.note)))
-    path = os.path.relpath(file, work_tree) if step.top else step.path
-    return {"path": path, "action": step.action, "note": note, "content": step.content}
-
-
-def _carry_out(work_tree: Path, steps: Iterable[Step]) -> None:
+def _carry_out(code: Repo, steps: Iterable[Step]) -> None:
+    files = Files(code.work_tree, own_branch.TOP, code.spool)
     for step in steps:
         if step.content is None:
             continue
-        with closing(Repo.discover(step.top or work_tree)) as repo:
-            target = _target_of(repo.work_tree, step.path)
-            if target.endswith("/.gitignore"):  # no other file of Git's is ever written
-                Files(repo.work_tree, own_branch.TOP, repo.spool).hide(posixpath.dirname(target))
-                continue
-            staged = Files(repo.work_tree, own_branch.TOP, repo.spool).stage(target, step.content.encode())
-            try:
-                with suppress(FileNotFoundError):  # who may read a file is not ours to change
-                    os.fchmod(staged.fd, (repo.work_tree / target).stat().st_mode & 0o777)
-                staged.finish()
-            finally:
-                staged.discard()
+        if step.path.endswith("/.gitignore"):  # no other file of Git's is ever written
+            files.hide(posixpath.dirname(step.path))
+            continue
+        target = _target_of(code.work_tree, step.path)
+        staged = files.stage(target, step.content.encode())
+        with suppress(FileNotFoundError):  # who may read a file is not ours to change
+            os.fchmod(staged.fd, (code.work_tree / target).stat().st_mode & 0o777)
+        staged.finish()
 
 
-def _unreachable() -> str:
-    """Why an agent that is started elsewhere would not find the command, or ""; a shared file names no one's place."""
-    own = Path(sys.prefix).resolve() if sys.prefix != sys.base_prefix else None
-    folders = [one for one in os.environ.get("PATH", "").split(os.pathsep) if one]
-    outside = [one for one in folders if own is None or not Path(one).resolve().is_relative_to(own)]
-    if shutil.which("filemem", path=os.pathsep.join(outside)):
-        return ""
-    where = f" outside {own}" if own else ""
-    return f"no command filemem on the PATH{where}: an agent finds it after `pipx install` or `uv tool install` of it"
-
-
-def _ours(top: Path, path: str, content: str, note: str = "") -> Step:
-    """A file that is written if it is not there."""
-    path = posixpath.normpath(path)
-    old = _read(top, path)
-    if old is None:
-        return Step(path, "create", content, note, top)
-    open_ = path.endswith(".gitignore") and "*" not in old.split()
-    told = "does not hold *: private records could be committed" if open_ else "is there already"
-    return Step(path, "keep", None, told, top)
-
-
-def _settings(work_tree: Path, store: str, branch: str) -> Step:
+def _settings(work_tree: Path, store: str, branch: str) -> list[Step]:
     """A store elsewhere, or on a branch of its own, must be known to the server and to other clones as well."""
     path, stated = config.REPOSITORY_FILE, config.load(work_tree)
     news = {"store": store} if store not in (stated.store, config.own_store(work_tree)) else {}
     news |= {"branch": branch} if branch != stated.branch else {}
     if not news:
-        return Step(path, "skip")
+        return []
     old = _read(work_tree, path) or ""
-    added = "".join(f'{name} = "{value}"{line_end(old)}' for name, value in news.items())
-    return Step(path, "change" if old else "create", added + old, f"names the {' and the '.join(news)}")
+    added = "".join(f'{name} = "{value}"{_line_end(old)}' for name, value in news.items())
+    return [Step(path, "change" if old else "create", added + old, f"names the {' and the '.join(news)}")]
 
 
 def _mcp(work_tree: Path) -> Step:
     """Our server as the first one; a file that a program would lay out otherwise is left to its writer."""
-    path, again = ".mcp.json", "correct it, then run filemem init again"
-    old = _read(work_tree, path) or ""
+    path, layouts = ".mcp.json", [partial(json.dumps, indent=indent, ensure_ascii=False) for indent in (2, 4, "\t")]
+    old = (_read(work_tree, path) or "").strip()
     try:
-        value = json.loads(old.strip() or "{}")
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise BadInput(f"{path} is not JSON that can be read: {error}", again) from None
-    servers = value.get("mcpServers", {}) if isinstance(value, dict) else None
-    if not isinstance(servers, dict):
-        raise BadInput(f"{path}: mcpServers is not an object", again)
+        value = json.loads(old or "{}")
+        servers = {**value.get("mcpServers", {})}
+    except (json.JSONDecodeError, RecursionError, AttributeError, TypeError) as error:
+        told = f"{path} is no JSON object of MCP servers: {error}"
+        raise BadInput(told, "correct it, then run filemem init again") from None
     if "filemem" in servers:
         return Step(path, "keep", None, "names a filemem server already")
-    layouts = [partial(json.dumps, indent=indent, ensure_ascii=False) for indent in (2, 4, "\t")]
-    layout = next((one for one in layouts if one(value) == old.strip()), None if old.strip() else layouts[0])
+    layout = next((one for one in layouts if one(value) == old), None) if old else layouts[0]
     if layout is None:
         entry = json.dumps({"filemem": SERVER})[1:-1]
         return Step(path, "keep", None, f"laid out by hand: add to its mcpServers {entry}")
@@ -265,7 +193,7 @@ def _mcp(work_tree: Path) -> Step:
     return Step(path, "change" if old else "create", text, "an entry for filemem; the others stay" if old else "")
 
 
-def line_end(text: str) -> str:
+def _line_end(text: str) -> str:
     """How the lines of a text end, so that a line that is added ends like the others."""
     return "\r\n" if "\r\n" in text else "\n"
 
@@ -276,7 +204,7 @@ def _agents(work_tree: Path, store: str, branch: str) -> Step:
     old, block = _read(work_tree, path), BLOCK.format(store=store, sync=sync)
     if old is None:
         return Step(path, "create", block)
-    end = line_end(old)
+    end = _line_end(old)
     block = block.replace("\n", end)
     first, last = old.find(BEGIN), old.find(END)
     if first < 0 and last < 0:
@@ -292,28 +220,21 @@ def _agents(work_tree: Path, store: str, branch: str) -> Step:
 
 def _read(work_tree: Path, path: str) -> str | None:
     """The text of a file of the work tree, None if there is none."""
-    target = work_tree / _target_of(work_tree, path)
-    for folder in reversed(target.relative_to(work_tree).parents[:-1]):
-        if os.path.lexists(work_tree / folder) and not (work_tree / folder).is_dir():
-            raise BadInput(f"{folder} is no folder, so {path} cannot be in it", "move it away, then run this again")
-    if target.exists() and not target.is_file():  # a FIFO would hold us up for ever
-        raise BadInput(f"{path} is no regular file", "move it away, then run filemem init again")
     try:
-        return target.read_bytes().decode() if target.exists() else None
+        return (work_tree / _target_of(work_tree, path)).read_bytes().decode()
+    except FileNotFoundError:
+        return None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} cannot be read as text: {error}") from None
 
 
 def _target_of(work_tree: Path, path: str) -> str:
     """Where the content of a file stands: at its path, or, of a link, at the file of the work tree that it leads to."""
-    top = Path(os.path.realpath(work_tree))
-    real = Path(os.path.realpath(top / path))
-    inside = real.is_relative_to(top) and ".git" not in real.relative_to(top).parts and not real.is_symlink()
-    if not inside or os.path.realpath(top / Path(path).parent) != str((top / path).parent):
-        raise BadInput(
-            f"{path} is a symbolic link, or lies behind one, that filemem init does not follow",
-            "it follows a link of a file to another file of the project, and none of a folder",
-        )
+    top, real = os.path.realpath(work_tree), Path(os.path.realpath(work_tree / path))
+    if not real.is_relative_to(top) or ".git" in real.relative_to(top).parts or real.is_symlink():
+        raise BadInput(f"{path} is a symbolic link that leads to no file of the project", "make it one, or remove it")
+    if real.exists() and not real.is_file():  # a FIFO would hold us up for ever
+        raise BadInput(f"{path} is no regular file", "move it away, then run filemem init again")
     return real.relative_to(top).as_posix()
 
 
@@ -326,11 +247,9 @@ def shown(answer: Mapping[str, Any]) -> str:
     said = []
     for step in answer["steps"]:
         said.append(f"{verbs[step['action']]} {step['path']}" + (f"  ({step['note']})" if step["note"] else ""))
-        content = (step["content"] or "") if answer["dry_run"] else ""
-        said += [f"    {row}" for row in content.splitlines()]
-    if not answer["dry_run"] and answer["to_commit"]:
-        here = " on this branch" if answer.get("branch") else ""
-        said.append(f"nothing was staged or committed{here}: look at the files, then commit them yourself")
-        if here and config.REPOSITORY_FILE in answer["to_commit"]:
+        said += [f"    {row}" for row in (step["content"] or "").splitlines() if answer["dry_run"]]
+    if not answer["dry_run"] and any(step["content"] for step in answer["steps"]):
+        said.append("nothing was staged or committed here: look at the files, then commit them yourself")
+        if answer["branch"]:
             said.append(f"until {config.REPOSITORY_FILE} is committed and pushed, other clones do not find the memory")
     return rows_of(*said, *rows(answer, "warning", 2))

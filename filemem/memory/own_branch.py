@@ -190,7 +190,6 @@ def attach(
     at: int,
     *,
     tell: Callable[[str], object] | None = None,
-    announce: Callable[[], None] = lambda: None,
 ) -> str:
     """Attach a work tree of its own for the records, from the branch that holds them here or on the other side.
 
@@ -199,7 +198,6 @@ def attach(
         name, branch: the folder, from the top of its work tree, and the branch.
         files, at: what a new branch begins with, and when (epoch ms); None where there must be one already.
         tell: told what Git says of its progress.
-        announce: called when the branch is there, before its work tree is made: writes the settings that name it.
 
     Returns what was done, in words; "" where it is attached already.
 
@@ -209,12 +207,10 @@ def attach(
     """
     done = plan(code, name, branch, begin=files is not None)
     if not done:
-        announce()
         return ""
     with code.saving():
         done += "" if code.resolve(f"refs/heads/{branch}") else _branch(code, branch, files, at, tell)
         plan(code, name, branch, begin=False)  # what came from the other side may be no memory
-        announce()
         worktree.add(code, code.work_tree / name, branch)
     return done
 

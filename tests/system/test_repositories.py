@@ -214,7 +214,6 @@ def test_the_memory_folder_of_a_repository_in_its_place(tmp_path: Path) -> None:
     nested(outer, "code.py", "memory/decisions/a.md")
     assert ok(outer, "search", "redis")["results"][0]["path"] == "memory/memory/decisions/a.md"
     ok(outer, "init")
-    assert (outer / "memory/memory/README.md").exists()
     assert not (outer / "memory/README.md").exists(), "that is the code's"
     assert "live in `memory/memory/`" in (outer / "AGENTS.md").read_text()
     assert ok(outer, "search", "redis")["results"][0]["path"] == "memory/memory/decisions/a.md"
@@ -236,14 +235,6 @@ def test_a_repository_in_place_of_the_memory_that_may_be_anything(tmp_path: Path
     write(inner / ".filemem.toml", 'store = "."\n')
     assert ok(outer, "topics")["count"] == 0
     assert cli(outer, "init").code == 0
-
-
-def test_init_makes_no_repository_around_one_that_it_refuses(tmp_path: Path) -> None:
-    inner = nested(tmp_path, "code.py")
-    for command in (("init",), ("init", "--dry-run")):
-        refused = cli(tmp_path, *command)
-        assert (refused.code, "the folder around it is none" in refused.err) == (2, True), refused
-    assert [one.name for one in tmp_path.iterdir()] == [inner.name]
 
 
 def test_a_linked_work_tree_of_the_code_is_no_memory(repo: Path) -> None:
