@@ -67,7 +67,7 @@ def plain(value: Any, name: str = "") -> Any:
 def _unseen(free: bool) -> str:
     from filemem.record.lines import HIDDEN
 
-    return "|".join((_CONTROL, *HIDDEN.values(), *([] if free else [r"[\t\n]"])))
+    return "|".join((_CONTROL, HIDDEN, *([] if free else [r"[\t\n]"])))
 
 
 def styled(text: str, looks: str, stream: TextIO | None = None) -> str:

@@ -111,7 +111,7 @@ def reason(record: Record) -> str:
 def hidden(*texts: object) -> str:
     """How many characters of some texts a reader does not see and a model reads, in words; "" for none."""
     said = "\n".join(one if isinstance(one, str) else "\n".join(one) for one in dict.fromkeys(texts) if one)  # type: ignore[arg-type]
-    count = 0 if said.isascii() else sum(one.amount for one in hidden_characters(said))
+    count = len(hidden_characters(said))
     return counted(count, "character") if count else ""
 
 

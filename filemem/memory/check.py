@@ -23,7 +23,7 @@ from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_wo
 from filemem.memory.store import Store
 from filemem.record import Parsed, Problem, format_time
 from filemem.record.identity import TYPE_OF_FOLDER
-from filemem.record.lines import hidden_characters
+from filemem.record.lines import hidden_characters, named
 from filemem.record.lint import lint, lint_other
 from filemem.repo import branches
 
@@ -185,7 +185,7 @@ def _names(snapshot: Snapshot) -> Iterator[Finding]:
     for path in there:
         shown, name = path.encode("utf-8", "backslashreplace").decode(), posixpath.basename(path)
         if found := hidden_characters(name):
-            text = f"its name holds {found[0].name}, which nobody sees in review: rename it"
+            text = f"its name holds {named(found)}: rename it"
             yield Finding(Problem(shown, 1, "hidden-character", "warning", text), path)
         elif unportable(name):
             text = "its name is one that Windows cannot have, so that no clone there checks it out: rename it"

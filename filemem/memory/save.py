@@ -32,7 +32,7 @@ from filemem.record import (
     render,
     topic_key,
 )
-from filemem.record.lines import hidden_characters
+from filemem.record.lines import hidden_characters, named
 from filemem.repo import commit
 from filemem.repo.commit import Edit, Made, Message, Plan
 from filemem.repo.journal import write as write_files
@@ -309,6 +309,7 @@ def _answer(store: Store, composed: _Composed, made: Made, degraded: str) -> Sav
     record, replaced = composed.record, composed.replaced
     demotes, ids = record.status in DEMOTING, tuple(node.id for node in replaced)
     on = f" on {record.topic}" if record.type == DECISION else ""
+    hidden = hidden_characters(composed.data.decode())
     instead = f", replacing {' and '.join(map(called, replaced))}" if replaced and demotes else ""
     return answer(
         store,
@@ -316,7 +317,7 @@ def _answer(store: Store, composed: _Composed, made: Made, degraded: str) -> Sav
         made,
         f"{record.type.capitalize()} saved{on}{instead}",
         degraded,
-        note=_hidden(composed.data),
+        note=f"it holds {named(hidden)}" if hidden else "",
         superseded=ids if demotes else (),
         would_supersede=() if demotes else ids,
         similar=_similar(store, record),
@@ -325,13 +326,6 @@ def _answer(store: Store, composed: _Composed, made: Made, degraded: str) -> Sav
 
 
 # what helps to go on: never worth a failed answer, so what cannot be asked is left out
-
-
-def _hidden(data: bytes) -> str:
-    """Name the characters that nobody sees, and where in the file they stand; or ""."""
-    found = hidden_characters(data.decode())
-    told = ", ".join(f"{one.amount} of {one.name} from {one.line}:{one.column} on" for one in found)
-    return f"it holds characters that nobody sees in review: {told}" if told else ""
 
 
 def _similar(store: Store, record: Record) -> tuple[Similar, ...]:

@@ -11,7 +11,7 @@ from filemem.record import body as md
 from filemem.record.body import write_outcome
 from filemem.record.foreign import read_preamble, read_status
 from filemem.record.keys import stated_title
-from filemem.record.lines import Range, escape_text, tidy, unescape_line
+from filemem.record.lines import Range, escape, tidy, unescape_line
 from filemem.record.model import DECISION, Outcome, is_foreign
 from filemem.record.parse import parse, read_header
 
@@ -216,7 +216,7 @@ def _escaped(piece: str, type_: str) -> list[tuple[str, str]]:
     """Return the lines of a text, each as it is and as it is written."""
     if not piece:
         return []
-    return list(zip(piece.split("\n"), escape_text(piece, md.SECTIONS[type_]).split("\n"), strict=True))
+    return list(zip(piece.split("\n"), escape(piece, md.SECTIONS[type_]).split("\n"), strict=True))
 
 
 def _replace_core(document: Document, body: _Body, core: Range, new: list[tuple[str, str]]) -> Document:

@@ -7,12 +7,14 @@ off on reading; so what was given is what is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 Lines = Sequence[str]
 Range = tuple[int, int]  # first line, line after the last
 
+MAX_FILE = 1024 * 1024  # bytes
+CONFLICT = "conflict"  # the code of a merge that was not finished
+WAY_OUT = "keep one side of the text, and every line under Outcomes"  # both sides may have appended to that log
 HEADING_LIMIT = 100  # characters of a first line that become the heading
 
 # What may stand before a fence: blanks and list markers.
@@ -47,46 +49,26 @@ def heading(text: str) -> str:
     return tidy(text).partition("\n")[0].strip()[:HEADING_LIMIT].strip()
 
 
-def fences(lines: Lines) -> list[Range]:
-    """Return the fenced blocks, fence lines included. A fence that nothing closes is no fence."""
-    found = [
-        (number, match)
-        for number, line in enumerate(lines)
-        if ("```" in line or "~~~" in line) and (match := FENCE.match(line))
-    ]
-    longest = {"`": 0, "~": 0}
-    closable: list[bool] = []
-    for _, match in reversed(found):
-        sign, length = match[2][0], len(match[2])
-        closable.append(longest[sign] >= length)
-        if _closes(match):
-            longest[sign] = max(longest[sign], length)
-    blocks: list[Range] = []
-    opened: tuple[int, str, int] | None = None
-    for (number, match), can_close in zip(found, reversed(closable), strict=True):
-        sign, length = match[2][0], len(match[2])
-        if opened is None:
-            if can_close and not (sign == "`" and "`" in match[3]):
-                opened = number, sign, length
-        elif sign == opened[1] and length >= opened[2] and _closes(match):
-            blocks.append((opened[0], number + 1))
-            opened = None
-    return blocks
-
-
-def _closes(match: re.Match[str]) -> bool:
-    return not match[3].strip() and not match[1].strip()
-
-
 def fenced(lines: Lines) -> frozenset[int]:
-    """Return the numbers of the lines that belong to fenced blocks."""
-    return frozenset(number for start, stop in fences(lines) for number in range(start, stop))
+    """Return the numbers of the lines that belong to fenced blocks; a fence that nothing closes is none."""
+    code: set[int] = set()
+    start, opened = 0, ""
+    for number, line in enumerate(lines):
+        match = FENCE.match(line) if "```" in line or "~~~" in line else None
+        if not match:
+            continue
+        if not opened:
+            if not (match[2][0] == "`" and "`" in match[3]):
+                start, opened = number, match[2]
+        elif match[2].startswith(opened) and not match[3].strip() and not match[1].strip():
+            code.update(range(start, number + 1))
+            opened = ""
+    return frozenset(code)
 
 
 def conflicts(lines: Lines) -> list[tuple[int, int, int]]:
     """Return the unresolved merge conflicts as line numbers: `<<<<<<<`, the end of the first side, `>>>>>>>`."""
-    starts = [n for n, line in enumerate(lines) if line.startswith("<<<<<<<")]
-    if not starts:
+    if not any(line.startswith("<<<<<<<") for line in lines):
         return []
     code = fenced(lines)
     found: list[tuple[int, int, int]] = []
@@ -96,20 +78,13 @@ def conflicts(lines: Lines) -> list[tuple[int, int, int]]:
             continue
         if line.startswith("<<<<<<<"):
             start, middle, divider = number, -1, -1
-        elif line.startswith("|||||||") and start >= 0 > middle:
-            middle = number
-        elif line.rstrip() == "=======" and start >= 0 > divider:
-            divider = number
+        elif line.startswith(("|||||||", "=======")) and start >= 0:
             middle = number if middle < 0 else middle
+            divider = number if line[0] == "=" else divider
         elif line.startswith(">>>>>>>") and divider >= 0:
             found.append((start, middle, number))
             start = middle = divider = -1
     return found
-
-
-MAX_FILE = 1024 * 1024  # bytes
-CONFLICT = "conflict"  # the code of a merge that was not finished
-WAY_OUT = "keep one side of the text, and every line under Outcomes"  # both sides may have appended to that log
 
 
 # -- escapes -------------------------------------------------------------------------------------------------
@@ -119,14 +94,23 @@ _ESCAPED_LINE = re.compile(r"\\+(?=#{1,6}(?:[ \t]|$)|<{7}|>{7})")
 _ESCAPED_FENCE = re.compile(rf"({PREFIX})(\\+)(?=```|~~~)")
 
 
-def _escape(text: str, structural: Callable[[str], bool]) -> str:
+def escape(text: str, known: frozenset[str] | None = None) -> str:
+    """Escape text that callers give, so that reading returns it.
+
+    Args:
+        text: the lines.
+        known: the sections with a meaning, for text below the heading; None for text in a section of its own.
+    """
     lines = text.split("\n")
     code = fenced(lines)
-    return "\n".join(line if number in code else _escape_line(line, structural) for number, line in enumerate(lines))
+    return "\n".join(line if number in code else _escape_line(line, known) for number, line in enumerate(lines))
 
 
-def _escape_line(line: str, structural: Callable[[str], bool]) -> str:
-    if _ESCAPED_LINE.match(line) or structural(line) or line.startswith(("<<<<<<<", ">>>>>>>")):
+def _escape_line(line: str, known: frozenset[str] | None) -> str:
+    match = HEADING.match(line)
+    level, name = (len(match[1]), line[match.end() :].strip().casefold()) if match else (0, "")
+    structural = 0 < level <= 2 if known is None else level == 2 and name in known
+    if structural or _ESCAPED_LINE.match(line) or line.startswith(("<<<<<<<", ">>>>>>>")):
         return f"\\{line}"
     return escape_fence(line)
 
@@ -145,25 +129,6 @@ def unescape_line(line: str) -> str:
     return line[1:] if _ESCAPED_LINE.match(line) else unescape_fence(line)
 
 
-def escape_text(text: str, known: frozenset[str]) -> str:
-    """Escape text that stands below the heading of a record in which these sections have a meaning."""
-
-    def opens(line: str) -> bool:
-        return line[:3] in ("## ", "##\t") and line[3:].strip().casefold() in known
-
-    return _escape(text, opens)
-
-
-def escape_section(text: str) -> str:
-    """Escape text that stands in a section of its own."""
-
-    def closes(line: str) -> bool:
-        match = HEADING.match(line)
-        return match is not None and len(match[1]) <= 2
-
-    return _escape(text, closes)
-
-
 def unescape_fence(line: str) -> str:
     """Undo the escaping of a fence."""
     if "\\" in line:
@@ -175,40 +140,24 @@ def unescape_fence(line: str) -> str:
 # Characters that a reader does not see and a model reads, after the Unicode Character Database: Bidi_Control (UAX #9)
 # and Default_Ignorable_Code_Point (UAX #44), less what ordinary writing needs: marks of direction, single variation
 # selectors, joiners outside Latin text (UTS #51; Indic, Persian, Arabic scripts), the flags of regions.
-HIDDEN: Mapping[str, str] = {
-    "a direction override": "[\u202a-\u202e]+",
-    "a direction isolate": "[\u2066-\u2069]+",
-    "a tag character": "(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]+",
-    "a zero-width space": "(?:[\u200b\u2060\u180e]|(?<!\\A)\ufeff)+",
-    "a zero-width joiner in a Latin word": "(?<=[A-Za-z0-9])[\u200c\u200d]+(?=[A-Za-z0-9])",
-    "an invisible operator or format character": "[\u2061-\u2065\u206a-\u206f\ufff9-\ufffb]+",
-    "a filler that looks like nothing": "[\u115f\u1160\u3164\uffa0]+",
-    "several variation selectors in a row": "[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}",
-}  # name -> the pattern of a run of them
-_ANY_HIDDEN = "|".join(f"({pattern})" for pattern in HIDDEN.values())
-_HIDDEN_NAMES = tuple(HIDDEN)
+HIDDEN = "|".join(
+    (
+        "[\u202a-\u202e\u2066-\u2069]+",  # direction overrides and isolates
+        "(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]+",  # tags
+        "(?:[\u200b\u2060\u180e]|(?<!\\A)\ufeff)+",  # zero-width spaces
+        "(?<=[A-Za-z0-9])[\u200c\u200d]+(?=[A-Za-z0-9])",  # zero-width joiners in a Latin word
+        "[\u2061-\u2065\u206a-\u206f\ufff9-\ufffb]+",  # invisible operators and format characters
+        "[\u115f\u1160\u3164\uffa0]+",  # fillers
+        "[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}",  # several variation selectors
+    )
+)
 
 
-class Hidden(NamedTuple):
-    """One kind of hidden character: how many there are, and where the first stands, counted from 1."""
-
-    name: str
-    amount: int
-    line: int
-    column: int
+def hidden_characters(text: str) -> str:
+    """Return the hidden characters of a text, in the order in which they stand there."""
+    return "" if text.isascii() else "".join(re.findall(HIDDEN, text))
 
 
-def hidden_characters(text: str) -> tuple[Hidden, ...]:
-    """Return the kinds of hidden characters in a text, each once, in the order in which they first stand there."""
-    if text.isascii():
-        return ()
-    found: dict[int, Hidden] = {}
-    for run in re.finditer(_ANY_HIDDEN, text):
-        kind = run.lastindex or 1
-        if kind in found:
-            found[kind] = found[kind]._replace(amount=found[kind].amount + len(run[0]))
-        else:
-            start = run.start()
-            line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
-            found[kind] = Hidden(_HIDDEN_NAMES[kind - 1], len(run[0]), line, column)
-    return tuple(found.values())
+def named(character: str) -> str:
+    """Return what to call the first of some hidden characters."""
+    return f"U+{ord(character[0]):04X}, a character that nobody sees in review"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from filemem import secrets
-from filemem.record.lines import hidden_characters
+from filemem.record.lines import hidden_characters, named
 from filemem.record.model import Parsed, Problem, Record
 from filemem.record.parse import parse
 
@@ -57,9 +57,8 @@ def _in_text(path: str, data: bytes, record: Record) -> Iterator[Problem]:
         )
         yield Problem(path, line, "mixed-script", "warning", message)
     for number, row in enumerate(text.split("\n"), 1):
-        for found in hidden_characters(row)[:1]:
-            message = f"holds {found.name}, which nobody sees in review"
-            yield Problem(path, number, "hidden-character", "warning", message)
+        if found := hidden_characters(row):
+            yield Problem(path, number, "hidden-character", "warning", f"holds {named(found)}")
 
 
 def _mixed(topic: str) -> str:

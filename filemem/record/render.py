@@ -9,7 +9,7 @@ from filemem.record import body as md
 from filemem.record.body import edges_in, tidy_outcomes, write_outcome
 from filemem.record.identity import topic_of_heading
 from filemem.record.keys import EDGES, FLAG, KEYS, LIST, SECRETS_ALLOWED, SHARE, TIME, WORDS
-from filemem.record.lines import escape_section, escape_text, heading, one_line, tidy
+from filemem.record.lines import escape, heading, one_line, tidy
 from filemem.record.model import DECISION, Problem, Record
 from filemem.record.parse import parse, split_header
 from filemem.record.times import format_time
@@ -104,7 +104,7 @@ def _body(record: Record) -> str:
     if record.title:
         blocks.append(f"# {record.title}")
     if record.text:
-        blocks.append(escape_text(record.text, md.SECTIONS[record.type]))
+        blocks.append(escape(record.text, md.SECTIONS[record.type]))
     for name, content in _sections(record):
         if content:
             blocks.append(f"## {name}\n{content}")
@@ -115,11 +115,11 @@ def _sections(record: Record) -> list[tuple[str, str]]:
     if record.type == DECISION:
         whole = record.decision if record.decision != record.title else ""
         return [
-            (md.DECISION_SECTION, escape_section(whole)),
+            (md.DECISION_SECTION, escape(whole)),
             (md.REJECTED, md.write_items(record.rejected)),
             (md.OUTCOMES, "\n".join(write_outcome(entry) for entry in record.outcomes)),
         ]
-    return [(md.NEXT_STEPS, escape_section(record.next_steps)), (md.FACTS, md.write_items(record.facts))]
+    return [(md.NEXT_STEPS, escape(record.next_steps)), (md.FACTS, md.write_items(record.facts))]
 
 
 # -- what is written can be read -----------------------------------------------------------------------------
