@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,6 @@ HEAP, STACK = 64 << 20, 512 << 10  # bytes that a script may use
 SPACE = 512 << 20  # bytes of this process
 ANSWER = 1_000_000  # characters of the result
 LOGS, LINE = 200, 2_000  # lines of the log, and characters of each
-STATEMENTS = 100  # ends of statements, from the last one back, after which the last expression is looked for
-
-_AWAIT, _RETURN = re.compile(r"\bawait\b"), re.compile(r"\breturn\b")
-_HANDLED = re.compile(r"\.\s*(?:then|catch|finally)\s*\(")  # failures are awaited where promises bring them
-_END = re.compile(r"[;\n}]")  # what may end a statement
-_BLOCK = re.compile(r"\{|(?:async\s+)?function\b|class\b")  # a statement, though it can be read as an expression
-_GOES_ON = re.compile(r"[(\[`+\-/]")  # so may what stands before it, unless a semicolon ends that
 
 
 def main() -> None:
@@ -47,25 +39,17 @@ def limit_process(seconds: int) -> None:
         import resource  # noqa: PLC0415
     except ImportError:
         return
-    limits = {
-        resource.RLIMIT_CPU: seconds,
-        resource.RLIMIT_AS: SPACE,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_NOFILE: 3,
-        resource.RLIMIT_CORE: 0,
-    }
-    if hasattr(resource, "RLIMIT_NPROC"):
-        limits[resource.RLIMIT_NPROC] = 0
-    for limit, value in limits.items():
-        with contextlib.suppress(ValueError, OSError):  # lower already
-            resource.setrlimit(limit, (value, value))
+    limits = {"CPU": seconds, "AS": SPACE, "FSIZE": 0, "NOFILE": 3, "CORE": 0, "NPROC": 0}
+    for name, value in limits.items():
+        with contextlib.suppress(AttributeError, ValueError, OSError):  # unknown here, or lower already
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
 
 
 def run(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str, Any]:
     """Run a script, and everything it leaves to be done; what it came to."""
     context = _context(engine)
     outcome: dict[str, Any] = {"error": "nothing came of it: a promise that nobody keeps"}
-    lines, runnable = 0, ""
+    lines = 0
 
     def host(name: str, arguments: object) -> str:  # an exception in here would end the engine, so there is none
         send({"call": [name, arguments if isinstance(arguments, str) else ""]})
@@ -91,18 +75,19 @@ def run(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str,
         for name, function in (("__host", host), ("__say", say), ("__settled", settled)):
             context.add_callable(name, function)
         ours = (context.get(name) for name in ("__host", "__say", "__settled"))
-        execute = prepare(json.dumps(functions), *ours, bool(_HANDLED.search(code)))
+        execute = prepare(json.dumps(functions), *ours)
         for name in ("__host", "__say", "__settled"):
             context.eval(f"delete globalThis.{name}")
-        runnable = _runnable(engine, code)
-        execute(runnable)
+        # The documents show two styles: a script whose last expression is the value, and a function's body.
+        script = _is_script(engine, code)
+        execute(code if script else f"(async () => {{{code}\n}})()")
         while context.execute_pending_job():
             pass
+        if not script and outcome.get("value") == "null" and "return" not in code:
+            outcome["note"] = "no value: write return before what the code is to answer"
     except (engine.JSException, MemoryError, UnicodeError) as error:  # the script's, whatever it is
         said = str(error).split("\n", 1)[0] or type(error).__name__
         outcome = {"error": "memory ran out" if said == "null" else said}
-    if outcome.get("value") == "null" and runnable == _body(code) and not _RETURN.search(code):
-        outcome["note"] = "no value: write return before what the code is to answer"
     return {**outcome, "memory": context.memory()["memory_used_size"]}
 
 
@@ -117,30 +102,6 @@ def _context(engine: Any) -> Any:
     context.set_memory_limit(HEAP)
     context.set_max_stack_size(STACK)
     return context
-
-
-def _runnable(engine: Any, code: str) -> str:
-    """Make a script of what was sent.
-
-    The documents show two styles: a function's body with await and return, and a script whose last expression is the
-    value. Only a function's body may await, so there the last expression is returned, where one can be told.
-    """
-    if _AWAIT.search(code):
-        trimmed = code.rstrip("; \n\t\r")
-        ends = [found.end() for found in _END.finditer(trimmed)][-STATEMENTS:]
-        for at in (*reversed(ends), 0):
-            body, last = trimmed[:at], trimmed[at:].strip()
-            ended = body.rstrip()[-1:] in ("", ";")
-            # In a text or a comment, or within brackets, this `return` is none, or its bracket closes nothing.
-            returned = _body(f"{body}return (\n{last}\n)")
-            separate = last and not _BLOCK.match(last) and (ended or not _GOES_ON.match(last))
-            if separate and _is_script(engine, _body(body)) and _is_script(engine, returned):
-                return returned
-    return code if _is_script(engine, code) else _body(code)
-
-
-def _body(code: str) -> str:
-    return f"(async () => {{{code}\n}})()"
 
 
 def _is_script(engine: Any, code: str) -> bool:

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,33 +45,18 @@ _SECRET = re.compile(
 """Names, in lower case, of files and folders that hold secrets, or other people's data."""
 
 
-def _first(name: str, *, needed: bool = False) -> Callable[..., Arguments]:
-    """Arguments of a call whose first one may be given without its name: `search("caching", {limit: 3})`."""
-
-    def arguments(first: Any = None, more: Any = None, *_: Any) -> Arguments:
-        told: dict[str, Any] = dict(more) if isinstance(more, Mapping) else {}
-        if isinstance(first, Mapping):
-            told = dict(first)
-        elif first is not None:
-            told = {name: first, **told}
-        if needed and told.get(name) in (None, ""):
-            raise BadInput(f"{name} is required", field=name)
-        return told
-
-    return arguments
-
-
-_FUNCTIONS: Mapping[str, tuple[str, str, Callable[..., Arguments]]] = {
-    "Read": ("", "", _first("path")),
-    "search": ("native", "search", _first("query")),
-    "get": ("native", "get", _first("id")),
-    "timeline": ("native", "timeline", _first("anchor")),
-    "history": ("native", "timeline", _first("topic", needed=True)),
-    "load_checkpoint": ("native", "load_checkpoint", _first("branch")),
-    "mama_search": ("mama", "search", _first("query")),
-    "mama_load_checkpoint": ("mama", "load_checkpoint", _first("branch")),
+_FUNCTIONS: Mapping[str, tuple[str, str, str]] = {
+    "Read": ("", "", "path"),
+    "search": ("native", "search", "query"),
+    "get": ("native", "get", "id"),
+    "timeline": ("native", "timeline", "anchor"),
+    "history": ("native", "timeline", "topic"),
+    "load_checkpoint": ("native", "load_checkpoint", "branch"),
+    "mama_search": ("mama", "search", "query"),
+    "mama_load_checkpoint": ("mama", "load_checkpoint", "branch"),
 }
-"""What a script may call: profile and tool behind it, and how its arguments are read. Only what reads stands here."""
+"""What a script may call: profile and tool behind it, and the argument that may come first without its name, as in
+`search("caching", {limit: 3})`. Only what reads stands here."""
 
 
 @dataclass
@@ -141,30 +126,23 @@ async def _talk(run: _Run, ask: Ask, into: asyncio.StreamWriter, out: asyncio.St
         try:
             line = await out.readline()
         except ValueError:  # longer than LINE
-            line, size = b" ", OUTPUT + 1
+            line = b""
         size += len(line)
-        if size > OUTPUT:
-            run.error = "ended: too much output"
-            return
-        if not line:
-            run.error = "ended: it used more memory or time than a run may"
+        if not line or size > OUTPUT or run.calls > CALLS:
+            run.error = f"ended: more memory, time or output than a run may use, or more than {CALLS} calls"
             return
         told = json.loads(line)
         if "log" in told:
             run.logs.append(told["log"])
         elif "call" in told:
             run.calls += 1
-            if run.calls > CALLS:
-                run.error = f"ended: more than {CALLS} calls"
-                return
             await _send(into, await _perform(ask, *told["call"]))
         else:
-            run.memory, run.note = told.get("memory", 0), told.get("note", "")
-            run.error = told.get("error", "")
+            run.memory, run.note = told["memory"], told.get("note", "")
             try:
-                run.value = None if run.error else _read(told["value"])
-            except ValueError as error:
-                run.error = f"the result {error}"
+                run.error, run.value = told.get("error", ""), _value(told.get("value", "null"))
+            except BadInput as error:
+                run.error = f"the result {error.message}"
             return
 
 
@@ -174,39 +152,38 @@ async def _send(into: asyncio.StreamWriter, value: object) -> None:
         await into.drain()
 
 
-def _read(text: str) -> Any:
+def _value(text: str) -> Any:
     """The value that a script made JSON of. It may have changed how that is done, so it can be any value."""
     try:
         value = json.loads(text)
         json.dumps(value)
-    except ValueError:
-        raise ValueError("is no JSON") from None
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
+    except (ValueError, RecursionError):
+        raise BadInput("is no JSON, or nested too deeply") from None
     return value
 
 
 async def _perform(ask: Ask, name: str, given: str) -> Mapping[str, object]:
     """Do what a function of the script is for; a failure becomes an Error in the script."""
-    dialect, tool, arguments = _FUNCTIONS[name]
     try:
-        values = _read(given)
-    except ValueError as error:
-        return {"error": f"{name}: what it was given {error}"}
-    if not isinstance(values, list):
-        return {"error": f"{name}: its arguments came as something else; is there a toJSON on a prototype?"}
-    try:
-        return {
-            "value": await asyncio.wrap_future(ask(lambda memory: _answer(memory, dialect, tool, arguments(*values))))
-        }
+        values = _value(given)
+        return {"value": await asyncio.wrap_future(ask(lambda memory: _answer(memory, name, values)))}
     except FilememError as error:
         return {"error": error.message}
 
 
-def _answer(memory: Memory, dialect: str, tool: str, arguments: Arguments) -> object:
+def _answer(memory: Memory, name: str, values: object) -> object:
+    dialect, tool, first = _FUNCTIONS[name]
+    if not isinstance(values, list):
+        raise BadInput("the arguments came as something else; is there a toJSON on a prototype?")
+    told: dict[str, Any] = dict(next((value for value in values if isinstance(value, Mapping)), {}))
+    if values and values[0] is not None and not isinstance(values[0], Mapping):
+        told = {first: values[0], **told}
     if tool:
-        return perform(profile(dialect).dialect, cast("Memory", PublicMemory(memory)), tool, arguments)
-    path = arguments.get("path", arguments.get("file_path", ""))
+        try:
+            return perform(profile(dialect).dialect, cast("Memory", PublicMemory(memory)), tool, told)
+        except NotFound:  # what it says may name records that are private
+            raise NotFound(f"nothing public, or more than one thing, goes by {str(told.get(first))[:100]!r}") from None
+    path = told.get("path", told.get("file_path", ""))
     if not isinstance(path, str):
         raise BadInput("path must be text", field="path")
     where, data = read_file(memory, path, READ)

@@ -1,7 +1,6 @@
 """The memory as everybody may read it: without private records, and without a word about them.
 
-Code that a caller sends does not name its reader, so it is shown nothing private, whoever wrote it: not as a result,
-not as what an edge leads to, not in what a failure says. Only what stands here can be asked.
+Code that a caller sends does not name its reader, so it is shown nothing private, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from filemem.query import Results
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
-    from filemem.memory.history import History, Revision
+    from filemem.memory.history import History
     from filemem.query import Hit, Name
     from filemem.record import Record
 
@@ -27,21 +26,17 @@ def public(record: Record) -> bool:
 
 
 class PublicMemory:
-    """What reads, of a memory: its methods, with the same arguments and answers."""
+    """What the reading tools ask of a memory. The memory as it was, `at`, needs no care: commits have nothing private.
+
+    Of what is private every method raises NotFound, as of what is not there.
+    """
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self.agent = ""
-        self.moment = getattr(memory, "moment", None)
 
-    @property
-    def lacked(self) -> str:
-        """Why the last answer may lack something, or ""."""
-        return self._memory.lacked
-
-    def at(self, when: str) -> PublicMemory:
-        """The memory as it was at a commit."""
-        return PublicMemory(self._memory.at(when))  # type: ignore[arg-type]
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._memory, name)
 
     def search(self, query: str = "", *, limit: int = 10, offset: int = 0, **how: Any) -> Results:
         """Find records."""
@@ -50,75 +45,40 @@ class PublicMemory:
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
         """Whole records."""
-        return self._cleared([self._one(one) for one in ids])
+        hits = self._cleared(self._memory.get(*ids))
+        if len(hits) < len(ids):
+            raise NotFound("not public")
+        return hits
 
-    def timeline(self, *, anchor: str = "", query: str = "", **depths: Any) -> Results:
+    def timeline(self, **asked: Any) -> Results:
         """What was saved around a record, a time or the best hit of a query."""
-        if not anchor:
-            if not (best := self.search(query, limit=1).hits):
-                return Results((), note="nothing found")
-            anchor = best[0].id
-        try:
-            found = self._memory.timeline(anchor=anchor, **depths)
-        except NotFound:
-            raise _unknown(anchor) from None
-        if any(hit.id == found.anchor and not public(hit.record) for hit in found.hits):
-            raise _unknown(anchor)
-        return found.replace(hits=self._cleared(found.hits))
+        found = self._memory.timeline(**asked)
+        hits = self._cleared(found.hits)
+        if found.anchor and all(hit.id != found.anchor for hit in hits):
+            raise NotFound("not public")
+        return found.replace(hits=hits)
 
     def history(self, topic_or_id: str) -> History:
         """How a topic was decided."""
-        try:
-            told = self._memory.history(topic_or_id)
-        except NotFound:
-            raise _unknown(topic_or_id) from None
+        told = self._memory.history(topic_or_id)
         chain = tuple(step for step in told.chain if public(step.record))
         if not chain:
-            raise _unknown(topic_or_id)
-        hidden = {step.record.id for step in told.chain if not public(step.record)}
+            raise NotFound("not public")
+        hidden = {step.record.id for step in told.chain} - {step.record.id for step in chain}
         return told._replace(chain=chain, heads=tuple(head for head in told.heads if head not in hidden))
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
         """The checkpoint to go on from."""
         found = self._memory.latest_checkpoint(branch=branch)
-        shown = self._cleared([found[0]]) if found else ()
-        return (shown[0], found[1]) if found and shown else None
+        return found if found and public(found[0].record) else None
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records."""
         known = self._memory.names(ids)
-        hidden = self._hidden(known)
-        return {one: name for one, name in known.items() if one not in hidden}
-
-    def edited(self, hit: Hit) -> bool:
-        """Whether the file has changes that are not committed."""
-        return self._memory.edited(hit)
-
-    def revisions(self, *ids: str) -> dict[str, tuple[Revision, ...]]:
-        """How records that were found were edited in place."""
-        return self._memory.revisions(*ids)
-
-    def _one(self, reference: str) -> Hit:
-        try:
-            [hit] = self._memory.get(reference)
-        except NotFound:  # what it says may name records that are private
-            raise _unknown(reference) from None
-        if not public(hit.record):
-            raise _unknown(reference)
-        return hit
+        return {hit.id: known[hit.id] for hit in self._memory.get(*known) if public(hit.record)} if known else {}
 
     def _cleared(self, hits: Iterable[Hit]) -> tuple[Hit, ...]:
-        """Those that are public, without the edges and reasons of those that are not."""
+        """Those that are public, with the edges that lead to what is."""
         shown = [hit for hit in hits if public(hit.record)]
-        hidden = self._hidden({edge.target for hit in shown for edge in hit.related} - {hit.id for hit in shown})
-        return tuple(
-            hit._replace(related=tuple(edge for edge in hit.related if edge.target not in hidden)) for hit in shown
-        )
-
-    def _hidden(self, ids: Iterable[str]) -> set[str]:
-        known = self._memory.names(set(ids))
-        return {hit.id for hit in self._memory.get(*known) if not public(hit.record)} if known else set()
-
-
-def _unknown(reference: str) -> NotFound:
-    return NotFound(f"nothing public, or more than one thing, goes by {reference[:100]!r}")
+        named = self.names({edge.target for hit in shown for edge in hit.related})
+        return tuple(hit._replace(related=tuple(edge for edge in hit.related if edge.target in named)) for hit in shown)

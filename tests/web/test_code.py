@@ -42,16 +42,12 @@ STYLES: list[tuple[str, Any]] = [
     ("const r = await 5; return r * 2;", 10),
     ("const o = {a: {b: null}}; o", {"a": {"b": None}}),
     ("return await Promise.all([1, Promise.resolve(2)])", [1, 2]),
+    ("return await Promise.all([search('a'), search('b')]).then(r => r.length)", 2),
     ("let n = 0; for (let i = 0; i < 10; i++) n += i; n // the sum", 45),
     ("'\\ud800'.length", 1),
-    ("const r = await Read('code.py'); r.content", "print('hello')\n"),
-    ("const r = await Read('code.py')\nr.path // the path; no more\n", "code.py"),
-    ("await Promise.all([search('a'), search('b')]).then(r => r.length)", 2),
-    ("let n = 0; for (const x of await [1, 2]) { n += x; }\nn", 3),
     ("const a = [3]; await 1; const b = a\n[0]", None),
     ("for (const x of await [1, 2])\n  console.log(x)", None),
     ("await 1; // done; ok", None),
-    ("const s = await `a;\nb`; ({s})", {"s": "a;\nb"}),
     ("if (await 0) 1\nelse if (await 1) return 2; 3", 2),
 ]
 
@@ -93,12 +89,6 @@ FAILS = "get('decision_none_1_aaaaaaaa')"
 
 
 CAUGHT: list[tuple[str, Any]] = [
-    (
-        "return await search({limit: 0}).catch(error => 'caught: ' + error.message.includes('limit'))",
-        "caught: true",
-    ),
-    (f"{FAILS}.catch(error => error instanceof Error)", True),
-    (f"await Promise.all([search('a'), {FAILS}]).catch(() => 'one failed')", "one failed"),
     (f"try {{ await {FAILS}; }} catch (e) {{ return 'caught' }} finally {{ }}", "caught"),
     (f"let r; try {{ r = {FAILS} }} catch (e) {{ r = 'at once' }} r", "at once"),
     ("search('cache').catch(() => 0).then(r => r.count > 0)", True),
@@ -108,16 +98,6 @@ CAUGHT: list[tuple[str, Any]] = [
 def test_failures_are_caught_in_either_style(server: Server) -> None:
     for code, value in CAUGHT:
         assert run(server, code)["result"] == value, code
-
-
-def test_a_failure_that_nothing_looks_at_is_told(server: Server) -> None:
-    for code in (f"{FAILS}; search('a').catch(() => 0); 1", f"await search('a').catch(() => 0); return {FAILS}"):
-        assert "decision_none_1_aaaaaaaa" in run(server, code)["error"]
-
-
-def test_history_needs_a_topic(server: Server) -> None:
-    for given in ("", "null", "{}", "null, {limit: 1}"):
-        assert run(server, f"history({given})")["error"] == "Error: topic is required", given
 
 
 def test_logs_are_kept(server: Server) -> None:
