@@ -43,7 +43,6 @@ class Memory:
         self.agent = store.config.agent  # who saves where a save does not say; may be empty
         self._store = store
         self._keeper = Keeper(store, progress)
-        self._watching: list[Callable[[], None]] = []
         self._closing: list[Callable[[], None]] = []
         self._past: PastMemory | None = None  # the one opened last
         self.stated_user = ""  # what `user_id` is whatever is configured
@@ -155,10 +154,6 @@ class Memory:
         self._keeper.in_step(LONG)
         self._keeper.looks = before
 
-    def on_change(self, action: Callable[[], None]) -> None:
-        """Run something whenever records may have changed, from the thread that changed them or saw it."""
-        self._watching.append(fields.action("action", action))
-
     def on_close(self, action: Callable[[], None]) -> None:
         """Run something before the parts are closed."""
         self._closing.append(fields.action("action", action))
@@ -170,8 +165,6 @@ class Memory:
         look = self._keeper.refresh(self._finish, full=full, hints=named)
         if full and self._store.serving and self._store.repo.journal.empty:
             self._store.repo.objects.maintain()
-        if named or (look and (look.changed or look.embedded)):  # another process may have made what was named
-            self._changed()
         return look or Look()
 
     def rebuild(self) -> Look:
@@ -189,10 +182,6 @@ class Memory:
 
             for made in commit.finish(self._store.repo, self._store.files):
                 self._keeper.trouble = made.trouble or self._keeper.trouble
-
-    def _changed(self) -> None:
-        for action in self._watching:
-            action()
 
     def search(
         self,
@@ -325,7 +314,7 @@ class Memory:
         from filemem.memory import save
 
         sure = self._keeper.in_step(LONG) and self._store.index.sound
-        return self._change(lambda store: save.save(store, given, sure=sure))
+        return self._keeper.ask(lambda store: save.save(store, given, sure=sure))
 
     def resolve(self, topic: str, **given: Any) -> Saved:
         """End a fork: save the decision that merges all that hold on a topic. Raises NotFound, BadInput."""
@@ -375,14 +364,8 @@ class Memory:
             done = sync.sync(self._store, report)
         finally:
             self._keeper.in_step(LONG)
-            self._changed()
         return self._keeper.ask(lambda store: sync.forks(store, done, before))
 
     def _write(self, change: Callable[[Store], _Answer]) -> _Answer:
         self._keeper.in_step(SHORT)
-        return self._change(change)
-
-    def _change(self, change: Callable[[Store], _Answer]) -> _Answer:
-        answer = self._keeper.ask(change)
-        self._changed()
-        return answer
+        return self._keeper.ask(change)

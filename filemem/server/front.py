@@ -27,8 +27,7 @@ def capabilities(dialect: Dialect) -> Entry:
     """What the handshake of a dialect's server says that it can do."""
     able: Entry = {"tools": {"listChanged": False}}
     if dialect.resources:
-        grows = any(one.listed for one in dialect.resources)
-        able["resources"] = {"subscribe": True, "listChanged": grows}
+        able["resources"] = {"subscribe": False, "listChanged": False}
     if dialect.prompts:
         able["prompts"] = {"listChanged": False}
     if completes(dialect):
@@ -97,7 +96,7 @@ class Front:
         if offer.dialect.resources:  # nobody has opened the memory yet, so nothing that is stored is listed
             self._lists["resources/list"] = {"resources": resources(offer.dialect)}
         self.kept: list[Message] = []
-        """The handshake so far, and who wants to hear of new resources; whoever takes over must see it first."""
+        """The handshake so far; whoever takes over must see it first."""
 
     def answer(self, message: Message) -> Message | Turn:
         """Take one message; return the reply, or what else to do."""
@@ -120,7 +119,7 @@ class Front:
             result = self._initialize(params) if method == "initialize" else {}
         if result is None:
             return Turn.HAND_OVER
-        if method == "initialize" or (method == "resources/list" and len(self.kept) < _KEPT):
+        if method == "initialize":
             self.kept.append(message)
         return {"jsonrpc": "2.0", "id": message["id"], "result": result}
 

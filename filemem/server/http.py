@@ -160,12 +160,11 @@ class Endpoint:
     """MCP over HTTP: sessions and streams for clients that begin with a handshake, one answer for one question to all.
 
     A program that only asks needs no session: nothing is kept of it, and the server may restart under it. Who wants
-    notices says `initialize`, or speaks a protocol that needs no session.
+    progress says `initialize`, or speaks a protocol that needs no session.
     """
 
     def __init__(self, server: FilememServer, security: TransportSecuritySettings) -> None:
         limits: Any = {"security_settings": security, "max_request_body_size": MAX_LINE}
-        self._server = server
         self._plain = StreamableHTTPSessionManager(server, json_response=True, stateless=True, **limits)
         self._streams = StreamableHTTPSessionManager(server, session_idle_timeout=IDLE, max_sessions=SESSIONS, **limits)
 
@@ -192,7 +191,6 @@ class Endpoint:
         """Keep both ways open."""
         async with self._streams.run(), self._plain.run():
             yield
-            self._server.notices.listen.close()
 
 
 def _unknown_version(stated: str, message: Mapping[str, object]) -> Mapping[str, object]:

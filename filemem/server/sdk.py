@@ -18,20 +18,21 @@ from urllib.parse import quote, unquote
 import anyio
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from filemem.dialects.call import call, check_values, perform
 from filemem.dialects.tool import Advertised, Call, Dialect, Payload, Prompt, Resource, suggest
 from filemem.errors import BadInput, FilememError, Locked, NotFound
-from filemem.server.front import NAME, Entry, capabilities, completes, lists, resource, resources
-from filemem.server.notices import Notices, Tell, explain, progress
+from filemem.server.front import NAME, completes, lists, resource, resources
 from filemem.server.wire import INTERNAL_ERROR, INVALID_PARAMS, dump
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
+Tell = Callable[[int, int], object]  # what is done, and what there is in all
 OpenMemory = Callable[[Tell, float], "Memory"]
 OnCrash = Callable[[str, BaseException], None]
 Asked = TypeVar("Asked")
@@ -41,6 +42,7 @@ _Params = types.PaginatedRequestParams | None
 PATIENCE = 1.0  # seconds that the first call waits for the first look at the files; a longer one goes on beside it
 PATIENT = 20.0  # the same where the caller hears how far it is
 CLOSING = 0.5  # seconds for closing the memory
+STEP = 0.2  # seconds between two reports of progress
 LISTED = 100  # resources of one template that are listed; all can be completed and read
 _SHOWN = 200  # characters of an address in a message
 _MISSING = -32002  # "resource not found" of the handshake protocols; later ones say invalid params
@@ -68,8 +70,6 @@ class Calls:
         self._memory: Memory | None = None
         self._ending = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="filemem-calls")
-        self.changed: Callable[[], None] = lambda: None
-        """Called, from any thread, when the memory was opened and when records may have changed."""
         self.progress: set[Tell] = set()
         """Who hears, from any thread, how far the work is that calls may wait for."""
 
@@ -130,8 +130,6 @@ class Calls:
     def _opened(self) -> Memory:
         if self._memory is None:
             self._memory = self._open_memory(self._tell, PATIENT if self.progress else PATIENCE)
-            self._memory.on_change(lambda: self.changed())  # noqa: PLW0108  set anew when a server is built
-            self.changed()
         return self._memory
 
     def _tell(self, done: int, total: int) -> None:
@@ -165,16 +163,13 @@ class Reading:
     async def list_resources(self, _: _Context, params: _Params) -> types.ListResourcesResult:
         """List what there always is; once the memory is open, what it knows for templates that are listed too."""
         refuse_cursor(params)
-        return types.ListResourcesResult.model_validate({"resources": await self._resources()})
-
-    async def _resources(self) -> list[Entry]:
         found = resources(self._dialect)
         for one in self._dialect.resources if self._calls.is_open else ():
             if one.listed and one.complete is not None:
                 before, after = one.around
                 for value in (await self._completed(one.complete, ""))[0][:LISTED]:
                     found.append(resource(one._replace(uri=before + quote(value, safe="") + after, name=value)))
-        return found
+        return types.ListResourcesResult.model_validate({"resources": found})
 
     async def read_resource(
         self, context: _Context, params: types.ReadResourceRequestParams
@@ -189,18 +184,6 @@ class Reading:
             raise _mcp_error(error, missing, {"uri": uri[:_SHOWN]}) from None
         content = types.TextResourceContents(uri=uri, mime_type=one.mime, text=text)
         return types.ReadResourceResult(contents=[content])
-
-    async def text(self, uri: str) -> str:
-        """The text behind an address, "" where nothing has it yet; behind "" the list of resources."""
-        if not uri:
-            return dump(await self._resources())
-        one, arguments = self._named(uri, INVALID_PARAMS)
-        try:
-            return await self._calls.read(one.tool, arguments)
-        except NotFound:
-            return ""
-        except FilememError as error:
-            raise _mcp_error(error, INTERNAL_ERROR) from None
 
     def _named(self, uri: str, missing: int) -> tuple[Resource, Mapping[str, object]]:
         for one in self._dialect.resources:
@@ -289,10 +272,8 @@ class FilememServer(Server[Any]):
 
     def __init__(self, offer: Advertised, calls: Calls, version: str) -> None:
         dialect, listed = offer.dialect, lists(offer.tools, offer.dialect)
-        self._able, self.calls, self._running = capabilities(dialect), calls, False
+        self.calls, self._running = calls, False
         reading = Reading(dialect, calls)
-        self.notices = Notices(reading.text, grows=any(one.listed for one in dialect.resources))
-        calls.changed = self.notices.stir
         handlers: dict[str, Any] = {
             "on_list_tools": _always(types.ListToolsResult.model_validate(listed["tools/list"])),
             "on_call_tool": self._call_tool,
@@ -304,9 +285,6 @@ class FilememServer(Server[Any]):
                 "on_list_resources": reading.list_resources,
                 "on_list_resource_templates": _always(templates),
                 "on_read_resource": reading.read_resource,
-                "on_subscribe_resource": self.notices.subscribe,
-                "on_unsubscribe_resource": self.notices.unsubscribe,
-                "on_subscriptions_listen": self.notices.on_listen,
             }
         if dialect.prompts:
             prompts = types.ListPromptsResult.model_validate(listed["prompts/list"])
@@ -314,38 +292,67 @@ class FilememServer(Server[Any]):
         title = None if dialect.server == NAME else NAME
         more: dict[str, Any] = {"instructions": dialect.instructions or None, "lifespan": self._lifespan}
         super().__init__(dialect.server, version=version, title=title, **more, **handlers)
-        self.middleware += [explain, *([self._meet] if dialect.resources else [])]
-
-    def get_capabilities(
-        self, notification_options: NotificationOptions | None = None, *others: Any, **more: Any
-    ) -> types.ServerCapabilities:
-        """What the server can do; the list of resources changes where the dialect says so."""
-        able: Any = self._able.get("resources", {})
-        options = notification_options or NotificationOptions()
-        # The transports ask with options of their own, by which nothing ever changes.
-        options.resources_changed = options.resources_changed or able.get("listChanged", False)
-        return super().get_capabilities(options, *others, **more)
+        self.middleware.append(explain)
 
     async def _call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         async with progress(context, self.calls.progress):
             return await self.calls.run(params.name, params.arguments or {})
 
-    async def _meet(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
-        await self.notices.meet(ctx)
-        return await call_next(ctx)
-
     @asynccontextmanager
     async def _lifespan(self, _: Server[Any]) -> AsyncIterator[None]:
-        """Run what tells of changes; at the end close the memory. Several transports share what the first began."""
-        if self._running:
-            yield
-            return
-        self._running = True
+        """Close the memory at the end; several transports share what the first began."""
+        first, self._running = not self._running, True
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self.notices.run)
-                yield
-                tasks.cancel_scope.cancel()
+            yield
         finally:
-            with anyio.CancelScope(shield=True):
-                await self.calls.close(CLOSING)
+            if first:
+                with anyio.CancelScope(shield=True):
+                    await self.calls.close(CLOSING)
+
+
+@asynccontextmanager
+async def progress(context: _Context, hears: set[Tell]) -> AsyncIterator[None]:
+    """While a call that asked for it runs, tell how far the work is that it may wait for, as heard through `hears`."""
+    if not (context.meta and context.meta.get("progress_token") is not None):
+        yield
+        return
+    newest = (-1, 0)
+
+    def hear(done: int, total: int) -> None:
+        nonlocal newest
+        newest = (done, total)
+
+    async def tell() -> None:
+        told = -1
+        while True:
+            await anyio.sleep(STEP)
+            done, total = newest
+            if done > told:  # the protocol wants it to rise
+                await context.session.report_progress(done, total, f"indexing {done} of {total} records")
+                told = done
+
+    hears.add(hear)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tell)
+            yield
+            tasks.cancel_scope.cancel()
+    finally:
+        hears.discard(hear)
+
+
+async def explain(ctx: _Context, call_next: CallNext) -> HandlerResult:
+    """Answer a request, and say of one that breaks the protocol what breaks it, as MCPError."""
+    try:
+        return await call_next(ctx)
+    except ValidationError as error:
+        told = dict.fromkeys(map(_worded, error.errors(include_url=False, include_input=False)))
+        raise MCPError(INVALID_PARAMS, f"{ctx.method}: {'; '.join(list(told)[:3])}") from None
+
+
+def _worded(error: Any) -> str:
+    """One error as a sentence. Pydantic names the models of a union among the keys; these are not the caller's."""
+    keys = [str(key) for key in error["loc"] if str(key)[:1].islower() and key != "str"]
+    name = ".".join(keys[1:] or keys) or "params"
+    said = error["msg"].replace("Input should", "must").replace("dictionary", "object")
+    return f"{name} is missing" if error["type"] == "missing" else f"{name} {said}"

@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -44,7 +44,6 @@ class Connection:
     """Exit status of the process once `serve` has returned."""
     _waiting: set[object] = field(default_factory=set)  # ids of requests that will be answered
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    _ending: Callable[[], None] = field(default=lambda: None)
 
     async def serve(self, server: FilememServer, messages: Iterator[Message | Refusal]) -> None:
         """Serve until the messages or the process are ended, or nobody reads the answers."""
@@ -55,7 +54,6 @@ class Connection:
             signal.signal(number, partial(self._stop, server, loop))
         feeding = (messages, into, outgoing.clone(), loop)
         threading.Thread(target=self._read, args=feeding, daemon=True).start()
-        self._ending = server.notices.listen.close
         with self._scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write, out)
@@ -106,7 +104,6 @@ class Connection:
 
     async def _answers(self, seconds: float) -> None:
         """Wait, not for long, until all that was asked is answered."""
-        self._ending()  # what listens waits for ever
         with anyio.move_on_after(seconds):
             while self._waiting:
                 await anyio.sleep(0.01)

@@ -20,9 +20,6 @@ class Notebook:
 
     closed = False
 
-    def on_change(self, action: Callable[[], None]) -> None:
-        """Nothing here changes."""
-
     def close(self) -> None:
         """Leave a trace of having been closed, where one is wanted."""
         self.closed = True

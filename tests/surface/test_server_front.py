@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from filemem.dialects.tool import Advertised, Resource, profile
+from filemem.dialects.tool import profile
 from filemem.server import front as entries
 from filemem.server import sdk
 from filemem.server.front import HANDSHAKE_VERSIONS, Front, Turn
 from filemem.server.sdk import Calls
 from filemem.server.wire import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Message, Refusal, dump, parse
-from tests.surface.server_tools import DIALECT, OFFER, TOOLS, VERSION, open_notebook
+from tests.surface.server_tools import DIALECT, OFFER, VERSION, open_notebook
 
 CLIENT = {"name": "client", "version": "0"}
 
@@ -218,27 +218,3 @@ def test_any_json_is_read_without_a_crash(value: object) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_without_a_crash(line: bytes) -> None:
     parse(line)
-
-
-def test_nothing_is_kept_of_a_connection_that_ended() -> None:
-    resource = Resource("tiny://one", "one", "A text.", "text/plain", "said")
-    said = TOOLS[0]._replace(name="said", input_schema={"type": "object"}, call=lambda *_: "text", output_schema=None)
-    listed = Resource("tiny://of/{n}", "of", "Many.", "text/plain", "said", lambda *_: {"values": [], "total": 0}, True)
-    dialect = DIALECT._replace(tools=(said,), resources=(resource, listed))
-    server = sdk.FilememServer(Advertised(dialect, (said,)), Calls(dialect, open_notebook), VERSION)
-    notices = server.notices
-
-    async def talk() -> None:
-        into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        outgoing, out = anyio.create_memory_object_stream[SessionMessage](8)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.run, incoming, outgoing, server.create_initialization_options())
-            async with into, out:
-                asked = request("resources/subscribe", 1, uri="tiny://one"), request("resources/list", 2)
-                for message in (initialize(), *asked):
-                    await into.send(SessionMessage(types.JSONRPCRequest.model_validate(message)))
-                    assert isinstance((await out.receive()).message, types.JSONRPCResponse)
-                assert [len(uris) for uris in notices._follows.values()] == [2]
-
-    asyncio.run(talk())
-    assert notices._follows == {}

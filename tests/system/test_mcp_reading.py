@@ -1,4 +1,4 @@
-"""Resources, prompts, completions, progress and notices, as official clients of both eras meet them, on both wires."""
+"""Resources, prompts, completions and progress, as official clients of both eras meet them, on both wires."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
 from tests.support import make_repo
@@ -24,36 +23,20 @@ from tests.system.tools import serving_http
 
 LATEST, CACHING, LOGGING = "filemem://checkpoint/latest", "filemem://topic/caching", "filemem://topic/logging"
 TEMPLATES = {"filemem://topic/{topic}", "filemem://decision/{id}"}
-WAIT = 20.0  # seconds for a notice
-
-Heard = list[tuple[str, str]]
 
 
 @asynccontextmanager
-async def connected(target: Path | str, mode: Any, heard: Heard) -> AsyncIterator[Client]:
-    """A client of a server over stdio (a folder) or HTTP (an address); notices of the handshake era go to `heard`."""
-
-    async def handler(message: Any) -> None:
-        kind = type(message).__name__
-        if kind.startswith("Resource"):
-            heard.append((kind, str(getattr(message.params, "uri", ""))))
-
+async def connected(target: Path | str, mode: Any) -> AsyncIterator[Client]:
+    """A client of a server over stdio (a folder) or HTTP (an address)."""
     if isinstance(target, str):
-        async with Client(target, mode=mode, message_handler=handler) as client:
+        async with Client(target, mode=mode) as client:
             yield client
         return
     arguments = ["-m", "filemem", "-C", str(target), "serve"]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     with (target.parent / "stderr").open("w") as errors:
-        async with Client(stdio_client(server, errlog=errors), mode=mode, message_handler=handler) as client:
+        async with Client(stdio_client(server, errlog=errors), mode=mode) as client:
             yield client
-
-
-async def soon(found: Callable[[], Any]) -> None:
-    """Wait until something is true."""
-    async with asyncio.timeout(WAIT):
-        while not found():
-            await asyncio.sleep(0.05)
 
 
 async def save(client: Client, **fields: Any) -> str:
@@ -84,7 +67,7 @@ async def refusal(asked: Awaitable[Any]) -> MCPError:
 async def reads(client: Client, modern: bool) -> None:
     """What is there by address, and what is not."""
     able = client.server_capabilities
-    assert able.resources == types.ResourcesCapability(subscribe=True, list_changed=True)
+    assert able.resources == types.ResourcesCapability(subscribe=False, list_changed=False)
     assert (able.prompts is None, able.completions is None, able.logging is None) == (False, False, True)
     assert [str(one.uri) for one in (await client.list_resources()).resources] == [LATEST]
     assert {one.uri_template for one in (await client.list_resource_templates()).resource_templates} == TEMPLATES
@@ -133,64 +116,17 @@ async def prompts(client: Client) -> None:
         assert (await refusal(client.get_prompt(name, given))).error.code == -32602
 
 
-async def hears(client: Client, modern: bool, repo: Path, heard: Heard) -> None:
-    """A save, an editor and a new topic are told to who follows, and nobody else."""
-    if modern:
-        async with client.listen(resource_subscriptions=[CACHING, LOGGING], resources_list_changed=True) as stream:
-            await changes(client, repo, lambda count: _until_heard(stream, count))
-        return
-    await client.subscribe_resource(CACHING)
-    await client.subscribe_resource(LOGGING)  # which is not there yet
-    heard.clear()
-
-    async def told(count: int) -> set[str]:
-        await soon(lambda: len(heard) >= count)
-        await asyncio.sleep(0.5)
-        found = {uri or "list" for _, uri in heard}
-        heard.clear()
-        return found
-
-    await changes(client, repo, told)
-    await client.unsubscribe_resource(CACHING)
-    await save(client, topic="caching", decision="Use nothing", reasoning="Nobody hears")
-    await asyncio.sleep(0.8)
-    assert heard == []
-
-
-async def _until_heard(stream: Any, count: int) -> set[str]:
-    async with asyncio.timeout(WAIT):
-        return {_named(await anext(stream)) for _ in range(count)}
-
-
-def _named(event: object) -> str:
-    return event.uri if isinstance(event, ResourceUpdated) else "list" if event == ResourcesListChanged() else "odd"
-
-
-async def changes(client: Client, repo: Path, told: Callable[[int], Awaitable[set[str]]]) -> None:
-    await save(client, topic="caching", decision="Use an LRU cache", reasoning="One process")
-    assert await told(1) == {CACHING}
-    await save(client, summary="Not followed")
-    path = next((repo / "memory/decisions").rglob("caching--*lru*.md"))
-    path.write_text(path.read_text().replace("One process", "One process only"))
-    assert await told(1) == {CACHING}
-    await save(client, topic="logging", decision="Log to stderr", reasoning="Nobody rotates files")
-    assert await told(2) == {"list", LOGGING}
-
-
-@pytest.mark.filterwarnings("ignore:resources/")  # the client says that later protocols have another way
 @pytest.mark.parametrize(("wire", "mode"), [("stdio", "auto"), ("http", "legacy")])
 def test_reading_over_each_wire_in_each_era(tmp_path: Path, wire: str, mode: str) -> None:
     repo = make_repo(tmp_path / "repo")
 
     async def talk(target: Path | str) -> None:
-        heard: Heard = []
-        async with connected(target, mode, heard) as client:
+        async with connected(target, mode) as client:
             modern = client.protocol_version == "2026-07-28"
             assert modern == (mode == "auto")
             await reads(client, modern)
             await completes(client)
             await prompts(client)
-            await hears(client, modern, repo, heard)
 
     if wire == "stdio":
         asyncio.run(talk(repo))
@@ -212,7 +148,7 @@ def test_a_call_that_waits_for_the_index_tells_how_far_it_is(tmp_path: Path) -> 
         told.append((progress, total))
 
     async def talk() -> None:
-        async with connected(repo, "auto", []) as client:
+        async with connected(repo, "auto") as client:
             await client.call_tool("search", {"query": "number"}, progress_callback=progress)
 
     asyncio.run(talk())
