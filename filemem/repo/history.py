@@ -28,6 +28,7 @@ __all__ = ["Commit", "History", "Touch"]
 LIMIT = 600.0  # seconds for the first look at a long history
 REVERTS = "Reverts"  # the trailer that stands for "This reverts commit X." in a message
 NAME, NAMES = 200, 20  # characters of a name, and names of one kind, that are read: a commit can state any number
+_TOUCHES = "select n, kind, path, before, old, new from touched where"
 _VERSION, _USUAL, _KEPT = 4, "memory", 4  # the usual folder; how many tips are remembered
 _SCHEMA = """
 create table if not exists commits(n integer primary key, id text unique, author text, at integer, subject text,
@@ -40,9 +41,7 @@ create index if not exists touched_path on touched(path, n);
 create index if not exists touched_before on touched(before, n) where before != '';
 create index if not exists commits_spoken on commits(n) where spoken;
 """
-_REVERT = re.compile(
-    r"(?m)^This reverts commit ([0-9a-f]{7,64})(?:,\s+reversing\s+changes\s+made\s+to\s+([0-9a-f]{7,64}))?"
-)
+_REVERT = re.compile(r"(?m)^This reverts commit (\w{40,64})(?:,\s+reversing\s+changes\s+made\s+to\s+(\w{40,64}))?")
 _TRAILERS = "%(trailers:only,unfold,separator=%x1f,key_value_separator=%x1e)"
 _FORMAT = f"--format=%x01%H%x00%P%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
 _ALL = ("--full-history", "--sparse", "--topo-order", "--reverse", "--ignore-missing", "--encoding=UTF-8", "-z")
@@ -140,9 +139,7 @@ class History:
             tip: a revision; only what it reaches counts.
         """
         reached = self._reach(tip)
-        followed = {path: self._followed(path, reached) for path in paths}
-        commits = self._commits({row[0] for rows in followed.values() for row in rows})
-        return {path: tuple(Touch(commits[n], *rest) for n, *rest in rows) for path, rows in followed.items()}
+        return {path: self._told(self._followed(path, reached), reached) for path in paths}
 
     @_answering
     def committed(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, str]:
@@ -167,38 +164,29 @@ class History:
         if not firsts or (start := self._number(tip)) is None:
             return {}
         landings = self._landings_of(start)
-        at = {path: landings[self._known(first.id) or 0] for path, first in firsts.items()}
-        commits = self._commits(set(at.values()))
-        return {path: commits[n] for path, n in at.items()}
+        return {path: self._commit(landings[self._known(first.id) or 0]) for path, first in firsts.items()}
 
     @_answering
     def spoken(self, tip: str = "HEAD") -> tuple[Commit, ...]:
         """The commits that speak of decisions or revert something, each after all that it descends from."""
         reached = self._reach(tip)
         rows = self._db.execute("select n from commits where spoken order by n")
-        return tuple(self._commits([n for (n,) in rows if n in reached]).values())
+        return tuple(self._commit(n) for (n,) in rows.fetchall() if n in reached)
 
     @_answering
     def reverted(self, commit: Commit) -> frozenset[str]:
         """The whole ids of the commits that one says it reverts; of a merge, of all that this had brought."""
         found: set[str] = set()
-        for key, value in commit.trailers:
+        for value in (value for key, value in commit.trailers if key == REVERTS):
             named, _, side = value.partition(" ")
-            if key != REVERTS or not (whole := self._whole(named)):
-                continue
-            found.add(whole)
-            if side and (other := self._whole(side)):
-                found |= self.ancestors(whole) - self.ancestors(other)
+            found |= self.ancestors(named) - self.ancestors(side) if side else {named}
         return frozenset(found)
 
     @_answering
     def removals(self, tip: str = "HEAD") -> tuple[Touch, ...]:
         """Every removal of a file, newest first."""
         reached = self._reach(tip)
-        rows = self._db.execute("select n, kind, path, before, old, new from touched where kind = 'D' order by n desc")
-        found = [row for row in rows if row[0] in reached]
-        commits = self._commits({row[0] for row in found})
-        return tuple(Touch(commits[n], *rest) for n, *rest in found)
+        return self._told(self._db.execute(f"{_TOUCHES} kind = 'D' order by n desc"), reached)
 
     @_answering
     def ancestors(self, tip: str) -> frozenset[str]:
@@ -213,47 +201,36 @@ class History:
 
     # what is asked of the table
 
-    def _followed(self, path: str, reached: Collection[int]) -> list[tuple[Any, ...]]:
+    def _followed(self, path: str, reached: Collection[int]) -> Iterator[Sequence[Any]]:
         """The rows of one file under all names that it had, newest first."""
-        found: list[tuple[Any, ...]] = []
         name, end = path, 1 << 62
         while name:
             gone = "select n from touched where before = ? and before != '' and n < ? order by n desc"
             since = next((n for (n,) in self._db.execute(gone, (name, end)) if n in reached), 0)  # then it was another
-            asked = "select n, kind, path, before, old, new from touched where path = ? and n > ? and n < ?"
-            rows = self._db.execute(f"{asked} order by n desc", (name, since, end))
+            rows = self._db.execute(f"{_TOUCHES} path = ? and n > ? and n < ? order by n desc", (name, since, end))
             name = ""
             for row in rows:
-                if row[0] not in reached:
-                    continue
-                found.append(row)
-                if row[1] == "R":
+                yield row
+                if row[1] == "R" and row[0] in reached:
                     end, name = row[0], row[3]
                     break
-        return found
 
-    def _commits(self, numbers: Iterable[int]) -> dict[int, Commit]:
-        """Commits by their numbers, in the order that is given."""
+    def _told(self, rows: Iterable[Sequence[Any]], reached: Collection[int]) -> tuple[Touch, ...]:
+        """Those of some rows whose commits are reached."""
+        return tuple(Touch(self._commit(row[0]), *row[1:]) for row in rows if row[0] in reached)
+
+    def _commit(self, n: int) -> Commit:
         asked = "select id, author, at, subject, trailers from commits where n = ?"
-        parents = "select id from edges join commits on n = parent where child = ? order by nth"
-        found: dict[int, Commit] = {}
-        for n in numbers:
-            one, author, at, subject, raw = self._db.execute(asked, (n,)).fetchone()
-            pairs = _pairs(raw)
-            agents, reviewers, helpers = (
-                tuple(value[:NAME] for key, value in pairs if key.lower() == wanted)[:NAMES]
-                for wanted in ("agent", "reviewed-by", "co-authored-by")
-            )
-            ids = tuple(parent for (parent,) in self._db.execute(parents, (n,)))
-            agent = " ".join(agents)[:NAME]
-            found[n] = Commit(one, ids, author[:NAME], at, subject, agent, reviewers, helpers, pairs)
-        return found
-
-    def _whole(self, start: str) -> str:
-        """The one commit whose id begins so, or ""."""
-        found = self._db.execute("select id from commits where id >= ? and id < ? || 'g' limit 2", (start, start))
-        ids = [one for (one,) in found]
-        return ids[0] if len(ids) == 1 else ""
+        one, author, at, subject, raw = self._db.execute(asked, (n,)).fetchone()
+        asked = "select id from edges join commits on n = parent where child = ? order by nth"
+        parents = tuple(parent for (parent,) in self._db.execute(asked, (n,)))
+        trailers = _pairs(raw)
+        agents, reviewers, helpers = (
+            tuple(value[:NAME] for key, value in trailers if key.lower() == wanted)[:NAMES]
+            for wanted in ("agent", "reviewed-by", "co-authored-by")
+        )
+        agent = " ".join(agents)[:NAME]
+        return Commit(one, parents, author[:NAME], at, subject, agent, reviewers, helpers, trailers)
 
     def _reach(self, tip: str) -> Collection[int]:
         """The numbers of the commits that a tip reaches."""
