@@ -60,7 +60,7 @@ class Memory:
     ) -> Memory:
         """Open the memory that a folder belongs to, finish what a crash left, and catch up with the files.
 
-        Errors as for `Store.open`.
+        Errors as for `Store`.
 
         Args:
             folder: any folder of the work tree.
@@ -70,7 +70,7 @@ class Memory:
             look: bring the index in step; without it only what reads the files themselves may be asked.
             stays: look again before later questions and saves, for a program that has no watcher.
         """
-        memory = cls(Store.open(folder, store, serving=serving), progress)
+        memory = cls(Store(folder, store, serving=serving), progress)
         try:
             memory._finish()
             if look and not serving:

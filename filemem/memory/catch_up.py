@@ -12,12 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from filemem import changes
 from filemem.changes import MODIFIED, Change, Entry, Manifest
 from filemem.errors import BrokenStore, FilememError, Locked, NotFound
-from filemem.index import Doc, IndexDamaged
+from filemem.index import IndexDamaged
 from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, mark_of
 
 TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
@@ -73,27 +74,16 @@ def catch_up(
     found = list(changes.diff(before, after))
     if hidden and not anew:
         found += _hidden_or_back(store, found, after)
+    load = partial(store.document, forgotten=store.tombstones)
     touched = any(entry.mtime >= 0 and before.get(path) != entry for path, entry in after.items())
     if anew:
-        index.rebuild(after, _loader(store), progress, known=saves)
+        index.rebuild(after, load, progress, known=saves)
     elif found or touched or moved:  # a commit may have dated what states no date
-        index.apply(found, _loader(store), progress, seen=after, known=saves)
+        index.apply(found, load, progress, seen=after, known=saves)
     elif waiting and (full or index.crowded):
         index.fold(saves)
     index.note(folders=times, **now)
     return Look(len(found))
-
-
-def _loader(store: Store) -> Callable[[str], Doc | None]:
-    """What makes the document of a file as it stands. Raises NotFound: a checkout took it since it was listed."""
-    forgotten = store.tombstones
-
-    def load(path: str) -> Doc | None:
-        if (blob := store.blob(path)) is None:
-            raise NotFound(f"{path} is gone")
-        return store.document(path, blob, forgotten)
-
-    return load
 
 
 def _hidden_or_back(store: Store, found: Collection[Change], after: Manifest) -> list[Change]:

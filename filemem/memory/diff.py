@@ -192,7 +192,7 @@ def _around(before: PastStore, after: PastStore, ids: Collection[str]) -> tuple[
     """The chains of some records in both states: the same decisions in both, as far as they are there."""
     reached = set(ids)
     while True:
-        old, new = (side.around(side.lookup("id", reached)) for side in (before, after))
+        old, new = (side.index.around(side.lookup("id", reached)) for side in (before, after))
         if (more := reached.union(old.nodes, new.nodes)) == reached:
             return old, new
         reached = more

@@ -14,8 +14,9 @@ from filemem.files import is_listed, is_private
 from filemem.memory import fields
 from filemem.memory.save import Saved, answer, left_to_user, message_of, refuse_secrets, show, write
 from filemem.memory.store import FORGOTTEN, Store, mark_of
-from filemem.record import DECISION, Record, parse, short_id, topic_key
+from filemem.record import DECISION, Record, derived_id, parse, short_id, topic_key
 from filemem.repo.commit import Edit, Made
+from filemem.repo.history import Touch
 
 UNREACHED = (
     "It rewrites every commit of this clone that has the file; it cannot reach clones, forks and pull requests of "
@@ -33,7 +34,7 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
         Conflict: the file has edits that are not committed, or the repository is busy.
     """
     told, agent = _said(store, agent, allow_secret, reason=reason)
-    node = store.find(reference, changing=True)
+    node = store.find(reference)
     record = store.read(node.path).record
     shown = record._replace(id=node.id) if record else Record(node.id, node.type, path=node.path, title=node.title)
     with store.repo.saving():
@@ -91,7 +92,7 @@ def _said(store: Store, agent: str, allowed: bool, *, reason: str = "") -> tuple
 def _forks(store: Store, record: Record) -> str:
     """That a decision which is brought back holds beside another one, and what ends that; or ""."""
     key = topic_key(record.topic) if record.type == DECISION else ""
-    chain = store.around(store.lookup("topic", [key])).graph.chain(key) if key else None
+    chain = store.index.around(store.lookup("topic", [key])).graph.chain(key) if key else None
     if chain is None or not chain.is_forked or record.id not in chain.heads:
         return ""
     ends = f"filemem resolve {shlex.quote(record.topic)} ends that"
@@ -109,8 +110,8 @@ def purge_command(store: Store, record_id: str) -> str:
         NotFound: no record ever had that name, as far as history is here.
     """
     wanted = fields.line("id", record_id).strip()
-    touch = store.removed(wanted)
-    named = touch.path if touch else store.files.named(store.find(wanted, changing=True).path)
+    touch = _removed(store, wanted)
+    named = touch.path if touch else store.files.named(store.find(wanted).path)
     rows = store.history.touches([named]).get(named, ())
     paths = {named} | {path for row in rows for path in (row.path, row.before) if path}
     options = " ".join(f"--path {shlex.quote(path)}" for path in sorted(paths))
@@ -132,7 +133,7 @@ def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
         names = (record.id, record.path, short_id(record.id), record.title)
         if store.asked(wanted) in names:
             return record, data
-    touch = store.removed(wanted)
+    touch = _removed(store, wanted)
     if touch is None:
         missing = f" ({why})" if (why := store.repo.incomplete()) else ""
         told = f"no record {wanted!r} was removed{missing}"
@@ -156,3 +157,18 @@ def _standing(store: Store) -> Iterator[tuple[Record, bytes]]:
         record = parse(data, path).record
         if record and (mark_of(record.id) in known or not store.files.exists(path)):
             yield record, data
+
+
+def _removed(store: Store, wanted: str) -> Touch | None:
+    """The last removal of a record, by its id, short id, path or exact title; None where history has none."""
+    names = {store.asked(wanted), wanted, short_id(wanted).casefold()}
+    gone = [(store.files.inside(one.path), one) for one in store.history.removals(store.tip)]
+    gone = [(path, one) for path, one in gone if is_listed(path)]
+    for path, touch in gone:
+        if not names.isdisjoint((path, short_id(path.removesuffix(".md")), derived_id(path))):
+            return touch
+    for path, touch in gone:
+        last = parse(store.repo.blob(touch.old) or b"", path).record
+        if last and wanted in (last.id, last.title):
+            return touch
+    return None

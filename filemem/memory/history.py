@@ -89,7 +89,7 @@ def history(store: Store, topic_or_id: str) -> History:
             told = f"{start[0].id} is {fields.article(start[0].type)}; only decisions have a history of supersession"
             raise BadInput(told, field="topic")
         key = start[0].key
-    around = store.around(start)
+    around = store.index.around(start)
     graph = around.graph
     members = family(graph, start[0])
     heads = graph.holding(key) if key else tuple(dict.fromkeys(one for each in members for one in graph.heads_of(each)))

@@ -37,7 +37,7 @@ def present(
 ) -> tuple[Hit, ...]:
     """Make hits of records in the order given, with their place in their chains; `whole` reads their files."""
     wanted = list(nodes)
-    around = store.around(wanted)
+    around = store.index.around(wanted)
     graph = around.graph
     places = [
         Placed(

@@ -15,7 +15,7 @@ from filemem.chain import DEMOTING
 from filemem.changes import Entry, blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import is_private
-from filemem.index import Node
+from filemem.index import Node, document
 from filemem.memory import fields
 from filemem.memory.catch_up import knows, knows_head
 from filemem.memory.store import Store, called
@@ -27,6 +27,7 @@ from filemem.record import (
     Outcome,
     Record,
     new_id,
+    parse,
     record_path,
     refuse_unreadable,
     render,
@@ -134,7 +135,7 @@ def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
     if not found:
         known = [name for name, _ in store.index.terms("topic")]
         raise NotFound(f"no topic {topic!r}", fields.meant(key, known, "filemem topics lists them"))
-    around = store.around(found)
+    around = store.index.around(found)
     heads = [around.nodes[head] for head in around.graph.chain(key).heads]
     if len(heads) < 2:
         held = f"{called(heads[0])} holds" if heads else "nothing holds on it"
@@ -193,7 +194,7 @@ def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:
     key = topic_key(given["topic"])
     if not key:
         raise BadInput("topic has no letters or digits", "name what the decision is about", field="topic")
-    around = store.around(store.lookup("topic", [key]))
+    around = store.index.around(store.lookup("topic", [key]))
     heads = around.graph.next_supersedes(key)
     merged = set(given.get("synthesizes", ()))
     if len(heads) > 1 and not merged:
@@ -275,8 +276,8 @@ def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
     It comes after the commit, so it must not fail, or a caller would save again.
     """
     try:
-        doc = store.document(path, blob_id(data, store.repo.hash_name), frozenset()) if data is not None else None
-        if doc:
+        if data is not None and (record := parse(data, path).record):
+            doc = document(record, blob_id(data, store.repo.hash_name))
             store.index.push(doc, Entry(doc.blob, *(store.files.seen(path) or ())))
         else:
             store.index.push_removed(path)
@@ -345,7 +346,7 @@ def _alike(store: Store, record: Record) -> Iterator[Similar]:
     known = store.records([node.path for node, _ in near.values()]) if near else {}
     others = [(old.id, f"{old.title}\n{old.text}", near[old.id][1]) for old in known.values() if old.id in near]
     key = topic_key(record.topic) if record.type == DECISION else ""
-    graph = store.around(node for node, _ in near.values() if key and node.key == key).graph
+    graph = store.index.around(node for node, _ in near.values() if key and node.key == key).graph
     for one in query.similar(own, others):
         node = near[one.id][0]
         here = bool(key) and node.key == key

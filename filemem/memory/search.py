@@ -198,7 +198,7 @@ def _placed(
     where that leaves places empty, because many are of few chains, are all asked for.
     """
     for count in (limit + min(SPARE, limit), len(scored)):
-        around = store.around(known[one.id] for one in scored[:count])
+        around = store.index.around(known[one.id] for one in scored[:count])
         nodes = {one.id: known[one.id] for one in scored[:count]} | dict(around.nodes)
         among = [one for at, one in enumerate(scored) if at < count or one.id in around.nodes]
         passing = {node.id for node in around.nodes.values() if _passes(around, node, wanted)}

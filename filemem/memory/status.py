@@ -24,7 +24,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
     index = store.index
     counts = {kind: index.count(Filter(types=(kind,))) for kind in TYPES}
     decisions = [node for node in store.index.nodes() if node.type == DECISION]
-    graph, topics = store.around(decisions).graph, {node.key for node in decisions if node.key}
+    graph, topics = store.index.around(decisions).graph, {node.key for node in decisions if node.key}
     damaged = index.verify()
     state = f"damaged: {'; '.join(damaged)}" if damaged else index.stale or ("not in step" if behind else "in step")
     found: dict[str, Any] = {

@@ -118,7 +118,7 @@ def forks(store: Store, done: Synced, before: str | None) -> Synced:
     came = [path for path in told.decode("utf-8", "surrogateescape").split("\0") if path and store.files.holds(path)]
     nodes = store.lookup("path", [store.files.inside(path) for path in came])
     topics = {node.key: node.topic for node in nodes if node.type == DECISION and node.key}
-    graph = store.around(nodes).graph
+    graph = store.index.around(nodes).graph
     forked = tuple(sorted(topic for key, topic in topics.items() if graph.chain(key).is_forked))
     ends = (
         f"{forked[0]} is forked: filemem resolve {shlex.quote(forked[0])} --decision ... --reasoning ... ends that"

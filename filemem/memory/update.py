@@ -26,7 +26,7 @@ def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
     """
     checked = _checked(given)  # before the record is looked for, as a schema does: one order on every surface
     agent = checked.pop("agent", "") or store.config.agent
-    node = store.find(reference, changing=True)
+    node = store.find(reference)
     changes, told = _changes(node.type, checked, store.clock())
     if refuse_secrets(checked):
         changes["keys"] = {**changes.get("keys", {}), "secrets": SECRETS_ALLOWED}

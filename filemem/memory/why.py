@@ -201,7 +201,7 @@ def _stating(store: Store, paths: Collection[str]) -> list[Reason]:
     nodes: dict[str, Node] = {}
     for path in paths:
         nodes.update((n.id, n) for n in store.index.newest(Filter(types=(DECISION,), path=path), MOST, 0))
-    graph = store.around(nodes.values()).graph
+    graph = store.index.around(nodes.values()).graph
     found: list[tuple[tuple[bool, int], Reason]] = []
     for hit in present(store, [node for node in nodes.values() if graph.is_head(node.id)]):
         stated = [one for one in hit.record.affects if any(touches(one, path) for path in paths)]

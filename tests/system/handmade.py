@@ -14,7 +14,7 @@ from tests.support import git, write
 @contextmanager
 def opened(repo: Path, store: str | None = None) -> Iterator[Store]:
     """The parts of a memory."""
-    parts = Store.open(repo, store, serving=False)
+    parts = Store(repo, store)
     try:
         yield parts
     finally:

@@ -252,7 +252,7 @@ class Synced(RuleBasedStateMachine):
 
         It looks at the files at once; the serving one stays the one that writes the index.
         """
-        store = Store.open(self.repo, None, serving=serving)
+        store = Store(self.repo, serving=serving)
         store.clock, store.entropy = self._clock, lambda: self.random.randbytes(8)
         memory = Memory(store)
         memory.refresh()
