@@ -158,36 +158,6 @@ def filled(repo: Path) -> Path:
     return repo
 
 
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    for at in range(0, len(data), max(1, len(data) // 7)):
-        data[at] ^= 0x55
-    path.write_bytes(data)
-
-
-@pytest.mark.parametrize("harm", [truncate, flip, Path.unlink, lambda path: path.write_bytes(b"")])
-def test_a_damaged_index_is_built_anew_and_never_answers_wrongly(
-    filled: Path, tmp_path: Path, harm: Callable[[Path], None]
-) -> None:
-    index = filled / ".git/filemem/index"
-    shutil.copytree(index, tmp_path / "whole")
-    names = [path.relative_to(index) for path in index.rglob("*") if path.is_file() and path.suffix != ".md"]
-    names = [name for name in names if name.name != "lock" and (index / name).stat().st_size]
-    assert len(names) > 5
-    for name in names:
-        harm(index / name)
-        with Memory.open(filled) as memory:
-            answer = memory.search("what did we decide?")
-            assert len(answer.hits) == 5 or answer.degraded, name
-            assert memory.search("number 3").hits[0].title == "Decide number 3", name
-        shutil.rmtree(index)
-        shutil.copytree(tmp_path / "whole", index)
-
-
 def test_a_server_outlives_a_file_of_its_index_that_is_cut(filled: Path) -> None:
     with Memory.open(filled, serving=True) as memory:
         memory.refresh(full=True)
