@@ -39,10 +39,6 @@ class Config(NamedTuple):
     cache: Path | None = None  # where the index goes if the Git directory cannot be written; None: the user's cache
     token: str = ""  # what every request to `serve --http` must carry; required off loopback
 
-    def __repr__(self) -> str:
-        """All but the token, which no report may show."""
-        return f"Config({self._replace(token='')[:-1]})"
-
     @property
     def index_cache(self) -> Path:
         """The folder of `cache`, or the user's."""
@@ -56,10 +52,7 @@ class Web(NamedTuple):
     port: int | None = None  # MAMA_SERVER_PORT
     slack_token: str = ""  # SLACK_BOT_TOKEN, of a Slack app's bot
     slack_url: str = ""  # FILEMEM_SLACK_URL, another address than Slack's own
-    unneeded: tuple[str, ...] = ()  # a sentence for each variable of another system that has no meaning here
-
-    def __repr__(self) -> str:
-        return "Web(...)"  # it holds secrets
+    unneeded: str = ""  # a sentence that names variables of other systems that have no meaning here
 
 
 def load(work_tree: Path, environment: Mapping[str, str] | None = None) -> Config:
@@ -142,10 +135,9 @@ def branch_name(text: object) -> str:
 def _policy(value: object) -> Mapping[str, str]:
     if not isinstance(value, Mapping) or not value.keys() <= DEFAULT_POLICY.keys():
         raise BadInput("commit takes a table with the keys decision, checkpoint and observation")
-    given = {key: "commit" if policy == "batch" else policy for key, policy in value.items()}  # an earlier word
-    if wrong := [str(policy) for policy in given.values() if policy not in POLICIES]:
+    if wrong := [str(policy) for policy in value.values() if policy not in POLICIES]:
         raise BadInput(f"commit policy must be one of {', '.join(POLICIES)}, not {wrong[0]!r}")
-    return MappingProxyType({**DEFAULT_POLICY, **given})
+    return MappingProxyType({**DEFAULT_POLICY, **value})
 
 
 def _text(value: object) -> str:
@@ -210,21 +202,10 @@ def _parsed(data: bytes, shown: str) -> Mapping[str, object]:
 
 # -- what users of other systems have set
 
-_FILES = "memories are files of the repository, in the store folder (--store)"
-_MODEL = "the embedding model is part of filemem and runs in its process; no model server and no key is needed"
-UNNEEDED: Mapping[str, str] = MappingProxyType(
-    {
-        "MAMA_DB_PATH": f"there is no database: {_FILES}",
-        "MAMA_SERVER_TOKEN": "it guards nothing; MAMA_AUTH_TOKEN is understood",
-        "MAMA_EMBEDDING_PORT": f"there is no embedding server: {_MODEL}",
-        "MAMA_HTTP_PORT": "it is the port of an embedding server, and there is none; MAMA_SERVER_PORT is understood",
-        "DATABASE_PROVIDER": f"there is no database: {_FILES}",
-        "LLM_": "no language model is asked: what is saved is kept as it was given",
-        "EMBEDDING_": _MODEL,
-    }
-)
-"""Variables of other systems that are not needed here, and why; one that ends in `_` is the start of many."""
-_UNDERSTOOD = ("MAMA_AUTH_TOKEN", "MAMA_SERVER_PORT", "POWERMEM_DIR", "SLACK_BOT_TOKEN")
+_MAMA = ("MAMA_DB_PATH", "MAMA_SERVER_TOKEN", "MAMA_EMBEDDING_PORT", "MAMA_HTTP_PORT")
+UNNEEDED = (*_MAMA, "DATABASE_PROVIDER", "LLM_", "EMBEDDING_")
+"""How variables of other systems begin that are not needed here; docs/http.md says why."""
+_UNDERSTOOD = ("FILEMEM_", "MAMA_AUTH_TOKEN", "MAMA_SERVER_PORT", "POWERMEM_DIR", "SLACK_BOT_TOKEN")
 
 
 def web(environment: Mapping[str, str] | None = None) -> Web:
@@ -237,20 +218,17 @@ def web(environment: Mapping[str, str] | None = None) -> Web:
     return Web(environment.get("MAMA_AUTH_TOKEN", ""), int(port) if port else None, *slack, _unneeded(environment))
 
 
-def _unneeded(names: Iterable[str]) -> tuple[str, ...]:
-    """A sentence for each kind of variable that is not needed; never a value."""
-    found = {
-        known: ", ".join(sorted(one for one in names if one == known or (known[-1] == "_" and one.startswith(known))))
-        for known in UNNEEDED
-    }
-    return tuple(f"{given}: not needed, {UNNEEDED[known]}" for known, given in found.items() if given)
+def _unneeded(names: Iterable[str]) -> str:
+    """A sentence that names the variables that are not needed; never a value."""
+    given = ", ".join(sorted(name for name in names if name.startswith(UNNEEDED)))
+    return f"{given}: not needed, there is no database and no model server: docs/http.md" if given else ""
 
 
-def environment_file(path: Path) -> tuple[str, ...]:
+def environment_file(path: Path) -> str:
     """Take the variables of a file that the user named, as far as the environment does not set them.
 
     Only those that mean something here are taken: another program's file cannot change how this one runs. Returns a
-    sentence for each kind of variable that is not needed; raises BadInput if the file cannot be read.
+    sentence that names those that are not needed; raises BadInput if the file cannot be read.
     """
     from dotenv import dotenv_values  # noqa: PLC0415 - only for users who name such a file
 
@@ -260,12 +238,12 @@ def environment_file(path: Path) -> tuple[str, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: {error}", "name a file of lines NAME=value", field="env") from None
     for name, value in found.items():
-        if value is not None and (name.startswith("FILEMEM_") or name in _UNDERSTOOD):
+        if value is not None and name.startswith(_UNDERSTOOD):
             os.environ.setdefault(name, value)
     return _unneeded(found)
 
 
-def powermem_file(path: Path) -> tuple[str, tuple[str, ...]]:
+def powermem_file(path: Path) -> tuple[str, str]:
     """Read powermem's settings file: the `user_id` that it states, or "", and its other keys, which nothing here needs.
 
     Raises BadInput if it cannot be read or is not such a file.
@@ -273,25 +251,19 @@ def powermem_file(path: Path) -> tuple[str, tuple[str, ...]]:
     import json  # noqa: PLC0415 - only for users of powermem
 
     try:
-        with path.open("rb") as file:
-            value = json.loads(file.read(_MAX_FILE))
+        value = json.loads(path.read_bytes())
+        user = value.pop("user_id", "")
+        if not isinstance(user, str) or not user.isprintable() or len(user) > _LONGEST_USER:
+            raise ValueError
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}", "name powermem's settings file", field="config") from None
-    except (ValueError, RecursionError):
-        value = None
-    user = value.pop("user_id", None) or "" if isinstance(value, dict) else None
-    if not isinstance(user, str) or not user.isprintable() or len(user) > _LONGEST_USER:
-        raise BadInput(f"{path} is not a JSON object with a one-line user_id", field="config")
-    return user, tuple(sorted(map(str, value)))
+    except (ValueError, RecursionError, AttributeError, TypeError):
+        raise BadInput(f"{path} is not a JSON object with a one-line user_id", field="config") from None
+    return user, ", ".join(sorted(value))
 
 
-def powermem_user() -> tuple[str, str]:
-    """The user that powermem's own settings file names, and why that file is not used; both "" if there is none."""
+def powermem_user() -> str:
+    """The user that powermem's own settings file names, or "". Raises BadInput for a file that is broken."""
     folder = os.environ.get("POWERMEM_DIR", "")
     path = (Path(folder) if folder else Path.home() / ".powermem") / "config.json"
-    if not os.path.lexists(path):
-        return "", ""
-    try:
-        return powermem_file(path)[0], ""
-    except BadInput as error:
-        return "", f"{error.message}; it is not used"
+    return powermem_file(path)[0] if path.exists() else ""

@@ -66,8 +66,8 @@ def serve(
     advertised = tool.profile(profile, prefix)
     user = _user(config, env)
     if address is None:
-        for line in settings.web().unneeded:
-            click.echo(f"filemem: {line}", err=True)
+        if unneeded := settings.web().unneeded:
+            click.echo(f"filemem: {unneeded}", err=True)
         server.serve_stdio(advertised, opener(project, user), version=VERSION, on_crash=report)
         return
     host, _, port = address.rpartition(":")
@@ -108,14 +108,11 @@ def _user(config: Path | None, env: Path | None) -> str:
     """Read the files that powermem's server takes; return whose memories are meant, and report what is not needed."""
     from filemem import config as settings
 
-    told = list(settings.environment_file(env)) if env else []
-    user = ""
-    if config:
-        user, further = settings.powermem_file(config)
-        told += [f"{config.name}: {', '.join(further)} not needed here: docs/migrating.md says why"] if further else []
-    elif trouble := settings.powermem_user()[1]:
-        told.append(trouble)
-    click.echo("".join(f"filemem: {line}\n" for line in told), err=True, nl=False)
+    if env and (unneeded := settings.environment_file(env)):
+        click.echo(f"filemem: {unneeded}", err=True)
+    user, further = settings.powermem_file(config) if config else ("", "")
+    if config and further:
+        click.echo(f"filemem: {config.name}: {further} not needed here: docs/migrating.md says why", err=True)
     return user
 
 
@@ -141,7 +138,7 @@ def serve_http(
     def tell(port: int) -> None:
         # A token that was made is shown here and nowhere else; one that was given is known.
         page = f"http://{f'[{host}]' if ':' in host else host}:{port}/viewer{'' if known else f'?token={token}'}"
-        for line in filter(None, (f"a page for people: {page}", trouble, *stated.unneeded)):
+        for line in filter(None, (f"a page for people: {page}", trouble, stated.unneeded)):
             click.echo(f"filemem: {line}", err=True)
         if log is not None:
             log.add(f"started on port {port}")

@@ -109,7 +109,7 @@ class Memory:
         """Whose memories are saved where a save does not say, as the user has configured it; may be empty."""
         from filemem.config import powermem_user
 
-        return self.stated_user or powermem_user()[0]
+        return self.stated_user or powermem_user()
 
     @property
     def trouble(self) -> str | None:

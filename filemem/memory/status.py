@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from filemem.config import powermem_user
 from filemem.files import is_listed, is_private
 from filemem.memory.save import left_to_user
 from filemem.memory.store import TOP, Store
@@ -46,7 +45,6 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "incomplete": store.repo.incomplete(),
         "left": left_to_user(store, "decisions/a.md", DECISION),
         "stray": _stray(store),
-        "settings": powermem_user()[1],
     }
     return {**found, **{name: value for name, value in more.items() if value}}
 

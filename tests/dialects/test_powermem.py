@@ -47,8 +47,8 @@ def test_the_user_is_the_argument_else_the_configured_one_else_mcp_user(
     assert add(memory, "Configured")["user_id"] == "0b1f"
     assert add(memory, "Stated", user_id="bob")["user_id"] == "bob"
     (tmp_path / "config.json").write_text("no json")
-    assert add(memory, "Broken configuration")["user_id"] == "mcp_user"
-    assert "config.json is not a JSON object" in memory.status()["settings"]
+    with pytest.raises(AssertionError, match="config.json is not a JSON object"):
+        add(memory, "Broken configuration")
 
 
 @pytest.mark.requirement("pm-user-id-default")

@@ -27,17 +27,10 @@ def test_an_unknown_setting_is_answered_with_what_stands_in_files(tmp_path: Path
     assert refused.value.hint == "known here: store, branch, [commit]"
 
 
-def test_the_token_is_not_shown_by_what_shows_the_settings(tmp_path: Path) -> None:
-    shown = repr(load(tmp_path, environment={"HOME": str(tmp_path), "FILEMEM_TOKEN": "t0p", "FILEMEM_AGENT": "mike"}))
-    assert "mike" in shown
-    assert "t0p" not in shown
-
-
 def test_the_commit_policy_is_commit_or_leave(tmp_path: Path) -> None:
-    """An earlier policy, `batch`, is read as `commit`."""
     assert set(load(tmp_path, {}).policy.values()) == {"commit"}
     stated = tmp_path / ".filemem.toml"
-    stated.write_text('[commit]\nobservation = "batch"\ncheckpoint = "leave"\n', encoding="utf-8")
+    stated.write_text('[commit]\ncheckpoint = "leave"\n', encoding="utf-8")
     assert load(tmp_path, {}).policy == {"decision": "commit", "checkpoint": "leave", "observation": "commit"}
     stated.write_text('[commit]\nobservation = "later"\n', encoding="utf-8")
     with pytest.raises(BadInput, match="commit, leave, not 'later'"):
