@@ -1,17 +1,76 @@
-"""Advice: why a search shows nothing, and what was probably meant."""
+"""Advice: what a new record is like, and why a search shows nothing."""
 
 from __future__ import annotations
 
-from filemem.memory.fields import meant
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from filemem import query
+from filemem.errors import BrokenStore
+from filemem.memory.fields import alike, meant
 from filemem.memory.store import Store
 from filemem.query import FIELDS, Filter
+from filemem.record import CHECKPOINT, DECISION, Record, topic_key
 
+NEAR = 20  # records, and topics, looked at for likeness
+GIST = 900  # characters of a text that are compared by meaning
+NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer, `auth` and `auth api` are not
 NOTHING_YET = "nothing is saved yet"
 LIKENESS = {
     "hybrid": "shares a word with the query, or comes near to what it means",
     "keyword": "shares a word with the query",
     "vector": "comes near to what the query means",
 }  # mode of a search -> what it looks for
+
+
+class Similar(NamedTuple):
+    """A record that is near to one just saved; `similarity` is a cosine on 0..1."""
+
+    id: str
+    title: str
+    topic: str
+    similarity: float
+    hint: str
+
+
+def similar(store: Store, record: Record) -> tuple[Similar, ...]:
+    """Records that say nearly what a new one says, and a topic that is spelt nearly alike; none where that fails."""
+    if record.type == CHECKPOINT:
+        return ()
+    try:
+        found = [*_alike(store, record), *_near_topics(store, record)]
+    except BrokenStore:
+        return ()
+    return tuple({each.id: each for each in found}.values())
+
+
+def _alike(store: Store, record: Record) -> Iterator[Similar]:
+    """The records nearest by meaning that share words too, but those that are replaced."""
+    own, without = f"{record.title}\n{record.text}", {record.id, *(record.supersedes or ())}
+    found = store.index.nearest(own[:GIST], record.type, NEAR + len(without))
+    near = {node.path: (node, like) for node, like in found if node.id not in without and like >= query.NEARLY}
+    graph = store.index.around(node for node, _ in near.values()).graph
+    others = [
+        (path, f"{old.title}\n{old.text}", near[path][1])
+        for path, old in store.records(near).items()
+        if not graph.superseded_by(old.id)
+    ]
+    for one in query.similar(own, others):
+        node = near[one.id][0]
+        told = "says nearly the same; update it instead of saving it twice"
+        if node.type == DECISION:
+            told = f"it is {node.status}; if it is about the same thing, reuse the topic {node.topic!r} or builds_on"
+        yield Similar(node.id, node.title, node.topic if node.stated else "", one.likeness, told)
+
+
+def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
+    """A topic like a new one among those that begin with the same two thirds of its letters."""
+    key = topic_key(record.topic) if record.type == DECISION and not record.supersedes else ""
+    start = key[: max(3, len(key) * 2 // 3)]
+    topics = [topic for topic, _ in store.index.terms("topic", start) if topic != key][:NEAR] if key else []
+    for node in store.lookup("topic", alike(key, topics, 1, NEAR_TOPIC))[:1]:
+        told = f"this topic is new; if {node.topic!r} is the same thing, use that name"
+        yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, told)
 
 
 def why_empty(store: Store, wanted: Filter, matched: int, offset: int, mode: str) -> str:

@@ -1,22 +1,20 @@
-"""Saving a record: fields, secrets, chain heads, record, bytes, commit, index, what is like it.
+"""Saving a record: fields, secrets, chain heads, record, bytes, commit, index, advice.
 
 What a field names must be there, or nothing is saved. The order of the commit is `repo.commit`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from filemem import query, secrets
+from filemem import secrets
 from filemem.chain import DEMOTING
 from filemem.changes import Entry, blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import is_private
 from filemem.index import Node, document
-from filemem.memory import fields
+from filemem.memory import advice, fields
 from filemem.memory.catch_up import knows, knows_head
 from filemem.memory.store import Store, called
 from filemem.record import (
@@ -33,26 +31,12 @@ from filemem.record import (
     render,
     topic_key,
 )
-from filemem.record.lines import hidden_characters, named
 from filemem.repo import commit
 from filemem.repo.commit import Edit, Made, Message, Plan
 from filemem.repo.journal import write as write_files
 
 _OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")  # not of what is decided
 _SPELT_OUT = ("allow_secret", "reasoning", "summary", "reason")  # fields that are no key of a record
-NEAR = 20  # records, and topics, looked at for likeness
-GIST = 900  # characters of a text that are compared by meaning
-NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer, `auth` and `auth api` are not
-
-
-class Similar(NamedTuple):
-    """A record that is near to one just saved; `similarity` is a cosine on 0..1."""
-
-    id: str
-    title: str
-    topic: str
-    similarity: float
-    hint: str
 
 
 class Saved(NamedTuple):
@@ -65,7 +49,7 @@ class Saved(NamedTuple):
     commit: str = ""  # the commit that holds it, where there is one already
     pending: str = ""  # why it is not committed yet; empty where it is, or where it is not ours to commit
     superseded: tuple[str, ...] = ()  # ids of the decisions it replaces
-    similar: tuple[Similar, ...] = ()  # records to link to or reuse
+    similar: tuple[advice.Similar, ...] = ()  # records to link to or reuse
     degraded: str = ""  # why the index could not take it at once
     created: int = 0  # of a new record, epoch milliseconds
     note: str = ""  # what else its maker should know
@@ -96,36 +80,55 @@ def save(store: Store, given: Mapping[str, object], *, sure: bool = True) -> Sav
     """
     kind, checked = fields.check(given)
     allowed = refuse_secrets(checked)
-    if why := store.obstacle() if kind == DECISION else store.unfilled:
+    if why := store.obstacle():
         raise BrokenStore(f"nothing was saved: what is there cannot be seen: {why}")
-    asked = store if sure or kind != DECISION else store.from_files()
-    checked |= {name: _ids_of(asked, name, checked[name]) for name in EDGE_KINDS if checked.get(name)}
     if "affects" in checked:
         checked["affects"] = tuple(dict.fromkeys(map(store.from_top, checked["affects"])))
     checked.setdefault("agent", store.config.agent)
     if kind == CHECKPOINT:
         checked.setdefault("branch", store.code.branch() or "")
-    make = partial(compose, kind, checked, now=store.clock(), entropy=store.entropy(), allowed=allowed)
+    now, entropy = store.clock(), store.entropy()
+
+    def composed(*, known: bool) -> _Composed:
+        asked = store if known or kind != DECISION else store.from_files()
+        edges = {name: _ids_of(asked, name, checked[name]) for name in EDGE_KINDS if checked.get(name)}
+        return compose(kind, checked | edges, asked, now=now, entropy=entropy, allowed=allowed)
+
     with store.repo.saving():
-        if kind == DECISION and not knows_head(store):
-            asked = store.from_files()
-        composed = make(asked)
-        if same := _same_again(store, composed):
-            return same
-        if is_private(composed.record.path):
+        record, replaced, data = first = composed(known=sure and knows_head(store))
+        if len(replaced) == 1:  # a call that is repeated must not replace itself
+            for path, before in store.records([replaced[0].path]).items():
+                if before == record._replace(**{name: getattr(before, name) for name in _OF_THE_SAVE}):
+                    told = f"Decision on {record.topic} holds already in these words; nothing was written"
+                    return answer(store, before, Made(store.first_commit(path)), told)
+        if is_private(record.path):
             store.files.hide("private")
+
         rounds: list[_Composed] = []
 
         def plan() -> tuple[tuple[Edit, ...], Message]:
-            again = rounds and kind == DECISION  # the branch has moved: what holds is asked of the files
-            rounds.append(make(store.from_files()) if again else composed)
+            rounds.append(composed(known=False) if rounds else first)  # a branch that moved: the files are asked
             record, replaced, data = rounds[-1]
             message = message_of(record, record.title, record.agent, replaced=[node.id for node in replaced])
             return (Edit(record.path, data, None),), message
 
-        made = write(store, composed.record.path, kind, plan)
-        degraded = show(store, rounds[-1].record.path, rounds[-1].data, made)
-    return _answer(store, rounds[-1], made, degraded)
+        made = write(store, record.path, kind, plan)
+        record, replaced, data = rounds[-1]
+        degraded = show(store, record.path, data, made)
+    on = f" on {record.topic}" if kind == DECISION else ""
+    demotes, ids = record.status in DEMOTING, tuple(node.id for node in replaced)
+    instead = f", replacing {' and '.join(map(called, replaced))}" if replaced and demotes else ""
+    return answer(
+        store,
+        record,
+        made,
+        f"{kind.capitalize()} saved{on}{instead}",
+        degraded,
+        superseded=ids if demotes else (),
+        would_supersede=() if demotes else ids,
+        similar=advice.similar(store, record),
+        created=now,
+    )
 
 
 def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
@@ -138,8 +141,7 @@ def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
     around = store.index.around(found)
     heads = [around.nodes[head] for head in around.graph.chain(key).heads]
     if len(heads) < 2:
-        held = f"{called(heads[0])} holds" if heads else "nothing holds on it"
-        raise BadInput(f"topic {topic} is not forked: {held}", "save a decision on it to go on", field="topic")
+        raise BadInput(f"topic {topic} is not forked", "save a decision on it to go on", field="topic")
     merged = [head.id for head in heads]
     return save(store, {**given, "type": DECISION, "topic": heads[-1].topic, "synthesizes": merged})
 
@@ -204,17 +206,6 @@ def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:
             heads=heads,
         )
     return tuple(around.nodes[head] for head in heads if not merged or len(heads) == 1 or head in merged)
-
-
-def _same_again(store: Store, composed: _Composed) -> Saved | None:
-    """The answer for a decision that holds already, word for word: a call that is repeated must not replace itself."""
-    record = composed.record
-    alone = composed.replaced if len(composed.replaced) == 1 else ()
-    for path, before in store.records([node.path for node in alone]).items():
-        if before == record._replace(**{name: getattr(before, name) for name in _OF_THE_SAVE}):
-            told = f"Decision on {record.topic} holds already in these words; nothing was written"
-            return answer(store, before, Made(store.first_commit(path)), told)
-    return None
 
 
 # what every write does
@@ -303,72 +294,3 @@ def answer(
         note="; ".join(filter(None, (made.left, note))),
         **more,
     )
-
-
-def _answer(store: Store, composed: _Composed, made: Made, degraded: str) -> Saved:
-    """The answer to a save: names by title what it replaces."""
-    record, replaced = composed.record, composed.replaced
-    demotes, ids = record.status in DEMOTING, tuple(node.id for node in replaced)
-    on = f" on {record.topic}" if record.type == DECISION else ""
-    hidden = hidden_characters(composed.data.decode())
-    instead = f", replacing {' and '.join(map(called, replaced))}" if replaced and demotes else ""
-    return answer(
-        store,
-        record,
-        made,
-        f"{record.type.capitalize()} saved{on}{instead}",
-        degraded,
-        note=f"it holds {named(hidden)}" if hidden else "",
-        superseded=ids if demotes else (),
-        would_supersede=() if demotes else ids,
-        similar=_similar(store, record),
-        created=record.created or 0,
-    )
-
-
-# what helps to go on: never worth a failed answer, so what cannot be asked is left out
-
-
-def _similar(store: Store, record: Record) -> tuple[Similar, ...]:
-    """Records that say nearly what a new one says, but what it replaces, and a topic that is spelt nearly alike."""
-    if record.type == CHECKPOINT:
-        return ()
-    with suppress(BrokenStore):
-        return tuple({each.id: each for each in (*_alike(store, record), *_near_topics(store, record))}.values())
-    return ()
-
-
-def _alike(store: Store, record: Record) -> Iterator[Similar]:
-    """The records nearest by meaning that share words too."""
-    without, own = {record.id, *(record.supersedes or ())}, f"{record.title}\n{record.text}"
-    found = store.index.nearest(own[:GIST], record.type, NEAR + len(without))
-    near = {node.id: (node, like) for node, like in found if node.id not in without and like >= query.NEARLY}
-    known = store.records([node.path for node, _ in near.values()]) if near else {}
-    others = [(old.id, f"{old.title}\n{old.text}", near[old.id][1]) for old in known.values() if old.id in near]
-    key = topic_key(record.topic) if record.type == DECISION else ""
-    graph = store.index.around(node for node, _ in near.values() if key and node.key == key).graph
-    for one in query.similar(own, others):
-        node = near[one.id][0]
-        here = bool(key) and node.key == key
-        if not (here and graph.superseded_by(node.id)):
-            yield Similar(node.id, node.title, node.topic if node.stated else "", one.likeness, _hint(node, here))
-
-
-def _hint(node: Node, here: bool) -> str:
-    if node.type != DECISION:
-        return "says nearly the same; update it instead of saving it twice"
-    if here:
-        return f"it is {node.status} on this topic; update it, or supersede it, instead of deciding it twice"
-    return f"if it is about the same thing, reuse the topic {node.topic!r} or builds_on"
-
-
-def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
-    """A topic like a new one among those that begin with the same two thirds of its letters."""
-    key = topic_key(record.topic) if record.type == DECISION else ""
-    if not key or record.supersedes:
-        return
-    start = key[: max(3, len(key) * 2 // 3)]
-    topics = [topic for topic, _ in store.index.terms("topic", start) if topic != key][:NEAR]
-    for node in store.lookup("topic", fields.alike(key, topics, 1, NEAR_TOPIC))[:1]:
-        told = f"this topic is new; if {node.topic!r} is the same thing, use that name"
-        yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, told)

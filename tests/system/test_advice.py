@@ -53,8 +53,8 @@ def test_what_says_nearly_the_same_is_pointed_out_by_how_it_stands(memory: Memor
 
     assert [save(years) for years in (1, 2)] == [[]] * 2, "what was replaced is nothing to reuse"
     title = "Keep the backups of the production database for {} years"
-    assert save(5, status="rejected", supersedes=[]) == [(title.format(2), "it is accepted on this topic")]
-    assert save(6) == [(title.format(5), "it is rejected on this topic")]
+    assert save(5, status="rejected", supersedes=[]) == [(title.format(2), "it is accepted")]
+    assert save(6) == [(title.format(5), "it is rejected")]
 
 
 def test_affects_are_carried_over_unless_it_says_otherwise(memory: Memory) -> None:
