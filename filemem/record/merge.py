@@ -10,7 +10,6 @@ import re
 from filemem.errors import BadInput, Conflict
 from filemem.record.amend import amend
 from filemem.record.body import OUTCOMES, read_outcomes
-from filemem.record.document import Document
 from filemem.record.model import Outcome
 from filemem.record.parse import parse
 
@@ -40,7 +39,7 @@ def merge(base: bytes, ours: bytes, theirs: bytes, path: str) -> bytes:
                 return _with(one, added, path)
         except (BadInput, Conflict):
             continue  # this side cannot be amended
-    pairs = zip(Document.of(ours).lines, Document.of(theirs).lines, strict=False)
+    pairs = zip(ours.splitlines(), theirs.splitlines(), strict=False)
     line = next((number for number, (one, other) in enumerate(pairs, 1) if one != other), 1)
     raise Conflict(f"{path}:{line}: both sides changed this", "keep one side")
 
@@ -56,7 +55,7 @@ def _added(base: bytes, side: bytes, path: str) -> list[Outcome] | None:
 
 def _without_log(data: bytes) -> list[str]:
     """Return the lines of a file that say nothing of outcomes."""
-    lines = [text.strip() for text, _ in Document.of(data).lines]
+    lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
     return [line for line in lines if line and not _OF_HEADER.match(line) and not _of_log(line)]
 
 
