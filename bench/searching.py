@@ -72,7 +72,7 @@ def measure_http(stores: Stores, size: int) -> Iterator[Line]:
 @contextmanager
 def _serving(surroundings: Surroundings) -> Iterator[HTTPConnection]:
     """A connection to a server over HTTP."""
-    line = ["filemem", "serve", "--http", "127.0.0.1:0"]
+    line = ["filemem", "web", "--port", "0"]
     process = subprocess.Popen(
         line, cwd=surroundings.folder, env=surroundings.environment, stderr=subprocess.PIPE, text=True
     )

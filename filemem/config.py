@@ -37,7 +37,7 @@ class Config(NamedTuple):
     run_hooks: bool = False  # whether the repository's Git hooks run on our commits
     agent: str = ""  # name recorded for saves that do not say who makes them
     cache: Path | None = None  # where the index goes if the Git directory cannot be written; None: the user's cache
-    token: str = ""  # what every request to `serve --http` must carry; required off loopback
+    token: str = ""  # what every request over HTTP must carry; required off loopback
 
     @property
     def index_cache(self) -> Path:

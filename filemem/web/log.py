@@ -26,7 +26,8 @@ class Log:
     """Writes and reads the log of one work tree."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):  # where nothing can be written no log is kept
+            folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / NAME
         self._handler = _Handler(self._path, maxBytes=SIZE, backupCount=FILES, encoding="utf-8", delay=True)
         formatter = logging.Formatter("[%(asctime)s] %(message)s", "%Y-%m-%d %H:%M:%S")

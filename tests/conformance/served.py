@@ -96,7 +96,6 @@ HIDDEN = (
 )
 RESOURCES = (
     Resource("test://static-text", "static text", "A text.", "text/plain", "static_text"),
-    Resource("test://watched-resource", "watched", "A text that is followed.", "text/plain", "static_text"),
     Resource("test://template/{id}/data", "template", "Many texts.", "application/json", "template"),
 )
 PROMPTS = (

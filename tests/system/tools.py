@@ -170,7 +170,7 @@ def talking(where: Path | str, mode: str = "auto") -> Iterator[Talk]:
 @contextmanager
 def serving_http(folder: Path, host: str = "127.0.0.1", *options: str) -> Iterator[str]:
     """Serve a folder over HTTP; the address of its MCP endpoint."""
-    command = [FILEMEM, "-C", str(folder), "serve", "--http", f"{host}:0", *options]
+    command = [FILEMEM, "-C", str(folder), "web", "--host", host, "--port", "0", *options]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, env=dict(os.environ))
     assert server.stderr is not None
     try:

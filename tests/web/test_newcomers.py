@@ -8,17 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.support import Server, serving
+from tests.system.tools import cli
+from tests.web.support import Server
 
 
-def test_without_a_repository_it_says_so_at_once_and_never_that_nothing_is_there(tmp_path: Path) -> None:
-    with serving(tmp_path, lines=3) as server:
-        assert "no memory can be used here" in server.told
-        assert server.get("/health").status == 200
-        for path in ("/viewer", "/api/checkpoint/load", "/api/search"):
-            reply = server.get(path)
-            assert reply.status == 500, path
-            assert "NO_CHECKPOINT" not in reply.text
+def test_without_a_repository_it_says_so_at_once_and_does_not_start(tmp_path: Path) -> None:
+    done = cli(tmp_path, "web", "--port", "0")
+    assert (done.code, "filemem init" in done.err) == (4, True), done
 
 
 def test_the_front_door_passes_the_token_on(server: Server) -> None:

@@ -194,7 +194,7 @@ GIVEN = "0123456789abcdef0123"
     ("command", "env", "strict"),
     [
         (("web", "--port", "0", "--token", GIVEN), {}, True),
-        (("serve", "--http", "127.0.0.1:0"), {"FILEMEM_TOKEN": GIVEN}, True),
+        (("web", "--port", "0"), {"FILEMEM_TOKEN": GIVEN}, True),
         (("web", "--port", "0"), {"MAMA_AUTH_TOKEN": GIVEN}, False),
         (("web", "--port", "0", "--host", "0.0.0.0"), {"MAMA_AUTH_TOKEN": GIVEN}, True),
     ],
@@ -212,11 +212,3 @@ def test_a_token_that_was_given(another: Path, command: tuple[str, ...], env: di
                 assert running.ask("POST", path, {}, JSON).status == 401
         assert (running.get("/health").status == 401) == strict
         assert running.ask("POST", "/api/save", {"title": "a", "text": "b"}, {**JSON, **bearer}).status == 200
-
-
-def test_both_commands_serve_the_same(another: Path) -> None:
-    with serving(another, command=("serve", "--http", "127.0.0.1:0")) as running:
-        assert f"http://127.0.0.1:{running.port}/viewer?token={running.token}" in running.told
-        assert len(running.token) >= 32
-        assert running.post("/api/save", title="a", text="b").status == 200
-        assert running.get("/viewer").status == 200
