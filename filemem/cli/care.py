@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from filemem.cli.options import Fields, as_json, pass_project, tool
-from filemem.cli.project import Answer, Project, emit, progress
+from filemem.cli.project import Answer, Project, emit
 from filemem.cli.show import counted, rows_of, styled
 
 
@@ -46,7 +46,6 @@ def init(project: Project, as_json: bool, dry_run: bool, own_branch: str | None)
         project.store,
         dry_run=dry_run,
         branch="" if own_branch is None else config.branch_name(own_branch),
-        report=progress,
     )
     emit(answer, as_json, setup.shown)
 
@@ -87,7 +86,7 @@ def watch(project: Project) -> None:
         watcher.wait()
 
 
-@tool(left=lambda answer: answer["left"], tell=progress)
+@tool(left=lambda answer: answer["left"])
 def sync() -> Fields:
     """Sync the memory with its remote: fetch, merge record by record, push.
 

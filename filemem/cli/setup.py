@@ -11,7 +11,7 @@ import posixpath
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -75,7 +75,6 @@ def run(
     *,
     dry_run: bool,
     branch: str = "",
-    report: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
     """Set a project up, its repository included; with `dry_run` only plan it."""
     try:
@@ -97,7 +96,7 @@ def run(
         shown, ours = (name, []) if branch else _store(top, name)
         steps = [*_settings(top, name, branch), _mcp(top), _agents(top, shown, branch)]
         if branch:
-            ours = [_attached(code, name, branch, report, begin=begin, dry_run=dry_run)]
+            ours = [_attached(code, name, branch, begin=begin, dry_run=dry_run)]
         if not dry_run:
             _carry_out(code, [*ours, *steps])
     return _answer(top, branch, [*ours, *steps], dry_run=dry_run)
@@ -135,14 +134,11 @@ def _store(work_tree: Path, store: str) -> tuple[str, list[Step]]:
     ]
 
 
-def _attached(code: Repo, name: str, branch: str, report: Any, *, begin: bool, dry_run: bool) -> Step:
+def _attached(code: Repo, name: str, branch: str, *, begin: bool, dry_run: bool) -> Step:
     """Attach the branch of the records, or plan it."""
-    if dry_run:
-        done = own_branch.plan(code, name, branch, begin=begin)
-    else:
-        files = {"README.md": README.format(folder="").encode(), config.REPOSITORY_FILE: own_branch.SETTINGS.encode()}
-        now = time.time_ns() // 1_000_000
-        done = own_branch.attach(code, name, branch, files if begin else None, now, tell=report)
+    files = {"README.md": README.format(folder="").encode(), config.REPOSITORY_FILE: own_branch.SETTINGS.encode()}
+    now = time.time_ns() // 1_000_000
+    done = own_branch.attach(code, name, branch, files if begin else None, now, dry_run=dry_run)
     return Step(f"{name}/", "create" if done else "keep", None, done or f"the branch {branch} is attached")
 
 

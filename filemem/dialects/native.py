@@ -6,7 +6,7 @@ are short and static: a model reads them at every start, and nothing stored may 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -198,9 +198,9 @@ def index(memory: Memory, arguments: Arguments) -> Answer:
     return {**answer, **({"degraded": lacks} if lacks else {})}
 
 
-def sync(memory: Memory, _: Arguments, tell: Callable[[str], object] | None = None) -> Answer:
+def sync(memory: Memory, _: Arguments) -> Answer:
     """Bring here what others saved, and hand on what was saved here."""
-    done = memory.sync(tell)
+    done = memory.sync()
     return {"success": True, "message": done.message, **done._asdict(), "merged": list(done.merged)}
 
 

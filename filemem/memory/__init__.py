@@ -353,15 +353,13 @@ class Memory:
 
         return self._keeper.read(lambda store: forget.purge_command(store, id))
 
-    def sync(self, report: Callable[[str], object] | None = None) -> Synced:
+    def sync(self) -> Synced:
         """Merge what others saved with what was saved here, and push. Errors as for `filemem.memory.sync.sync`."""
         from filemem.memory import sync
 
-        if report is not None:
-            fields.action("report", report)
         before = self._store.repo.head()
         try:
-            done = sync.sync(self._store, report)
+            done = sync.sync(self._store)
         finally:
             self._keeper.in_step(LONG)
         return self._keeper.ask(lambda store: sync.forks(store, done, before))

@@ -23,7 +23,7 @@ from filemem.memory.hits import present
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, fixed, split_identifiers, touches
 from filemem.record import DECISION, numbers_in
-from filemem.repo import GitError, porcelain
+from filemem.repo import GitError
 
 GOVERNS, TOUCHED, NEAR = "governs", "touched", "near"
 ENOUGH = 0.45  # score of a decision that is near enough to be named
@@ -175,10 +175,13 @@ def _past(store: Store, place: Place, tip: str) -> Past:
 
 def _blamed(store: Store, path: str, lines: tuple[int, int], tip: str) -> dict[str, str]:
     """The commits that made some lines what they are, the newest first, with their subjects."""
-    commits = dict.fromkeys(porcelain.blame(store.code, tip, path, *lines))
+    blame = ("blame", "--no-textconv", "--porcelain", "-w", f"-L{lines[0]},{lines[1]}", tip, "--", path)
+    told = store.code.git.run(*blame, config=("blame.ignoreRevsFile=",)).decode("utf-8", "replace")
+    heads = (line.split(" ") for line in told.splitlines() if not line.startswith("\t"))
+    commits = dict.fromkeys(words[0] for words in heads if len(words[0]) >= 40 and words[1:2] and words[1].isdigit())
     asked = ("log", "--no-walk", "--date-order", "-z", "--format=%H %s", *_QUIET, "--stdin")
-    told = store.code.git.run(*asked, input="".join(f"{one}\n" for one in commits).encode())
-    rows = (row.partition(" ") for row in told.decode("utf-8", "replace").split("\0") if row)
+    listed = store.code.git.run(*asked, input="".join(f"{one}\n" for one in commits).encode())
+    rows = (row.partition(" ") for row in listed.decode("utf-8", "replace").split("\0") if row)
     return {commit: subject for commit, _, subject in rows}
 
 

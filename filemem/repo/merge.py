@@ -6,18 +6,17 @@ Rule: no driver, attribute or configuration that a repository names has a say in
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem.errors import BrokenStore, Conflict
+from filemem.errors import Conflict
 from filemem.repo.objects import commit_object, publish
-from filemem.repo.porcelain import scratch
 from filemem.repo.run import OFF, GitError, check_version
+from filemem.repo.scratch import scratch
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
 
-NEEDED = (2, 38)
 _PLAIN = (*OFF, f"core.attributesFile={os.devnull}", "merge.default=text", "core.fsync=all")
 _PLAIN += ("merge.directoryRenames=false",)  # a month whose only file was renamed takes no new one along
 _STAGES = {"1": "base", "2": "ours", "3": "theirs"}
@@ -46,12 +45,9 @@ def merged_tree(repo: Repo, ours: str, theirs: str, *, unrelated: bool = False) 
         Conflict: they have no history in common.
         BrokenStore: Git is older than 2.38, or lacks what it needs.
     """
-    try:
-        check_version(repo.git, NEEDED)
-    except BrokenStore as error:
-        raise BrokenStore(f"{error.message}: merging without a work tree needs Git 2.38", error.hint) from None
+    check_version(repo.git, (2, 38))
     options = ("--write-tree", "-z", "--no-messages", *(["--allow-unrelated-histories"] if unrelated else []))
-    with scratch(repo, settings=_PLAIN) as (git, _):
+    with scratch(repo, settings=_PLAIN) as git:
         status, told, refusal = git.merge_tree(
             *options, ours, theirs, with_extended_output=True, with_exceptions=False, stdout_as_string=False
         )
@@ -60,20 +56,12 @@ def merged_tree(repo: Repo, ours: str, theirs: str, *, unrelated: bool = False) 
             raise Conflict("the two have no history in common", "merge them with Git itself")
         raise GitError("merge-tree", status, refusal)
     tree, *rows = told.decode("utf-8", "surrogateescape").split("\0")
-    return Merged(tree.strip(), tuple(_clashes(rows, (f"~{ours}", f"~{theirs}"))))
-
-
-def _clashes(rows: Sequence[str], ends: Sequence[str]) -> Iterator[Clash]:
     found: dict[str, dict[str, str]] = {}
-    for row in rows:
-        head, _, path = row.partition("\t")
-        if path:
-            _, oid, stage = head.split(" ")
-            for end in ends:  # a name that Git made up, where the other side has a folder
-                path = path.removesuffix(end)
-            found.setdefault(path, {})[_STAGES[stage]] = oid
-    for path, sides in found.items():
-        yield Clash(path, **sides)
+    for head, _, path in (row.partition("\t") for row in rows if "\t" in row):
+        _, oid, stage = head.split(" ")
+        plain = path.removesuffix(f"~{ours}").removesuffix(f"~{theirs}")  # where the other side has a folder
+        found.setdefault(plain, {})[_STAGES[stage]] = oid
+    return Merged(tree.strip(), tuple(Clash(path, **sides) for path, sides in found.items()))
 
 
 def settled_tree(repo: Repo, tree: str, files: Mapping[str, bytes | None]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from filemem.errors import BrokenStore
 from filemem.repo.run import LONG
@@ -13,48 +13,22 @@ if TYPE_CHECKING:
     from filemem.repo import Repo
 
 
-class Tree(NamedTuple):
-    """A work tree and the branch that it has, "" where HEAD is detached."""
-
-    place: Path
-    branch: str
-
-
-def trees(repo: Repo) -> tuple[Tree, ...]:
-    """The work trees of a repository that are there, the main one first. Starts no process where there is only one."""
-    if not (repo.common_dir / "worktrees").is_dir():
-        return (Tree(repo.work_tree, repo.branch() or ""),)
-    told = repo.git.run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
-    blocks = (dict(row.partition(" ")[::2] for row in block.splitlines()) for block in told.split("\n\n") if block)
-    found = (Tree(Path(each["worktree"]), each.get("branch", "")) for each in blocks if "bare" not in each)
-    return tuple(
-        tree._replace(branch=tree.branch.removeprefix("refs/heads/"))
-        for tree in found
-        if os.path.lexists(tree.place / ".git")
-    )
-
-
 def of_branch(repo: Repo, branch: str) -> Path | None:
     """The work tree that a branch is checked out in; None where there is none."""
-    return next((tree.place for tree in trees(repo) if tree.branch == branch), None)
+    if not (repo.common_dir / "worktrees").is_dir():  # the usual case: there is only one, and no process is started
+        return repo.work_tree if repo.branch() == branch else None
+    told = repo.git.run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
+    blocks = (dict(row.partition(" ")[::2] for row in block.splitlines()) for block in told.split("\n\n"))
+    places = (Path(each["worktree"]) for each in blocks if each.get("branch") == f"refs/heads/{branch}")
+    return next((place for place in places if os.path.lexists(place / ".git")), None)
 
 
 def add(repo: Repo, place: Path, branch: str) -> None:
-    """Check a branch out into a work tree of its own, which the others overlook.
+    """Check a branch out into a work tree of its own, which `git status` of the others overlooks. Raises BrokenStore.
 
     A work tree that stood there once, and was removed by hand, is forgotten.
-
-    Raises:
-        BrokenStore: Git refuses, or the disk does.
     """
-    hide(repo, place.relative_to(repo.work_tree).as_posix())
-    repo.git.run("worktree", "prune")
-    repo.git.run("worktree", "add", "--force", "--force", "--quiet", str(place), branch, limit=LONG)
-
-
-def hide(repo: Repo, folder: str) -> None:
-    """Make `git status` of every branch overlook a folder, by a line that is this clone's own. Raises BrokenStore."""
-    file, line = repo.common_dir / "info" / "exclude", os.fsencode(f"/{folder}/")
+    file, line = repo.common_dir / "info" / "exclude", os.fsencode(f"/{place.relative_to(repo.work_tree).as_posix()}/")
     try:
         held = file.read_bytes() if file.is_file() else b""
         if line not in held.splitlines():
@@ -63,3 +37,5 @@ def hide(repo: Repo, folder: str) -> None:
                 end.write((b"" if not held or held.endswith(b"\n") else b"\n") + line + b"\n")
     except OSError as error:
         raise BrokenStore(f"{file}: {error.strerror}", "check space and permissions there") from None
+    repo.git.run("worktree", "prune")
+    repo.git.run("worktree", "add", "--force", "--force", "--quiet", str(place), branch, limit=LONG)

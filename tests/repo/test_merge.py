@@ -177,5 +177,5 @@ def test_a_git_that_cannot_do_it_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     words = 'case "$*" in *version*) echo "git version 2.34.1"; exit 0;; esac'
     write(tmp_path / "bin/git", f'#!/bin/sh\n{words}\nexec {real} "$@"\n').chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    with pytest.raises(BrokenStore, match=r"needs Git 2\.38"):
+    with pytest.raises(BrokenStore, match="too old"):
         merged(repo, "main", "br")

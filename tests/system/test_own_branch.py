@@ -30,7 +30,7 @@ def attach(path: Path, name: str = "memory", branch: str = "filemem", *, begin: 
 
 def plan(path: Path, name: str = "memory", branch: str = "filemem", *, begin: bool = True) -> str:
     with closing(Repo.discover(path)) as code:
-        return own_branch.plan(code, name, branch, begin=begin)
+        return own_branch.attach(code, name, branch, FILES if begin else None, AT, dry_run=True)
 
 
 def titles(path: Path) -> set[str]:
@@ -68,7 +68,7 @@ def test_from_the_beginning_to_a_second_clone(hub: Path, ada: Path) -> None:
     with pytest.raises(BrokenStore, match="not attached here") as told, opened(bob):
         pass
     assert "`filemem init` attaches it" in told.value.hint
-    with pytest.raises(NotFound, match="neither here nor on origin"):
+    with pytest.raises(NotFound, match="no branch filemem here or on origin"):
         attach(bob)
     assert synced(ada).sent == 2
     assert attach(bob) == "a work tree of the branch filemem, from origin/filemem"
@@ -123,7 +123,6 @@ def test_records_on_the_codes_branch_are_named_in_the_status(ada: Path) -> None:
         (lambda path: git(path, "switch", "-q", "-c", "filemem"), "checked out already"),
         (lambda path: git(path, "branch", "filemem"), "is no memory: its .filemem.toml does not say"),
         (lambda path: write(path / "memory/x.md", "x"), "there already, and not empty"),
-        (lambda path: make_repo(path / "memory"), "a repository or work tree of its own already"),
     ],
 )
 def test_nothing_is_attached_over_anything(repo: Path, begin: object, told: str) -> None:
@@ -184,21 +183,6 @@ def test_a_store_that_is_a_repository_of_its_own(repo: Path, settings: str, pref
     assert git(repo, "log", "-1", "--format=%s") == "Begin"
     if prefix == "":
         assert titles(file.parent) == {"Use Redis"}, "from inside it, too"
-
-
-def test_a_repository_of_its_own_that_may_be_code_is_asked_about(repo: Path) -> None:
-    make_repo(repo / "memory")
-    with pytest.raises(BadInput, match="nothing says where in it records stand") as told:
-        Memory.open(repo)
-    assert 'store = "."' in told.value.hint
-
-
-def test_a_store_that_leads_to_another_repository_is_refused(repo: Path, tmp_path: Path) -> None:
-    other = make_repo(tmp_path / "other")
-    write(repo / "memory/.git", f"gitdir: {other / '.git'}\n")
-    with pytest.raises(BrokenStore, match="leads to another repository"):
-        Memory.open(repo)
-    assert git(other, "status", "--porcelain") == ""
 
 
 def test_a_store_inside_another_repository_is_refused(repo: Path) -> None:
