@@ -24,6 +24,7 @@ from filemem.memory.store import Store
 from filemem.query import Filter, Hit, fixed, split_identifiers, touches
 from filemem.record import DECISION, numbers_in
 from filemem.repo import GitError
+from filemem.repo.scratch import ask, scratch
 
 GOVERNS, TOUCHED, NEAR = "governs", "touched", "near"
 ENOUGH = 0.45  # score of a decision that is near enough to be named
@@ -175,8 +176,10 @@ def _past(store: Store, place: Place, tip: str) -> Past:
 
 def _blamed(store: Store, path: str, lines: tuple[int, int], tip: str) -> dict[str, str]:
     """The commits that made some lines what they are, the newest first, with their subjects."""
-    blame = ("blame", "--no-textconv", "--porcelain", "-w", f"-L{lines[0]},{lines[1]}", tip, "--", path)
-    told = store.code.git.run(*blame, config=("blame.ignoreRevsFile=",)).decode("utf-8", "replace")
+    with scratch(store.code) as git:
+        git.update_environment(GIT_CONFIG_GLOBAL=os.devnull)  # a blame.ignoreRevsFile may name a file that is missing
+        span = f"-L{lines[0]},{lines[1]}"
+        told = ask(git, "blame", "--no-textconv", "--porcelain", "-w", span, tip, "--", path)
     heads = (line.split(" ") for line in told.splitlines() if not line.startswith("\t"))
     commits = dict.fromkeys(words[0] for words in heads if len(words[0]) >= 40 and words[1:2] and words[1].isdigit())
     asked = ("log", "--no-walk", "--date-order", "-z", "--format=%H %s", *_QUIET, "--stdin")
