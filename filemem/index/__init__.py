@@ -7,8 +7,7 @@ the truth is "broken": what it can not use raises `IndexDamaged`, what it lacks 
 from __future__ import annotations
 
 import contextlib
-import shutil
-import time
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
@@ -31,7 +30,7 @@ from filemem.index.fresh import (
     latest,
 )
 from filemem.index.search import NOT_BUILT, Candidate, Found, Search
-from filemem.index.state import Dates, Layer, undated
+from filemem.index.state import Dates, Layer
 from filemem.index.writer import Load, Progress
 
 __all__ = [
@@ -55,7 +54,6 @@ __all__ = [
 
 MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little
 LONG_WAITING = 2 * 10**9  # nanoseconds; the same
-_DEAD = 7 * 86_400.0  # seconds after which an index of another format is nobody's any more
 
 
 def embedder(spec: str = "", download: bool = False) -> Embedder:
@@ -72,6 +70,7 @@ class Index(Search):
         model: turns texts into vectors; None for keyword search only.
         dates: first-commit dates (epoch milliseconds) of store paths; asked only for records that state none.
         clock: nanoseconds since 1970.
+        layer: see `overlaid`.
     """
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -81,24 +80,17 @@ class Index(Search):
         self._noted, self._folders = Noted(self.root / "notes.json"), Noted(self.root / "folders.json")
         self._entries: tuple[list[int] | None, dict[str, Entry]] | None = None
 
-    @classmethod
-    def in_memory(cls, docs: Iterable[Doc], dates: Dates = undated) -> Self:
-        """Return the index of some documents without any file or vectors; `dates` as for the class."""
-        index = cls(Path(), None, dates)
-        index._words, index._db = writer.in_memory(list(docs), dates)
-        index._fixed = True
-        return index
-
-    def overlaid(self, layer: Layer, dates: Dates) -> Self:
+    def overlaid(self, layer: Layer, dates: Dates, *, alone: bool = False) -> Self:
         """Return this index with other documents in place of some; nothing is written, and its vectors are used.
 
         Args:
             layer: what differs, by path, given what the index was built from; None for what is not there.
             dates: as for the class, for the documents of the layer.
+            alone: what the layer has is all there is; nothing is read, and nothing found by meaning.
         """
-        index = type(self)(self.root.parent, self._meaning.model, dates)
-        index._layer = layer
-        return index
+        if alone:
+            return type(self)(Path(os.devnull), None, dates, layer=layer)
+        return type(self)(self.root.parent, self._meaning.model, dates, layer=layer)
 
     # what state it is in
 
@@ -106,7 +98,7 @@ class Index(Search):
     def exists(self) -> bool:
         """Whether anything was ever built."""
         with self._now():
-            return self._words is not None
+            return bool(self._seal.name)
 
     @property
     def sound(self) -> bool:
@@ -142,7 +134,7 @@ class Index(Search):
     def lacks_meaning(self) -> str:
         """Why nothing, or not everything, is found by meaning and what to do, or ""; asks the model."""
         with self._now():
-            return self._meaning.lacks(self._seal) or (self._words is not None and self._gap("vector")) or ""
+            return self._meaning.lacks(self._seal) or (self.exists and self._gap("vector")) or ""
 
     @property
     def model(self) -> str:
@@ -212,7 +204,7 @@ class Index(Search):
         """Compare every file in use with its checksum; return what is wrong."""
         try:
             with self._now():
-                if self._words:
+                if self._seal.name:
                     self._db.compare(self.root, every=True)
                     compare(self.root, self._seal, every=True)
         except IndexDamaged as error:
@@ -307,7 +299,7 @@ class Index(Search):
 
     def _entries_waiting(self) -> tuple[Item, ...]:
         with self._lock:
-            return () if self._fixed else self._fresh.items()
+            return self._fresh.items()
 
     def _sealed(self) -> dict[str, Entry]:
         """What the generation was built from; remembered, as a look at the store asks over and over."""
@@ -355,19 +347,9 @@ class Index(Search):
         work = writer.plan(items, {} if anew else before, changes, load, seen)
         if anew or work.size or work.gone or work.entries:
             writer.make(self.root, base, work, self._meaning.model, self._dates, anew=anew, progress=progress)
-        if anew:
-            self._clear_formats()
         with self._lock:
             self._fresh.forget(items)
         return len(items)
-
-    def _clear_formats(self) -> None:
-        """Remove indexes of other formats beside this one that were not written to for a week."""
-        with contextlib.suppress(OSError):
-            for other in self.root.parent.iterdir():
-                times = [other.stat().st_mtime, *(each.stat().st_mtime for each in other.glob("*"))]
-                if other != self.root and max(times) < time.time() - _DEAD:
-                    shutil.rmtree(other) if other.is_dir() else other.unlink()
 
 
 def _nothing(_path: str) -> None:

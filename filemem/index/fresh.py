@@ -151,16 +151,6 @@ def compare(root: Path, seal: Seal, part: str = "", *, every: bool = False) -> N
             raise IndexDamaged(f"{seal.name}/{name} does not match its checksum")
 
 
-def measure(root: Path, seal: Seal) -> None:
-    """Find files that were cut: they are mapped into memory, and reading on in one would kill the process; raises
-    `IndexDamaged`.
-    """
-    for name, (_, size, *_) in seal.files.items():
-        there = mark(root / seal.name / name)
-        if not there or there[1] < size:
-            raise IndexDamaged(f"{seal.name}/{name} was cut")
-
-
 class Notes(NamedTuple):
     """Where HEAD was, and what the work tree looked like, when the index was last found right.
 

@@ -174,16 +174,6 @@ class Statistics(Protocol):
     def having(self, field: str, term: str) -> int: ...
 
 
-class Unbuilt(NamedTuple):
-    """The statistics where nothing was built yet: all words are worth the same."""
-
-    total: int = 1
-
-    def having(self, field: str, term: str) -> int:  # noqa: ARG002
-        """Return that no document is known to have a term."""
-        return 0
-
-
 def rarity(clauses: Iterable[Clause], known: Statistics) -> float:
     """Return the weight of a word by the rarest of its forms that stands in any text."""
     counts = [known.having(clause.field, term) for clause in clauses for term in clause.terms if clause.boost > 0]

@@ -1,24 +1,29 @@
-"""The search: the best records by words, and the best by meaning, of a generation and of what waits beside it.
+"""What can be asked of an index: the best records for a query, listings and lookups; of a generation and of what waits.
 
-Rule: the generation's statistics decide what a word is worth in both; what can not be compared by meaning is said in
-`degraded`, and found by its words.
+Rule: restrictions hold inside retrieval, so an answer is short only where there is no more. The generation's statistics
+decide what a word is worth, also in what waits; what can not be compared by meaning is found by its words, and said in
+`degraded`.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from filemem.changes import Entry
 from filemem.index import plan, words
-from filemem.index.document import Node, key
+from filemem.index.chains import Around
+from filemem.index.document import Node, key, record_from
 from filemem.index.embed import ModelUnavailable
+from filemem.index.generation import Row, newest_first
 from filemem.index.plan import Plan
 from filemem.index.state import State
 from filemem.index.vectors import REBUILD, Ranking
-from filemem.index.words import SHOULD, Match, Restriction, Words, both, everything
-from filemem.query import Filter, Terms, promising
+from filemem.index.words import MUST, MUST_NOT, SHOULD, Restriction, both, everything, term_field
+from filemem.query import FIELDS, Filter, Terms, governs, matches, promising
+from filemem.record import Record
 
-FEW = 5_000  # documents a restriction lets through below which all their vectors are compared
 NOT_BUILT = "the search index is not built yet"  # what an answer lacks then: everything but what was just saved
 
 
@@ -61,133 +66,199 @@ class Found(NamedTuple):
     whole: float = 0.0
 
 
-class _Put(NamedTuple):
-    """What one way of looking puts forward: its number, that of its vectors, its score."""
-
-    number: int
-    key: int
-    score: float
-
-
 class Search(State):
     """See the module; `Index` has the arguments."""
 
     def candidates(
-        self,
-        terms: Terms,
-        wanted: Filter | None = None,
-        depth: int = 100,
-        *,
-        mode: str = "hybrid",
-        most: int | None = None,
+        self, terms: Terms, wanted: Filter | None = None, depth: int = 100, *, mode: str = "hybrid"
     ) -> Found:
-        """Return the best records for a query, in no order: the best by words and the best by meaning.
+        """Return the best records for a query, in no order: by words and meaning together.
 
         Args:
             terms: a parsed query.
             wanted: what every candidate must satisfy; `live` is exact, what waits included.
-            depth: how many of each kind.
+            depth: how many, at most; so many are looked at by words, and so many by meaning.
             mode: hybrid, keyword or vector.
-            most: return only this many, the best by words and meaning together.
 
         Raises:
             IndexDamaged: build it anew.
         """
         with self._now():
-            near, degraded = self._near(terms, mode)
+            near, degraded = None, self._gap(mode)
+            if mode != "keyword" and terms.text.strip():
+                try:
+                    near = self._ranking(terms.text)
+                except ModelUnavailable as error:
+                    degraded = f"{error.told}; only words were searched"
             asked = plan.plan(terms, words.analyze, self._meaning.telling(terms.words) if near else None)
-            by_words = mode != "vector" or near is None
-            found = self._sealed_ones(asked, wanted or Filter(), depth, by_words, near)
-            found += self._waiting_ones(asked, wanted or Filter(), depth, by_words, near)
-            like = near.likeness(one.key for one in found) if near else {}
-            parts = [(one.score, *like.get(one.key, (None, None))) for one in found]
-            best = promising(parts, most) if most is not None and most < len(parts) else range(len(parts))
-            rows = {row.number: row for row in self._db.rows("row", [found[at].number for at in best])}
+            found = self._sealed_ones(asked, wanted or Filter(), depth, near, by_words=mode != "vector" or near is None)
+            for row in self._allowed(wanted or Filter(), asked):
+                score = plan.bm25(asked, self._tokens[row.number], self._words)
+                if near or score > 0:
+                    found[row.number] = score
+            rows = self._db.rows("row", found)
+            like = near.likeness(key(row.blob) for row in rows) if near else {}
+            parts = [(found[row.number], *like.get(key(row.blob), (None, None))) for row in rows]
             made = [
-                Candidate(row.node, row.blob, row.created, *parts[at])
-                for at in best
-                if (row := rows.get(found[at].number))
+                Candidate(rows[at].node, rows[at].blob, rows[at].created, *parts[at]) for at in promising(parts, depth)
             ]
             if near and asked.words:
-                made = self._worded(made, asked, near, most or depth // 2)
-            return Found(tuple(made), degraded or self._gap(mode), plan.whole(asked, self._statistics))
-
-    @property
-    def _statistics(self) -> plan.Statistics:
-        return self._words if self._words and self._words.total else plan.Unbuilt()
-
-    def _near(self, terms: Terms, mode: str) -> tuple[Ranking | None, str | None]:
-        if mode == "keyword" or not terms.text.strip():
-            return None, None
-        try:
-            return self._ranking(terms.text), None
-        except ModelUnavailable as error:
-            return None, f"{error.told}; only words were searched"
+                made = self._worded(made, asked, near)
+            return Found(tuple(made), degraded, plan.whole(asked, self._words))
 
     def _gap(self, mode: str) -> str | None:
         """What the generation in use lacks."""
-        if self._words is None:
+        if not self._seal.name:
             return NOT_BUILT
         if (missing := self._seal.missing) and mode != "keyword":
             return f"{missing} record{' has' if missing == 1 else 's have'} no vectors yet; {REBUILD}"
         return None
 
-    def _sealed_ones(self, asked: Plan, wanted: Filter, depth: int, by_words: bool, near: Ranking | None) -> list[_Put]:
-        known = self._words
-        if known is None:
-            return []
-        limits = [*self._restriction(known, wanted), *known.restriction(asked)]
-        query = known.word_query(asked)
-        found: list[tuple[Match, int]] = []
-        if query is not None and by_words:
-            found = self._first(known, partial(known.search, both(query, limits)), depth, wanted)
+    def _ranking(self, text: str) -> Ranking:
+        """How near all records are to a text; raises `ModelUnavailable`."""
+        return self._meaning.rank(text, self.root, self._seal, list(self._docs.values()))
+
+    def _sealed_ones(
+        self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, *, by_words: bool
+    ) -> dict[int, float]:
+        """The best of the generation by words, and the nearest by meaning: what each scores by words, by number."""
+        known, query = self._words, self._words.word_query(asked)
+        limits, hidden = [*self._restriction(wanted), *known.restriction(asked)], self._db.hidden()
+        demands = [*limits, *self._not_hidden()]
+        found = known.search(both(query, demands), depth) if query is not None and by_words else []
         if near:
-            found += self._nearest(known, near, limits, depth, [(SHOULD, query)] if query is not None else [], wanted)
-        once = {number: match for match, number in found}
-        keys = known.numbers(words.KEY, list(once.values()))
-        return [_Put(number, key, score) for (number, (score, _)), key in zip(once.items(), keys, strict=True)]
+            if limits:
+                allowed = known.search(both(everything(), limits), known.total)
+                like = near.likeness(known.numbers(words.KEY, allowed))
+                keys = sorted(like, key=lambda each: -like[each][0])
+            else:
+                keys = near.first(depth + len(hidden))[0]
+            scoring = [(SHOULD, query)] if query is not None else []
+            nearest = both(known.one_of(words.KEY, keys[: depth + len(hidden)]), [*demands, *scoring])
+            found += known.search(nearest, known.total)
+        return dict(zip(known.numbers(words.ROW, found), (score for score, _ in found), strict=True))
 
-    def _nearest(
-        self, known: Words, ranking: Ranking, limits: Restriction, depth: int, scoring: Restriction, wanted: Filter
-    ) -> list[tuple[Match, int]]:
-        """Return the documents nearest by meaning under a restriction, with what they score: `depth`, or all."""
-        dead = self._dead(wanted)
-        base = both(everything(), limits)
-        allowed = known.count(base) if limits else known.total
-        ask = depth + depth // 4
-        while True:
-            few = limits and allowed <= FEW
-            keys, complete = ([], True) if few else ranking.first(ask)
-            query = both(base, scoring) if few else both(known.one_of(words.KEY, keys), [*limits, *scoring])
-            found = known.search(query, allowed if few else ask + depth)
-            pairs = zip(found, known.numbers(words.ROW, found), known.numbers(words.KEY, found), strict=True)
-            kept = [(match, number, key) for match, number, key in pairs if number not in dead]
-            if len(kept) >= depth or complete:
-                break
-            ask *= 4
-        like = ranking.likeness({key for _, _, key in kept})
-        near = sorted((one for one in kept if one[2] in like), key=lambda one: -like[one[2]][0])
-        return [(match, number) for match, number, _ in near[:depth]]
-
-    def _waiting_ones(
-        self, asked: Plan, wanted: Filter, depth: int, by_words: bool, near: Ranking | None
-    ) -> list[_Put]:
-        known = self._statistics
-        found = [
-            _Put(row.number, key(row.blob), plan.bm25(asked, self._numbered[row.number][1], known))
-            for row in self._allowed(wanted, asked)
-        ]
-        like = near.likeness(one.key for one in found) if near else {}
-        nearest = sorted(like, key=lambda each: like[each][0], reverse=True)[:depth]
-        return [one for one in found if (one.score > 0 and by_words) or one.key in nearest]
-
-    def _worded(self, found: list[Candidate], asked: Plan, near: Ranking, most: int) -> list[Candidate]:
-        """Add to the best candidates how well each word of the query is met, if only by a word of like meaning."""
-        known = self._statistics
-        wording = self._meaning.wording({typed: plan.rarity(of, known) ** 0.5 for typed, of in asked.words})
+    def _worded(self, found: list[Candidate], asked: Plan, near: Ranking) -> list[Candidate]:
+        """Add to candidates how well each word of the query is met, if only by a word of like meaning."""
+        wording = self._meaning.wording({typed: plan.rarity(of, self._words) ** 0.5 for typed, of in asked.words})
         if wording is None:
             return found
-        best = promising([(one.keyword, one.cosine, one.title_cosine) for one in found], most)
-        keys = {at: key(found[at].blob) for at in best}
-        met = near.wording(keys.values(), wording)
-        return [one._replace(wording=met.get(keys[at])) if at in keys else one for at, one in enumerate(found)]
+        met = near.wording([key(one.blob) for one in found], wording)
+        return [one._replace(wording=met.get(key(one.blob))) for one in found]
+
+    # listings and lookups
+
+    def newest(
+        self, wanted: Filter | None = None, limit: int = 10, offset: int = 0, *, without: Terms | None = None
+    ) -> list[Node]:
+        """Return the nodes of the records created last, newest first; those of which no date is known come last.
+
+        Args:
+            without: a query whose exclusions hold; it has no words of its own.
+            wanted, limit, offset: as for `candidates`.
+        """
+        with self._now():
+            asked, wanted = plan.plan(without or Terms(), words.analyze), wanted or Filter()
+            limits = [*self._restriction(wanted), *self._words.restriction(asked), *self._not_hidden()]
+            found = self._words.newest(both(everything(), limits), limit + offset)
+            rows = self._db.rows("row", self._words.numbers(words.ROW, found)) + self._allowed(wanted, asked)
+            return [row.node for row in sorted(rows, key=newest_first)[offset : offset + limit]]
+
+    def count(self, wanted: Filter | None = None) -> int:
+        """Return the number of records that satisfy a filter."""
+        with self._now():
+            wanted = wanted or Filter()
+            limits = [*self._restriction(wanted), *self._not_hidden()]
+            return self._words.count(both(everything(), limits)) + len(self._allowed(wanted, Plan()))
+
+    def by_terms(self, wanted: Mapping[str, Collection[str]]) -> list[Node]:
+        """Return the nodes with one of some values in some fields: TERM_FIELDS, "path", "ref" (ids referred to)."""
+        with self._now():
+            found: dict[str, Row] = {}
+            for name, values in wanted.items():
+                if name in ("id", "path", "ref"):
+                    rows = self._db.rows("target" if name == "ref" else name, values)
+                else:
+                    query = self._words.one_of(term_field(name), sorted(values))
+                    numbers = self._words.numbers(words.ROW, self._words.search(query, self._words.total))
+                    rows = self._db.rows("row", numbers)
+                    rows += (
+                        row
+                        for row in self._allowed(Filter(), Plan())
+                        if not set(values).isdisjoint(self._docs[row.number].terms.get(name, ()))
+                    )
+                found.update((row.written.path, row) for row in rows if row.shown)
+            return [row.node for row in found.values()]
+
+    def terms(self, field: str, prefix: str = "") -> list[tuple[str, int]]:
+        """Return (value, number of records) of a field, in order."""
+        with self._now():
+            query = both(everything(), self._not_hidden())
+            counts = Counter({value: n for value, n in self._words.terms(field, prefix, query) if n})
+            for row in self._allowed(Filter(), Plan()):
+                stated = self._docs[row.number].terms.get(field, ())
+                counts.update({value for value in stated if value.startswith(prefix)})
+            return sorted(counts.items())
+
+    def nodes(self) -> list[Node]:
+        """Return the nodes of all records, newest first."""
+        with self._now():
+            return [row.node for row in self._db.every()]
+
+    def around(self, nodes: Iterable[Node] | None) -> Around:
+        """Return the chains that some records belong to; None for all."""
+        with self._now():
+            return self._db.around(nodes)
+
+    def answering(self, name: str) -> list[Node]:
+        """Return the records that an id, short id, path, file name, number or title may mean; one if it is clear."""
+        with self._now():
+            return [row.node for row in self._db.answering(name)]
+
+    def records(self, paths: Iterable[str]) -> dict[str, tuple[Entry, Record]]:
+        """Return records as they were when they were indexed, by path: what is found is shown without its file.
+
+        With each comes its file as it was then, so that the caller sees whether it is still that one.
+        """
+        paths = list(paths)
+        with self._now():
+            rows = self._db.rows("path", paths)
+            cards = {at: doc.card for at, doc in self._docs.items()}
+            cards |= self._words.cards(row.number for row in rows if row.number > 0)
+            there = self._db.manifest(paths) | {path: item.file for path, item in self._waiting.items() if item.file}
+            known = {row.written.path: cards[row.number] for row in rows if row.number in cards}
+            return {path: (there[path], record_from(card)) for path, card in known.items() if path in there}
+
+    # restrictions
+
+    def _restriction(self, wanted: Filter) -> Restriction:
+        """What a filter demands of every document of the generation."""
+        known = self._words
+        groups = [(name, getattr(wanted, field)) for field, name in FIELDS.items() if getattr(wanted, field)]
+        groups += [("metadata", group) for group in wanted.metadata]
+        if wanted.path:
+            stated = (value for value, _ in known.terms("affects", "", everything()))
+            groups.append(("affects", [one for one in stated if governs(one, wanted)]))
+        limits = [(MUST, known.one_of(term_field(name), values)) for name, values in groups]
+        if wanted.since is not None or wanted.until is not None:
+            limits.append((MUST, known.between(wanted.since, wanted.until)))
+        if wanted.live and (dead := self._db.dead()):
+            limits.append((MUST_NOT, known.one_of(words.ROW, dead)))
+        return limits
+
+    def _not_hidden(self) -> Restriction:
+        """That a document is not to be found, or that what waits takes its place."""
+        hidden = self._db.hidden()
+        return [(MUST_NOT, self._words.one_of(words.ROW, hidden))] if hidden else []
+
+    def _allowed(self, wanted: Filter, asked: Plan) -> list[Row]:
+        """What waits and may be found."""
+        plain = wanted._replace(live=False)
+        return [
+            row
+            for row in self._db.rows("row", self._docs)
+            if row.shown
+            and (row.live or not wanted.live)
+            and matches(plain, self._docs[row.number].terms, row.created)
+            and plan.admits(asked, self._tokens[row.number])
+        ]

@@ -231,6 +231,12 @@ class Words:
         return Query.phrase_query(self._schema, clause.field, list(clause.terms))
 
 
+@cache
+def nothing() -> Words:
+    """Return the words of no document."""
+    return Words(tantivy.Index(schema()))
+
+
 def everything() -> Query:
     """Return the query that all documents match, without any score."""
     return _silent(Query.all_query())

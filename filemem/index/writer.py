@@ -142,16 +142,6 @@ def make(
                 shutil.rmtree(root / name, ignore_errors=True)
 
 
-def in_memory(docs: Sequence[Doc], dates: Dates) -> tuple[Words, Catalog]:
-    """Return the words and the records of some documents; no files."""
-    writer, catalog = WordsWriter(None, len(docs)), Catalog(None)
-    rows = _rows(docs, 1, dates)
-    for doc, row in zip(docs, rows, strict=True):
-        writer.add(doc, row.number, row.created)
-    catalog.put({row.written.path: row for row in rows})
-    return Words(writer.close()), catalog
-
-
 def _kept(root: Path, base: Seal, model: Embedder | None) -> tuple[str, ...]:
     """What is taken over where all else is made anew: vectors, if they are whole and of the model."""
     if model is not None and base.model != model.name:

@@ -9,10 +9,11 @@ from filemem import query
 from filemem.errors import BrokenStore
 from filemem.memory.fields import alike, meant
 from filemem.memory.store import Store
-from filemem.query import FIELDS, Filter
+from filemem.query import FIELDS, Filter, Terms
 from filemem.record import CHECKPOINT, DECISION, Record, topic_key
 
-NEAR = 20  # records, and topics, looked at for likeness
+NEAR = 20  # topics looked at for likeness
+LOOKED_AT = 80  # records compared by meaning
 GIST = 900  # characters of a text that are compared by meaning
 NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer, `auth` and `auth api` are not
 NOTHING_YET = "nothing is saved yet"
@@ -47,16 +48,17 @@ def similar(store: Store, record: Record) -> tuple[Similar, ...]:
 def _alike(store: Store, record: Record) -> Iterator[Similar]:
     """The records nearest by meaning that share words too, but those that are replaced."""
     own, without = f"{record.title}\n{record.text}", {record.id, *(record.supersedes or ())}
-    found = store.index.nearest(own[:GIST], record.type, NEAR + len(without))
-    near = {node.path: (node, like) for node, like in found if node.id not in without and like >= query.NEARLY}
-    graph = store.index.around(node for node, _ in near.values()).graph
+    found = store.index.candidates(Terms(text=own[:GIST]), depth=LOOKED_AT, mode="vector").candidates
+    alike = (one for one in found if one.node.type == record.type and (one.cosine or 0.0) >= query.NEARLY)
+    near = {one.path: one for one in alike if one.id not in without}
+    graph = store.index.around(one.node for one in near.values()).graph
     others = [
-        (path, f"{old.title}\n{old.text}", near[path][1])
+        (path, f"{old.title}\n{old.text}", near[path].cosine)
         for path, old in store.records(near).items()
         if not graph.superseded_by(old.id)
     ]
     for one in query.similar(own, others):
-        node = near[one.id][0]
+        node = near[one.id].node
         told = "says nearly the same; update it instead of saving it twice"
         if node.type == DECISION:
             told = f"it is {node.status}; if it is about the same thing, reuse the topic {node.topic!r} or builds_on"

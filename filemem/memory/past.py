@@ -14,7 +14,7 @@ from typing import Any
 from filemem.changes import Entry
 from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.files import MAX_SIZE, is_listed
-from filemem.index import Doc, Index, document
+from filemem.index import Doc, document
 from filemem.memory.snapshot import Moment, Snapshot, moment, of_commit
 from filemem.memory.store import Store, mark_of
 from filemem.record import Parsed, Record, parse
@@ -63,7 +63,7 @@ class PastStore(Store):
         """Return the same store answering from the commit alone, for when the index of today cannot be asked."""
         other = copy.copy(self)
         docs = self._documents({path: blob for path, blob in self.listing.items() if is_listed(path)})
-        other.index = Index.in_memory([doc for doc in docs.values() if doc], self.dates)
+        other.index = self._present.index.overlaid(lambda _: docs, self.dates, alone=True)
         return other
 
     def parsed(self, paths: Iterable[str]) -> Mapping[str, Parsed]:

@@ -17,7 +17,7 @@ from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Placed, Results, Scored, Terms, fold, metadata_wanted, parse_moment
 from filemem.record import CHECKPOINT, OUTCOMES, STATUSES, TYPES, topic_key
 
-RANKED = 50  # candidates asked of words and of meaning, and of both those that are looked at closely
+RANKED = 50  # candidates asked at least
 SPARE = 10  # candidates beyond what is shown whose chains are asked for at once, at most: as many as are shown
 CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
 TOO_LONG = f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it were searched"
@@ -165,10 +165,10 @@ def _of_code(store: Store, wanted: Filter) -> Filter:
 
 def _found(store: Store, terms: Terms, wanted: Filter, depth: int, mode: str) -> Found:
     """What may be shown, and where only what holds is asked for, what leads to it: known order brings its head in."""
-    found = store.index.candidates(terms, wanted, depth, mode=mode, most=RANKED)
+    found = store.index.candidates(terms, wanted, depth, mode=mode)
     if not wanted.live:
         return found
-    leading = store.index.candidates(terms, wanted._replace(live=False), depth, mode=mode, most=RANKED)
+    leading = store.index.candidates(terms, wanted._replace(live=False), depth, mode=mode)
     every = {one.path: one for one in (*leading.candidates, *found.candidates)}
     return found._replace(candidates=tuple(every.values()))
 

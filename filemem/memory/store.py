@@ -89,11 +89,11 @@ class Store:
 
     def from_files(self) -> Store:
         """Return the same store answering from the files as they stand now, for when the index cannot be asked."""
-        docs, known, other = list[Doc | None](), self.tombstones, copy.copy(self)
+        docs, known, other = dict[str, Doc | None](), self.tombstones, copy.copy(self)
         for path in self.files.scan({}, hash_name=self.repo.hash_name).files:
             with suppress(NotFound):  # gone since it was listed
-                docs.append(self.document(path, known))
-        other.index = Index.in_memory([doc for doc in docs if doc], self.dates)
+                docs[path] = self.document(path, known)
+        other.index = self.index.overlaid(lambda _: docs, self.dates, alone=True)
         return other
 
     # records

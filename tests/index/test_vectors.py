@@ -68,18 +68,15 @@ def test_a_graph_finds_what_comparing_all_finds(root: Path, model: Embedder, mon
     assert shared >= 38
 
 
-def test_restrictions_are_complete_however_many_they_let_through(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to look under a restriction: comparing the few that pass, and asking for ever more."""
+def test_restrictions_are_complete(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "GRAPH_ROWS", 100)
     tree = Tree(make(number, words=20) for number in range(300))
     index = Index(root, Hashing())
     tree.apply(index)
     wanted = Filter(since=START, until=START + DAY // 50)  # the first 29 minutes
     expected = {path for path, doc in tree.docs.items() if wanted.until and doc.created <= wanted.until}
-    for few in (5_000, 1):
-        monkeypatch.setattr("filemem.index.search.FEW", few)
-        found = index.candidates(parse("zebra crossing")[0], wanted, 40, mode="vector").candidates
-        assert {one.path for one in found} == expected, few
+    found = index.candidates(parse("zebra crossing")[0], wanted, 40, mode="vector").candidates
+    assert {one.path for one in found} == expected
 
 
 def test_vectors_of_another_branch_stay_and_are_not_found(root: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -156,15 +155,6 @@ def filled(repo: Path) -> Path:
             memory.save(topic=f"topic {number}", decision=f"Decide number {number}", reasoning="It works")
         memory.refresh(full=True)
     return repo
-
-
-def test_a_server_outlives_a_file_of_its_index_that_is_cut(filled: Path) -> None:
-    with Memory.open(filled, serving=True) as memory:
-        memory.refresh(full=True)
-        assert len(memory.search("number").hits) == 5
-        for file in max(index_folder(filled).glob("g*")).rglob("*.*"):
-            os.truncate(file, 0)
-        assert memory.search("number 4").hits[0].title == "Decide number 4"
 
 
 def test_what_waited_to_be_folded_in_and_was_deleted_is_still_replaced(repo: Path) -> None:
