@@ -32,8 +32,7 @@ class Config(NamedTuple):
     store: str = "memory"  # folder of records, relative to the work tree, with `/`; "." for the work tree itself
     branch: str = ""  # that holds the records if they have one of their own; the store is its work tree
     policy: Mapping[str, str] = DEFAULT_POLICY  # by record type: `commit` each save, or `leave` the file to the user
-    model: str = ""  # folder or hub name of a model2vec embedding model; empty for the bundled one
-    download: bool = False  # whether a hub name may be fetched from the network
+    model: str = ""  # folder of a model2vec embedding model; empty for the bundled one
     run_hooks: bool = False  # whether the repository's Git hooks run on our commits
     agent: str = ""  # name recorded for saves that do not say who makes them
     cache: Path | None = None  # where the index goes if the Git directory cannot be written; None: the user's cache
@@ -157,7 +156,6 @@ _Readers = Mapping[str, Callable[[object], object]]
 _SHARED: _Readers = {"store": store_path, "branch": branch_name, "policy": _policy}
 _USER: _Readers = {
     "model": _text,
-    "download": _flag,
     "run_hooks": _flag,
     "agent": _text,
     "cache": lambda value: Path(_text(value)).expanduser(),

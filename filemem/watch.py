@@ -98,8 +98,6 @@ class Watcher:
             quiet = self._is_quiet()
             if batch or quiet:
                 self._look(full=len(batch) > LARGE or (quiet and self._is_due()), hints=[path for _, path in batch])
-            if quiet and not batch:
-                self.memory.rest()
             if _identity(root) != before:
                 self._look(full=True)
                 return

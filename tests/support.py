@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from filemem.index.state import FORMAT
+from filemem.index import Index, Model
 from filemem.repo.commit import Message
 
 TIME = "1763650000 +0000"
@@ -92,7 +92,7 @@ def head_file(path: Path, name: str) -> str | None:
 
 def index_folder(path: Path, store: str = "memory") -> Path:
     """The index of a store as this version makes it, of the first work tree of a repository."""
-    return path / ".git/filemem/index" / store / FORMAT
+    return Index(path / ".git/filemem/index" / store, Model()).root
 
 
 def sound(path: Path) -> bool:

@@ -57,9 +57,6 @@ def init(project: Project, as_json: bool, dry_run: bool, own_branch: str | None)
 def index(**options: Any) -> Fields:
     """Update the search index, or rebuild it.
 
-    If another embedding model is configured than the index was made with, all records are embedded anew. If that model
-    cannot be had, the vectors stay as they are.
-
     Exit status: 0 done, 1 not all records can be found by meaning; the answer says why.
 
     \b

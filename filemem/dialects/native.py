@@ -192,9 +192,8 @@ def index(memory: Memory, arguments: Arguments) -> Answer:
     message, lacks = "another process holds the index; it will catch up", ""
     if not look.busy:
         state, did = ("rebuilt", "read") if anew else ("in step", "changed")
-        embedded = f"; embedded {present.counted(look.embedded, 'record')} with {look.model}" if look.embedded else ""
-        message, lacks = f"index {state}: {present.counted(look.changed, 'file')} {did}{embedded}", memory.lacks_meaning
-    answer = {"success": True, **present.values(look, "changed busy embedded"), "message": message}
+        message, lacks = f"index {state}: {present.counted(look.changed, 'file')} {did}", memory.lacks_meaning
+    answer = {"success": True, **present.values(look, "changed busy"), "message": message}
     return {**answer, **({"degraded": lacks} if lacks else {})}
 
 

@@ -18,7 +18,7 @@ from filemem.errors import Locked
 from filemem.index import writer
 from filemem.index.chains import Around
 from filemem.index.document import STATED, Doc, Node, chain_node, document, node_of
-from filemem.index.embed import BundledModel, ConfiguredModel, Embedder, ModelUnavailable, unavailable
+from filemem.index.embed import Model, ModelUnavailable, embedder
 from filemem.index.fresh import (
     IndexDamaged,
     Item,
@@ -30,7 +30,7 @@ from filemem.index.fresh import (
     latest,
 )
 from filemem.index.search import NOT_BUILT, Candidate, Found, Search
-from filemem.index.state import Dates, Layer
+from filemem.index.state import NO_MODEL, Dates, Layer
 from filemem.index.writer import Load, Progress
 
 __all__ = [
@@ -39,10 +39,10 @@ __all__ = [
     "Around",
     "Candidate",
     "Doc",
-    "Embedder",
     "Found",
     "Index",
     "IndexDamaged",
+    "Model",
     "ModelUnavailable",
     "Node",
     "Notes",
@@ -54,11 +54,6 @@ __all__ = [
 
 MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little
 LONG_WAITING = 2 * 10**9  # nanoseconds; the same
-
-
-def embedder(spec: str = "", download: bool = False) -> Embedder:
-    """Return the model of a folder or hub name, or the bundled one; `download`: the network may be asked for it."""
-    return ConfiguredModel(spec, download) if spec else BundledModel()
 
 
 class Index(Search):
@@ -90,7 +85,7 @@ class Index(Search):
         """
         if alone:
             return type(self)(Path(os.devnull), None, dates, layer=layer)
-        return type(self)(self.root.parent, self._meaning.model, dates, layer=layer)
+        return type(self)(self.root.parent, self.model, dates, layer=layer)
 
     # what state it is in
 
@@ -109,38 +104,16 @@ class Index(Search):
             return False
 
     @property
-    def stale(self) -> str:
-        """Why the index should be rebuilt although it answers, or "": another model, records without vectors."""
-        model, count = self._meaning.model, self.unembedded
-        if model is None or not count:
-            return ""
-        if self.model in ("", model.name):
-            return f"{count} record{'' if count == 1 else 's'} without vectors"
-        return "made with another model than configured"
-
-    @property
-    def unembedded(self) -> int:
-        """How many records have no vectors of the configured model."""
-        model = self._meaning.model
-        with self._now():
-            return 0 if model is None else self._seal.missing if self._seal.model == model.name else self._seal.docs
-
-    @property
     def outdated(self) -> bool:
-        """Whether building anew would give vectors that are missing, or of another model; that model can be had."""
-        return bool(self.stale) and not unavailable(self._meaning.model)
+        """Whether building anew would give vectors that are missing."""
+        with self._now():
+            return bool(self.model and self._seal.missing and not self.model.trouble)
 
     @property
     def lacks_meaning(self) -> str:
         """Why nothing, or not everything, is found by meaning and what to do, or ""; asks the model."""
         with self._now():
-            return self._meaning.lacks(self._seal) or (self.exists and self._gap("vector")) or ""
-
-    @property
-    def model(self) -> str:
-        """Name of the model that the vectors in use come from, or ""."""
-        with self._now():
-            return self._seal.model
+            return (self.model.trouble if self.model else NO_MODEL) or (self.exists and self._gap("vector")) or ""
 
     @property
     def crowded(self) -> bool:
@@ -284,11 +257,6 @@ class Index(Search):
         with self._changing:
             self._writer.release()
 
-    def rest(self) -> None:
-        """Let go of memory that the next question can read again from the files."""
-        self._meaning.rest()
-        self._entries = None
-
     def close(self) -> None:
         """Let others write; forget what is open."""
         with self._changing, self._lock:
@@ -346,7 +314,7 @@ class Index(Search):
             changes = [*changes, *(Change(MODIFIED, path, before[path]) for path in dated)]
         work = writer.plan(items, {} if anew else before, changes, load, seen)
         if anew or work.size or work.gone or work.entries:
-            writer.make(self.root, base, work, self._meaning.model, self._dates, anew=anew, progress=progress)
+            writer.make(self.root, base, work, self.model, self._dates, anew=anew, progress=progress)
         with self._lock:
             self._fresh.forget(items)
         return len(items)

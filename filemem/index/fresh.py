@@ -110,14 +110,12 @@ class Seal(NamedTuple):
     Args:
         name: of its folder; "" for none.
         files: name relative to that -> [inode, bytes, time, CRC-32].
-        model: name of the embedder, or "" where there are no vectors.
         docs: documents in the words.
-        missing: documents that have no vectors although a model was asked for.
+        missing: documents that have no vectors because the model could not be had.
     """
 
     name: str = ""
     files: Mapping[str, list[int]] = {}
-    model: str = ""
     docs: int = 0
     missing: int = 0
 

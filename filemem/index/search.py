@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.changes import Entry
 from filemem.index import plan, words
@@ -19,11 +19,14 @@ from filemem.index.embed import ModelUnavailable
 from filemem.index.generation import Row, newest_first
 from filemem.index.plan import Plan
 from filemem.index.state import State
-from filemem.index.vectors import REBUILD, Ranking
 from filemem.index.words import MUST, MUST_NOT, SHOULD, Restriction, both, everything, term_field
 from filemem.query import FIELDS, Filter, Terms, governs, matches, promising
 from filemem.record import Record
 
+if TYPE_CHECKING:
+    from filemem.index.vectors import Ranking
+
+REBUILD = "run `filemem index`"  # what to do about vectors that are missing
 NOT_BUILT = "the search index is not built yet"  # what an answer lacks then: everything but what was just saved
 
 
@@ -90,7 +93,7 @@ class Search(State):
                     near = self._ranking(terms.text)
                 except ModelUnavailable as error:
                     degraded = f"{error.told}; only words were searched"
-            asked = plan.plan(terms, words.analyze, self._meaning.telling(terms.words) if near else None)
+            asked = plan.plan(terms, words.analyze, near.table.telling(terms.words) if near else None)
             found = self._sealed_ones(asked, wanted or Filter(), depth, near, by_words=mode != "vector" or near is None)
             for row in self._allowed(wanted or Filter(), asked):
                 score = plan.bm25(asked, self._tokens[row.number], self._words)
@@ -114,10 +117,6 @@ class Search(State):
             return f"{missing} record{' has' if missing == 1 else 's have'} no vectors yet; {REBUILD}"
         return None
 
-    def _ranking(self, text: str) -> Ranking:
-        """How near all records are to a text; raises `ModelUnavailable`."""
-        return self._meaning.rank(text, self.root, self._seal, list(self._docs.values()))
-
     def _sealed_ones(
         self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, *, by_words: bool
     ) -> dict[int, float]:
@@ -140,10 +139,8 @@ class Search(State):
 
     def _worded(self, found: list[Candidate], asked: Plan, near: Ranking) -> list[Candidate]:
         """Add to candidates how well each word of the query is met, if only by a word of like meaning."""
-        wording = self._meaning.wording({typed: plan.rarity(of, self._words) ** 0.5 for typed, of in asked.words})
-        if wording is None:
-            return found
-        met = near.wording([key(one.blob) for one in found], wording)
+        words = {typed: plan.rarity(of, self._words) ** 0.5 for typed, of in asked.words}
+        met = near.wording([key(one.blob) for one in found], words)
         return [one._replace(wording=met.get(key(one.blob))) for one in found]
 
     # listings and lookups

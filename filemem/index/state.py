@@ -12,13 +12,14 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from filemem.changes import Entry
 from filemem.errors import FilememError
 from filemem.index import words
 from filemem.index.chains import Catalog
 from filemem.index.document import TERM_FIELDS, Doc, Node
-from filemem.index.embed import Embedder
+from filemem.index.embed import Model, ModelUnavailable
 from filemem.index.fresh import (
     DATABASE,
     GENERATION,
@@ -33,11 +34,14 @@ from filemem.index.fresh import (
     mark,
 )
 from filemem.index.generation import Row
-from filemem.index.vectors import Meaning
 from filemem.index.words import READING, Words
 
-_LAYOUT = 12  # of the files, and what they say of chains; the rest of the format follows from how texts are read
-FORMAT = f"{_LAYOUT}.{zlib.crc32(repr((READING, Doc._fields, Node._fields, TERM_FIELDS)).encode()):08x}"
+if TYPE_CHECKING:
+    from filemem.index.vectors import Ranking, Vectors
+
+NO_MODEL = "no embedding model is configured"
+_LAYOUT = 13  # of the files, and what they say of chains; the rest of the format follows from how texts are read
+_FORMAT = (READING, Doc._fields, Node._fields, TERM_FIELDS)
 
 Dates = Callable[[Collection[str]], Mapping[str, int]]
 Layer = Callable[[Mapping[str, Entry]], Mapping[str, Doc | None]]  # given what a generation was built from
@@ -54,14 +58,16 @@ class State:
     def __init__(
         self,
         folder: Path,
-        model: Embedder | None = None,
+        model: Model | None = None,
         dates: Dates = undated,
         clock: Callable[[], int] = time.time_ns,
         layer: Layer | None = None,
     ) -> None:
-        self.root = folder / FORMAT
+        self.model = model
+        told = repr((_FORMAT, model.name if model else ""))
+        self.root = folder / f"{_LAYOUT}.{zlib.crc32(told.encode()):08x}"
         self._dates, self._clock = dates, clock
-        self._meaning = Meaning(model)
+        self._vectors: Vectors | None = None
         self._fresh = Fresh(self.root, clock)
         self._lock = RLock()  # of questions; not the writer's: a search does not wait for a rebuild
         self._layer = layer
@@ -155,3 +161,13 @@ class State:
                 rows[path] = None
         self._db.put(rows)
         self._items, self._waiting = items, latest(items)
+
+    def _ranking(self, text: str) -> Ranking:
+        """How near all records are to a text; raises `ModelUnavailable`."""
+        if self.model is None:
+            raise ModelUnavailable(NO_MODEL)
+        query = self.model.encode([text])[0]
+        if not query.any():
+            raise ModelUnavailable("the embedding model knows no word of the query")
+        self._vectors = self._vectors or self.model.table.vectors()
+        return self._vectors.rank(query, self.root, self._seal, self._docs.values())

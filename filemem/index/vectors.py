@@ -1,64 +1,187 @@
-"""Meaning: vectors made, kept, and compared with a query. The only module that knows usearch.
+"""Meaning in numbers: a model's table, vectors made and kept, and how they compare with a query.
 
 Rule: a vector belongs to content, not to a path. Segments are files that are written once, of rows filed under the blob
-they were made from, so switching branches embeds nothing again. A missing or foreign model never fails a search: it
-raises `ModelUnavailable`, whose message the answer carries. numpy costs more than a keyword search: imported at need.
+they were made from, so switching branches embeds nothing again. numpy and tokenizers cost more than a keyword search:
+only `embed` imports this module, at first need.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as layout
+from tokenizers import Tokenizer
 
 from filemem.index.document import Doc, clean, key
-from filemem.index.embed import (
-    BundledModel,
-    Embedder,
-    ModelUnavailable,
-    Rows,
-    Wording,
-    embed,
-    let_go,
-    limit_threads,
-    starts_of,
-)
-from filemem.index.fresh import VECTORS, IndexDamaged, Seal, compare, mark
+from filemem.index.fresh import VECTORS, IndexDamaged, Seal, compare
 
-if TYPE_CHECKING:
-    from filemem.index.embed import Floats, Integers
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
 
-SEGMENT, GRAPH = ".rows", ".graph"
-GRAPH_ROWS = 200_000  # up to this all rows are compared, which takes 20 ms; a larger segment has a graph beside it
 MERGE_RATIO = 4  # a segment is merged into the one before it unless that is this much larger
 MOSTLY_DEAD = 3  # what no file has is dropped where it is this often as many as all
-REBUILD = "run `filemem index`"  # what to do about vectors that are missing
+_SEGMENT = ".rows"
+_HEADER_LENGTH = 8  # bytes: a little-endian integer, then that much JSON, then the arrays
+_LONGEST_HEADER = 1 << 20  # bytes
+_KINDS = {"I8": np.int8, "F16": np.float16, "F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
+_BATCH = 256  # texts embedded at a time
+_MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 _STRIPE = 4096  # rows converted to float at a time: what stays in the processor's cache
 
 
-# comparing
+class Table:
+    """A loaded static model: one vector per token, in a file map, and what each is to be multiplied by.
+
+    Args:
+        folder: see `embed.Model`.
+        telling: how long the vectors of words are that are about something; 0 where that is not known.
+    """
+
+    def __init__(self, folder: Path, telling: float) -> None:
+        path = folder / "model.safetensors"
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(_HEADER_LENGTH), "little")
+            header = json.loads(file.read(min(size, _LONGEST_HEADER)))
+
+        def array(name: str) -> npt.NDArray[Any]:
+            kind, shape, offset = (header[name][part] for part in ("dtype", "shape", "data_offsets"))
+            start = _HEADER_LENGTH + size + offset[0]
+            return np.asarray(np.memmap(path, dtype=_KINDS[kind], mode="r", offset=start, shape=tuple(shape)))
+
+        self._rows = array("embeddings")
+        if "mapping" in header:  # tokens share rows
+            self._rows = self._rows[array("mapping")]
+        count = len(self._rows)
+        self._weights = array("weights").astype(np.float32) if "weights" in header else np.ones(count, np.float32)
+        self._tokenizer: Tokenizer = Tokenizer.from_str((folder / "tokenizer.json").read_text(encoding="utf-8"))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        for unknown in map(self._tokenizer.token_to_id, ("[UNK]", "<unk>")):
+            if unknown is not None:
+                self._weights[unknown] = 0.0
+        self._telling = telling
+        self._lengths = np.full(count, np.nan, dtype=np.float32)  # measured once, as few are ever asked for
+
+    def encode(self, texts: Sequence[str]) -> tuple[Floats, Integers, Integers]:
+        """Return one row per text, the sum of its tokens, of length 1 or 0; all tokens; and how many each text has."""
+        out = np.zeros((len(texts), self._rows.shape[1]), dtype=np.float32)
+        read: list[Integers] = [np.zeros(0, dtype=np.int64)]
+        for start in range(0, len(texts), _BATCH):
+            batch = [clean(text) for text in texts[start : start + _BATCH]]
+            for at, encoding in enumerate(self._tokenizer.encode_batch_fast(batch, add_special_tokens=False), start):
+                ids = np.array(encoding.ids, dtype=np.int64)
+                total = self._weights[ids] @ self._rows[ids].astype(np.float32)
+                length = float(np.sqrt(total @ total))
+                if length > 0:
+                    out[at] = total / length
+                read.append(ids)
+        tokens = np.concatenate(read).astype(np.min_scalar_type(len(self._rows)))
+        return out, tokens, np.array([len(ids) for ids in read[1:]], dtype=np.int64)
+
+    def telling(self, words: Iterable[str]) -> dict[str, float]:
+        """Return how much each of some words tells of a text, 0..1: how long the vector of its heaviest token is."""
+        found: dict[str, float] = {}
+        for word in words if self._telling else ():
+            ids = self._ids(word)
+            self.directions(ids)
+            length = float((self._lengths[ids] * self._weights[ids]).max(initial=0.0))
+            found[word] = min(1.0, length / self._telling) if length else 1.0
+        return found
+
+    def weighed(self, words: Mapping[str, float]) -> tuple[Integers, Floats]:
+        """Return the tokens of a query's words, each word with its weight, and how much each token counts, together 1.
+
+        Of a token in several words the heaviest counts.
+        """
+        found: dict[int, float] = {}
+        for word, weight in words.items():
+            for token in self._ids(word).tolist():
+                found[token] = max(found.get(token, 0.0), weight * float(self._weights[token]))
+        ids = sorted((token for token in found if found[token] > 0), key=found.__getitem__, reverse=True)[:_MOST_TOKENS]
+        weights = np.array([found[token] for token in ids], dtype=np.float32)
+        return np.array(ids, dtype=np.int64), weights / (weights.sum() if ids else 1.0)
+
+    def directions(self, ids: Integers) -> Floats:
+        """Return the vectors of some tokens, each of length 1."""
+        rows: Floats = self._rows[ids].astype(np.float32)
+        new = np.isnan(self._lengths[ids])
+        self._lengths[ids[new]] = np.maximum(np.sqrt((rows[new] ** 2).sum(axis=1)), 1e-9)
+        rows /= self._lengths[ids][:, None]
+        return rows
+
+    def vectors(self) -> Vectors:
+        """Return what compares the documents of one index."""
+        return Vectors(self)
+
+    def growth(self, folder: Path) -> Growth:
+        """Return what adds vectors to a folder."""
+        return Growth(folder, self)
+
+    def _ids(self, word: str) -> Integers:
+        return np.array(self._tokenizer.encode(clean(word), add_special_tokens=False).ids, dtype=np.int64)
 
 
-def best_rows(part: Rows, query: Floats) -> Floats:
-    """Return for each document the cosine of its passage nearest to the query."""
-    import numpy as np
+class Rows(NamedTuple):
+    """What one process holds of one segment, or of the records that wait.
 
-    scores = np.empty(len(part.rows), dtype=np.float32)
-    for at in range(0, len(scores), _STRIPE):
-        stripe = slice(at, at + _STRIPE)
-        scores[stripe] = part.rows[stripe].astype(np.float32) @ query
-    scores *= part.scales
-    best: Floats = np.maximum.reduceat(scores, part.starts[:-1]) if len(scores) else scores
-    return best
+    Args:
+        keys: sorted; document i has the rows from starts[i] to starts[i + 1], at least one.
+        tokens: what the rows were made of, one row after the other.
+        token_starts: row i has the tokens from token_starts[i] to token_starts[i + 1].
+        rows, scales: int8 passages and what to multiply each with to get a vector of length 1.
+        titles, title_scales: the same for the one title of each document.
+    """
+
+    keys: Integers
+    starts: Integers
+    token_starts: Integers
+    scales: Floats
+    title_scales: Floats
+    tokens: Integers
+    rows: npt.NDArray[np.int8]
+    titles: npt.NDArray[np.int8]
 
 
-def places(part: Rows, keys: Sequence[int]) -> Integers:
+def embed(docs: Iterable[Doc], table: Table) -> Rows:
+    """Return the vectors of documents, each content once."""
+    items = sorted({key(doc.blob): doc for doc in docs}.items())
+    passages = [doc.passages or (doc.title,) for _, doc in items]
+    keys = np.array([number for number, _ in items], dtype=np.int64)
+    full, tokens, counts = table.encode([text for own in passages for text in own])
+    (rows, scales), (titles, title_scales) = _small(full), _small(table.encode([doc.title for _, doc in items])[0])
+    starts = _starts([len(own) for own in passages])
+    return Rows(keys, starts, _starts(counts), scales, title_scales, tokens, rows, titles)
+
+
+def _small(rows: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
+    """Return vectors as int8 rows, and the scales that bring each back to length 1."""
+    peak = np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1e-9)
+    small = np.rint(rows * (127 / peak)[:, None]).astype(np.int8)
+    lengths = np.sqrt((small.astype(np.float32) ** 2).sum(axis=1))
+    return small, np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+
+
+def _starts(counts: Sequence[int] | Integers) -> Integers:
+    """Return where parts of these sizes begin, and where the last ends."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+def _ranges(starts: Integers, counts: Integers) -> Integers:
+    """Return the numbers from each start on, as many as each count says, one after the other."""
+    ends = np.cumsum(counts)
+    found: Integers = np.repeat(starts - ends + counts, counts) + np.arange(int(ends[-1]) if len(ends) else 0)
+    return found
+
+
+def places(part: Rows, keys: Iterable[int]) -> Integers:
     """Return where those of the keys that the part has stand in it."""
-    import numpy as np
-
     if not len(part.keys):
         return np.zeros(0, dtype=np.int64)
     wanted = np.array(sorted(set(keys)), dtype=np.int64)  # not np.unique, which imports numpy.ma: a tenth of numpy
@@ -67,88 +190,33 @@ def places(part: Rows, keys: Sequence[int]) -> Integers:
     return found
 
 
-def best_of(part: Rows, query: Floats, at: Integers) -> Floats:
-    """Return the same for the documents at some places alone."""
-    import numpy as np
-
-    counts = part.starts[at + 1] - part.starts[at]
-    begins = np.cumsum(counts) - counts
-    rows = _ranges(part.starts[at], counts)
-    scores = (part.rows[rows].astype(np.float32) @ query) * part.scales[rows]
-    best: Floats = np.maximum.reduceat(scores, begins) if len(scores) else scores
-    return best
-
-
-def wording(part: Rows, asked: Wording, at: Integers) -> Floats:
-    """Return how well the words of a query are met, each by its nearest token, in the best passage of some documents.
-
-    Each different token is compared once, however often it stands.
-    """
-    import numpy as np
-
-    counts = part.starts[at + 1] - part.starts[at]
-    own = _ranges(part.starts[at], counts)
-    lengths = part.token_starts[own + 1] - part.token_starts[own]
-    tokens = part.tokens[_ranges(part.token_starts[own], lengths)]
-    met = np.zeros(len(own), dtype=np.float32)
-    if len(tokens) and len(asked.weights):
-        seen = np.zeros(1 << 16, dtype=np.bool_)
-        seen[tokens] = True
-        different = np.flatnonzero(seen)
-        place = np.empty(1 << 16, dtype=np.int32)
-        place[different] = np.arange(len(different), dtype=np.int32)
-        near = asked.nearness(different)[place[tokens]]
-        begins = (np.cumsum(lengths) - lengths)[lengths > 0]
-        met[lengths > 0] = np.maximum.reduceat(near, begins) @ asked.weights
-    best: Floats = np.maximum.reduceat(met, np.cumsum(counts) - counts) if len(met) else met
-    return best
-
-
-def _ranges(starts: Integers, counts: Integers) -> Integers:
-    """Return the numbers from each start on, as many as each count says, one after the other."""
-    import numpy as np
-
-    ends = np.cumsum(counts)
-    found: Integers = np.repeat(starts - ends + counts, counts) + np.arange(int(ends[-1]) if len(ends) else 0)
-    return found
-
-
-# making
-
-
 def missing(parts: Iterable[Rows], keys: Iterable[int]) -> set[int]:
     """Return the keys that no part has vectors for."""
     left = set(keys)
     for part in parts:
-        left.difference_update(part.keys[places(part, list(left))].tolist())
+        left.difference_update(part.keys[places(part, left)].tolist())
     return left
 
 
 def merged(parts: Sequence[Rows], keys: Iterable[int] | None = None) -> Rows:
     """Return all documents of some parts, one at least, as one part sorted by key; only those with one of `keys`."""
-    import numpy as np
-
     counts = np.concatenate([np.diff(part.starts) for part in parts])
-    sums = np.cumsum([0, *(len(part.rows) for part in parts)])
-    begins = np.concatenate([part.starts[:-1] + before for part, before in zip(parts, sums[:-1], strict=True)])
     joined = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in ("keys", "rows", "scales", "titles", "title_scales", "tokens")
     }
-    joined["token_starts"] = starts_of(np.concatenate([np.diff(part.token_starts) for part in parts]))
+    token_counts = np.concatenate([np.diff(part.token_starts) for part in parts])
     order = np.argsort(joined["keys"], kind="stable")
     ordered = joined["keys"][order]
     order = order[np.append(True, ordered[1:] != ordered[:-1])[: len(order)]]  # each once, without np.unique
     if keys is not None:
         wanted = set(keys)
         order = order[np.array([each in wanted for each in joined["keys"][order].tolist()], dtype=np.bool_)]
-    own = counts[order]
-    rows = _ranges(begins[order], own)
-    lengths = np.diff(joined["token_starts"])[rows]
+    rows = _ranges(_starts(counts)[:-1][order], counts[order])
     return Rows(
-        starts=starts_of(own),
-        token_starts=starts_of(lengths),
-        tokens=joined["tokens"][_ranges(joined["token_starts"][:-1][rows], lengths)],
+        starts=_starts(counts[order]),
+        token_starts=_starts(token_counts[rows]),
+        tokens=joined["tokens"][_ranges(_starts(token_counts)[:-1][rows], token_counts[rows])],
         **{name: joined[name][order] for name in ("keys", "titles", "title_scales")},
         **{name: joined[name][rows] for name in ("rows", "scales")},
     )
@@ -159,10 +227,6 @@ def merged(parts: Sequence[Rows], keys: Iterable[int] | None = None) -> Rows:
 
 def read(path: Path) -> Rows:
     """Map a segment into memory; raises `IndexDamaged`."""
-    limit_threads()
-    import numpy as np
-    from numpy.lib import format as layout
-
     try:
         data = np.memmap(path, dtype=np.uint8, mode="r")
         arrays = []
@@ -178,198 +242,128 @@ def read(path: Path) -> Rows:
         raise IndexDamaged(f"{path.name} cannot be read") from error
 
 
-def segments(folder: Path) -> list[Path]:
-    """Return the segments of a folder, oldest first."""
-    return sorted(path for path in folder.iterdir() if path.suffix == SEGMENT)
+class Growth:
+    """Vectors for a folder of segments that nobody reads yet."""
 
+    def __init__(self, folder: Path, table: Table) -> None:
+        self._folder, self._table = folder, table
+        self._paths = sorted(folder.iterdir())
+        self._known = [read(path) for path in self._paths]
+        self._new: list[Rows] = []
 
-def write(folder: Path, new: Sequence[Rows], living: Iterable[int] = ()) -> None:
-    """Add a segment of new content to a folder that nobody reads yet, and merge what has become too many.
+    def add(self, docs: Iterable[Doc]) -> None:
+        """Embed the documents that have no vectors."""
+        by_key = {key(doc.blob): doc for doc in docs}
+        if wanted := missing((*self._known, *self._new), by_key):
+            self._new.append(embed((by_key[number] for number in wanted), self._table))
 
-    `living` are the keys of all content in the tree.
-    """
-    import numpy as np
-
-    there = segments(folder)
-    number = 1 + max((int(path.stem) for path in there), default=0)
-    joined = [part for part in new if len(part.keys)]
-    wanted: set[int] = set()
-    while there and joined:
-        part = read(there[-1])
-        if len(part.rows) >= MERGE_RATIO * sum(len(each.rows) for each in joined):
-            break
-        joined.append(part)
-        wanted = set(living)
-        there[-1].with_suffix(GRAPH).unlink(missing_ok=True)
-        there.pop().unlink()
-    if not joined:
-        return
-    dead = wanted and sum(len(part.keys) for part in joined) > MOSTLY_DEAD * len(wanted)
-    result = merged(joined, wanted if dead else None)
-    path = folder / f"{number:08d}{SEGMENT}"
-    with path.open("wb") as file:
-        for array in result:
-            np.save(file, array)
-        file.flush()
-        os.fsync(file.fileno())
-    if len(result.rows) > GRAPH_ROWS:
-        _write_graph(path.with_suffix(GRAPH), result)
-
-
-def _open_graph(path: Path, dim: int) -> Any:
-    from usearch.index import Index
-
-    graph = Index(ndim=dim, metric="cos", dtype="f16")
-    try:
-        graph.view(str(path))
-    except (RuntimeError, ValueError, OSError) as error:
-        raise IndexDamaged(f"{path.name} cannot be read") from error
-    return graph
-
-
-def _write_graph(path: Path, part: Rows) -> None:
-    import numpy as np
-    from usearch.index import Index
-
-    graph = Index(ndim=part.rows.shape[1], metric="cos", dtype="f16")
-    for at in range(0, len(part.rows), _STRIPE):
-        rows = part.rows[at : at + _STRIPE].astype(np.float32) * part.scales[at : at + _STRIPE, None]
-        graph.add(np.arange(at, at + len(rows), dtype=np.uint64), rows, threads=1)
-    graph.save(str(path))
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    def write(self, living: Iterable[int]) -> None:
+        """Write what is new, merged with what is not much larger; `living` are the keys of all content in the tree."""
+        if not self._new:
+            return
+        kept = len(self._known)
+        while kept and len(self._known[kept - 1].rows) < MERGE_RATIO * sum(len(part.rows) for part in self._new):
+            kept -= 1
+            self._new.append(self._known[kept])
+        wanted = set(living) if kept < len(self._known) else set()
+        dead = wanted and sum(len(part.keys) for part in self._new) > MOSTLY_DEAD * len(wanted)
+        result = merged(self._new, wanted if dead else None)
+        number = 1 + max((int(path.stem) for path in self._paths), default=0)
+        with (self._folder / f"{number:08d}{_SEGMENT}").open("wb") as file:
+            for array in result:
+                np.save(file, array)
+            file.flush()
+            os.fsync(file.fileno())
+        for path in self._paths[kept:]:
+            path.unlink()
 
 
 # questions
 
 
 class Ranking:
-    """One query against some parts, each with its graph where it is too large to be compared whole."""
+    """One query against some parts."""
 
-    def __init__(self, parts: Sequence[tuple[Rows, Any]], query: Floats) -> None:
-        self._parts, self._query = parts, query
-        self._best: dict[int, Floats] = {}  # of the parts that were compared whole
+    def __init__(self, parts: Sequence[Rows], query: Floats, table: Table) -> None:
+        self._query, self.table = query, table
+        self._parts = [(part, nearest(part, query)) for part in parts]
 
     def first(self, count: int) -> tuple[list[int], bool]:
         """Return the keys of the nearest documents, nearest first, and whether there are no others."""
         best: dict[int, float] = {}
-        for at, (part, graph) in enumerate(self._parts):
-            if graph is None:
-                self._best[at] = near = self._best[at] if at in self._best else best_rows(part, self._query)
-                order = near.argpartition(-count)[-count:] if count < len(near) else slice(None)
-                best.update(zip(part.keys[order].tolist(), near[order].tolist(), strict=True))
-            else:  # several rows may be of one document
-                matches = graph.search(self._query, min(len(part.rows), 4 * count))
-                owners = part.starts.searchsorted(matches.keys.astype("int64"), side="right") - 1
-                for number, distance in zip(part.keys[owners].tolist(), matches.distances.tolist(), strict=True):
-                    best.setdefault(number, 1.0 - distance)
-        complete = count >= sum(len(part.rows) for part, _ in self._parts)
+        for part, near in self._parts:
+            order = near.argpartition(-count)[-count:] if count < len(near) else slice(None)
+            best.update(zip(part.keys[order].tolist(), near[order].tolist(), strict=True))
+        complete = count >= sum(len(part.keys) for part, _ in self._parts)
         return sorted(best, key=best.__getitem__, reverse=True)[:count], complete
 
     def likeness(self, keys: Iterable[int]) -> dict[int, tuple[float, float]]:
         """Return how near those of the keys that have vectors are: the cosine of the best passage, and of the title."""
-        wanted = list(keys)
-        found: dict[int, tuple[float, float]] = {}
-        for number, (part, _) in enumerate(self._parts):
+        wanted, found = set(keys), dict[int, tuple[float, float]]()
+        for part, near in self._parts:
             at = places(part, wanted)
-            best = self._best[number][at] if number in self._best else best_of(part, self._query, at)
-            titles = (part.titles[at].astype("float32") @ self._query) * part.title_scales[at]
-            found.update(zip(part.keys[at].tolist(), zip(best.tolist(), titles.tolist(), strict=True), strict=True))
+            titles = (part.titles[at].astype(np.float32) @ self._query) * part.title_scales[at]
+            found.update(zip(part.keys[at].tolist(), zip(near[at].tolist(), titles.tolist(), strict=True), strict=True))
         return found
 
-    def wording(self, keys: Iterable[int], asked: Wording) -> dict[int, float]:
-        """Return how well each of the keys that has tokens meets the words of the query."""
-        wanted = list(keys)
-        found: dict[int, float] = {}
+    def wording(self, keys: Iterable[int], words: Mapping[str, float]) -> dict[int, float]:
+        """Return how well the words of a query, each with its weight, are met by each of the keys."""
+        wanted, found, asked = set(keys), dict[int, float](), self.table.weighed(words)
         for part, _ in self._parts:
             at = places(part, wanted)
-            found.update(zip(part.keys[at].tolist(), wording(part, asked, at).tolist(), strict=True))
+            found.update(zip(part.keys[at].tolist(), met(part, at, self.table, *asked).tolist(), strict=True))
         return found
 
 
-class Meaning:
-    """The embedder, and the vectors that a process has open: most files of one generation are in the next too.
+def nearest(part: Rows, query: Floats) -> Floats:
+    """Return for each document the cosine of its passage nearest to the query."""
+    scores = np.empty(len(part.rows), dtype=np.float32)
+    for at in range(0, len(scores), _STRIPE):
+        stripe = slice(at, at + _STRIPE)
+        scores[stripe] = part.rows[stripe].astype(np.float32) @ query
+    scores *= part.scales
+    best: Floats = np.maximum.reduceat(scores, part.starts[:-1]) if len(scores) else scores
+    return best
 
-    Args:
-        model: None where none is wanted.
+
+def met(part: Rows, at: Integers, table: Table, asked: Integers, weights: Floats) -> Floats:
+    """Return how well some weighed tokens are met, each by its nearest, in the best passage of some documents.
+
+    Each different token is compared once, however often it stands.
     """
+    counts = part.starts[at + 1] - part.starts[at]
+    own = _ranges(part.starts[at], counts)
+    lengths = part.token_starts[own + 1] - part.token_starts[own]
+    tokens = part.tokens[_ranges(part.token_starts[own], lengths)]
+    passages = np.zeros(len(own), dtype=np.float32)
+    if len(tokens) and len(asked):
+        place = np.zeros(int(tokens.max()) + 1, dtype=np.int64)
+        place[tokens] = 1
+        different = np.flatnonzero(place)
+        place[different] = np.arange(len(different))
+        near = (table.directions(different) @ table.directions(asked).T)[place[tokens]]
+        begins = (np.cumsum(lengths) - lengths)[lengths > 0]
+        passages[lengths > 0] = np.maximum.reduceat(near, begins) @ weights
+    best: Floats = np.maximum.reduceat(passages, np.cumsum(counts) - counts) if len(passages) else passages
+    return best
 
-    def __init__(self, model: Embedder | None) -> None:
-        self.model = model
-        self._one_at_a_time = Lock()
-        self._open: dict[tuple[str, int], tuple[Rows, Any]] = {}  # by name and inode: a damaged file is made anew
+
+class Vectors:
+    """The vectors that a process has open: most files of one generation are in the next too."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._open: dict[tuple[int, ...], Rows] = {}  # by what the seal says of a file
         self._made: list[Rows] = []  # of what waited when last asked
 
-    def rank(self, text: str, root: Path, seal: Seal, waiting: Sequence[Doc]) -> Ranking:
-        """Return how near documents are to a text, those of a generation and those that wait.
-
-        Raises `ModelUnavailable`, whose message says why they can not be compared, and `IndexDamaged`.
-        """
-        with self._one_at_a_time:
-            model, query = self._encoded(text, seal)
-            if not query.any():
-                raise ModelUnavailable("the embedding model knows no word of the query")
-            parts = list(self._segments(root, seal, len(query)))
-            if waiting:
-                parts.append((self._rows_of(waiting, model), None))
-            return Ranking(parts, query)
-
-    def wording(self, words: Mapping[str, float]) -> Wording | None:
-        """Return the words of a query, each with its weight, ready to be looked for; None where the model cannot."""
-        plain = {clean(word): weight for word, weight in words.items()}
-        return self.model.wording(plain) if isinstance(self.model, BundledModel) else None
-
-    def telling(self, words: Sequence[str]) -> Mapping[str, float]:
-        """Return how much each of some words tells in any text, 0..1; nothing where the model cannot say."""
-        return self.model.telling({word: clean(word) for word in words}) if isinstance(self.model, BundledModel) else {}
-
-    def lacks(self, seal: Seal) -> str:
-        """Return why no text can be compared with a generation's documents and what to do, or ""; asks the model."""
-        try:
-            self._encoded("memory", seal)
-        except ModelUnavailable as error:
-            return error.told
-        return ""
-
-    def rest(self) -> None:
-        """Let go of memory that the next query can read again from the files."""
-        with self._one_at_a_time:
-            for rows, _ in self._open.values():
-                let_go(rows.rows)
-            if isinstance(self.model, BundledModel):
-                self.model.rest()
-
-    def _segments(self, root: Path, seal: Seal, dim: int = 0) -> Iterable[tuple[Rows, Any]]:
-        """The vectors of a generation, each part with its graph."""
-        names = sorted(name for name in seal.files if name.startswith(VECTORS) and name.endswith(SEGMENT))
-        paths = {name: root / seal.name / name for name in names}
-        marks = {(name, inode): path for name, path in paths.items() for inode in mark(path)[:1] or [0]}
-        if marks.keys() - self._open.keys():
+    def rank(self, query: Floats, root: Path, seal: Seal, waiting: Iterable[Doc]) -> Ranking:
+        """Return how near documents are to a query, those of a generation and those that wait."""
+        files = {tuple(about): name for name, about in seal.files.items() if name.startswith(VECTORS)}
+        if files.keys() - self._open.keys():
             compare(root, seal, VECTORS)
-        self._open = {each: self._open.get(each) or _opened(path) for each, path in marks.items()}
-        if dim and any(rows.rows.shape[1] != dim for rows, _ in self._open.values()):
-            raise IndexDamaged("it holds vectors of another model")
-        return self._open.values()
-
-    def _encoded(self, text: str, seal: Seal) -> tuple[Embedder, Floats]:
-        """The model is asked before its name is compared: an index cannot be rebuilt for one that is not there."""
-        if self.model is None:
-            raise ModelUnavailable("no embedding model is configured")
-        query = self.model.encode([clean(text)])[0]
-        if seal.docs and seal.model != self.model.name:
-            made = f"come from the model {seal.model}" if seal.model else "are not made yet"
-            raise ModelUnavailable(f"the vectors {made}; the index must be rebuilt for {self.model.name}", REBUILD)
-        return self.model, query
-
-    def _rows_of(self, waiting: Sequence[Doc], model: Embedder) -> Rows:
-        """The vectors of what waits: each is embedded once, and all are one part, as each part costs time."""
+        self._open = {mark: self._open.get(mark) or read(root / seal.name / name) for mark, name in files.items()}
         docs = {key(doc.blob): doc for doc in waiting}
-        if len(self._made) != 1 or set(self._made[0].keys.tolist()) != docs.keys():
-            new = [docs[number] for number in missing(self._made, docs)]
-            self._made = [merged([*self._made, *([embed(new, model)] if new else [])], docs)]
-        return self._made[0]
-
-
-def _opened(path: Path) -> tuple[Rows, Any]:
-    rows, graph = read(path), path.with_suffix(GRAPH)
-    return rows, _open_graph(graph, rows.rows.shape[1]) if graph.exists() else None
+        new = [docs[number] for number in missing(self._made, docs)]
+        if new or not docs:  # each is embedded once, and all are one part, as each part costs time
+            self._made = [merged([*self._made, embed(new, self._table)], docs)] if docs else []
+        return Ranking([*self._open.values(), *self._made], query, self._table)

@@ -11,14 +11,13 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from filemem.changes import Change, Entry, Manifest
 from filemem.errors import NotFound
-from filemem.index import vectors
 from filemem.index.chains import Catalog
 from filemem.index.document import Doc, key
-from filemem.index.embed import Embedder, ModelUnavailable, Rows, embed, unavailable
+from filemem.index.embed import Model
 from filemem.index.fresh import (
     DATABASE,
     GENERATION,
@@ -36,9 +35,6 @@ from filemem.index.fresh import (
 )
 from filemem.index.generation import Row
 from filemem.index.words import Words, WordsWriter
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 _CHUNK = 256  # documents between two looks at the model
 _NEW = f"{DATABASE}.new"
@@ -103,15 +99,13 @@ def make(
     root: Path,
     base: Seal,
     work: Work,
-    model: Embedder | None,
+    model: Model | None,
     dates: Dates,
     *,
     anew: bool,
     progress: Progress | None = None,
 ) -> None:
     """Build the next generation and put it into use; raises `BrokenStore` or `IndexDamaged`."""
-    if model is not None and base.model not in ("", model.name):
-        model = model if anew and not unavailable(model) else None
     with writing(root):
         database = Catalog(root / (_NEW if anew else DATABASE), new=anew)
         try:
@@ -120,8 +114,8 @@ def make(
                     database.note_files(work.entries)
                 database.note_sum(root)
                 return
-            staged = _stage(root, base, _kept(root, base, model) if anew else (WORDS, VECTORS))
-            rows, seal = _fill(staged, database.last + 1, base, work, model, dates, progress)
+            staged = _stage(root, base, _kept(root, base) if anew else (WORDS, VECTORS))
+            rows, seal = _fill(staged, database.last + 1, work, model, dates, progress)
             if not anew:
                 seal = seal._replace(missing=seal.missing + base.missing)
             with database.writing():
@@ -142,10 +136,8 @@ def make(
                 shutil.rmtree(root / name, ignore_errors=True)
 
 
-def _kept(root: Path, base: Seal, model: Embedder | None) -> tuple[str, ...]:
-    """What is taken over where all else is made anew: vectors, if they are whole and of the model."""
-    if model is not None and base.model != model.name:
-        return ()
+def _kept(root: Path, base: Seal) -> tuple[str, ...]:
+    """What is taken over where all else is made anew: vectors, if they are whole."""
     try:
         compare(root, base, VECTORS, every=True)
     except IndexDamaged:
@@ -154,7 +146,7 @@ def _kept(root: Path, base: Seal, model: Embedder | None) -> tuple[str, ...]:
 
 
 def _fill(
-    staged: Path, number: int, base: Seal, work: Work, model: Embedder | None, dates: Dates, progress: Progress | None
+    staged: Path, number: int, work: Work, model: Model | None, dates: Dates, progress: Progress | None
 ) -> tuple[dict[str, Row | None], Seal]:
     """Put documents into a staged folder; return their rows, None for what is gone, and what the seal shall say."""
     words = WordsWriter(staged / WORDS, work.size)
@@ -162,21 +154,21 @@ def _fill(
         words.remove(path)
     rows: dict[str, Row | None] = dict.fromkeys(work.gone)
     done, docs = 0, iter(work.docs)
-    made = _Vectors(staged / VECTORS, base.model, model)
-    try:
-        while chunk := list(islice(docs, _CHUNK)):
-            made.add(chunk)
-            for doc, row in zip(chunk, _rows(chunk, number + done, dates), strict=True):
-                words.add(doc, row.number, row.created)
-                rows[doc.path] = row
-            done += len(chunk)
-            if progress:
-                progress(done, max(done, work.size))
-        total = Words(words.close()).total
-        made.write(work.living)
-    finally:
-        made.close()
-    return rows, Seal("", {}, made.name, total, made.missing)
+    lacking = model is not None and bool(model.trouble)  # the answers will say so; the words are indexed all the same
+    growth = model.table.growth(staged / VECTORS) if model and not lacking else None
+    while chunk := list(islice(docs, _CHUNK)):
+        if growth:
+            growth.add(chunk)
+        for doc, row in zip(chunk, _rows(chunk, number + done, dates), strict=True):
+            words.add(doc, row.number, row.created)
+            rows[doc.path] = row
+        done += len(chunk)
+        if progress:
+            progress(done, max(done, work.size))
+    total = Words(words.close()).total
+    if growth:
+        growth.write(map(key, work.living()))
+    return rows, Seal("", {}, total, done if lacking else 0)
 
 
 def _rows(docs: Sequence[Doc], first: int, dates: Dates) -> list[Row]:
@@ -185,56 +177,6 @@ def _rows(docs: Sequence[Doc], first: int, dates: Dates) -> list[Row]:
     return [
         Row(number, doc.created or known.get(doc.path, 0), doc.blob, doc.node) for number, doc in enumerate(docs, first)
     ]
-
-
-class _Vectors:
-    """Embeds what has no vectors yet, as long as the model can be had, beside the reading of the next documents.
-
-    Args:
-        folder: of the vectors, those taken over among them.
-        name: the model that these come from; afterwards the one that all come from, "" where there are none.
-        model: None for no new vectors.
-    """
-
-    def __init__(self, folder: Path, name: str, model: Embedder | None) -> None:
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - a search, which never writes, has no threads
-
-        self._folder, self._model = folder, model
-        self.name = name if any(folder.iterdir()) else ""
-        self._parts = [vectors.read(path) for path in vectors.segments(folder)]
-        self._made: set[int] = set()
-        self._jobs: list[tuple[Future[Rows], int]] = []  # with how many documents each is for
-        self._pool = ThreadPoolExecutor(1)
-        self.close = self._pool.shutdown
-        self.missing = 0
-
-    def add(self, docs: list[Doc]) -> None:
-        """Embed the documents, those without vectors."""
-        by_key = {key(doc.blob): doc for doc in docs}
-        if self._model is None and not self.name:
-            self.missing += len(docs)
-            return
-        wanted = vectors.missing(self._parts, by_key.keys() - self._made)
-        self._made |= wanted
-        if self._model is None:
-            self.missing += len(wanted)
-        elif wanted:
-            chosen = [by_key[number] for number in wanted]
-            if self._jobs:
-                self._jobs[-1][0].exception()  # waits, so that the texts of a large store are not all in memory
-            self._jobs.append((self._pool.submit(embed, chosen, self._model), len(chosen)))
-
-    def write(self, living: Callable[[], set[str]]) -> None:
-        """Write what was made."""
-        new = []
-        for job, size in self._jobs:
-            try:
-                new.append(job.result())
-            except ModelUnavailable:  # the answers will say so; the words are indexed all the same
-                self.missing += size
-        if new and self._model:
-            self.name = self._model.name
-            vectors.write(self._folder, new, map(key, living()))
 
 
 # folders

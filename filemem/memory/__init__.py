@@ -171,10 +171,6 @@ class Memory:
         """Build the index anew from the files; the old one serves until the switch."""
         return self._keeper.rebuild()
 
-    def rest(self) -> None:
-        """Let go of memory that is quickly had again; for a server that nobody asks anything."""
-        self._store.index.rest()
-
     def _finish(self) -> None:
         """Finish what the journal holds."""
         if not self._store.repo.journal.empty:

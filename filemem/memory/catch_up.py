@@ -35,8 +35,6 @@ class Look(NamedTuple):
 
     changed: int = 0  # files changed, or read where the index was built anew
     busy: bool = False  # whether another process holds the index
-    embedded: int = 0  # records that had no vectors of the configured model and have them now
-    model: str = ""  # that model, where there are any
 
 
 def catch_up(
@@ -207,12 +205,8 @@ class Keeper:
 
     def rebuild(self) -> Look:
         """Build the index anew from the files; the old one serves until the switch."""
-        index = self.store.index
         with self.looking, self._helping():
-            before = index.unembedded if index.sound else 0
-            found = catch_up(self.store, anew=True, progress=self._progress)
-            embedded = before - index.unembedded if not found.busy else 0
-            return found._replace(embedded=embedded, model=index.model) if embedded > 0 else found
+            return catch_up(self.store, anew=True, progress=self._progress)
 
     def in_step(self, patience: float) -> bool:
         """Look at the files where that is due, or where others moved HEAD; return whether the index is in step.

@@ -25,13 +25,18 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
     decisions = [node for node in store.index.nodes() if node.type == DECISION]
     graph, topics = store.index.around(decisions).graph, {node.key for node in decisions if node.key}
     damaged = index.verify()
-    state = f"damaged: {'; '.join(damaged)}" if damaged else index.stale or ("not in step" if behind else "in step")
+    state = f"damaged: {'; '.join(damaged)}" if damaged else "not in step" if behind else "in step"
     found: dict[str, Any] = {
         "store": store.name,
         "records": counts,
         "topics": len(topics),
         "forked": sum(graph.chain(topic).is_forked for topic in topics),
-        "index": {"state": state, "records": sum(counts.values()), "model": index.model, "folder": str(index.root)},
+        "index": {
+            "state": state,
+            "records": sum(counts.values()),
+            "model": index.model.name if index.model else "",
+            "folder": str(index.root),
+        },
         "unshared": _unshared(store),
         "pending": [
             {"path": store.shown(store.files.inside(one.path)), "reason": one.reason, "age": _age(store, one.at)}

@@ -65,7 +65,7 @@ class Store:
         self.repo.run_hooks = self.config.run_hooks
         self.files = Files(self.repo.work_tree, home.store, spool=self.repo.private / "spool")
         self.history = History(self.repo, home.store)
-        self.index = Index(self._index_folder(), embedder(self.config.model, self.config.download), self.dates)
+        self.index = Index(self._index_folder(), embedder(self.config.model), self.dates)
         self.serving = serving
         self.clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self.entropy: Callable[[], bytes] = lambda: os.urandom(8)

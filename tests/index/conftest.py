@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.index import Embedder, Index, embedder
+from filemem.index import Index, Model
 
 
 @pytest.fixture
@@ -16,13 +16,13 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model() -> Embedder:
+def model() -> Model:
     """The bundled model, loaded once."""
-    return embedder()
+    return Model()
 
 
 @pytest.fixture
-def index(root: Path, model: Embedder) -> Iterator[Index]:
+def index(root: Path, model: Model) -> Iterator[Index]:
     """An empty index with the bundled model."""
     opened = Index(root, model)
     yield opened

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
+
+from filemem.index import Model
+from filemem.index.vectors import Floats, Integers, Table
 
 
-class Hashing:
-    """See the module."""
+class Hashes(Table):
+    """A table of no tokens."""
 
-    name = "hashing"
+    def __init__(self) -> None:
+        pass
 
-    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def encode(self, texts: Sequence[str]) -> tuple[Floats, Integers, Integers]:
         out = np.zeros((len(texts), 32), dtype=np.float32)
         for at, text in enumerate(texts):
             for word in text.casefold().split():
@@ -22,4 +25,18 @@ class Hashing:
                 out[at, code % 32] += 1 if code & 256 else -1
         lengths = np.linalg.norm(out, axis=1, keepdims=True)
         np.divide(out, lengths, out=out, where=lengths > 0)
-        return out
+        return out, np.zeros(0, dtype=np.uint16), np.zeros(len(texts), dtype=np.int64)
+
+    def telling(self, words: Iterable[str]) -> dict[str, float]:
+        return {}
+
+    def weighed(self, words: Mapping[str, float]) -> tuple[Integers, Floats]:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+
+
+class Hashing(Model):
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.name = "hashing"
+        self.table = Hashes()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from filemem.index import Embedder
+from filemem.index import Model
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "filemem" / "model"
@@ -48,20 +48,20 @@ def test_the_sources_travel_with_the_files() -> None:
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_word_is_nearest_to_what_means_the_same(model: Embedder, word: str) -> None:
+def test_a_word_is_nearest_to_what_means_the_same(model: Model, word: str) -> None:
     near, far = WORDS[word]
     cosines = model.encode([near, *far]) @ model.encode([word])[0]
     assert int(np.argmax(cosines)) == 0, dict(zip((near, *far), cosines.round(2).tolist(), strict=True))
 
 
-def test_a_question_finds_its_answer_among_the_others(model: Embedder) -> None:
+def test_a_question_finds_its_answer_among_the_others(model: Model) -> None:
     answers = list(QUESTIONS.values())
     cosines = model.encode(list(QUESTIONS)) @ model.encode(answers).T
     found = dict(zip(QUESTIONS, (answers[at] for at in cosines.argmax(axis=1)), strict=True))
     assert found == QUESTIONS
 
 
-def test_the_loader_equals_model2vec_on_all_our_prose(model: Embedder) -> None:
+def test_the_loader_equals_model2vec_on_all_our_prose(model: Model) -> None:
     from model2vec import StaticModel
 
     texts = [part for path in sorted((ROOT / "docs").glob("*.md")) for part in path.read_text("utf-8").split("\n\n")]

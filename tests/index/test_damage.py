@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from filemem.index import Index, IndexDamaged, vectors, words
+from filemem.index import Index, IndexDamaged, words
 from filemem.query import parse
 from tests.index.hashing import Hashing
 from tests.index.samples import Tree, doc, make
@@ -68,7 +68,6 @@ def answers(index: Index) -> object:
 
 def matrix(work: Path) -> tuple[int, int]:
     """Try every damage on every file; return how many there were, and how many were noticed."""
-    vectors.GRAPH_ROWS = 10  # graphs too
     tree = Tree(make(number, words=20) for number in range(15))
     index = Index(work / "whole", Hashing())
     tree.apply(index)
@@ -80,7 +79,7 @@ def matrix(work: Path) -> tuple[int, int]:
     expected = answers(sound)
     files = sorted(path.relative_to(work / "whole") for path in (work / "whole").rglob("*") if path.is_file())
     names = {path.suffix for path in files}
-    assert {".rows", ".graph", ".term", ".store", ".json"} <= names
+    assert {".rows", ".term", ".store", ".json"} <= names
     tried = noticed = 0
     for file in files:
         if file.suffix == ".lock" or file.name == "lock":

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from filemem.changes import MODIFIED, REMOVED, Change, Entry
 from filemem.errors import BrokenStore, Locked
-from filemem.index import Doc, Embedder, Index, embedder
+from filemem.index import Doc, Index, Model
+from filemem.index.vectors import Floats, Integers
 from filemem.query import Filter, Terms, parse
+from tests.index.hashing import Hashes, Hashing
 from tests.index.samples import DAY, START, Tree, doc, ids, make, serial
 
 
@@ -29,7 +32,7 @@ def test_everything_applied_is_found(index: Index) -> None:
     assert index.notes.head == "head1"
     assert index.manifest() == tree.entries()
     assert index.verify() == []
-    assert not index.stale
+    assert not index.outdated
 
 
 def test_an_empty_folder_says_so_and_finds_what_is_pushed(index: Index) -> None:
@@ -288,33 +291,30 @@ def test_size_and_time_are_renewed_without_reading(words_only: Index) -> None:
 
 
 def test_known_content_is_not_embedded_again(root: Path) -> None:
-    counting = Counting()
+    counting, texts = Hashing(), CountingHashes()
+    counting.table = texts
     index = Index(root, counting)
     tree = Tree(make(number) for number in range(10))
     tree.apply(index)
     before = dict(tree.docs)
     tree.docs = {path: make(number, seed=1) for number, path in enumerate(before)}
     tree.apply(index)
-    spent = counting.texts
+    spent = texts.count
     tree.docs = before
     tree.apply(index)
     index.rebuild(tree.entries(), tree.load)
-    assert counting.texts == spent
+    assert texts.count == spent
     assert (index.candidates(parse("cache")[0]).candidates[0].cosine or 0) != 0
 
 
-class Counting:
-    """The bundled model, counting what it is given."""
+class CountingHashes(Hashes):
+    """Counts what it is given."""
 
-    name = "counting"
+    count = 0
 
-    def __init__(self) -> None:
-        self.texts = 0
-        self._model = embedder()
-
-    def encode(self, texts):  # type: ignore[no-untyped-def]
-        self.texts += len(texts)
-        return self._model.encode(texts)
+    def encode(self, texts: Sequence[str]) -> tuple[Floats, Integers, Integers]:
+        self.count += len(texts)
+        return super().encode(texts)
 
 
 def test_rebuild_keeps_answering_and_then_switches(index: Index) -> None:
@@ -367,7 +367,7 @@ def test_a_deleted_folder_is_built_again(index: Index) -> None:
     assert found(index, "redis") == ["a.md"]
 
 
-def test_a_deleted_folder_that_another_process_built_again_is_read_anew(root: Path, model: Embedder) -> None:
+def test_a_deleted_folder_that_another_process_built_again_is_read_anew(root: Path, model: Model) -> None:
     """The names of generations begin anew with the folder: what was known of one goes by what is in it."""
     one, two = Index(root, model), Index(root, model)
     Tree([doc("a.md", "Use Redis"), doc("b.md", "Use Postgres")]).apply(one)

@@ -1,28 +1,34 @@
-"""Vectors: filed by content, merged, dropped when dead and old, found by graph as by comparing all."""
+"""Vectors: filed by content, merged, dropped when dead and old, found."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from filemem.index import Embedder, Index, embed, vectors
+from filemem.index import Doc, Index, vectors
 from filemem.index.document import key
-from filemem.index.embed import Rows
 from filemem.query import Filter, parse
 from tests.index.hashing import Hashing
 from tests.index.samples import DAY, START, Tree, doc, make
 
 
-def segment(keys: range) -> Rows:
-    docs = (doc(f"{n}.md", f"title {n}")._replace(blob=f"{n << 1:016x}", passages=(f"text {n}", "more")) for n in keys)
-    return embed.embed(docs, Hashing())
+def segment(keys: range) -> list[Doc]:
+    return [doc(f"{n}.md", f"title {n}")._replace(blob=f"{n << 1:016x}", passages=(f"text {n}", "more")) for n in keys]
+
+
+def write(folder: Path, *new: list[Doc], living: Iterable[int] = ()) -> None:
+    growth = vectors.Growth(folder, Hashing().table)
+    for docs in new:
+        growth.add(docs)
+    growth.write(living)
 
 
 def test_segments_merge_in_a_geometric_row(tmp_path: Path) -> None:
     for start in range(0, 400, 10):
-        vectors.write(tmp_path, [segment(range(start, start + 10))])
+        write(tmp_path, segment(range(start, start + 10)))
     parts = [vectors.read(path) for path in sorted(tmp_path.iterdir())]
     assert len(parts) < 6
     assert sorted(number for part in parts for number in part.keys.tolist()) == list(range(400))
@@ -30,46 +36,27 @@ def test_segments_merge_in_a_geometric_row(tmp_path: Path) -> None:
 
 
 def test_a_row_comes_back_as_it_was(tmp_path: Path) -> None:
-    vectors.write(tmp_path, [segment(range(0, 100, 2)), segment(range(1, 100, 2))])
+    write(tmp_path, segment(range(0, 100, 2)), segment(range(1, 100, 2)))
     part = vectors.read(next(tmp_path.iterdir()))
     query = Hashing().encode(["text 37"])[0]
-    exact = vectors.best_rows(part, query)
+    exact = vectors.nearest(part, query)
     assert int(part.keys[int(np.argmax(exact))]) == 37
     assert float(exact.max()) == pytest.approx(1, abs=0.01)
     at = vectors.places(part, [37, 5, 1000])
     assert part.keys[at].tolist() == [5, 37]
-    assert vectors.best_of(part, query, at) == pytest.approx(exact[at], abs=1e-6)
 
 
 def test_dead_rows_go_when_little_else_is_left(tmp_path: Path) -> None:
-    vectors.write(tmp_path, [segment(range(100))])
-    vectors.write(tmp_path, [segment(range(100, 140))], range(80, 140))
+    write(tmp_path, segment(range(100)))
+    write(tmp_path, segment(range(100, 140)), living=range(80, 140))
     young = vectors.read(next(tmp_path.iterdir()))
     assert len(young.keys) == 140  # another branch may be back tomorrow
-    vectors.write(tmp_path, [segment(range(140, 180))], range(140, 180))
+    write(tmp_path, segment(range(140, 180)), living=range(140, 180))
     left = [number for path in tmp_path.iterdir() for number in vectors.read(path).keys.tolist()]
     assert sorted(left) == list(range(140, 180))
 
 
-def test_a_graph_finds_what_comparing_all_finds(root: Path, model: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "GRAPH_ROWS", 100)
-    tree = Tree(make(number) for number in range(300))
-    Index(root, model).rebuild(tree.entries(), tree.load)
-    assert list(Index(root).root.glob("g*/vectors/*.graph"))
-    graph, exact = Index(root, model), Index(root, model)
-    shared = 0
-    for query in ("login password", "payment refund", "queue worker retry", "colour font"):
-        terms = parse(query)[0]
-        found = graph.candidates(terms, depth=10, mode="vector").candidates
-        every = exact.candidates(terms, depth=300, mode="vector").candidates
-        best = sorted(every, key=lambda one: -(one.cosine or 0))[:10]
-        assert len(found) == len(best) == 10
-        shared += len({one.path for one in found} & {one.path for one in best})
-    assert shared >= 38
-
-
-def test_restrictions_are_complete(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "GRAPH_ROWS", 100)
+def test_restrictions_are_complete(root: Path) -> None:
     tree = Tree(make(number, words=20) for number in range(300))
     index = Index(root, Hashing())
     tree.apply(index)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from filemem.index import Index, vectors
-from filemem.index.embed import BundledModel, Rows, embed
+from filemem.index import Doc, Index, Model
+from filemem.index.vectors import Growth, Rows, Table, embed, met, read
 from filemem.query import parse
 from tests.index.samples import Tree, doc
 
@@ -20,41 +20,42 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def model() -> BundledModel:
-    return BundledModel()
+def table() -> Table:
+    return Model().table
 
 
-def part(model: BundledModel, keys: tuple[int, ...]) -> Rows:
-    docs = [doc(f"{n}.md", TEXTS[n][0])._replace(blob=f"{n << 1:016x}", passages=TEXTS[n][1]) for n in keys]
-    return embed(docs, model)
+def docs(*keys: int) -> list[Doc]:
+    return [doc(f"{n}.md", TEXTS[n][0])._replace(blob=f"{n << 1:016x}", passages=TEXTS[n][1]) for n in keys]
 
 
-def met(whole: Rows, model: BundledModel, **words: float) -> list[float]:
-    found: list[float] = vectors.wording(whole, model.wording(words), np.arange(len(whole.keys))).tolist()
+def worded(whole: Rows, table: Table, **words: float) -> list[float]:
+    found: list[float] = met(whole, np.arange(len(whole.keys)), table, *table.weighed(words)).tolist()
     return found
 
 
-def test_a_word_is_met_by_itself_and_nearly_by_its_kin(model: BundledModel) -> None:
-    same, kin, other = met(part(model, (1, 2, 3)), model, cache=1.0)
+def test_a_word_is_met_by_itself_and_nearly_by_its_kin(table: Table) -> None:
+    same, kin, other = worded(embed(docs(1, 2, 3), table), table, cache=1.0)
     assert same == pytest.approx(1, abs=1e-3)
     assert same > kin > other
 
 
-def test_weights_decide_which_words_matter(model: BundledModel) -> None:
-    whole = part(model, (1, 3))
-    cache_first, green_first = met(whole, model, cache=9.0, green=1.0), met(whole, model, cache=1.0, green=9.0)
+def test_weights_decide_which_words_matter(table: Table) -> None:
+    whole = embed(docs(1, 3), table)
+    cache_first, green_first = worded(whole, table, cache=9.0, green=1.0), worded(whole, table, cache=1.0, green=9.0)
     assert cache_first[0] > cache_first[1]
     assert green_first[0] < green_first[1]
-    assert met(whole, model) == [0.0, 0.0]
-    assert met(whole, model, **{"☃": 1.0}) == [0.0, 0.0]
+    assert worded(whole, table) == [0.0, 0.0]
+    assert worded(whole, table, **{"☃": 1.0}) == [0.0, 0.0]
 
 
-def test_tokens_survive_writing_and_merging(model: BundledModel, tmp_path: Path) -> None:
-    expected = met(part(model, (1, 2, 3)), model, cache=1.0, green=2.0)
-    vectors.write(tmp_path, [part(model, (2,))])
-    vectors.write(tmp_path, [part(model, (3,)), part(model, (1,))])
+def test_tokens_survive_writing_and_merging(table: Table, tmp_path: Path) -> None:
+    expected = worded(embed(docs(1, 2, 3), table), table, cache=1.0, green=2.0)
+    for some in (docs(2), docs(3, 1)):
+        growth = Growth(tmp_path, table)
+        growth.add(some)
+        growth.write(())
     (path,) = tmp_path.iterdir()
-    assert met(vectors.read(path), model, cache=1.0, green=2.0) == pytest.approx(expected, abs=1e-6)
+    assert worded(read(path), table, cache=1.0, green=2.0) == pytest.approx(expected, abs=1e-6)
 
 
 def test_pending_and_folded_records_are_met_alike(index: Index) -> None:

@@ -75,14 +75,6 @@ def test_a_commit_that_touches_no_record_needs_no_look(repo: Path, memory: Memor
     assert titles(memory, "written by hand") >= {"Written by hand"}
 
 
-def test_a_memory_that_has_rested_answers_as_before(memory: Memory) -> None:
-    before = titles(memory, "what do we cache with")
-    memory.rest()
-    assert titles(memory, "what do we cache with") == before == {"Use Redis"}
-    memory.rest()
-    assert memory.refresh(full=True).changed == 0
-
-
 WATCHED = """
 import sys
 from contextlib import suppress

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tantivy
 
-from filemem.index.embed import BundledModel
+from filemem.index.embed import Model
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -116,7 +116,7 @@ def dense(folder: Path, data: Collection, change: Change = str) -> Floats:
         data: the set.
         change: what is done to every text first.
     """
-    model = BundledModel(folder, folder.name)
+    model = Model(folder, folder.name)
     cut = [passages(title, text) for title, text in zip(data.titles, data.texts, strict=True)]
     vectors = model.encode([change(one) for some in cut for one in some])
     starts = np.cumsum([0, *map(len, cut[:-1])])
@@ -230,7 +230,7 @@ def speed(folder: Path) -> str:
     size = sum((folder / name).stat().st_size for name in ("model.safetensors", "tokenizer.json"))
     text = "Each worker keeps its values in a cache of its own, for one more service is one more thing to run. " * 4
     began = time.perf_counter()
-    model = BundledModel(folder, folder.name)
+    model = Model(folder, folder.name)
     model.encode(["warm"])
     loaded = time.perf_counter()
     model.encode([text] * 2000)
