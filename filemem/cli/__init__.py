@@ -21,6 +21,63 @@ from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked
 EXIT_CODES: Mapping[type[FilememError], int] = {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7}
 CRASH = 3
 _LIVE = 100_000  # objects made before the collector runs; after Python's 700 it runs over imports that stay for good
+_MODULES = {
+    "records": "save update resolve forget restore adopt get",
+    "find": "search history topics checkpoint why",
+    "gate": "diff check",
+    "care": "init sync status index watch",
+    "web": "serve web",
+}
+COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
+"""Command -> the module that has it under its name; only the one that is called is imported."""
+
+HELP = """\
+Usage: filemem [-C DIR] [--store DIR] COMMAND [ARGS]...
+
+  Remember what was decided and why, in the project's own Git repository.
+
+  Decisions, checkpoints and observations are Markdown files under memory/; each save is a commit.
+
+Examples:
+  filemem save decision --topic caching --decision "Use an LRU cache" --reasoning "One process, no Redis to run"
+  filemem search "how do we cache?"
+  filemem history caching
+
+Options:
+  -C DIR        Work in this folder, as in git -C.
+  --store DIR   Folder of records inside the work tree (default: memory, or as configured).
+  --version     Show the version.
+  -h, --help    Show this help; filemem COMMAND --help shows that of a command.
+
+Save and change:
+  save        Save a decision, checkpoint or observation, and commit it
+  update      Record how a decision turned out, or correct a record
+  resolve     End a fork with a decision that replaces all live ones
+  forget      Remove a record by a commit
+  restore     Bring back a forgotten record
+  adopt       Write ids into files that have none
+
+Find:
+  search      Find records by meaning and words
+  get         Show whole records
+  history     Show how a topic was decided
+  topics      List the topics, each with its live decision
+  checkpoint  Show the latest checkpoint
+  why         Show the decisions that govern a file or line
+
+Review:
+  diff        Show what a branch changes in the memory
+  check       Report problems with the records
+
+Set up and look after:
+  init        Set up a project
+  sync        Fetch, merge and push the memory
+  status      Show counts, the index, and what is not committed
+  index       Update the search index, or rebuild it
+  watch       Keep the index up to date until interrupted
+  serve       Serve MCP over stdio
+  web         Serve a page for people, and the routes of other systems
+"""
 
 
 def main() -> None:
@@ -49,8 +106,6 @@ def main() -> None:
 def _run(words: Sequence[str]) -> int:
     """Do what the command line asks for; return the exit status."""
     if not words or words[0] in ("-h", "--help", "--version"):
-        from filemem.cli.commands import HELP
-
         text = f"filemem {VERSION}\n" if words and words[0] == "--version" else HELP
         (sys.stdout if words else sys.stderr).write(text)
         return 0 if words else EXIT_CODES[BadInput]

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from filemem.cli.options import Fields, as_json, pass_project, tool
-from filemem.cli.project import Answer, Project, emit
-from filemem.cli.show import counted, rows_of, styled
+from filemem.cli.project import Project, emit
+from filemem.cli.show import counted
 
 
 @click.command()
@@ -100,33 +100,7 @@ def sync() -> Fields:
     return {}
 
 
-_STATUS = ("note", "trouble", "incomplete", "left", "stray", "settings", "degraded")  # what is said of a memory besides
-
-
-def _standing(answer: Answer) -> str:
-    """How the memory stands, in words."""
-    counts, index, waiting = answer["records"], answer["index"], answer["pending"]
-    forked = f", {answer['forked']} forked" if answer["forked"] else ""
-    rows = [
-        f"{answer['store']}: " + ", ".join(counted(counts[kind], kind) for kind in counts),
-        f"topics: {answer['topics']}{forked}",
-        f"index: {counted(index['records'], 'record')}, {index['model'] or 'words alone'}: {index['state']}",
-        f"  {index['folder']}",
-    ]
-    rows += [f"missing, and no commit removed it: {one['path']} ({one['restore']})" for one in answer.get("gone", ())]
-    rows += [f"not committed yet: {one['path']}, {one['age']} ago: {one['reason']}" for one in waiting]
-    rows += ["  what waits is committed by the first command, or by a server, once that is over"] if waiting else []
-    if answer.get("uncommitted"):
-        rows.append(
-            f"not committed, and left to you: {counted(answer['uncommitted'], 'record')} (git status shows them)"
-        )
-    if answer.get("unshared"):
-        rows.append(f"not shared yet: {counted(answer['unshared'], 'commit')} (filemem sync)")
-    notes = (styled(f"  {name}: {answer[name]}", "yellow") for name in _STATUS if answer.get(name))
-    return rows_of(*rows, *notes)
-
-
-@tool(shape=_standing)
+@tool()
 def status() -> Fields:
     """Show counts, the index, and what is not committed.
 

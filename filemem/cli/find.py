@@ -42,7 +42,7 @@ def search(query: tuple[str, ...], **options: Any) -> Fields:
     return {"query": " ".join(query), "detail": True, **options}
 
 
-@tool(click.argument("place", metavar="PATH[:LINE[-LAST]]"), limit)
+@tool(click.argument("path", metavar="PATH[:LINE[-LAST]]"), limit)
 def why(**options: Any) -> Fields:
     """Show the decisions that govern a file or line, then related ones.
 
@@ -60,11 +60,11 @@ def why(**options: Any) -> Fields:
 
 
 @click.command()
-@click.argument("topic_or_id", required=False)
+@click.argument("topic", required=False, metavar="[TOPIC|ID]")
 @as_of
 @as_json
 @pass_project
-def history(project: Project, as_json: bool, topic_or_id: str | None, at: str | None) -> None:
+def history(project: Project, as_json: bool, topic: str | None, at: str | None) -> None:
     """Show how a topic was decided, oldest first: who, when, why, and what came of it.
 
     Takes a topic, or a decision by id, short id, path, title, number or file name. Without one it lists the topics.
@@ -76,7 +76,7 @@ def history(project: Project, as_json: bool, topic_or_id: str | None, at: str | 
       filemem history "Use an LRU cache"
       filemem history caching --at 2025-11-20
     """
-    perform("topics" if topic_or_id is None else "history", project, as_json, {"topic_or_id": topic_or_id, "at": at})
+    perform("topics" if topic is None else "history", project, as_json, {"topic": topic, "at": at})
 
 
 @tool(click.argument("word", default=""), as_of)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from filemem.cli.commands import COMMANDS, HELP
+from filemem.cli import COMMANDS, HELP
 from filemem.cli.project import Answer, Project, perform
 from filemem.errors import BadInput
 
@@ -32,32 +32,25 @@ def many(*names: str, help: str) -> Option:  # noqa: A002  click's word
 
 def words(*names: str, help: str) -> Option:  # noqa: A002  click's word
     """An option of words: several may stand in one, between commas."""
-    joined = lambda _context, _option, given: ",".join(given) if given else None  # noqa: E731
+    joined = lambda _context, _option, given: ",".join(given) or None  # noqa: E731
     return click.option(*names, multiple=True, callback=joined, help=f"{help} Commas separate. May be repeated.")
 
 
 def tool(
-    *options: Option,
-    verb: str = "",
-    shape: Callable[[Answer], str] | None = None,
-    left: Callable[[Answer], object] | None = None,
-    **more: Any,
+    *options: Option, verb: str = "", left: Callable[[Answer], object] | None = None
 ) -> Callable[[Callable[..., Fields]], click.Command]:
     """Make a command of a function that turns options into the arguments of the native tool of its name.
 
     Args:
         options: the command's, besides `--json`.
         verb: the tool, if it is not called as the function.
-        shape: words the answer, if not the function of that name in `show`.
         left: whether an answer leaves something to the user: the exit status is 1 then.
-        more: goes to the tool as it is.
     """
 
     def command(arguments: Callable[..., Fields]) -> click.Command:
         @click.pass_context
         def run(context: click.Context, /, as_json: bool, **given: Any) -> None:
-            asked = arguments(**given)
-            answer = perform(verb or arguments.__name__, context.obj, as_json, asked, shape, **more)
+            answer = perform(verb or arguments.__name__, context.obj, as_json, arguments(**given))
             context.exit(1 if left and left(answer) else 0)
 
         made: Any = run
@@ -66,13 +59,6 @@ def tool(
         return click.command(arguments.__name__, help=arguments.__doc__)(made)
 
     return command
-
-
-class InOrder(click.Group):
-    """Lists commands in the order of use, not of the alphabet."""
-
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        return list(self.commands)
 
 
 class _Commands(click.Group):
@@ -88,17 +74,6 @@ class _Commands(click.Group):
         name = "forget" if name == "delete" else name  # the tools' name for the same
         command: click.Command | None = getattr(import_module(COMMANDS[name]), name) if name in COMMANDS else None
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest a command if there is none of that name."""
-        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            raise BadInput(f"no command {args[0]!r}", f"did you mean {near[0]!r}?" if near else "see filemem --help")
-        return super().resolve_command(ctx, args)
 
 
 @click.group(
@@ -120,21 +95,7 @@ def run(words: Sequence[str]) -> int:
         sys.stderr.write(f"{error.format_message()}\n")
         return error.exit_code
     except click.ClickException as error:
-        raise _usage(error, words) from None
-    except click.Abort:
-        return 130
+        named = " ".join(("filemem", *[word for word in words if word in COMMANDS][:1]))  # click names it not always
+        field = (error.param.name or "") if isinstance(error, click.BadParameter) and error.param else ""
+        raise BadInput(error.format_message(), f"{named} --help shows what it takes", field=field) from None
     return code if isinstance(code, int) else 0
-
-
-def _usage(error: click.ClickException, words: Sequence[str]) -> BadInput:
-    """What click refuses, with the command whose help to read, and the field at fault."""
-    named = " ".join(("filemem", *[word for word in words if word in COMMANDS][:1]))  # click names none in some errors
-    context = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else named
-    hint = f"{context} --help shows what it takes"
-    if isinstance(error, click.NoSuchOption):
-        if any(error.option_name in one.opts for one in cli.params):
-            hint = f"it stands before the command: filemem {error.option_name} ... {context.rpartition(' ')[2]}"
-        elif context.endswith(" search"):
-            hint += "; put -- before a query that begins with a minus"
-    field = (error.param.name or "") if isinstance(error, click.BadParameter) and error.param else ""
-    return BadInput(error.format_message(), hint, field=field)

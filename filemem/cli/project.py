@@ -56,34 +56,14 @@ class Project:
         """Open the memory of this project, and close it at the end; `look` as `Memory.open` takes it."""
         from filemem.memory import Memory
 
-        with Memory.open(self.folder, store=self.store, progress=Bar(), look=look) as memory:
+        with Memory.open(self.folder, store=self.store, progress=_bar, look=look) as memory:
             yield memory
 
 
-class Bar:
-    """A progress bar of indexing on stderr, drawn only on a terminal and only for many records."""
-
-    def __init__(self) -> None:
-        self._bar: Any = None
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show what is done of what there is in all."""
-        if total < _MANY or not sys.stderr.isatty():
-            return
-        import click
-
-        self._bar = self._bar or click.progressbar(length=total, label="indexing", file=sys.stderr)
-        self._bar.update(done - self._bar.pos)
-        if done >= total:
-            self._bar.render_finish()
-            self._bar = None
-
-
-def progress(said: str) -> None:
-    """Pass Git's progress on to stderr; if nobody looks, only what is waited for."""
-    if sys.stderr.isatty() or said.startswith("waiting for "):
-        sys.stderr.write(said)
-        sys.stderr.flush()
+def _bar(done: int, total: int) -> None:
+    """Show on a terminal how far the indexing of many records is."""
+    if total >= _MANY and sys.stderr.isatty():
+        sys.stderr.write(f"\rindexing {done} of {total} records" + "\n" * (done >= total))
 
 
 def emit(answer: Answer, as_json: bool, shape: Callable[[Answer], str] = str) -> None:
@@ -93,9 +73,8 @@ def emit(answer: Answer, as_json: bool, shape: Callable[[Answer], str] = str) ->
     sys.stdout.flush()
 
 
-_PATHS = frozenset(("affects", "files_modified", "files_read", "open_files", "path", "paths", "place"))
-_RECORDS = frozenset(("files", "id", "ids", "topic_or_id", "was"))  # of these only what ends in .md is a file
-_ARGUMENTS = {"place": "path", "topic_or_id": "topic"}  # options that tools call otherwise
+_PATHS = frozenset(("affects", "files_modified", "files_read", "open_files", "path", "paths"))
+_RECORDS = frozenset(("files", "id", "ids", "topic", "was"))  # of these only what ends in .md is a file
 
 
 def perform(
@@ -104,16 +83,15 @@ def perform(
     as_json: bool,
     options: Mapping[str, Any],
     shape: Callable[[Answer], str] | None = None,
-    **more: Any,
 ) -> Answer:
     """Do what a command asks for by the native tool of that name, print its answer as `shape` words it, return it."""
     with project.memory() as memory:
-        answer = ask(verb, project, memory, options, **more)
+        answer = ask(verb, project, memory, options)
         emit(answer, as_json, shape or getattr(show, verb))
     return answer
 
 
-def ask(verb: str, project: Project, memory: Memory, options: Mapping[str, Any], **more: Any) -> Answer:
+def ask(verb: str, project: Project, memory: Memory, options: Mapping[str, Any]) -> Answer:
     """The answer of the native tool of that name to the options that were given, without switches that are off."""
     from filemem.dialects import native
 
@@ -123,8 +101,7 @@ def ask(verb: str, project: Project, memory: Memory, options: Mapping[str, Any],
         whole = option in _PATHS or (option in _RECORDS and value.endswith(".md"))
         return project.named(value, memory.work_tree) if whole else value
 
-    given = {name: value for name, value in options.items() if value is not None and value is not False and value != ()}
-    answer: Answer = getattr(native, verb)(
-        memory, {_ARGUMENTS.get(name, name): named(name, value) for name, value in given.items()}, **more
-    )
+    stated = {name: one for name, one in options.items() if one is not None and one is not False and one != ()}
+    given = {name: named(name, one) for name, one in stated.items()}
+    answer: Answer = getattr(native, verb)(memory, given)
     return answer

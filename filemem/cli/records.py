@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from filemem.cli.options import Fields, InOrder, agent, as_of, many, tool, words
+from filemem.cli.options import Fields, agent, as_of, many, tool, words
 
 _text = click.option
 _tags = words("--tag", "tags", help="A tag.")
@@ -21,7 +21,7 @@ _about = (
 )
 
 
-@click.group(cls=InOrder)
+@click.group()
 def save() -> None:
     """Save a decision, checkpoint or observation, and commit it.
 

@@ -10,7 +10,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, TextIO
 
 Answer = Mapping[str, Any]
@@ -21,6 +20,7 @@ _FORMS = {
     "would_supersede": "would supersede {}",
     "pending": "because: {}",
     "degraded": "degraded: {}",
+    "note": "note: {}",
     "notes": "note: {}",
     "hint": "hint: {}",
     "warning": "warning: {}",
@@ -34,40 +34,33 @@ _FORMS = {
 }
 """Fields that have a row of their own: how it is said; of the others the value alone."""
 _SHORT = "reasons already_rejected replaces rejected standing because chain edges edits"
+_NOTES = "pending degraded note"
 _YELLOW = "pending degraded note notes hint warning evidence superseded_by proposed drift"
 _APART = (
     "id path title text decision score scores by snippet related reasons success superseded_by proposed successors "
-    "highlight holds note metadata revisions other_keys drift drifted gone evidence"
+    "highlight holds note revisions drift drifted gone evidence"
 )  # keys of a record that are worded by themselves, or matter only to programs
 
 # Sets apart: one set that reaches from control characters to surrogates is compiled into a table of 64 KB.
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028\u2029\ufeff]|[\ud800-\udfff]"
-_BLANK = frozenset(map(chr, (0x115F, 0x1160, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 _TEXTS = "text reasoning decision summary next_steps limitation facts snippet message hint note content purge".split()  # noqa: SIM905
 _LOOKS = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36, "grey": 90}
 
 
 def plain(value: Any, name: str = "") -> Any:
-    """The same value with control and hidden characters as escapes; line breaks too if its key `name` is of one line.
-
-    Python calls most of them unprintable; those of `_BLANK` it calls letters and marks.
-    """
+    """The same value with control and hidden characters as escapes; line breaks too if its key `name` is one line."""
     if isinstance(value, str):
         free = name in _TEXTS
         text = value.replace("\r\n", "\n") if free else value
-        if (text.replace("\n", "") if free else text).isprintable() and _BLANK.isdisjoint(text):
+        if (text.replace("\n", "") if free else text).isprintable():
             return text  # nearly every text: the patterns, slow to compile, are not even needed
-        return re.sub(_unseen(free), lambda found: found[0].encode("unicode_escape").decode(), text)
+        from filemem.record.lines import HIDDEN
+
+        unseen = f"{_CONTROL}|{HIDDEN}" + ("" if free else r"|[\t\n]")
+        return re.sub(unseen, lambda found: found[0].encode("unicode_escape").decode(), text)
     if isinstance(value, Mapping):
         return {key: plain(item, key) for key, item in value.items()}
     return [plain(item, name) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-@cache
-def _unseen(free: bool) -> str:
-    from filemem.record.lines import HIDDEN
-
-    return "|".join((_CONTROL, HIDDEN, *([] if free else [r"[\t\n]"])))
 
 
 def styled(text: str, looks: str, stream: TextIO | None = None) -> str:
@@ -87,11 +80,6 @@ def rows(answer: Answer, names: str, indent: int = 0) -> list[str]:
     return shown
 
 
-def notes(answer: Answer) -> list[str]:
-    """Why an answer may not be all, and what else there is to say of it."""
-    return rows({**answer, "notes": answer.get("note")}, "pending degraded notes", 2)
-
-
 def rows_of(*rows: str) -> str:
     """The rows that say something."""
     return "\n".join(row for row in rows if row)
@@ -107,16 +95,18 @@ def counted(count: int, word: str) -> str:
 
 def message(answer: Answer) -> str:
     """One sentence, and the commit that it led to."""
-    return rows_of(answer["message"] + _commit(answer), *notes(answer))
+    return rows_of(answer["message"] + _commit(answer), *rows(answer, f"{_NOTES} hint", 2))
 
 
 def save(answer: Answer) -> str:
     """What was saved, where, and what it replaced, or would if it held."""
     where = (answer["message"], f"  {answer['path']}", f"  {answer['id']}{_commit(answer)}")
-    return rows_of(*where, *rows(answer, "superseded would_supersede", 2), *notes(answer), *rows(answer, "similar", 2))
+    return rows_of(
+        *where, *rows(answer, "superseded would_supersede", 2), *rows(answer, _NOTES, 2), *rows(answer, "similar", 2)
+    )
 
 
-update, restore, index, resolve = message, message, message, save
+update, restore, index, sync, resolve = message, message, message, message, save
 
 
 def forget(answer: Answer) -> str:
@@ -132,9 +122,30 @@ def adopt(answer: Answer) -> str:
     return rows_of(*rows, *[f"committed as {made[:10]}"] * bool(made)) or "every file has an id already"
 
 
-def sync(answer: Answer) -> str:
-    """What a sync did, and what it leaves to the user."""
-    return rows_of(answer["message"], *rows(answer, "hint", 2))
+_STATUS = ("note", "trouble", "incomplete", "left", "stray", "settings", "degraded")  # what is said of a memory besides
+
+
+def status(answer: Answer) -> str:
+    """How the memory stands, in words."""
+    counts, index, waiting = answer["records"], answer["index"], answer["pending"]
+    forked = f", {answer['forked']} forked" if answer["forked"] else ""
+    rows = [
+        f"{answer['store']}: " + ", ".join(counted(counts[kind], kind) for kind in counts),
+        f"topics: {answer['topics']}{forked}",
+        f"index: {counted(index['records'], 'record')}, {index['model'] or 'words alone'}: {index['state']}",
+        f"  {index['folder']}",
+    ]
+    rows += [f"missing, and no commit removed it: {one['path']} ({one['restore']})" for one in answer.get("gone", ())]
+    rows += [f"not committed yet: {one['path']}, {one['age']} ago: {one['reason']}" for one in waiting]
+    rows += ["  what waits is committed by the first command, or by a server, once that is over"] if waiting else []
+    if answer.get("uncommitted"):
+        rows.append(
+            f"not committed, and left to you: {counted(answer['uncommitted'], 'record')} (git status shows them)"
+        )
+    if answer.get("unshared"):
+        rows.append(f"not shared yet: {counted(answer['unshared'], 'commit')} (filemem sync)")
+    notes = (styled(f"  {name}: {answer[name]}", "yellow") for name in _STATUS if answer.get(name))
+    return rows_of(*rows, *notes)
 
 
 def _commit(answer: Answer) -> str:
@@ -155,15 +166,14 @@ def why(answer: Answer) -> str:
     """The decisions that code rests on, in groups: the surest first."""
     lines = "-".join(str(answer[name]) for name in ("line", "last_line") if name in answer)
     place = f"{answer['path']}:{lines}" if lines else answer["path"]
-    said = _head(answer)
-    if answer["total"] > answer["count"] > 0:
-        more = f"  note: {answer['count']} of {answer['total']} are shown: -n {answer['total']} shows all"
-        said.append(styled(more, "yellow"))
+    said, kind = _head(answer), ""
     shown = {hit["id"]: hit for hit in answer["results"]}
-    groups = [hit["kind"] for hit in answer["results"]]
     for number, hit in enumerate(answer["results"], 1):
-        first = groups.index(hit["kind"]) == number - 1
-        said += [styled(f"{_WHY[hit['kind']]} {place}:", "dim")] * first + [_hit(number, hit, shown)]
+        said += [styled(f"{_WHY[hit['kind']]} {place}:", "dim")] if hit["kind"] != kind else []
+        said.append(_hit(number, hit, shown))
+        kind = hit["kind"]
+    if answer["total"] > answer["count"]:
+        said.append(f"{answer['count']} of {answer['total']} are shown: -n {answer['total']} shows all")
     return rows_of(*said, "" if shown else f"no decision speaks of {place}")
 
 
@@ -194,7 +204,7 @@ def topics(answer: Answer) -> str:
 
 def _head(answer: Answer) -> list[str]:
     """The commit that an answer is as of, if that is not the present, and why it may not be all."""
-    said = notes(answer)
+    said = rows(answer, _NOTES, 2)
     if at := answer.get("at"):
         named = "" if at["commit"].startswith(at["name"]) else f"{at['name']}: "
         said.insert(0, styled(f"as of {named}commit {at['commit'][:10]} of {at['date'][:10]}", "yellow"))
@@ -207,7 +217,8 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
     found = hit.get("snippet", "")
     if hit.get("already_rejected"):  # said below
         found = found.partition("Rejected: ")[0]
-    edges = [f"{edge['kind']}: {_title(edge, shown)}" for edge in hit.get("related", ())]
+    titles = {name: one["title"] for name, one in shown.items()}
+    edges = [f"{e['kind']}: {e.get('title') or titles.get(e['id'], e['id'])}" for e in hit.get("related", ())]
     told = {**hit, "standing": _standing(hit, shown), "edges": edges, "rejected": ()}
     score = f"  score {hit['score']:.2f}" if hit.get("score") else ""
     return _entry(f"{number:2}. ", told, found or prose(hit.get("text", "")), score)
@@ -215,9 +226,13 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
 
 def _entry(mark: str, hit: Answer, text: str, score: str = "") -> str:
     """A record in short: its title and standing, its text, what else is to be said of it, and where it is from."""
-    about = (hit.get("type"), _topic(hit), _unless(hit, "status", "accepted"))
+    about = (hit.get("type"), _topic(hit), "" if hit.get("status") == "accepted" else hit.get("status"))
     title = styled(hit["title"], "dim" if hit.get("superseded_by") else "bold")
-    head = (f"{mark}{title}", styled(" · ".join(filter(None, about)), "dim"), _outcome(hit))
+    head = (
+        f"{mark}{title}",
+        styled(" · ".join(filter(None, about)), "dim"),
+        "" if hit.get("outcome") == "pending" else _coloured(hit.get("outcome", "")),
+    )
     short = hit["id"].rpartition("_")[2]  # the end of an id is enough to name it
     return rows_of(
         "  ".join(filter(None, head)),
@@ -228,12 +243,13 @@ def _entry(mark: str, hit: Answer, text: str, score: str = "") -> str:
 
 
 def _whole(hit: Answer, shown: Mapping[str, Answer]) -> str:
-    said = [styled(hit["title"], "bold"), f"{hit['id']}  {hit['path']}", _provenance(hit)]
-    said += _standing(hit, shown)
+    said = [styled(hit["title"], "bold"), f"{hit['id']}  {hit['path']}", _provenance(hit), *_standing(hit, shown)]
     skip = [*_APART.split(), *(["heads"] if hit.get("heads") == hit.get("superseded_by") else [])]
-    said += [f"{key}: {_value(value)}" for key, value in hit.items() if key not in skip and value not in ("", [], None)]
-    more = {"metadata": hit.get("metadata"), "other keys": hit.get("other_keys")}
-    said += [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in more.items() if value]
+    for key, value in hit.items():
+        if key not in skip and value not in ("", [], {}, None):
+            text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+            text = json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else text
+            said.append(f"{key}: {text}".replace("\n", "\n    "))  # no row in it begins as ours do
     for edge in hit.get("related", ()):
         title = f"{edge['title']} ({edge['id']})" if edge.get("title") else edge["id"]
         reason = f": {edge['reason']}" if edge["reason"] not in ("", "front matter") else ""
@@ -259,17 +275,6 @@ def _standing(hit: Answer, shown: Mapping[str, Answer]) -> list[str]:
     return rows(told, "superseded_by note proposed drift evidence")
 
 
-def _title(edge: Answer, shown: Mapping[str, Answer]) -> str:
-    title: str = edge.get("title") or shown.get(edge["id"], {}).get("title") or edge["id"]
-    return title
-
-
-def _value(value: object) -> str:
-    """A value beside its name; further lines stand in from the margin, where no name of ours stands."""
-    text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    return text.replace("\n", "\n    ")
-
-
 # -- how records came to be what they are
 
 
@@ -278,24 +283,22 @@ def history(answer: Answer) -> str:
     said = [*_head({**answer, "note": ""}), styled(answer["topic"], "bold")]
     titles = {step["id"]: step["title"] for step in answer["chain"]}
     above = ""
-    lost = any("incomplete" in note for note in answer["notes"])
     for step in answer["chain"]:
-        said.append(_step(step, above, titles, lost))
+        said.append(_step(step, above, titles))
         above = step["id"]
     said += rows(answer, "note notes")
     if answer["forked"]:
         from filemem.dialects.native import ending
 
-        count = len(answer["heads"])
-        said.append(styled(f"forked: {count} decisions hold at once; {ending(answer['topic'])}", "red"))
+        told = f"forked: {len(answer['heads'])} decisions hold at once; {ending(answer['topic'])}"
+        said.append(styled(told, "red"))
     return rows_of(*said)
 
 
-def _step(step: Answer, above: str, titles: Mapping[str, str], lost: bool) -> str:
+def _step(step: Answer, above: str, titles: Mapping[str, str]) -> str:
     from filemem.query import beyond
     from filemem.record import prose
 
-    by = {**step, "date": step["committed"], "commit": step["commit"] or ("?" if lost else "")}
     replaced = [titles[one] for one in step["supersedes"] if one in titles]
     edits = [([one for one in edit["changes"] if not one.startswith("outcome ")], edit) for edit in step["revisions"]]
     stands = {**step, "superseded_by": (), "proposed": ()}  # the chain itself tells
@@ -305,7 +308,7 @@ def _step(step: Answer, above: str, titles: Mapping[str, str], lost: bool) -> st
         "standing": _standing(stands, {}),
         "replaces": " and ".join(replaced) if step["supersedes"] != [above] else "",
         "edits": [_revision(step, changes, edit) for changes, edit in edits if changes or not edit["changes"]],
-        "by": by,
+        "by": {**step, "date": step["committed"]},
         "created": step["date"],
     }
     mark = styled("●", "green") if step["holds"] else "○"
@@ -327,11 +330,6 @@ def _revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:
 # -- words that answers share
 
 
-def _unless(answer: Answer, name: str, usual: str) -> str:
-    value: str = answer.get(name) or ""
-    return value if value != usual else ""
-
-
 def _who(by: Answer) -> str:
     return ", ".join(filter(None, (by.get("author"), by.get("agent"))))
 
@@ -340,20 +338,16 @@ def _provenance(hit: Answer) -> str:
     """Who wrote a record, when, in which commit, and what else Git says of it."""
     by = hit.get("by", {})
     commit = by["commit"][:10] if by.get("commit") else "" if hit.get("note") else "not committed"
-    more = _company(by)
+    stated, made = hit.get("created", "")[:10], by.get("date", "")[:10]
+    more = [f"dated {stated}"] if made and stated not in ("", made) else []  # the file's word stands apart from Git's
     if by.get("default"):  # another branch is checked out
         since = f" since {by['landed'][:10]}" if by.get("landed") else ""
         there = f"on {by['default']}{since}" + (", in another version" if by.get("differs") else "")
-        more.insert(0, there if by["merged"] else f"only on {by.get('branch') or 'this commit'}")
+        more.append(there if by["merged"] else f"only on {by.get('branch') or 'this commit'}")
+    for how, names in (("with", by.get("co_authors")), ("reviewed by", by.get("reviewers"))):
+        more += [f"{how} {', '.join(names)}"] if names else []
     more += [f"edited by {one['author']} {one['date'][:10]} {one['commit'][:10]}" for one in by.get("edited", ())[:1]]
-    stated, made = hit.get("created", "")[:10], by.get("date", "")[:10]
-    dated = f"dated {stated}" if made and stated not in ("", made) else ""  # the file's word stands apart from Git's
-    return "  ".join(filter(None, (_who(by), made or stated, commit, dated, *more)))
-
-
-def _company(by: Answer) -> list[str]:
-    told = (("with", by.get("co_authors")), ("reviewed by", by.get("reviewers")))
-    return [f"{how} {', '.join(names)}" for how, names in told if names]
+    return "  ".join(filter(None, (_who(by), made or stated, commit, *more)))
 
 
 def _logged(hit: Answer) -> list[str]:
@@ -362,10 +356,6 @@ def _logged(hit: Answer) -> list[str]:
         f"{_coloured(one['outcome'])} {one['at'][:10]}" + (f": {one['reason']}" if one["reason"] else "")
         for one in hit.get("reasons", ())
     ]
-
-
-def _outcome(hit: Answer) -> str:
-    return _coloured(_unless(hit, "outcome", "pending"))
 
 
 def _coloured(word: str) -> str:

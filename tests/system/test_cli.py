@@ -14,8 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from filemem.cli import EXIT_CODES, plain_search
-from filemem.cli.commands import COMMANDS
+from filemem.cli import COMMANDS, EXIT_CODES, plain_search
 from filemem.cli.options import cli as group
 from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
 from tests.support import git, make_repo, write
@@ -275,12 +274,6 @@ def test_a_topic_cannot_pass_for_a_line_of_ours(repo: Path) -> None:
         lines = cli(repo, *command).out.splitlines()
         assert lines
         assert not [line for line in lines if line.lstrip().startswith(("aaaaaaa9", "::error"))], command
-
-
-def test_an_option_of_all_commands_behind_one(repo: Path) -> None:
-    for given, meant in (("search --store docs x", "--store ... search"), ("topics -C ../other", "-C ... topics")):
-        done = cli(repo, *given.split())
-        assert (done.code, f"hint: it stands before the command: filemem {meant}\n" in done.err) == (2, True), done
 
 
 def test_a_wrong_option_is_told_with_its_command_and_field(repo: Path) -> None:
