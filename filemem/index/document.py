@@ -27,7 +27,7 @@ class Node(NamedTuple):
         supersedes: None where the key is absent.
         superseded_by: what the record itself says it was superseded by.
         edges: kind, target and reason of all but `supersedes`.
-        number, slug: what else the header says that it goes by.
+        slug: what else the header says that it goes by.
 
     References are as they are written in what `document` makes, and ids, where they mean a record, in what the index
     answers with.
@@ -45,7 +45,6 @@ class Node(NamedTuple):
     supersedes: tuple[str, ...] | None = None
     superseded_by: tuple[str, ...] = ()
     edges: tuple[tuple[str, str, str], ...] = ()
-    number: str = ""
     slug: str = ""
 
     @property
@@ -162,7 +161,6 @@ def node_of(record: Record, resolve: Callable[[str], str | None] | None = None) 
         supersedes=record.supersedes,
         superseded_by=record.superseded_by,
         edges=tuple((edge.kind, edge.target, edge.reason) for edge in record.edges if edge.kind != "supersedes"),
-        number=record.number,
         slug=slug if isinstance(slug := record.extra.get("slug"), str) else "",
     )
     return node.meaning({each: resolve(each) or each for each in node.references}) if resolve else node

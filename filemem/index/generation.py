@@ -323,7 +323,6 @@ def bare(node: Node) -> Record:
         type=node.type,
         path=node.path,
         title=node.title,
-        number=node.number,
         topic_stated=node.stated,
         id_stated=not node.id.startswith("file_"),
         extra={"slug": node.slug} if node.slug else {},

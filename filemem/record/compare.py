@@ -20,7 +20,7 @@ _HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*$")
 _NAMES = {key.field: key.name for key in KEYS} | {"mentions": "links in the text"}  # field -> what it is called
 _FIRST = ("type", "id", "secrets_allowed", "status", "title")  # what weighs most
 _TEXTS = {"decision": "decision", "text": "reasoning", "next_steps": "next steps"}
-_SAID_ELSEWHERE = {"path", "outcome", "outcomes", "topic_stated", "id_stated", "number", "extra", *_TEXTS, *_FIRST}
+_SAID_ELSEWHERE = {"path", "outcome", "outcomes", "topic_stated", "id_stated", "extra", *_TEXTS, *_FIRST}
 # All other fields are compared by default, so that no change of a new one is passed over.
 _OTHERS = [one for one in dict.fromkeys((*_NAMES, *Record._fields)) if one in set(Record._fields) - _SAID_ELSEWHERE]
 

@@ -23,7 +23,6 @@ _STATUS_WORDS: Mapping[str, str] = {
         ("superseded", "superceded", "replaced", "obsolete", "retired", "deprecate", "archived"), "deprecated"
     ),
 }
-_TURNED = {"no longer": "deprecated", "not yet": "proposed", "to be": "proposed", "not": "rejected"}  # accepted
 _WORD = r"[^\W\d_]+(?:-[^\W\d_]+)?"
 _LINKS = r"\[[^\]\n]{0,200}\]\([^)\n]{0,300}\)"
 # Texts, which `re` compiles at first use and keeps: most stores hold no record of another maker.
@@ -50,8 +49,6 @@ _SENTENCE = rf"(?i)\W{{0,12}}(?:this (?:adr|decision|record) )?(?:is )?(?:{_OLD}
 _BESIDE = r"(?<![ \t])[ \t]++[·•|][ \t]++"  # between two fields on one line
 # A link whose address is no file, by its text: `ADR 32`; an issue or a pull request is no record.
 _SERIES = r"(?i)(?!(?:pr|pull|mr|issue|gh)\b)[a-z]{2,8}[-_ ]?#?[0-9]{1,5}\b"
-_BEFORE = r"(?i)(?:[,&/]|\b(?:and|by|with))\W{0,3}\Z"  # a number that is a reference, in an enumeration
-_AFTER = r"(?i)[ \t]+(?!(?:and|on|in)\b)\w"  # a number that counts something: `and 5 more`
 _PREAMBLE_LINES = 60
 _STATUS_LINES = 20
 _LONGEST_LINE = 2000  # characters of it count
@@ -68,18 +65,15 @@ _USUAL = frozenset(  # headings of every record of a kind: they say nothing abou
 )
 
 
-_TARGET = r"(?:\([^)\n]{0,500}\)|\[[^\]\n]{0,100}\])"
-_IMAGE = rf"\[!\[[^\]\n]{{0,300}}\]{_TARGET}\]{_TARGET}|!\[[^\]\n]{{0,300}}\]{_TARGET}|<img\b[^>\n]{{0,500}}>"
-
-
 def prose(text: str) -> str:
-    """Return what of a text is worth quoting: without status, date and the headings that every record has.
+    """Return what of a text is worth quoting: without comments, status, date and the headings that every record has.
 
-    Comments and images, badges among them, are left out too. The whole text where nothing else is in it.
+    The whole text where nothing else is in it.
     """
+    first, *parts = text.split("<!--")  # a regular expression would look for each end again and again
+    readable = first + "".join(part.partition("-->" if "-->" in part else "\n")[2] for part in parts)
     kept: list[str] = []
     in_status = False
-    readable = _readable(text)
     for line in readable.split("\n"):
         if heading := re.match(_HEADING, line):
             name = heading[1].casefold()
@@ -89,14 +83,6 @@ def prose(text: str) -> str:
         elif not in_status and not (":" in line and re.match(_FIELD, line)):
             kept.append(line)
     return "\n".join(kept).strip() or readable.strip() or text
-
-
-def _readable(text: str) -> str:
-    """The text without HTML comments and images; of a comment that is never closed, the rest of its line goes."""
-    if "<!--" in text:
-        first, *parts = text.split("<!--")  # a regular expression would look for each end again and again
-        text = first + "".join(part.partition("-->" if "-->" in part else "\n")[2] for part in parts)
-    return re.sub(_IMAGE, "", text) if "![" in text or "<img" in text else text
 
 
 class Standing(NamedTuple):
@@ -115,21 +101,12 @@ def read_status(text: str) -> Standing:
     if text in STATUSES:
         return Standing(text)
     text = text[:2000]
-    partly = re.search(_PARTLY, text)
-    status = _status(re.findall(_WORD, _without_links(text).casefold()))
-    if partly:
+    words = re.findall(_WORD, _without_links(text).casefold())
+    status = next((_STATUS_WORDS[word] for word in words if word in _STATUS_WORDS), None)
+    if re.search(_PARTLY, text):
         return Standing("accepted" if status == "deprecated" else status)
     old, new = _after(_OLD_SIDE, text), _after(_NEW_SIDE, text)
     return Standing("accepted" if status is None and new else status, old, new)
-
-
-def _status(words: Sequence[str]) -> str | None:
-    at = next((at for at, word in enumerate(words) if word in _STATUS_WORDS), None)
-    if at is None:
-        return None
-    status, before = _STATUS_WORDS[words[at]], " ".join(words[max(0, at - 2) : at])
-    turned = (other for said, other in _TURNED.items() if before.endswith(said))
-    return next(turned, status) if status == "accepted" else status
 
 
 def _without_links(text: str) -> str:
@@ -152,31 +129,21 @@ def references_in(text: str, *, bare: bool = True) -> tuple[str, ...]:
 
     Args:
         text: up to 5,000 characters of it count; web addresses only if they name a Markdown file.
-        bare: whether any number counts, not only one at the start or in an enumeration.
+        bare: whether any number counts, not only one at the start.
     """
     text = text[:5000]
     found: list[str] = []
     for match in re.finditer(_REFERENCE, text):
         shown, target = match[2], match[3]
         reference = next(group for at, group in enumerate(match.groups(), 1) if group and at != 2)
-        if ("://" in reference and not _names_file(reference)) or (target and target.startswith("#")):
+        file = reference.partition("#")[0].partition("?")[0].casefold()
+        if ("://" in reference and not file.endswith(".md")) or (target and target.startswith("#")):
             if not shown or not (named := re.match(_SERIES, shown.strip())):
                 continue
             reference = named[0]
-        if reference.isdigit() and not target and not bare and not _is_listed(text, match):
-            continue
-        found.append(reference.partition("|")[0])
+        if bare or target or not reference.isdigit() or not text[: match.start()].strip(" \t:*_"):
+            found.append(reference.partition("|")[0])
     return tuple(dict.fromkeys(found))
-
-
-def _is_listed(text: str, number: re.Match[str]) -> bool:
-    start, counts = number.start(), re.match(_AFTER, text[number.end() : number.end() + 20])
-    listed = re.search(_BEFORE, text[max(0, start - 12) : start]) and not counts
-    return bool(listed) or not text[:start].strip(" \t:*_")
-
-
-def _names_file(address: str) -> bool:
-    return address.partition("#")[0].partition("?")[0].casefold().endswith(".md")
 
 
 def stated_references(value: str) -> tuple[str, ...]:

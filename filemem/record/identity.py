@@ -52,12 +52,6 @@ def topic_of_heading(heading: str) -> str:
     return re.sub(_NUMBER_IN_FRONT, "", heading, count=1)
 
 
-def number_of_heading(heading: str) -> str:
-    """Return the number in front of a heading as it is written, `ADR-0012` or `7`; "" for none."""
-    found = re.match(_NUMBER_IN_FRONT, heading)
-    return found[0].strip(" \t.:)]-–—") if found else ""
-
-
 def new_id(type: str, created_ms: int, entropy: bytes, topic: str = "") -> str:  # noqa: A002
     """Return a new record id such as `decision_caching_1763650000123_k3f9w2ma`.
 

@@ -5,9 +5,8 @@ A value that cannot be used is a problem and stays under its key, as does a key 
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from filemem.record.body import parse_outcome
@@ -25,25 +24,19 @@ from filemem.record.model import (
     VISIBILITIES,
     Note,
 )
-from filemem.record.references import NUMBER_WORDS
 from filemem.record.times import parse_time
 from filemem.record.yaml import Header, Plain, Value, flow, typed
 
-TEXT, CHOICE, LIST, WORDS, EDGES, TIME, SHARE, MAPPING, FLAG = (
-    "text",
-    "choice",  # text, one of `choices`
-    "list",  # a list of text; a lone value is a list of one
-    "words",  # the same, and a lone value is split at commas
-    "edges",  # ids, paths or links of other records
-    "time",
-    "share",  # a number between 0 and 1
-    "mapping",
-    "flag",  # the one word `allowed`
-)
+TEXT, CHOICE, LIST, WORDS, EDGES = "text", "choice", "list", "words", "edges"
+TIME, SHARE, MAPPING, FLAG = "time", "share", "mapping", "flag"
 
 
 class Key(NamedTuple):
-    """One front matter key: its name, the Record field it fills, the shape of its value, the types it is for."""
+    """One front matter key: its name, the Record field it fills, the shape of its value, the types it is for.
+
+    Shapes: a choice is one of `choices`; a list is of text, a lone value a list of one, and of words it is split at
+    commas; edges are ids, paths or links of other records; a share is between 0 and 1; a flag is the word `allowed`.
+    """
 
     name: str
     field: str
@@ -97,9 +90,8 @@ KEY_ORDER = {key.name: place for place, key in enumerate(KEYS)}
 SECRETS_ALLOWED = "allowed"
 
 # Names that other makers use for ours. Where both stand, ours counts and theirs is kept as an unknown key.
-_OLD_SIDE = ("superseded_by", "superseded-by", "supersededBy", "replaced-by", "replaced_by")
-ALIASES = {"date": "created", "replaces": "supersedes", "builds-on": "builds_on"}
-ALIASES |= dict.fromkeys(_OLD_SIDE, "superseded_by")
+ALIASES = {"date": "created", "replaces": "supersedes"}
+ALIASES |= dict.fromkeys(("superseded_by", "supersededby", "replaced_by"), "superseded_by")
 # What we read and never write.
 SUPERSEDED_BY = Key("superseded_by", "superseded_by", EDGES, _D)
 TITLE = Key("title", "title", TEXT)
@@ -107,7 +99,8 @@ TITLE = Key("title", "title", TEXT)
 
 # -- how a value of each shape is read -----------------------------------------------------------------------
 
-NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_ONE_WORD = re.compile(r"[^\s/\\\x00-\x1f\x7f]{1,200}")
 
 
 class WrongValue(Exception):
@@ -120,104 +113,62 @@ def shown(value: Value) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _text(value: Value, key: Key) -> str:
-    if isinstance(value, dict) and len(value) == 1:  # `{accepted}`: a template's braces left in
-        ((inner, empty),) = value.items()
-        value = inner if empty == "" else value
-    elif isinstance(value, list) and len(value) == 1:
-        value = value[0]
+def _read(value: Value, key: Key) -> object:
+    """Return a value in the shape of its key. Raises WrongValue."""
+    if key.shape == MAPPING:
+        if isinstance(value, dict):
+            return {str(name): typed(item) for name, item in value.items()}
+        raise WrongValue("a mapping")
+    if key.shape in (LIST, WORDS, EDGES):
+        return _items(value, key.shape)
+    if isinstance(value, dict) and list(value.values()) == [""]:  # `{accepted}`: a template's braces left in
+        (value,) = value
     if not isinstance(value, str):
         raise WrongValue("text")
-    if key.name == "id" and not _ONE_WORD.fullmatch(value):
-        raise WrongValue("one word without slashes")
-    return str(value)
+    text, word = str(value), value.strip()
+    found: object
+    if key.shape == TIME:
+        found, wanted = parse_time(text), "a date or time such as 2025-11-20T14:46:40.123Z"
+    elif key.shape == SHARE:
+        found, wanted = _share(text), "a number between 0 and 1"
+    elif key.shape == FLAG:
+        found, wanted = word == SECRETS_ALLOWED or None, f"the word {SECRETS_ALLOWED}"
+    elif key.shape == CHOICE:
+        ours = parse_outcome(word) if key.name == "outcome" else word.casefold()
+        states = key.name == "status" and read_status(word).status
+        found, wanted = word if states else ours if ours in key.choices else None, f"one of {', '.join(key.choices)}"
+    else:
+        found, wanted = text if key.name != "id" or _ONE_WORD.fullmatch(text) else None, "one word without slashes"
+    if found is None:
+        raise WrongValue(wanted)
+    return found
 
 
-def _choice(value: Value, key: Key) -> str | None:
-    word = _text(value, key).strip()
-    if key.name == "status" and read_status(word).status:
-        return word
-    if word in key.choices:
-        return word
-    if key.name == "outcome" and (outcome := parse_outcome(word)):
-        return outcome
-    if word.casefold() in key.choices:
-        return word.casefold()
-    raise WrongValue(f"one of {', '.join(key.choices)}")
-
-
-def _list(value: Value, _: Key) -> tuple[str, ...]:
-    items = value if isinstance(value, list) else [value]
-    found: list[str] = []
-    for item in items:
-        if isinstance(item, dict) or (isinstance(item, list) and any(not isinstance(i, str) for i in item)):
-            raise WrongValue("a list of text")
-        parts = item if isinstance(item, list) else [item]
-        found += [str(part) for part in parts if part and not (isinstance(part, Plain) and part in NULL)]
-    return tuple(found)
-
-
-def _words(value: Value, key: Key) -> tuple[str, ...]:
-    if isinstance(value, Plain):
-        return tuple(word for part in value.split(",") if (word := part.strip()))
-    return _list(value, key)
-
-
-def _edges(value: Value, key: Key) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return stated_references(str(value))
-    if isinstance(value, list):  # `[[x]]` without quotes is a list in a list
-        value = [f"[[{item[0]}]]" if isinstance(item, list) and len(item) == 1 else item for item in value]
-    return _list(value, key)
-
-
-def _time(value: Value, key: Key) -> int:
-    at = parse_time(_text(value, key))
-    if at is None:
-        raise WrongValue("a date or time such as 2025-11-20T14:46:40.123Z")
-    return at
-
-
-def _share(value: Value, key: Key) -> float:
+def _share(text: str) -> float | None:
     try:
-        share = float(_text(value, key))
+        return share if 0 <= (share := float(text)) <= 1 else None
     except ValueError:
-        share = math.nan
-    if not 0 <= share <= 1:
-        raise WrongValue("a number between 0 and 1")
-    return share
+        return None
 
 
-def _mapping(value: Value, _: Key) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise WrongValue("a mapping")
-    return {str(key): typed(item) for key, item in value.items()}
+def _items(value: Value, shape: str) -> tuple[str, ...]:
+    if shape == WORDS and isinstance(value, Plain):
+        return tuple(word for part in value.split(",") if (word := part.strip()))
+    if shape == EDGES and isinstance(value, str):
+        return stated_references(str(value))
+    items = value if isinstance(value, list) else [value]
+    if shape == EDGES:  # `[[x]]` without quotes is a list in a list
+        items = [f"[[{item[0]}]]" if isinstance(item, list) and len(item) == 1 else item for item in items]
+    if any(not isinstance(item, str) for item in items):
+        raise WrongValue("a list of text")
+    return tuple(str(item) for item in items if item and not _is_null(item))
 
 
-def _flag(value: Value, key: Key) -> bool:
-    if _text(value, key).strip() != SECRETS_ALLOWED:
-        raise WrongValue(f"the word {SECRETS_ALLOWED}")
-    return True
-
-
-READERS: Mapping[str, Callable[[Value, Key], object]] = {
-    TEXT: _text,
-    CHOICE: _choice,
-    LIST: _list,
-    WORDS: _words,
-    EDGES: _edges,
-    TIME: _time,
-    SHARE: _share,
-    MAPPING: _mapping,
-    FLAG: _flag,
-}
+def _is_null(value: Value) -> bool:
+    return isinstance(value, Plain) and value in _NULL
 
 
 # -- from a header to the fields of a Record -----------------------------------------------------------------
-
-_OURS = frozenset((*KEY_BY_NAME, *ALIASES))
-_SERIES, _DIGITS = re.compile(r"[a-z]{2,8}"), re.compile(r"[0-9]{1,5}")
-_ONE_WORD = re.compile(r"[^\s/\\\x00-\x1f\x7f]{1,200}")
 
 
 def read_fields(header: Header, notes: list[Note]) -> tuple[dict[str, object], dict[str, object]]:
@@ -229,10 +180,10 @@ def read_fields(header: Header, notes: list[Note]) -> tuple[dict[str, object], d
         if key is None:
             extra[name] = value
             continue
-        if isinstance(value, Plain) and value in NULL:
+        if _is_null(value):
             continue  # a template's blank is nothing stated
         try:
-            read = READERS[key.shape](value, key)
+            read = _read(value, key)
         except WrongValue as wrong:
             extra[name] = value
             # Other makers have types of their own; what states an `id` is ours.
@@ -254,38 +205,19 @@ def read_fields(header: Header, notes: list[Note]) -> tuple[dict[str, object], d
     fields["id_stated"] = "id" in fields
     if fields.get("topic"):
         fields["topic_stated"] = True
-    if not (fields["id_stated"] and fields.get("topic")) and (number := _number(header.values)):
-        fields["number"] = number
     return fields, extra
 
 
 def stated_title(header: Header) -> str:
     """Return the title that a header states, or ""."""
     value = header.values.get(TITLE.name, "")
-    try:
-        return "" if isinstance(value, Plain) and value in NULL else one_line(_text(value, TITLE))
-    except WrongValue:
-        return ""
-
-
-def _number(values: Mapping[str, Value]) -> str:
-    """The number that a header gives its record, with the name of its series, as `fip-0004`; or "".
-
-    Makers who number records in headers begin with that (`fip: "0004"`, `pep: 8`), or name it by a word for numbers. A
-    number under any other key (a weight, a year) orders or describes, and is nobody's name.
-    """
-    others = [(name.lower(), value) for name, value in values.items() if name.lower() not in _OURS]
-    series = [one for one in others[:1] if one[0] != TITLE.name and _SERIES.fullmatch(one[0])]
-    for name, value in (*series, *(one for one in others if one[0] in NUMBER_WORDS)):
-        if isinstance(value, str) and _DIGITS.fullmatch(value):
-            return f"{name}-{value}"
-    return ""
+    return one_line(value) if isinstance(value, str) and not _is_null(value) else ""
 
 
 def _key_meant(name: str, values: Mapping[str, Value], fields: Mapping[str, object]) -> Key | None:
     """Return the key of ours that another maker's means (`date`, `Created`, `superseded-by`) unless ours stands."""
-    lower = name.lower()
-    ours = ALIASES.get(name) or ALIASES.get(lower) or lower
+    plain = name.lower().replace("-", "_")
+    ours = ALIASES.get(plain, plain)
     key = SUPERSEDED_BY if ours == SUPERSEDED_BY.name else KEY_BY_NAME.get(ours)
     return key if key and ours not in values.keys() - {name} and key.field not in fields else None
 

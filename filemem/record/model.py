@@ -114,7 +114,6 @@ class Record(NamedTuple):
     memory_type: str = ""
     metadata: Mapping[str, object] = {}
     extra: Mapping[str, object] = {}  # unknown keys, as found
-    number: str = ""  # that the header gives it, with the key: `fip-0004`; names of files are another matter
     id_stated: bool = True  # False: derived from the path
 
     @property
@@ -123,11 +122,6 @@ class Record(NamedTuple):
         stated = [Edge(kind, target, "front matter") for kind in EDGE_KINDS for target in (getattr(self, kind) or ())]
         seen = {(edge.kind, edge.target) for edge in stated}
         return (*stated, *(edge for edge in self.mentions if (edge.kind, edge.target) not in seen))
-
-
-def is_foreign(record: Record) -> bool:
-    """Return whether a record is a decision as other makers write it, whose text may state what our header does."""
-    return record.type == DECISION and not (record.id_stated and record.topic_stated)
 
 
 class Parsed(NamedTuple):

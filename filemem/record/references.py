@@ -9,16 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from filemem.record.identity import number_of_heading, short_id
-from filemem.record.model import Record, is_foreign
+from filemem.record.identity import short_id
+from filemem.record.model import Record
 
 ReferenceIndex = Mapping[str, str | None]  # how a record may be named -> its id, None where several answer
 
 # `FIP-OO35` is a real one, and so is `ADR043`.
 _NUMBERED = re.compile(r"(?:([a-z]{2,8})[-_ .]{1,2}|(adr|madr))?#?(?=o{0,4}[0-9])([0-9o]{1,5})(?![0-9o])")
 _DATE_IN_FRONT = re.compile(r"[0-9]{4}(-?)[0-9]{2}\1[0-9]{2}[-_ ]+")
-NUMBER_WORDS = frozenset(("adr", "madr", "no", "nr", "number", "decision"))  # in front of a number of any series
-_ANY = NUMBER_WORDS - {"adr", "madr"}
+_ANY_SERIES = frozenset(("adr", "madr", "no", "nr", "number", "decision"))  # in front of a number of any series
 _IN_TEXT = re.compile(r"\b([A-Za-z]{2,8})[- ]#?\d{1,5}\b")
 _UPWARDS = re.compile(r"\A(?:\.{1,2}/)+")
 _ESCAPED_BYTE = re.compile(r"((?:%[0-9A-Fa-f]{2})+)")
@@ -48,8 +47,12 @@ def names_of(record: Record) -> Iterator[tuple[int, str]]:
         yield 2, record.title.casefold()
     if isinstance(slug := record.extra.get("slug"), str) and slug.strip("/ "):
         yield 2, slug.strip("/ ").casefold()
-    if not stem.endswith(short_id(record.id)):  # our own files have no numbers, whatever they are called
-        yield from _numbers_of(record, _DATE_IN_FRONT.sub("", stem, count=1))
+    # The files that we name have no numbers, whatever they are called.
+    if not stem.endswith(short_id(record.id)) and (match := _NUMBERED.match(_DATE_IN_FRONT.sub("", stem, count=1))):
+        prefix, number = _number(match)
+        yield (3 if prefix else 4), number
+        if prefix:
+            yield 4, f"{prefix}{number}"
     if path:
         yield 5, stem
         yield 6, name
@@ -58,25 +61,6 @@ def names_of(record: Record) -> Iterator[tuple[int, str]]:
         yield 8, path.removesuffix(".md")
         yield 8, path
     yield 9, record.id
-
-
-def _numbers_of(record: Record, stem: str) -> Iterator[tuple[int, str]]:
-    """Yield the number that a file is named by; else that of its header; else that of a foreign decision's heading."""
-    if match := _NUMBERED.match(stem):
-        prefix, number = _number(match)
-        yield (3 if prefix else 4), number
-        if prefix:
-            yield 4, f"{prefix}{number}"
-    elif match := _NUMBERED.fullmatch(record.number):
-        prefix, number = _number(match)
-        yield 2, number
-        yield 3, f"{prefix}{number}"
-    elif is_foreign(record) and (match := _NUMBERED.fullmatch(number_of_heading(record.title).casefold())):
-        prefix, number = _number(match)
-        series = bool(prefix) and prefix not in NUMBER_WORDS
-        yield (0 if series else 1), number  # `ADR-7` means no RFC of that number where there is another
-        if series:
-            yield 0, f"{prefix}{number}"
 
 
 def _number(match: re.Match[str]) -> tuple[str, str]:
@@ -88,7 +72,8 @@ def numbers_in(text: str) -> tuple[str, ...]:
 
     `no 2` and `number 3` are words of any text.
     """
-    return tuple(one[0] for one in _IN_TEXT.finditer(text) if one[1].casefold() not in _ANY)
+    series = _ANY_SERIES - {"adr", "madr"}
+    return tuple(one[0] for one in _IN_TEXT.finditer(text) if one[1].casefold() not in series)
 
 
 def resolve_reference(reference: str, records_index: ReferenceIndex, folder: str = "") -> str | None:
@@ -152,7 +137,7 @@ def readings(reference: str, folder: str = "") -> Iterator[str]:
     if match := _NUMBERED.fullmatch(last.removesuffix(".md")):
         prefix, number = _number(match)
         yield f"{prefix}{number}"
-        if prefix in NUMBER_WORDS:
+        if prefix in _ANY_SERIES:
             yield number
 
 

@@ -165,7 +165,7 @@ def test_a_relative_link_starts_in_the_folder_of_its_file() -> None:
     [
         ("adr/0007-use-x.md", "# 7. Use X\n\nDate: 2021-03-14\n\n## Status\n\nSuperseded by [ADR 32](/adr/32)\n"),
         ("adr/2021-03-14_007-use-x.md", "# Use X\n\n* Status: rejected\n* Supersedes: 32\n"),
-        ("adr/use-x.md", "---\nfip: 7\nstatus: Final\nsuperseded-by: ADR-32\n---\n# Use X\n"),
+        ("adr/007-use-x.md", "---\nstatus: Final\nsuperseded-by: ADR-32\n---\n# Use X\n"),
     ],
 )
 def test_an_id_that_is_written_into_a_file_changes_nothing_else(path: str, body: str) -> None:

@@ -128,7 +128,7 @@ OTHER: dict[str, object] = {
     "supersedes": (),
     "secrets_allowed": True,
 }
-SAID_BY_OTHERS = ("topic_stated", "id_stated", "path", "number")  # by topic, id and key; a path is told as a move
+SAID_BY_OTHERS = ("topic_stated", "id_stated", "path")  # by topic, id and key; a path is told as a move
 
 
 @pytest.mark.parametrize("field", [field for field in Record._fields if field not in SAID_BY_OTHERS])

@@ -13,7 +13,6 @@ from filemem.record import (
     Outcome,
     Parsed,
     Record,
-    answering,
     edges_in,
     format_time,
     numbers_in,
@@ -423,10 +422,6 @@ def test_outcome_words(word: str, outcome: str | None) -> None:
         ("Supercedes 0003", "accepted", (), ("0003",)),
         ("Accepted\nThis in part supersedes [0003](0003-x.md).", "accepted", (), ()),
         ("Accepted Amended by [17](0017-x.md)", "accepted", (), ()),
-        ("No longer accepted", "deprecated", (), ()),
-        ("Not yet accepted", "proposed", (), ()),
-        ("To be accepted in June", "proposed", (), ()),
-        ("not approved", "rejected", (), ()),
         ("purple", None, (), ()),
     ],
 )  # fmt: skip
@@ -501,84 +496,6 @@ STORE = reference_index(
 )
 def test_references(reference: str, id_: str | None) -> None:
     assert resolve_reference(reference, STORE) == id_
-
-
-@pytest.mark.parametrize(
-    ("header", "names"),
-    [
-        ('fip: "0004"\ntitle: X', ["FIP-0004", "fip 4", "4", "#4", "ADR-4"]),
-        ("PEP: 8\nTitle: X", ["PEP-8", "8"]),
-        ("status: accepted\nrfc: 7", ["RFC-7", "7"]),
-        ("title: X\nauthor: Ada\nnumber: 12", ["12", "ADR-12", "no. 12"]),
-        ("title: X\nadr: 0012", ["12", "ADR-0012"]),
-        ("title: X\nweight: 10", []),
-        ("title: 1984\nyear: 2024", []),
-        ("date: 2024", []),
-        ("confidence: 1", []),
-        ("sidebar_position: 3", []),
-        ("fip: [4]", []),
-        ("fip: 4.2", []),
-    ],
-)
-def test_a_number_in_the_header_is_a_name(header: str, names: list[str]) -> None:
-    record = parse(f"---\n{header}\n---\n# Use X\n".encode(), "decisions/use-x.md").record
-    assert record is not None
-    index = reference_index([record])
-    assert {resolve_reference(name, index) for name in names} <= {record.id}
-    assert bool(record.number) == bool(names)
-    if names:
-        other = make("decisions/0012-use-y.md", "file_b000000000000000")
-        index = reference_index([record._replace(path="decisions/0099-use-x.md"), other])
-        assert {resolve_reference(name, index) for name in names} <= {None, other.id}, "the file's own number counts"
-        index = reference_index([record, record._replace(id="file_c000000000000000", path="decisions/use-z.md")])
-        assert resolve_reference(names[0], index) is None, "it names two"
-
-
-@pytest.mark.parametrize(
-    ("heading", "names"),
-    [
-        ("ADR-0007: Use X", ["7", "#7", "ADR-7", "adr 0007"]),
-        ("7. Use X", ["7", "ADR-7"]),
-        ("FIP 7 - Use X", ["7", "FIP-7"]),
-        ("7 reasons to use X", []),
-        ("Use X 7: a try", []),
-    ],
-)
-def test_a_number_in_front_of_a_heading_is_a_name_where_no_file_or_header_has_it(
-    heading: str, names: list[str]
-) -> None:
-    record = parse(f"# {heading}\n".encode(), "decisions/use-x.md").record
-    assert record is not None
-    alone = reference_index([record])
-    assert {resolve_reference(name, alone) for name in ("7", *names)} == ({record.id} if names else {None})
-    named = make("decisions/0007-use-y.md", "file_b000000000000000")
-    stated = parse(b"---\nnumber: 7\n---\n# Use Z\n", "decisions/use-z.md").record
-    assert stated is not None
-    for other in (named, stated):
-        for one in {*names} - {"FIP-7"}:
-            assert resolve_reference(one, reference_index([record, other])) == other.id
-            assert answering(one, [record, other]) == (other.id,)
-    twin = record._replace(id="file_c000000000000000", path="decisions/use-w.md")
-    assert {resolve_reference(name, reference_index([record, twin])) for name in names} <= {None}, "it names two"
-
-
-def test_a_number_in_front_of_a_heading_names_decisions_of_other_makers_alone() -> None:
-    adr, rfc, seen, own = (
-        parse(text.encode(), path).record
-        for text, path in (
-            ("# ADR-0007: Use X\n", "decisions/x.md"),
-            ("# RFC-0007: Wire format\n", "decisions/y.md"),
-            ("# 7. Seen\n", "observations/7.md"),
-            ("---\nid: decision_a_1700000000000_aaaaaaaa\ntopic: a\n---\n# 7. Own\n", "decisions/own.md"),
-        )
-    )
-    assert adr
-    assert rfc
-    assert seen
-    assert own
-    index = reference_index([adr, rfc, seen._replace(path="observations/seen.md"), own])
-    assert [resolve_reference(name, index) for name in ("7", "ADR-7", "RFC-7")] == [adr.id, adr.id, rfc.id]
-    assert resolve_reference("ADR-7", reference_index([rfc])) == rfc.id, "a number of any series"
 
 
 @pytest.mark.parametrize(
