@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import watchfiles
 
 from filemem.errors import FilememError
-from filemem.memory.catch_up import PACE
+from filemem.memory.catch_up import LONG, PACE
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -64,7 +64,7 @@ class Watcher:
         self.stop()
 
     def _run(self) -> None:
-        self.memory.look_once()
+        self.memory.keeper.in_step(LONG, looks=True)
         self.looked.set()
         self._last = time.monotonic()
         there = True  # until a look came after it was seen to be gone
@@ -108,18 +108,18 @@ class Watcher:
     def _is_quiet(self) -> bool:
         """Whether no call is likely to come just now; a look that waited for PATIENCE waits no longer."""
         now = time.monotonic()
-        return now - self.memory.asked > QUIET or now - self._last > PATIENCE
+        return now - self.memory.keeper.asked > QUIET or now - self._last > PATIENCE
 
     def _look(self, *, full: bool, hints: list[str] | None = None) -> None:
         began = time.monotonic()
         try:
             changed = self.memory.refresh(full=full, hints=hints or ()).changed
         except FilememError as error:  # shown by `status` and with every answer; the next look tries again
-            self.memory.trouble = error.told
+            self.memory.keeper.trouble = error.told
         except OSError as error:
-            self.memory.trouble = f"the files cannot be looked at: {error.strerror or error}"
+            self.memory.keeper.trouble = f"the files cannot be looked at: {error.strerror or error}"
         else:
-            self.memory.trouble = None
+            self.memory.keeper.trouble = None
             if self._told is not None and changed:
                 self._told(changed)
         ended = time.monotonic()

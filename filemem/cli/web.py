@@ -114,7 +114,7 @@ def _opener(project: Project, user: str = "") -> Callable[[Callable[[int, int], 
         memory.stated_user = user
         watcher = Watcher(memory)
         watcher.start()
-        watcher.looked.wait(patience if memory.indexed else max(patience, UNBUILT))
+        watcher.looked.wait(patience if memory.keeper.store.index.sound else max(patience, UNBUILT))
         memory.on_close(watcher.stop)
         return memory
 

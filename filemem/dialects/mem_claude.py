@@ -7,6 +7,7 @@ listed: hosts refuse names that begin with an underscore.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present, reader
@@ -46,7 +47,7 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
     fields |= {
         "kind": given.get("type", "discovery"),
         "project": given.get("project", PROJECT),
-        "session": given.get("memory_session_id") or memory.new_session("mcp"),
+        "session": given.get("memory_session_id") or f"mcp-{memory.now()}-{token_hex(3)}",
         "agent": given.get("agent") or memory.agent or NOBODY,
         "department": given.get("department", NOWHERE),
         "visibility": given.get("visibility", "project"),

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from filemem.config import powermem_user
 from filemem.dialects import present, reader
 from filemem.dialects.present import asides, everything, similarities, waits
 from filemem.dialects.reader import Reader, in_words
@@ -186,7 +187,7 @@ def _passing(memory: Memory, arguments: Arguments, *, anyone: bool = False) -> C
 
 
 def _user(memory: Memory) -> str:
-    return memory.user_id or USER
+    return memory.stated_user or powermem_user() or USER
 
 
 def _narrowed(arguments: Arguments) -> dict[str, Any]:

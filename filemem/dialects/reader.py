@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.errors import BadInput, NotFound
 from filemem.memory.advice import nothing_like, passed_over
+from filemem.memory.timeline import numbered
 from filemem.query import Results, fold
 from filemem.record import OBSERVATION, Record
 
@@ -107,7 +108,7 @@ def find(memory: Memory, reference: object, field: str) -> Hit:
         raise BadInput(f"{field} must be the id of a record", field=field)
     if text.isascii() and text.isdigit():
         try:
-            return memory.get(memory.numbered(int(text[:20])))[0]
+            return memory.get(memory.keeper.ask(lambda store: numbered(store, int(text[:20]))))[0]
         except NotFound:
             if isinstance(reference, int):
                 raise

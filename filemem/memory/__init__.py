@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from filemem.errors import BadInput, FilememError
 from filemem.memory import fields
-from filemem.memory.catch_up import LONG, SHORT, Keeper, Look
+from filemem.memory.catch_up import LONG, Keeper, Look
 from filemem.memory.store import Progress, Store
 from filemem.query import Hit, Name, Results
 from filemem.record import Problem
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hit", "Look", "Memory", "Results"]
 
-_Answer = TypeVar("_Answer")
 MOST_HITS = 1_000
-_LARGEST = 10**20  # number that a tool may pass on
 
 
 class Memory:
@@ -41,11 +39,11 @@ class Memory:
         self.work_tree = store.code.work_tree  # to which the paths of hits are relative
         self.folder = store.folder  # of the records
         self.agent = store.config.agent  # who saves where a save does not say; may be empty
+        self.keeper = Keeper(store, progress)  # answers from the index, and says how that stands
         self._store = store
-        self._keeper = Keeper(store, progress)
         self._closing: list[Callable[[], None]] = []
         self._past: PastMemory | None = None  # the one opened last
-        self.stated_user = ""  # what `user_id` is whatever is configured
+        self.stated_user = ""  # whose memories are saved where a save does not say; "": as configured
 
     @classmethod
     def open(
@@ -72,20 +70,19 @@ class Memory:
         """
         memory = cls(Store(folder, store, serving=serving), progress)
         try:
-            memory._finish()
+            memory.keeper.finish()
             if look and not serving:
-                memory._keeper.looks = True
-                memory._keeper.in_step(LONG)
+                memory.keeper.in_step(LONG, looks=True)
         except FilememError as error:  # a Git directory that cannot be written can still be read
-            memory.trouble = error.told
-        memory._keeper.looks = stays
+            memory.keeper.trouble = error.told
+        memory.keeper.looks = stays
         return memory
 
     def at(self, when: str) -> PastMemory:
         """The memory as it was at a commit, tag, branch, date or age, for reading. Raises BadInput, NotFound."""
         from filemem.memory import past
 
-        with self._keeper.lock:
+        with self.keeper.lock:
             self._past = past.at(self._store, when, Memory, self._past)
             return self._past
 
@@ -93,7 +90,7 @@ class Memory:
         """Release everything."""
         for action in self._closing:
             action()
-        with self._keeper.lock:
+        with self.keeper.lock:
             if self._past is not None:
                 self._past.close()
             self._store.close()
@@ -105,79 +102,34 @@ class Memory:
         self.close()
 
     @property
-    def user_id(self) -> str:
-        """Whose memories are saved where a save does not say, as the user has configured it; may be empty."""
-        from filemem.config import powermem_user
-
-        return self.stated_user or powermem_user()
-
-    @property
-    def trouble(self) -> str | None:
-        """Why the last look at the files failed, if it did; who looks may say so."""
-        return self._keeper.trouble
-
-    @trouble.setter
-    def trouble(self, why: str | None) -> None:
-        self._keeper.trouble = why
-
-    @property
     def lacked(self) -> str:
-        """Why the last answer may lack something, or "": as it was then, since what is missed may come meanwhile."""
-        return self._keeper.gaps or self._keeper.trouble or ""
+        """Why answers may lack something, or ""."""
+        return self.keeper.degraded
 
     @property
     def lacks_meaning(self) -> str:
         """Why nothing, or not everything, is found by meaning and what to do, or "": the model is asked."""
         return self._store.index.lacks_meaning
 
-    @property
-    def indexed(self) -> bool:
-        """Whether there is an index that can be asked."""
-        return self._store.index.sound
-
     def now(self) -> int:
         """The time in epoch milliseconds."""
         return self._store.clock()
 
-    def new_session(self, prefix: str) -> str:
-        """Make up a name for a session, such as `mcp-1763650000123-k3f9w2`."""
-        return f"{fields.line('prefix', prefix)}-{self._store.clock()}-{self._store.entropy().hex()[:6]}"
-
-    @property
-    def asked(self) -> float:
-        """When the last call ended, as `time.monotonic` has it; 0 where none was made yet."""
-        return self._keeper.asked
-
-    def look_once(self) -> None:
-        """Look at the files as a command does that ends with its answer: at all of them only where that is due."""
-        self._keeper.looks, before = True, self._keeper.looks
-        self._keeper.in_step(LONG)
-        self._keeper.looks = before
-
     def on_close(self, action: Callable[[], None]) -> None:
         """Run something before the parts are closed."""
-        self._closing.append(fields.action("action", action))
+        self._closing.append(action)
 
     def refresh(self, *, full: bool = False, hints: Iterable[str] = ()) -> Look:
         """Finish what waits for the repository, and bring the index in step. Arguments as for `Keeper.refresh`."""
         fields.flag("full", full)
-        named = fields.each("hints", hints, fields.path)
-        look = self._keeper.refresh(self._finish, full=full, hints=named)
+        look = self.keeper.refresh(full=full, hints=fields.each("hints", hints, fields.path))
         if full and self._store.serving and self._store.repo.journal.empty:
             self._store.repo.objects.maintain()
-        return look or Look()
+        return look
 
     def rebuild(self) -> Look:
         """Build the index anew from the files; the old one serves until the switch."""
-        return self._keeper.rebuild()
-
-    def _finish(self) -> None:
-        """Finish what the journal holds."""
-        if not self._store.repo.journal.empty:
-            from filemem.repo import commit
-
-            for made in commit.finish(self._store.repo, self._store.files):
-                self._keeper.trouble = made.trouble or self._keeper.trouble
+        return self.keeper.look(anew=True)
 
     def search(
         self,
@@ -194,11 +146,11 @@ class Memory:
         from filemem.memory import search
 
         question = search.question_of(query, restrictions, self.now(), limit, offset, mode, recency, detail)
-        found = self._keeper.read(question)
+        found = self.keeper.read(question)
         if restrictions.get("path"):
             from filemem.memory.drift import with_code
 
-            found = found.replace(hits=self._keeper.ask(lambda store: with_code(store, found.hits)))
+            found = found.replace(hits=self.keeper.ask(lambda store: with_code(store, found.hits)))
         parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), found.degraded)))
         return found.replace(degraded="; ".join(parts))
 
@@ -209,25 +161,25 @@ class Memory:
         from filemem.memory.drift import with_code
         from filemem.memory.hits import present
 
-        return self._keeper.read(lambda s: with_code(s, present(s, [s.find(one) for one in ids], whole=True)))
+        return self.keeper.read(lambda s: with_code(s, present(s, [s.find(one) for one in ids], whole=True)))
 
     def history(self, topic_or_id: str) -> History:
         """How a topic was decided, oldest first. Raises NotFound: neither a topic nor a decision."""
         from filemem.memory import history
 
-        return self._keeper.read(lambda store: history.history(store, fields.line("topic", topic_or_id)))
+        return self.keeper.read(lambda store: history.history(store, fields.line("topic", topic_or_id)))
 
     def revisions(self, *ids: str) -> dict[str, tuple[Revision, ...]]:
         """How records were edited in place, oldest first, by the id that was found for each. Raises NotFound."""
         from filemem.memory import history
 
-        return self._keeper.read(lambda store: history.revisions(store, ids))
+        return self.keeper.read(lambda store: history.revisions(store, ids))
 
     def diff(self, between: str = "") -> Comparison:
         """What a branch does to the memory: `BASE...HEAD`, or what is checked out. Errors as for `diff.compare`."""
         from filemem.memory import diff
 
-        return self._keeper.read(lambda store: diff.compare(store, between))
+        return self.keeper.read(lambda store: diff.compare(store, between))
 
     def timeline(self, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5) -> Results:
         """What was saved around a record, a time, or the best hit of a query. Raises BadInput, NotFound."""
@@ -236,49 +188,42 @@ class Memory:
         before = fields.whole("depth_before", depth_before, 0, MOST_HITS)
         after = fields.whole("depth_after", depth_after, 0, MOST_HITS)
         asked = {"anchor": fields.line("anchor", anchor), "query": fields.text("query", query)}
-        return self._keeper.read(lambda s: timeline.timeline(s, **asked, depth_before=before, depth_after=after))
+        return self.keeper.read(lambda s: timeline.timeline(s, **asked, depth_before=before, depth_after=after))
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
         """The checkpoint to go on from, and a note where it is another branch's or author's."""
         from filemem.memory import timeline
 
-        return self._keeper.read(lambda store: timeline.latest_checkpoint(store, fields.line("branch", branch)))
+        return self.keeper.read(lambda store: timeline.latest_checkpoint(store, fields.line("branch", branch)))
 
     def topics(self, prefix: str = "") -> tuple[Topic, ...]:
         """The topics that have these words in their name or title, and what holds on each."""
         from filemem.memory import timeline
 
-        return self._keeper.read(lambda store: timeline.topics(store, fields.line("prefix", prefix)))
+        return self.keeper.read(lambda store: timeline.topics(store, fields.line("prefix", prefix)))
 
     def topic_keys(self, part: str = "") -> tuple[str, ...]:
         """The topics, as their identities, that have these words in them; those with the most decisions first."""
         from filemem.memory import timeline
 
-        return self._keeper.ask(lambda store: timeline.topic_keys(store, fields.line("part", part)))
+        return self.keeper.ask(lambda store: timeline.topic_keys(store, fields.line("part", part)))
 
     def decision_ids(self, part: str = "") -> tuple[str, ...]:
         """The ids of the newest decisions that have these characters in their id or title."""
         from filemem.memory import timeline
 
-        return self._keeper.ask(lambda store: timeline.decision_ids(store, fields.line("part", part)))
+        return self.keeper.ask(lambda store: timeline.decision_ids(store, fields.line("part", part)))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
         wanted = fields.each("ids", ids)
-        return self._keeper.ask(lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.lookup("id", wanted)})
-
-    def numbered(self, wanted: int) -> str:
-        """The id of the record that a number stands for, as `filemem.record.number` makes it. Raises NotFound."""
-        from filemem.memory import timeline
-
-        asked = fields.whole("number", wanted, 0, _LARGEST)
-        return self._keeper.ask(lambda store: timeline.numbered(store, asked))
+        return self.keeper.ask(lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.lookup("id", wanted)})
 
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has changes that are not committed, so that its commit does not have all of it."""
         if not isinstance(hit, Hit):
             raise BadInput(f"hit must be one that an answer holds, not {fields.shown(hit)}", field="hit")
-        with self._keeper.lock:
+        with self.keeper.lock:
             return bool(hit.provenance.commit) and self._store.edited(self._store.asked(hit.path))
 
     def why(self, path: str, *, limit: int = 10) -> Why:
@@ -286,7 +231,7 @@ class Memory:
         from filemem.memory import why
 
         most = fields.whole("limit", limit, 1, MOST_HITS)
-        return self._keeper.read(lambda store: why.why(store, fields.path("path", path), most))
+        return self.keeper.read(lambda store: why.why(store, fields.path("path", path), most))
 
     def check(self, *paths: str, base: str = "", drift: bool = False) -> tuple[int, tuple[Problem, ...]]:
         """Read every record: how many there are, and what is wrong. Arguments and errors as for `check.check`."""
@@ -294,7 +239,7 @@ class Memory:
 
         named, since = fields.each("paths", paths, fields.path), fields.line("base", base)
         every = fields.flag("drift", drift)
-        with self._keeper.lock:
+        with self.keeper.lock:
             self._store.refuse_missing()
             return check.check(self._store, named, since, every=every)
 
@@ -302,52 +247,51 @@ class Memory:
         """How the memory stands: counts, index, what waits for a commit, problems."""
         from filemem.memory import status
 
-        found = self._keeper.read(lambda store: status.status(store, behind=bool(self.trouble)))
-        return {**found, "degraded": "; ".join(filter(None, (self._keeper.degraded, self.lacks_meaning)))}
+        found = self.keeper.read(lambda store: status.status(store, behind=bool(self.keeper.trouble)))
+        return {**found, "degraded": "; ".join(filter(None, (self.lacked, self.lacks_meaning)))}
 
     def save(self, **given: Any) -> Saved:
         """Save a decision (topic, decision, reasoning), checkpoint (summary) or observation. Errors as `save.save`."""
         from filemem.memory import save
 
-        sure = self._keeper.in_step(LONG) and self._store.index.sound
-        return self._keeper.ask(lambda store: save.save(store, given, sure=sure))
+        return self.keeper.write(lambda store: save.save(store, given))
 
     def resolve(self, topic: str, **given: Any) -> Saved:
         """End a fork: save the decision that merges all that hold on a topic. Raises NotFound, BadInput."""
         from filemem.memory import save
 
-        return self._write(lambda store: save.resolve(store, topic, given))
+        return self.keeper.write(lambda store: save.resolve(store, topic, given))
 
     def update(self, id: str, **given: Any) -> Saved:  # noqa: A002  the tools' word
         """Append an outcome and its reason, or change status, title, text, tags. Errors as for `update.update`."""
         from filemem.memory import update
 
-        return self._write(lambda store: update.update(store, id, given))
+        return self.keeper.write(lambda store: update.update(store, id, given))
 
     def adopt(self, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
         """Write ids into files that state none. Arguments and errors as for `filemem.memory.update.adopt`."""
         from filemem.memory import update
 
         named, former = fields.each("files", files, fields.path), fields.line("was", was)
-        return self._write(lambda store: update.adopt(store, named, former))
+        return self.keeper.write(lambda store: update.adopt(store, named, former))
 
     def delete(self, id: str, *, reason: str = "", agent: str = "", allow_secret: bool = False) -> Saved:  # noqa: A002
         """Remove a record by a commit; nothing but `restore` brings it back. Errors as for `forget.delete`."""
         from filemem.memory import forget
 
-        return self._write(lambda store: forget.delete(store, id, reason, agent, allow_secret=allow_secret))
+        return self.keeper.write(lambda store: forget.delete(store, id, reason, agent, allow_secret=allow_secret))
 
     def restore(self, id: str, *, agent: str = "", allow_secret: bool = False) -> Saved:  # noqa: A002
         """Bring a record back that was deleted. Errors as for `forget.restore`."""
         from filemem.memory import forget
 
-        return self._write(lambda store: forget.restore(store, id, agent, allow_secret=allow_secret))
+        return self.keeper.write(lambda store: forget.restore(store, id, agent, allow_secret=allow_secret))
 
     def purge_command(self, id: str) -> str:  # noqa: A002
         """The command that takes a record out of Git's history, and what it cannot reach; nothing is run."""
         from filemem.memory import forget
 
-        return self._keeper.read(lambda store: forget.purge_command(store, id))
+        return self.keeper.read(lambda store: forget.purge_command(store, id))
 
     def sync(self) -> Synced:
         """Merge what others saved with what was saved here, and push. Errors as for `filemem.memory.sync.sync`."""
@@ -357,9 +301,5 @@ class Memory:
         try:
             done = sync.sync(self._store)
         finally:
-            self._keeper.in_step(LONG)
-        return self._keeper.ask(lambda store: sync.forks(store, done, before))
-
-    def _write(self, change: Callable[[Store], _Answer]) -> _Answer:
-        self._keeper.in_step(SHORT)
-        return self._keeper.ask(change)
+            self.keeper.in_step(LONG)
+        return self.keeper.ask(lambda store: sync.forks(store, done, before))

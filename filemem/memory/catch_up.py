@@ -10,22 +10,20 @@ from __future__ import annotations
 import posixpath
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from filemem import changes
-from filemem.changes import MODIFIED, Change, Entry, Manifest
-from filemem.errors import BrokenStore, FilememError, Locked, NotFound
+from filemem.changes import MODIFIED, Change, Manifest
+from filemem.errors import BrokenStore, Locked, NotFound
 from filemem.index import IndexDamaged
 from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, mark_of
 
 TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
 PACE = 50  # a look at every file costs at most one part in so many of one core
 SHORT, LONG = 1.0, 10.0  # seconds that a question, and a save, waits until the index has heard of a checkout
-IDLE = 30.0  # seconds in which nobody waits again for a look that did not come in time
-MANY = 200  # saves that are folded into the index though calls go on
 PAUSE = 0.05  # seconds between two looks at what another process does
 _Answer = TypeVar("_Answer")
 
@@ -141,19 +139,6 @@ def overdue(store: Store) -> bool:
     return not 0 <= time.time_ns() - notes.looked <= max(TICK, PACE * notes.cost)
 
 
-def nothing_new(store: Store, hints: Iterable[str]) -> bool:
-    """Whether all that a watcher named was saved by filemem and waits to be folded in, some saves at a time."""
-    waiting = store.index.waiting()
-    folders = {posixpath.dirname(path) for path in waiting}
-    return len(waiting) < MANY and all(_is_own(store, path, waiting, folders) for path in _inside(store, hints))
-
-
-def _is_own(store: Store, path: str, waiting: Mapping[str, Entry | None], folders: Collection[str]) -> bool:
-    """Whether a path is a file as a save left it, or a folder with one."""
-    own = waiting.get(path)
-    return path in folders or (own is not None and store.files.seen(path) == (own.size, own.mtime))
-
-
 class Keeper:
     """Keeps the index of one open store in step, and answers from it."""
 
@@ -163,68 +148,67 @@ class Keeper:
         self.looking = threading.RLock()  # one look at the files at a time
         self.looks = False  # whether to look before each question, where no watcher does
         self.trouble: str | None = None  # why the last look failed, if it did
-        self.gaps = ""  # why answers might have lacked something when the last question was asked
         self.asked = 0.0  # when the last call ended, as `time.monotonic` has it; 0: none was made
         self._progress = progress
         self._behind = False  # whether the index had not heard of HEAD when the last question was asked
-        self._patient_from = 0.0  # when it is worth again to wait for another's look
 
     @property
     def degraded(self) -> str:
         """Why answers may lack something, or ""."""
-        unbuilt = "" if self.store.index.exists or self.store.absent else "the search index is not built yet"
+        unbuilt = "" if self.store.index.sound or self.store.absent else "the search index is not built yet"
         behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
         return "; ".join(filter(None, (self.trouble, unbuilt, behind, self.store.obstacle())))
 
-    def refresh(self, finish: Callable[[], None], *, full: bool, hints: Collection[str]) -> Look | None:
-        """Finish what waits for the repository, then look; None where a watcher named our own saves alone.
+    def finish(self) -> None:
+        """Finish what the journal holds."""
+        if not self.store.repo.journal.empty:
+            from filemem.repo import commit  # noqa: PLC0415 - 5 ms; seldom needed
 
-        Args:
-            finish: finishes what the journal holds.
-            full: look at every file, not only where a folder's time changed.
-            hints: absolute paths that may have changed.
-        """
-        if hints:
-            with self.lock:  # what a save under way has written is found once that save is done
-                pass
+            for made in commit.finish(self.store.repo, self.store.files):
+                self.trouble = made.trouble or self.trouble
+
+    def refresh(self, *, full: bool, hints: Collection[str]) -> Look:
+        """Finish what waits for the repository, then look: at every file, or where hints and folder times point."""
+        with self.lock:  # what a save under way has written is found once that save is done
+            pass
         with self.looking:
-            if hints and not full and nothing_new(self.store, hints):
-                return None
-            finish()
-            found = self.look(full=full, hints=hints, verify=full)
+            self.finish()
+            damaged = full and bool(self.store.index.verify())
+            found = self.look(full=full, hints=hints, anew=damaged)
             if full and not found.busy and self.store.index.outdated:
-                found = self.rebuild()._replace(changed=found.changed)
+                found = self.look(anew=True)._replace(changed=found.changed)
             return found
 
-    def look(self, *, full: bool, hints: Iterable[str] = (), verify: bool = False) -> Look:
-        """Look at the files; build the index anew where it is damaged."""
-        with suppress(IndexDamaged):
-            if not (verify and self.store.index.verify()):
-                return catch_up(self.store, full=full, hints=hints, progress=self._progress)
-        return catch_up(self.store, anew=True, progress=self._progress)
+    def look(self, *, full: bool = False, hints: Iterable[str] = (), anew: bool = False) -> Look:
+        """Look at the files; build the index anew where it is damaged. Only a server stays the writer of the index."""
+        with self.looking:
+            try:
+                return catch_up(self.store, full=full, hints=hints, anew=anew, progress=self._progress)
+            except IndexDamaged:
+                return catch_up(self.store, anew=True, progress=self._progress)
+            finally:
+                if not self.store.serving:
+                    self.store.index.stand_back()
 
-    def rebuild(self) -> Look:
-        """Build the index anew from the files; the old one serves until the switch."""
-        with self.looking, self._helping():
-            return catch_up(self.store, anew=True, progress=self._progress)
-
-    def in_step(self, patience: float) -> bool:
+    def in_step(self, patience: float, *, looks: bool = False) -> bool:
         """Look at the files where that is due, or where others moved HEAD; return whether the index is in step.
 
         Args:
             patience: seconds to wait for a look that is under way, here or in another process.
+            looks: look as where no watcher does.
         """
-        began = time.monotonic()
-        stop = began + (patience if began > self._patient_from else 0)
+        stop = time.monotonic() + patience
         try:
-            if self._is_due():
-                with suppress(FilememError), self.store.repo.saving(SHORT):
-                    pass  # who saves at the moment notes its commit itself
-            while self._is_due():
-                if self._looked(stop):
-                    return True
+            while self._is_due(looks or self.looks):
+                if self.looking.acquire(timeout=max(0.0, stop - time.monotonic())):
+                    try:
+                        busy = self.look(full=(looks or self.looks) and overdue(self.store)).busy
+                    finally:
+                        self.looking.release()
+                    self.trouble = None
+                    if not busy:
+                        return True
                 if time.monotonic() > stop:
-                    self._patient_from = time.monotonic() + IDLE  # who should have looked is not at work
                     return False
                 time.sleep(PAUSE)
         except (BrokenStore, Locked) as error:  # what was indexed before can still be asked
@@ -232,68 +216,41 @@ class Keeper:
             return False
         return True
 
-    def _looked(self, stop: float) -> bool:
-        """Look now, waiting until `stop` for another thread; return whether it was done: another may be at it."""
-        if not self.looking.acquire(timeout=max(0.0, stop - time.monotonic())):
-            return False
-        try:
-            with self._helping():
-                busy = self.look(full=self.looks and overdue(self.store)).busy
-            self.trouble = None
-            return not busy
-        finally:
-            self.looking.release()
-
-    def _is_due(self) -> bool:
+    def _is_due(self, looks: bool) -> bool:
         """Whether to look before a question: always where others moved HEAD, else where no watcher looks."""
         index, known = self.store.index, self.store.index.folders
-        if self.store.tip != "HEAD" or not (self.looks or index.notes.looked):  # a past does not move; a watcher builds
+        if self.store.tip != "HEAD" or not (looks or index.notes.looked):  # a past does not move; a watcher builds
             return False
         if not knows_head(self.store):
             return True
-        return self.looks and (
-            not known
-            or index.notes.forgotten != _forgotten(self.store)
-            or bool(self.store.files.changed_folders(known))
-            or overdue(self.store)
-        )
-
-    @contextmanager
-    def _helping(self) -> Iterator[None]:
-        """Change the index, and be its writer no longer than that, unless we are it already: a watcher needs to be."""
-        writer = self.store.index.is_writer
-        try:
-            yield
-        finally:
-            if not writer:
-                self.store.index.stand_back()
+        hidden = index.notes.forgotten != _forgotten(self.store)
+        return looks and (not known or hidden or bool(self.store.files.changed_folders(known)) or overdue(self.store))
 
     def read(self, question: Callable[[Store], _Answer]) -> _Answer:
         """Answer what makes sense only where there is a store, after a look where one is due."""
         self.store.refuse_missing()
         self._behind = not self.in_step(SHORT) and not self.trouble
-        self.gaps = self.degraded if self.store.index.sound else ""
         return self.ask(question)
+
+    def write(self, change: Callable[[Store], _Answer]) -> _Answer:
+        """Change something, after a look where one is due."""
+        self.in_step(LONG)
+        return self.ask(change)
 
     def ask(self, question: Callable[[Store], _Answer]) -> _Answer:
         """Answer from the index; where that is damaged, build it anew and answer then, or from the files."""
         try:
-            return self._ask(question)
+            with self.lock:
+                return question(self.store)
+        except NotFound as error:
+            raise NotFound(error.message, "; ".join(filter(None, (self.degraded, error.hint)))) from None
+        except IndexDamaged:
+            built = False
+            try:
+                built = not self.look(anew=True).busy
+            except (BrokenStore, Locked) as error:
+                self.trouble = error.told
+            with self.lock:
+                return question(self.store if built else self.store.from_files())
         finally:
             self.asked = time.monotonic()
-
-    def _ask(self, question: Callable[[Store], _Answer]) -> _Answer:
-        with self.lock, suppress(IndexDamaged):
-            try:
-                return question(self.store)
-            except NotFound as error:
-                why = self.degraded if self.store.index.sound else ""
-                raise NotFound(error.message, "; ".join(filter(None, (why, error.hint)))) from None
-        try:
-            self.rebuild()
-        except (BrokenStore, Locked) as error:
-            self.trouble = error.told
-        with self.lock:
-            with suppress(IndexDamaged):
-                return question(self.store)
-            return question(self.store.from_files())

@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from filemem.errors import BadInput
 from filemem.record import (
@@ -33,7 +33,6 @@ HEADING = 100  # characters of a heading made from a longer text (docs/format.md
 _CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]"
 
 Check = Callable[[str, object], object]
-_Action = TypeVar("_Action", bound=Callable[..., object])
 
 
 def outcome(field: str, value: object) -> str:
@@ -132,13 +131,6 @@ def flag(field: str, value: object) -> bool:
     """Check a truth value; no other value stands for one. Raises BadInput."""
     if not isinstance(value, bool):
         raise BadInput(f"{field} must be true or false, not {shown(value)}", field=field)
-    return value
-
-
-def action(field: str, value: _Action) -> _Action:
-    """Check what is to be called later. Raises BadInput."""
-    if not callable(value):
-        raise BadInput(f"{field} must be a function, not {shown(value)}", field=field)
     return value
 
 

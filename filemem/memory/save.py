@@ -64,13 +64,8 @@ class _Composed(NamedTuple):
     data: bytes
 
 
-def save(store: Store, given: Mapping[str, object], *, sure: bool = True) -> Saved:
-    """Check, write, commit and index one record.
-
-    Args:
-        store: the parts.
-        given: the fields as a caller names them.
-        sure: the index is in step; else what is there is asked of the files.
+def save(store: Store, given: Mapping[str, object]) -> Saved:
+    """Check, write, commit and index one record; `given` are the fields as a caller names them.
 
     Raises:
         BadInput: a field is wrong or missing, or looks like a secret.
@@ -95,7 +90,7 @@ def save(store: Store, given: Mapping[str, object], *, sure: bool = True) -> Sav
         return compose(kind, checked | edges, asked, now=now, entropy=entropy, allowed=allowed)
 
     with store.repo.saving():
-        record, replaced, data = first = composed(known=sure and knows_head(store))
+        record, replaced, data = first = composed(known=store.index.sound and knows_head(store))
         if len(replaced) == 1:  # a call that is repeated must not replace itself
             for path, before in store.records([replaced[0].path]).items():
                 if before == record._replace(**{name: getattr(before, name) for name in _OF_THE_SAVE}):

@@ -87,7 +87,7 @@ def test_two_stores_in_one_repository_leave_each_other_alone(repo: Path) -> None
     path.unlink()
     with Memory.open(repo, store="docs/notes", serving=True) as memory:
         memory.refresh(full=True)
-        assert memory.trouble is None
+        assert memory.keeper.trouble is None
     assert not path.exists()
 
 

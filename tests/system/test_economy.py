@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from filemem.memory import Memory
-from filemem.memory.catch_up import knows_head, nothing_new
+from filemem.memory.catch_up import knows_head
 from tests.support import git, make_repo, write
 from tests.system.tools import until
 
@@ -51,17 +51,6 @@ def test_an_edit_that_a_watcher_names_does_not_wait(repo: Path, memory: Memory) 
     path.write_text(path.read_text().replace("redis", "memcached"))
     assert memory.refresh(hints=[str(path)]).changed == 1
     assert titles(memory, "memcached") >= {"A note"}
-
-
-def test_what_filemem_has_saved_needs_no_look_until_somebody_changes_it(repo: Path, memory: Memory) -> None:
-    saved = memory.save(topic="auth", decision="Use tokens", reasoning="no session to keep")
-    store, path = memory._store, repo / saved.path
-    assert nothing_new(store, [str(path), str(path.parent)])
-    stranger = path.with_name("20250101-by-hand.md")
-    stranger.write_text("# Written by hand\n")
-    assert not nothing_new(store, [str(path), str(stranger)])
-    path.write_text(path.read_text().replace("Use tokens", "Use passkeys"))
-    assert not nothing_new(store, [str(path)])
 
 
 def test_a_commit_that_touches_no_record_needs_no_look(repo: Path, memory: Memory) -> None:
