@@ -11,7 +11,7 @@ from bench.measure import Samples, Surroundings, timed
 from bench.table import Line
 from filemem.files import Files
 from filemem.repo import Repo
-from filemem.repo.commit import Edit, Message, Plan, save
+from filemem.repo.commit import Edit, Plan, message, save
 from filemem.repo.history import History
 
 ROUNDS = 21
@@ -27,7 +27,7 @@ def measure_held(surroundings: Surroundings, size: int) -> Iterator[Line]:
     held: list[float] = []
     for number in range(ROUNDS + 1):
         data = f"# Decision {number}\n".encode()
-        plan = Plan((Edit(f"{STORE}/r{number}.md", data, None),), Message(f"save {number}"), int(time.time() * 1000))
+        plan = Plan((Edit(f"{STORE}/r{number}.md", data, None),), message(f"save {number}"), int(time.time() * 1000))
         at: dict[str, float] = {}
         with repo.saving():
             save(repo, files, lambda plan=plan: plan, step=lambda name, at=at: at.setdefault(name, time.perf_counter()))  # type: ignore[misc]

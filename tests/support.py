@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from filemem.index import Index, Model
-from filemem.repo.commit import Message
+from filemem.repo import commit
 
 TIME = "1763650000 +0000"
 CLOCK = 1_763_650_000_123  # milliseconds
@@ -77,9 +77,9 @@ def _template(commit: bool, options: tuple[tuple[str, str], ...]) -> Path:
     return path
 
 
-def message(subject: str = "decision(topic): Use it", **trailers: str) -> Message:
+def message(subject: str = "decision(topic): Use it", **trailers: str) -> str:
     """A commit message."""
-    return Message(subject, tuple((key.replace("_", "-"), value) for key, value in trailers.items()))
+    return commit.message(subject, tuple((key.replace("_", "-"), value) for key, value in trailers.items()))
 
 
 def head_file(path: Path, name: str) -> str | None:

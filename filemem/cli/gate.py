@@ -160,7 +160,7 @@ def _linted(project: Project, paths: Sequence[str]) -> Answer:
     from filemem.config import load, store_path
     from filemem.files import Files, is_record
     from filemem.record.lint import lint, lint_other
-    from filemem.repo.paths import find
+    from filemem.repo.run import find
 
     top = find(project.folder).work_tree
     files = Files(top, store_path(project.store) if project.store else load(top).store)

@@ -123,7 +123,7 @@ class Memory:
         """Finish what waits for the repository, and bring the index in step. Arguments as for `Keeper.refresh`."""
         fields.flag("full", full)
         look = self.keeper.refresh(full=full, hints=fields.each("hints", hints, fields.path))
-        if full and self._store.serving and self._store.repo.journal.empty:
+        if full and self._store.serving and not self._store.repo.unfinished:
             self._store.repo.objects.maintain()
         return look
 

@@ -32,7 +32,7 @@ from filemem.record import (
     topic_key,
 )
 from filemem.repo import commit
-from filemem.repo.commit import Edit, Made, Message, Plan
+from filemem.repo.commit import Edit, Made, Plan
 from filemem.repo.journal import write as write_files
 
 _OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")  # not of what is decided
@@ -101,7 +101,7 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
 
         rounds: list[_Composed] = []
 
-        def plan() -> tuple[tuple[Edit, ...], Message]:
+        def plan() -> tuple[tuple[Edit, ...], str]:
             rounds.append(composed(known=False) if rounds else first)  # a branch that moved: the files are asked
             record, replaced, data = rounds[-1]
             message = message_of(record, record.title, record.agent, replaced=[node.id for node in replaced])
@@ -232,7 +232,7 @@ def left_to_user(store: Store, path: str, kind: str) -> str:
     return f"the settings leave every {kind} to you to commit" if store.config.policy[kind] == "leave" else ""
 
 
-def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edit, ...], Message]]) -> Made:
+def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edit, ...], str]]) -> Made:
     """Write, change or remove files of one record, and commit that where records of its kind are committed.
 
     `plan` says what to do, paths in the store; it is asked again where the branch moved meanwhile. Raises Conflict: a
@@ -249,11 +249,11 @@ def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edi
     return commit.save(store.repo, store.files, named)
 
 
-def message_of(record: Record, told: str, agent: str, replaced: Iterable[str] = ()) -> Message:
+def message_of(record: Record, told: str, agent: str, replaced: Iterable[str] = ()) -> str:
     """The message of a commit that does something with a record: what, who, and which decisions it replaces."""
     scope = f"{record.type}({record.topic})" if record.type == DECISION and record.topic else record.type
     trailers = [("Filemem-Id", record.id), *(("Supersedes", old) for old in replaced)]
-    return Message(f"{scope}: {told}", (*trailers, *([("Agent", agent)] if agent else [])))
+    return commit.message(f"{scope}: {told}", (*trailers, *([("Agent", agent)] if agent else [])))
 
 
 def show(store: Store, path: str, data: bytes | None, made: Made) -> str:

@@ -11,6 +11,7 @@ from filemem.memory.store import TOP, Store
 from filemem.query import Filter
 from filemem.record import DECISION, TYPES
 from filemem.repo import branches, remote
+from filemem.repo.journal import pending
 
 
 def status(store: Store, *, behind: bool) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "unshared": _unshared(store),
         "pending": [
             {"path": store.shown(store.files.inside(one.path)), "reason": one.reason, "age": _age(store, one.at)}
-            for one in store.repo.pending()
+            for one in pending(store.repo)
         ],
     }
     more = {
@@ -56,7 +57,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
 
 def _uncommitted(store: Store) -> int:
     """How many records of the work tree HEAD does not have as they stand, but those that wait for their commit."""
-    head, waiting = store.repo.head(), {one.path for one in store.repo.pending()}
+    head, waiting = store.repo.head(), {one.path for one in pending(store.repo)}
     held = store.repo.listing(head, store.files.store) if head else {}
     entries = {
         store.files.named(path): one.blob for path, one in store.index.manifest().items() if not is_private(path)

@@ -170,7 +170,7 @@ def _ahead(store: Store, where: Remote, tip: str | None) -> int:
 def _foreign(store: Store, where: Remote, head: str, tip: str | None) -> str:
     """Why what is ahead is not ours to push, or "": a commit that touches more than the store, or another branch."""
     repo, branch = store.repo, store.branch
-    elsewhere = repo.settings.text_of("branch", branch, "pushremote") or repo.settings.text("remote.pushdefault")
+    elsewhere = repo.settings.text(f"branch.{branch}.pushremote") or repo.settings.text("remote.pushdefault")
     if branch != where.branch or (elsewhere and elsewhere != where.name):
         return f"{branch} follows {where.label}, and Git would push it elsewhere"
     if store.files.store == TOP:

@@ -9,33 +9,32 @@ from functools import cached_property
 from pathlib import Path
 
 from filemem.changes import object_id
-from filemem.errors import BrokenStore
 from filemem.repo import settings, state
-from filemem.repo.journal import Journal, Pending, SaveLock
 from filemem.repo.objects import Item, Objects
-from filemem.repo.paths import FOLDER, Places, find
-from filemem.repo.run import LONG, Git, GitError, clean, locate, trusted
-from filemem.repo.settings import Current, Identity, Settings
+from filemem.repo.run import LONG, Git, GitError, clean, find, locate, stamp
+from filemem.repo.settings import Identity, Settings
+from filemem.repo.state import SaveLock
 
 __all__ = ["Git", "GitError", "Repo"]
+
+FOLDER = "filemem"  # of ours, in Git directories
 
 
 class Repo:
     """A Git repository with a work tree. Use `discover`; `close` when done."""
 
-    def __init__(self, places: Places, environment: Mapping[str, str]) -> None:
-        self.places = places
-        self.work_tree, self.git_dir, self.common_dir = places.work_tree, places.git_dir, places.common_dir
-        self.private, self.shared = (
-            places.git_dir / FOLDER,
-            places.common_dir / FOLDER,
-        )  # the second outlives a linked one
+    def __init__(self, path: Path, environment: Mapping[str, str]) -> None:
+        self.places = places = find(path)
+        self.work_tree, self.git_dir, self.common_dir = places
+        self.private, self.shared = self.git_dir / FOLDER, self.common_dir / FOLDER  # the second outlives a linked one
         self.spool = self.private / "spool"  # where files for the work tree are written before they are renamed into it
         self.run_hooks = False  # on our commits: the user's decision, never a repository's
         self.trouble = ""  # what the last look at finished saves has found, with the command that helps
         self.environment = environment
         self.git = Git(locate(environment, places.work_tree), places, clean(environment))
         self.settled: object = None  # HEAD and index as they were when all that was saved lately was found in them
+        self._lock = SaveLock(self.shared)
+        self._settings: tuple[object, Settings] | None = None
 
     @classmethod
     def discover(cls, path: str | Path, *, environment: Mapping[str, str] | None = None) -> Repo:
@@ -43,32 +42,25 @@ class Repo:
 
         Raises:
             NotFound: there is no repository.
-            BrokenStore: it has no work tree, belongs to somebody Git does not trust, or there is no Git.
+            BrokenStore: it has no work tree, or there is no Git.
         """
         # The one read of the environment outside `config`: it is passed on to Git, nothing is decided by it.
-        repo = cls(find(Path(path)), os.environ if environment is None else environment)
-        if repo.places.foreign and not trusted(repo.git):
-            raise BrokenStore(
-                f"{repo.work_tree} belongs to {repo.places.foreign}, and Git does not trust it",
-                f"if you do: git config --global --add safe.directory {repo.work_tree}",
-            )
-        return repo
+        return cls(Path(path), os.environ if environment is None else environment)
 
     # what it is
 
     @property
     def settings(self) -> Settings:
-        """Git's configuration; whether one of its files has changed is looked at once a second."""
-        return self._configuration.settings()
+        """Git's configuration; it is asked again where one of its files was written since."""
+        seen = tuple(map(stamp, settings.files(self.git)))
+        if self._settings is None or self._settings[0] != seen:
+            self._settings = seen, settings.asked(self.git)
+        return self._settings[1]
 
-    def refresh(self) -> None:
-        """Look at the configuration now: its files may have been changed just now."""
-        self._configuration.settings(now=True)
-
-    @property
+    @cached_property
     def hash_name(self) -> str:
         """The object format: "sha1" or "sha256"."""
-        return self.settings.hash_name
+        return self.settings.text("extensions.objectformat") or "sha1"
 
     def blob_id(self, data: bytes) -> str:
         """The id of these bytes as a blob."""
@@ -107,7 +99,7 @@ class Repo:
 
     def busy(self) -> str:
         """Why a commit must wait: what the user is in the middle of ("a rebase is in progress"), or ""."""
-        return state.busy(self.places, self.settings.text("core.commentchar") or "#")
+        return state.busy(self.git_dir, self.common_dir)
 
     def resolve(self, rev: str) -> str | None:
         """The commit that a revision names: a branch, tag, id or the like; None for none."""
@@ -123,14 +115,12 @@ class Repo:
 
     def blob(self, oid: str, most: int | None = None) -> bytes | None:
         """The bytes of a blob by its id, None where there is none here, or it has more than `most` bytes."""
-        found = self.objects.read(oid, most)
-        return found.data if found and found.kind == "blob" else None
+        return self.objects.read(oid, "blob", most)
 
     def blobs(self, oids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
         """The bytes of many blobs by their ids, in order, each with its id; None where there is none here."""
         asked = tuple(oids)
-        for oid, found in zip(asked, self.objects.read_all(asked), strict=True):
-            yield oid, found.data if found and found.kind == "blob" else None
+        yield from zip(asked, self.objects.read_all(asked), strict=True)
 
     def listing(self, commit: str, folder: str) -> dict[str, str]:
         """The regular files below a folder ("." for all) in a commit, by full id: path -> blob id."""
@@ -178,11 +168,11 @@ class Repo:
 
     def obstacle(self, path: str) -> str:
         """Why a path cannot be committed by us, such as a filter, or ""."""
-        return settings.obstacle(self.git, self.settings, path)
+        return settings.obstacle(self, path)
 
     def ignored(self, path: str) -> str:
         """Which rule makes Git ignore a path, as `file:line: pattern`, or ""; a tracked one is never ignored."""
-        return settings.ignored(self.git, self.settings, path)
+        return settings.ignored(self, path)
 
     def sparse(self, folder: str) -> frozenset[str]:
         """The files of a folder ("." for all) that a sparse checkout hides."""
@@ -205,33 +195,17 @@ class Repo:
         with self._lock.held(patience):
             yield
 
-    def pending(self) -> tuple[Pending, ...]:
-        """The saves of this work tree that wait to be committed, oldest first."""
-        return self.journal.waiting("" if self.busy() else state.head_ref(self.git))
+    @property
+    def unfinished(self) -> bool:
+        """Whether the journal holds saves that are to be finished or looked after; cheap enough for every command."""
+        return any(state.numbered(self.shared / folder) for folder in ("journal", "recent"))
+
+    @cached_property
+    def objects(self) -> Objects:
+        """The object database."""
+        return Objects(self.git, self.shared / "objects", self.hash_name)
 
     def close(self) -> None:
         """End the helper process."""
         if "objects" in self.__dict__:
             self.objects.close()
-
-    # parts
-
-    @cached_property
-    def _configuration(self) -> Current:
-        return Current(self.git)
-
-    @cached_property
-    def objects(self) -> Objects:
-        """The object database."""
-        movable = self.common_dir.stat().st_dev == (self.common_dir / "objects").stat().st_dev
-        loose = self.settings.plain and movable
-        return Objects(self.git, self.shared / "objects", self.hash_name, loose=loose)
-
-    @cached_property
-    def journal(self) -> Journal:
-        """What is being saved."""
-        return Journal(self.shared, os.path.relpath(self.git_dir, self.common_dir))
-
-    @cached_property
-    def _lock(self) -> SaveLock:
-        return SaveLock(self.shared)

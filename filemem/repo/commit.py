@@ -7,6 +7,7 @@ killed, Git's children see their input end and let go by themselves; the journal
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -14,16 +15,31 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, FilememError, Locked
 from filemem.repo import state
-from filemem.repo.journal import Aside, Edit, Entry, Message, Placer, Plan, clear, on_disk, write
+from filemem.repo.journal import (
+    BRIEFLY,
+    PATIENCE,
+    Aside,
+    Edit,
+    Entry,
+    Journal,
+    Placer,
+    dropped,
+    landed,
+    look_after,
+    on_disk,
+    put_back,
+    settle,
+    shown,
+    write,
+)
 from filemem.repo.objects import Loose, commit_object, publish, sync_folder, together
-from filemem.repo.recovery import BRIEFLY, PATIENCE, dropped, landed, look_after, put_back, settle
-from filemem.repo.run import check_version, hooked
-from filemem.repo.state import LOCKED, MOVED, Head, Locks, describe, shown, stamp
+from filemem.repo.run import check_version, hooked, stamp
+from filemem.repo.state import LOCKED, MOVED, Head, Locks
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
 
-__all__ = ["STEPS", "Edit", "Made", "Message", "Plan", "finish", "save"]
+__all__ = ["STEPS", "Edit", "Made", "Plan", "finish", "message", "save"]
 
 STEPS = (
     *("planned", "prepared", "index locked", "branch locked", "checked", "placed", "entered", "moved"),
@@ -31,9 +47,18 @@ STEPS = (
 )
 _ROUNDS = 3  # of a save whose branch moves under it
 _PATIENCE = PATIENCE
+_KEY = re.compile(r"[A-Za-z][A-Za-z-]{0,40}")
 _PAUSE = 0.01  # seconds between two tries for the locks
 _FIRST = "commit or undo them first"
 Step = Callable[[str], object]  # called at each of STEPS; for tests that stop there
+
+
+class Plan(NamedTuple):
+    """One commit to be made: what it does to which files, what it says (see `message`), when (epoch ms)."""
+
+    edits: tuple[Edit, ...]
+    message: str
+    at: int
 
 
 class Made(NamedTuple):
@@ -60,6 +85,19 @@ class _Draft(NamedTuple):
     readable: bool
 
 
+def message(subject: str, trailers: Iterable[tuple[str, str]] = ()) -> str:
+    """A commit message: one subject line and one row of trailers, whatever callers put into them."""
+    lines = ((key, _line(value, 400)) for key, value in trailers if _KEY.fullmatch(key))
+    rows = [f"{key}: {text}\n" for key, text in lines if text]
+    head = f"{_line(subject, 120) or 'record'}\n"
+    return "\n".join((head, "".join(rows))) if rows else head
+
+
+def _line(text: str, limit: int) -> str:
+    kept = " ".join("".join(c if c.isprintable() else " " for c in text[: limit * 8]).split())
+    return kept if len(kept) <= limit else kept[: limit - 3].rstrip() + "..."
+
+
 def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = lambda _: None) -> Made:
     """Write some files and commit them, and nothing else. The caller holds `repo.saving()`.
 
@@ -72,7 +110,6 @@ def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = la
         BadInput: Git does not know who commits.
         BrokenStore: disk or repository refuse; nothing is left of the save then.
     """
-    repo.refresh()  # filters may have been named just now
     repo.identity()
     check_version(repo.git)
     finish(repo, files)
@@ -88,62 +125,54 @@ def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = la
     raise Locked("the branch does not hold still", "another program commits without a pause; try again")
 
 
-def _commit(
-    repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, waited: Entry | None = None
-) -> Made | str:
+def _commit(repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, *, written: bool = False) -> Made | str:
     """Commit a plan on top of HEAD; MOVED, LOCKED or what the user is in the middle of where that must wait.
 
-    `waited` is the entry of a save that was interrupted: its files may be there already, and edited by the user.
+    `written`: the files are in their places, and may be edited by the user meanwhile.
     """
     head = state.head(repo.git)
     if reason := repo.busy():
         return reason
     edits = _worked_out(repo, plan.edits, head)
-    changed = [edit for edit in edits if edit.data != edit.before]
-    if waited:
-        changed = [edit for edit in edits if on_disk(files, edit.path) is None]
+    changed = [] if written else [edit for edit in edits if edit.data != edit.before]
     left = _not_ours(repo, edits, head)
     if not left:
         _refuse_edited(repo, edits)
     if left or all(edit.blob == edit.old for edit in edits):
         write(files, changed)
-        if waited:
-            waited.file.unlink(missing_ok=True)
         return Made("" if left else head.tip, head.branch, left=left, trouble=repo.trouble)
-    draft = _prepare(repo, files, plan._replace(edits=edits), head, changed, waited)
+    draft = _prepare(repo, files, plan._replace(edits=edits), head, changed)
     try:
         step("prepared")
         made = _patiently(repo, files, draft, step, patience)
     except BaseException:
-        if not waited and not landed(repo, draft.entry):
+        if not landed(repo, draft.entry):
             draft.entry.file.unlink(missing_ok=True)
         raise
     finally:
         draft.aside.discard()
-    if isinstance(made, str) and not waited:
+    if isinstance(made, str):
         draft.entry.file.unlink(missing_ok=True)
     return made
 
 
 def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
     """Write new files and leave their commit for later: the journal keeps it. Raises Conflict, Locked."""
-    branch = state.branch_meant(repo.git)
-    locked = reason == LOCKED
-    reason = describe(repo.git_dir) if locked else reason
-    blobs = (edit._replace(blob=repo.blob_id(edit.data or b"")) for edit in plan.edits)
-    own, name = repo.journal.worktree, repo.journal.name(plan.at)
-    entry = Entry(name, own, branch, "", plan.message, tuple(blobs), plan.at, reason)
+    journal, branch = Journal(repo), state.branch_meant(repo.git)
+    edits = tuple(edit._replace(blob=repo.blob_id(edit.data or b"")) for edit in plan.edits)
+    told = f"{repo.git_dir / 'index.lock'} is held by another Git command" if reason == LOCKED else reason
+    entry = Entry(journal.name(plan.at), journal.worktree, branch, "", plan.message, edits, plan.at, told)
+    if not entry.adds and reason == LOCKED:
+        raise Locked(told, "try again; if no Git command is running there, one was interrupted: remove that file")
     if not entry.adds:
-        if locked:
-            raise Locked(reason, "try again; if no Git command is running there, one was interrupted: remove that file")
-        raise Conflict(f"{reason}, so nothing that is committed can be changed", "try again when that is over")
-    repo.journal.write(entry)
+        raise Conflict(f"{told}, so nothing that is committed can be changed", "try again when that is over")
+    journal.write(entry)
     try:
         write(files, plan.edits)
     except BaseException:
-        name.unlink(missing_ok=True)
+        entry.file.unlink(missing_ok=True)
         raise
-    return Made(branch=branch.removeprefix(state.BRANCHES), pending=reason, trouble=repo.trouble)
+    return Made(branch=branch.removeprefix(state.BRANCHES), pending=told, trouble=repo.trouble)
 
 
 # what is committed
@@ -175,49 +204,41 @@ def _not_ours(repo: Repo, edits: Iterable[Edit], head: Head) -> str:
 
 
 def _refuse_edited(repo: Repo, edits: Sequence[Edit]) -> None:
-    """Refuse to change a file that has uncommitted edits, or that a sparse checkout hides. Raises Conflict."""
+    """Refuse to change a file that has uncommitted edits. Raises Conflict."""
     staged = repo.staged([edit.path for edit in edits if edit.old])
-    hidden = repo.sparse(".") if staged else ()
     for path, _, before, blob, old in edits:
-        if path in hidden:
-            raise Conflict(f"a sparse checkout hides {path}", "`git sparse-checkout add` its folder first")
         if before is None:
             if old not in ("", blob):
                 raise Conflict(f"{path} was removed, and that is not committed", _FIRST)
         elif not old:
             raise Conflict(f"{path} was never committed, so nothing would keep it", "commit it first")
-        elif staged.get(path) != old or old not in (
-            repo.blob_id(before),
-            repo.blob_id(repo.committed(path, before, old)),
-        ):
+        elif staged.get(path) != old or old != repo.blob_id(repo.committed(path, before, old)):
             raise Conflict(f"{path} has edits that are not committed", _FIRST)
 
 
-def _prepare(
-    repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequence[Edit], waited: Entry | None
-) -> _Draft:
+def _prepare(repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequence[Edit]) -> _Draft:
     """Bring a commit on top of HEAD to the disk, with its entry in the journal and the files aside."""
     edits, root = plan.edits, repo.objects.root(head.tip) if head.tip else ""
     tree, made = repo.objects.splice(root, {edit.path: edit.blob for edit in edits})
     kept = (repo.committed(edit.path, edit.data, edit.old) for edit in edits if edit.data is not None)
     made += [repo.objects.prepare("blob", data) for data in kept]
-    text, file = plan.message.text, waited.file if waited else repo.journal.name(plan.at)
-    if repo.run_hooks or repo.settings.signing:  # both read the tree
+    text, journal = plan.message, Journal(repo)
+    if repo.run_hooks or repo.settings.signed:  # both read the tree
         publish(made)
     if repo.run_hooks:
         text = hooked(repo.git, repo.settings.text("core.hookspath"), tree, text)
     made.append(commit_object(repo, tree, (head.tip,) if head.tip else (), text, plan.at))
-    entry = Entry(file, repo.journal.worktree, head.ref, made[-1].oid, plan.message, edits, plan.at)
+    name = journal.name(plan.at)
+    entry = Entry(name, journal.worktree, head.ref, made[-1].oid, plan.message, edits, plan.at)
     aside = Aside(files, changed)
     try:
-        publish(made, partial(repo.journal.write, entry), *(each.sync for each in aside.files))
+        publish(made, partial(journal.write, entry), *(each.sync for each in aside.files))
     except BaseException:
         aside.discard()
-        if not waited:
-            file.unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
     plain = all(b"\r\n" not in (edit.data or b"") for edit in edits)  # else Git would convert what it reads
-    readable = plain and not waited and repo.settings.unfiltered is not None
+    readable = plain and len(changed) == len(edits) and repo.settings.unfiltered is not None
     return _Draft(head, entry, tuple(made), aside, readable)
 
 
@@ -244,7 +265,6 @@ def _exchange(repo: Repo, files: Placer, draft: _Draft, step: Step) -> Made | st
     try:
         why = _change(repo, draft, locks, step)
         known = repo.settled == (draft.head.tip, stamp(repo.git_dir / "index"))
-        written = stamp(repo.git_dir / "index.lock")[0]  # the file that Git makes the index when it lets go
     except BaseException:
         if not locks.release():
             draft.aside.undo()
@@ -256,7 +276,7 @@ def _exchange(repo: Repo, files: Placer, draft: _Draft, step: Step) -> Made | st
     trouble = _synced(repo, draft)
     now = draft.entry.commit, stamp(repo.git_dir / "index")
     made = _verified(repo, files, draft, trouble)
-    repo.settled = now if known and now[1][0] == written and not made.trouble else None
+    repo.settled = now if known and not made.trouble else None
     return made
 
 
@@ -301,12 +321,10 @@ def _verified(repo: Repo, files: Placer, draft: _Draft, trouble: str) -> Made:
     try:
         repo.objects.restore(draft.objects)
         there = all(on_disk(files, edit.path) == edit.data for edit in entry.edits)
-        if (there and now.tip == entry.commit and shown(repo.git_dir, (entry,))) or settle(
-            repo, files, entry, _PATIENCE
-        ):
-            repo.journal.done(entry)
+        if (there and now.tip == entry.commit and shown(repo, (entry,))) or settle(repo, files, entry, _PATIENCE):
+            Journal(repo).done(entry)
         else:
-            trouble = f"the index was not updated: {describe(repo.git_dir)}"
+            trouble = f"the index was not updated: another command holds {repo.git_dir / 'index.lock'}"
         if now.tip != entry.commit:
             trouble = dropped(repo, entry) or trouble
     except (FilememError, OSError) as error:
@@ -328,30 +346,24 @@ def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
         What became of the saves that were ended.
     """
     now = repo.head() or "", stamp(repo.git_dir / "index")
-    if repo.journal.empty:
+    if not repo.unfinished:
         repo.trouble, repo.settled = "", now
-    if repo.settled == now and not repo.journal.names():
+    if repo.settled == now and not Journal(repo).names():
         return ()
     try:
         with repo.saving(BRIEFLY):
-            return _finish(repo, files)
+            entries, troubles = Journal(repo).entries()
+            made = []
+            for entry in entries:
+                try:
+                    made.append(_end(repo, files, entry))
+                except FilememError as error:
+                    troubles.append(f"the save of {entry.edits[0].path} waits: {error.message} ({entry.file})")
+            troubles += look_after(repo, files)
+            repo.trouble = "; ".join(dict.fromkeys(troubles))
+            return tuple(each for each in made if not each.pending)
     except Locked:
         return ()
-
-
-def _finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
-    if repo.journal.names():  # its process died: perhaps before it removed what it had written aside
-        clear(repo.spool, repo.objects.spool)
-    entries, troubles = repo.journal.entries()
-    made = []
-    for entry in entries:
-        try:
-            made.append(_end(repo, files, entry))
-        except FilememError as error:
-            troubles.append(f"the save of {entry.edits[0].path} waits: {error.message} ({entry.file})")
-    troubles += look_after(repo, files)
-    repo.trouble = "; ".join(dict.fromkeys(troubles))
-    return tuple(each for each in made if not each.pending)
 
 
 def _end(repo: Repo, files: Placer, entry: Entry) -> Made:
@@ -359,22 +371,22 @@ def _end(repo: Repo, files: Placer, entry: Entry) -> Made:
     branch = entry.branch.removeprefix(state.BRANCHES)
     if landed(repo, entry):
         if settle(repo, files, entry, BRIEFLY):
-            repo.journal.done(entry)
+            Journal(repo).done(entry)
         return Made(entry.commit, branch)
     if not entry.adds:
         put_back(repo, files, entry)
         entry.file.unlink(missing_ok=True)
         return Made(branch=branch)
+    write(files, [edit for edit in entry.edits if on_disk(files, edit.path) is None])
     head = state.head(repo.git)
     reason = repo.busy() or ("" if head.ref else "HEAD is detached")
     if not reason and entry.branch not in ("", head.ref) and state.tip_of(repo.git, entry.branch):
         reason = f"it is for the branch {branch}"
     if reason:
-        write(files, [edit for edit in entry.edits if on_disk(files, edit.path) is None])
         return Made(branch=branch, pending=reason)
     plan = Plan(entry.edits, entry.message, entry.at)
-    made = _commit(repo, files, plan, lambda _: None, BRIEFLY, entry)
-    if isinstance(made, Made):
-        return made
-    repo.journal.write(entry)
-    return Made(branch=branch, pending=entry.reason or made)
+    made = _commit(repo, files, plan, lambda _: None, BRIEFLY, written=True)
+    if isinstance(made, str):
+        return Made(branch=branch, pending=entry.reason or made)
+    entry.file.unlink(missing_ok=True)
+    return made

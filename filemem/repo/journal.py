@@ -2,48 +2,33 @@
 
 It lives in the Git directory that all work trees share: a linked work tree's own may be removed under us. One file per
 save: a checksum and a line of JSON. When the save is done the file moves from `journal/` to `recent/` for a minute:
-for so long a command of the user's that had begun before may undo it unseen. A file that cannot be read is reported
-and passed over.
+for so long a command of the user's that had begun before may undo it unseen. What such a command took out of index and
+files is put back where HEAD still has it; nothing is committed a second time.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import re
-import sys
-import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from filemem.changes import blob_id
-from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
+from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
+from filemem.repo import state
 from filemem.repo.objects import sync_folder, together, write_synced
+from filemem.repo.run import GitError, stamp
 
-KEEP = 60.0  # seconds that a finished save is looked after
-_POLL = 0.004  # seconds between two tries for the lock
-_HOLDER = 80  # bytes of the lock file that say who holds it
-_OLD = 3600.0  # seconds after which a temporary file was left by a process that died
-_KEY = re.compile(r"[A-Za-z][A-Za-z-]{0,40}")
+if TYPE_CHECKING:
+    from filemem.repo import Repo
 
-
-class Message(NamedTuple):
-    """A commit message: a subject (of one line, cut) and (key, value) trailers; empty values and odd keys go."""
-
-    subject: str
-    trailers: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def text(self) -> str:
-        """What the commit says: one subject line and one row of trailers, whatever callers put into them."""
-        lines = ((key, _line(value, 400)) for key, value in self.trailers if _KEY.fullmatch(key))
-        rows = [f"{key}: {text}\n" for key, text in lines if text]
-        head = f"{_line(self.subject, 120) or 'record'}\n"
-        return "\n".join((head, "".join(rows))) if rows else head
+PATIENCE, BRIEFLY = 3.0, 0.3  # seconds to wait for a lock of the user's, and where an old save is finished meanwhile
+_KEEP = 60.0  # seconds that a finished save is looked after
+_PAUSE = 0.02  # seconds between two tries for the index's lock
+_Lacks = tuple[dict[str, str], list["Edit"]]  # of the index, blob ids by path; of the files
 
 
 class Edit(NamedTuple):
@@ -56,19 +41,10 @@ class Edit(NamedTuple):
     old: str = ""  # what it held before; "" for nothing. Worked out by the save
 
 
-class Plan(NamedTuple):
-    """One commit to be made: what it does to which files, what it says, when (epoch ms)."""
-
-    edits: tuple[Edit, ...]
-    message: Message
-    at: int
-
-
 class Pending(NamedTuple):
-    """A save that waits to be committed: the file, what the commit will say, why it waits, since when (epoch ms)."""
+    """A save that waits to be committed: the file, why it waits, since when (epoch ms)."""
 
     path: str
-    subject: str
     reason: str
     at: int
 
@@ -80,7 +56,7 @@ class Entry(NamedTuple):
     worktree: str  # the name of its work tree
     branch: str  # the whole name of the branch that it is for; "" if not known
     commit: str  # the commit being made; "" where it waits
-    message: Message
+    message: str
     edits: tuple[Edit, ...]
     at: int
     reason: str = ""  # why it waits
@@ -92,32 +68,28 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    """The saves of all work trees of one repository that are not done, and those just done."""
+    """The saves of a work tree that are not done, and those just done."""
 
-    def __init__(self, folder: Path, worktree: str) -> None:
-        self.worktree = worktree
-        self._open, self._done = folder / "journal", folder / "recent"
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to look at; cheap enough for every command."""
-        return not _names(self._open) and not _names(self._done)
+    def __init__(self, repo: Repo) -> None:
+        self.worktree = os.path.relpath(repo.git_dir, repo.common_dir)
+        self._open, self._done = repo.shared / "journal", repo.shared / "recent"
 
     def names(self) -> list[str]:
         """The names of what is not done, of all work trees."""
-        return _names(self._open)
+        return state.numbered(self._open)
 
     def name(self, at: int) -> Path:
         """The file of a new entry; they sort in the order of the saves."""
         return self._open / f"{time.time_ns():020d}-{at:015d}-{os.getpid()}"
 
     def write(self, entry: Entry) -> None:
-        """Keep an entry, durably; what its file held is replaced. Raises BrokenStore."""
+        """Keep an entry, durably. Raises BrokenStore."""
         aside = self._open / f".{entry.file.name}"
+        edits = [(edit.path, _text(edit.data), _text(edit.before), edit.blob, edit.old) for edit in entry.edits]
+        body = json.dumps([*entry[1:5], edits, *entry[6:]]).encode()
         try:
             self._done.mkdir(parents=True, exist_ok=True)
-            self._open.mkdir(exist_ok=True)
-            write_synced(aside, _pack(entry), 0o600)
+            write_synced(aside, blob_id(body).encode() + b"\n" + body, 0o600)
             aside.rename(entry.file)
             sync_folder(self._open)
         except OSError as error:
@@ -125,11 +97,11 @@ class Journal:
             raise BrokenStore(f"{self._open}: {error.strerror}", "check space and permissions there") from None
 
     def entries(self) -> tuple[list[Entry], list[str]]:
-        """The saves of this work tree that are not done, oldest first, and what cannot be read."""
+        """The saves that are not done, oldest first, and what cannot be read."""
         return self._read(self._open)
 
     def recent(self) -> tuple[list[Entry], list[str]]:
-        """The saves of this work tree done within the last minute; older ones are forgotten."""
+        """The saves done within the last minute; older ones are forgotten."""
         self._forget()
         return self._read(self._done)
 
@@ -140,34 +112,16 @@ class Journal:
             entry.file.rename(self._done / entry.file.name)
         self._forget()
 
-    def waiting(self, here: str) -> tuple[Pending, ...]:
-        """The saves of this work tree that wait, oldest first.
-
-        Args:
-            here: the branch that is checked out; "" while the repository is busy. A save for another waits for that.
-        """
-
-        def reason(entry: Entry) -> str:
-            if here and entry.branch not in ("", here):
-                return f"it is for the branch {entry.branch.removeprefix('refs/heads/')}"
-            return entry.reason or "the save was interrupted"
-
-        return tuple(
-            Pending(edit.path, entry.message.subject, reason(entry), entry.at)
-            for entry in self.entries()[0]
-            for edit in entry.edits
-        )
-
     def _forget(self) -> None:
-        for name in _names(self._done):
+        for name in state.numbered(self._done):
             with contextlib.suppress(FileNotFoundError):
-                if time.time() - (self._done / name).stat().st_mtime < KEEP:
+                if time.time() - (self._done / name).stat().st_mtime < _KEEP:
                     break
                 (self._done / name).unlink()
 
     def _read(self, folder: Path) -> tuple[list[Entry], list[str]]:
         found, bad = [], []
-        for name in _names(folder):
+        for name in state.numbered(folder):
             try:
                 entry = _unpack(folder / name)
             except FileNotFoundError:
@@ -180,91 +134,19 @@ class Journal:
         return found, bad
 
 
-class SaveLock:
-    """One save at a time per repository.
-
-    Who waits holds the turnstile, `next`; who comes back at once waits for that. So nobody starves.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._mutex = threading.RLock()
-        self._held: IO[bytes] | None = None
-
-    @contextlib.contextmanager
-    def held(self, patience: float) -> Iterator[None]:
-        """Hold the lock; who holds it already, in this thread, holds it on.
-
-        Raises:
-            Locked: others kept it for that long.
-            BrokenStore: the Git directory cannot be written.
-        """
-        stop = time.monotonic() + patience
-        if not self._mutex.acquire(timeout=patience):
-            raise Locked("another save of this process is in progress", "try again")
-        try:
-            if self._held is not None:
-                yield
-                return
-            self._held = self._acquired(stop)
-            try:
-                yield
-            finally:
-                self._held.close()
-                self._held = None
-        finally:
-            self._mutex.release()
-
-    def _acquired(self, stop: float) -> IO[bytes]:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with self._taken("next", stop):
-                file = self._taken("lock", stop)
-            who = f"{os.getpid()} ({Path(sys.argv[0] or 'python').name})".encode()
-            os.pwrite(file.fileno(), who[:_HOLDER].ljust(_HOLDER), 0)  # never made shorter: that waits for the disk
-            return file
-        except OSError as error:
-            told = f"{self._folder} cannot be written: {error.strerror}"
-            raise BrokenStore(told, "check who may write to the Git directory") from None
-
-    def _taken(self, name: str, stop: float) -> IO[bytes]:
-        """A file, locked for as long as it is open."""
-        file = os.fdopen(os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "rb")
-        try:
-            while True:
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return file
-                if time.monotonic() > stop:
-                    by = (self._folder / "lock").read_text(errors="replace").strip()
-                    held = f"another save is in progress: process {by} holds {self._folder / 'lock'}"
-                    raise Locked(held, "try again")
-                time.sleep(_POLL)
-        except BaseException:
-            file.close()
-            raise
+def pending(repo: Repo) -> tuple[Pending, ...]:
+    """The saves of this work tree that wait to be committed, oldest first."""
+    here, found = "" if repo.busy() else state.head_ref(repo.git), []
+    for entry in Journal(repo).entries()[0]:
+        reason = entry.reason or "the save was interrupted"
+        if here and entry.branch not in ("", here):
+            reason = f"it is for the branch {entry.branch.removeprefix(state.BRANCHES)}"
+        found += [Pending(edit.path, reason, entry.at) for edit in entry.edits]
+    return tuple(found)
 
 
-def clear(*folders: Path) -> None:
-    """Remove the temporary files of processes that died."""
-    for file in (file for folder in folders for file in folder.glob(".*")):
-        with contextlib.suppress(OSError):
-            if time.time() - file.stat().st_mtime > _OLD:
-                file.unlink()
-
-
-def _line(text: str, limit: int) -> str:
-    kept = " ".join("".join(c if c.isprintable() else " " for c in text[: limit * 8]).split())
-    return kept if len(kept) <= limit else kept[: limit - 3].rstrip() + "..."
-
-
-def _pack(entry: Entry) -> bytes:
-    def text(data: bytes | None) -> str | None:
-        return None if data is None else data.decode("latin-1")
-
-    edits = [(edit.path, text(edit.data), text(edit.before), edit.blob, edit.old) for edit in entry.edits]
-    body = json.dumps([*entry[1:5], edits, *entry[6:]]).encode()
-    return blob_id(body).encode() + b"\n" + body
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("latin-1")
 
 
 def _unpack(file: Path) -> Entry:
@@ -272,21 +154,13 @@ def _unpack(file: Path) -> Entry:
     checksum, _, body = file.read_bytes().partition(b"\n")
     if blob_id(body).encode() != checksum:
         raise ValueError(file.name)
-    worktree, branch, commit, (subject, trailers), rows, at, reason = json.loads(body)
+    worktree, branch, commit, said, rows, at, reason = json.loads(body)
 
     def data(text: str | None) -> bytes | None:
         return None if text is None else text.encode("latin-1")
 
     edits = tuple(Edit(path, data(new), data(before), blob, old) for path, new, before, blob, old in rows)
-    message = Message(subject, tuple((key, value) for key, value in trailers))
-    return Entry(file, worktree, branch, commit, message, edits, at, reason)
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(name for name in os.listdir(folder) if name[:1].isdigit())
-    except OSError:
-        return []
+    return Entry(file, worktree, branch, commit, said, edits, at, reason)
 
 
 # files of the store
@@ -375,3 +249,127 @@ def on_disk(files: Placer, path: str) -> bytes | None:
         return files.read(files.inside(path))
     except NotFound:
         return None
+
+
+# what became of a save
+
+
+def landed(repo: Repo, entry: Entry) -> bool:
+    """Whether the branch has, or had, what an entry is about."""
+    tip = state.tip_of(repo.git, entry.branch) if entry.branch else repo.head() or ""
+    if not tip:
+        return False
+    if tip == entry.commit or all(_held(repo, tip, edit) == edit.blob for edit in entry.edits):
+        return True
+    with contextlib.suppress(GitError):  # the user may have dropped it: it is not committed twice
+        log = ("log", "-g", "-n", "100", "--format=%H", entry.branch, "--")
+        return bool(entry.commit) and entry.commit in repo.git.run(*log).decode()
+    return False
+
+
+def _held(repo: Repo, commit: str, edit: Edit) -> str:
+    """The blob that a commit holds for an edit, "" for nothing."""
+    item = repo.item_at(commit, edit.path)
+    return item.oid if item else ""
+
+
+def shown(repo: Repo, entries: Iterable[Entry]) -> bool:
+    """Whether the user's index seems to have what saves have entered: ids are looked for in its bytes."""
+    index = repo.git_dir / "index"
+    data = index.read_bytes() if index.exists() else b""
+    latest = {edit.path: edit for entry in entries for edit in entry.edits}
+    return all((bytes.fromhex(edit.blob or edit.old) in data) == bool(edit.blob) for edit in latest.values())
+
+
+def settle(repo: Repo, files: Placer, entry: Entry, patience: float, *, new: bool = True) -> bool:
+    """Put back into index and files what a command that had begun before us took; returns whether they agree."""
+    return _mend(repo, files, lambda: _taken(repo, files, entry, new=new), patience)
+
+
+def put_back(repo: Repo, files: Placer, entry: Entry) -> None:
+    """Undo a change that did not happen: files and index become what they were, where they still have ours."""
+
+    def ours() -> _Lacks:
+        staged = repo.staged([edit.path for edit in entry.edits])
+        return {edit.path: edit.old for edit in entry.edits if staged.get(edit.path, "") == edit.blob != edit.old}, []
+
+    undo(files, entry.edits)
+    _mend(repo, files, ours, BRIEFLY)
+
+
+def _mend(repo: Repo, files: Placer, look: Callable[[], _Lacks], patience: float) -> bool:
+    """Give index and files what they lack; False where the index could not be locked in time.
+
+    Git's child holds index.lock meanwhile, so that no switch of branches comes between look and deed.
+    """
+    if not any(look()):
+        return True
+    stop = time.monotonic() + patience
+    while time.monotonic() < stop:
+        locks = state.Locks(repo, reading=False)
+        try:
+            if locks.take_index():
+                rows, gone = look()
+                for edit in gone:
+                    with contextlib.suppress(Conflict):
+                        write(files, [edit])
+                locks.enter(rows)
+                return True
+        finally:
+            locks.release()
+        time.sleep(_PAUSE)
+    return False
+
+
+def _taken(repo: Repo, files: Placer, entry: Entry, *, new: bool) -> _Lacks:
+    """What index and files lack of a save, where HEAD holds it still.
+
+    Only where they are what they were before it: all else is the user's doing.
+    """
+    head = state.head(repo.git)
+    if head.ref != entry.branch or repo.busy():
+        return {}, []
+    staged = repo.staged([edit.path for edit in entry.edits])
+    rows, gone = dict[str, str](), list[Edit]()
+    for edit in entry.edits:
+        if edit.blob == edit.old or _held(repo, head.tip, edit) != edit.blob:
+            continue
+        taken, missing = staged.get(edit.path, "") == edit.old, edit.before == on_disk(files, edit.path)
+        if taken and (missing or new):  # an entry alone that is gone later was unstaged by the user
+            rows[edit.path] = edit.blob
+        if missing and (taken or new):
+            gone.append(edit)
+    return rows, gone
+
+
+def look_after(repo: Repo, files: Placer) -> list[str]:
+    """Look whether saves of the last minute are still there; says of which they are not, and what helps.
+
+    Where the index has them all and none was dropped, that is noted: as it is now it need not be looked at again.
+    """
+    now = repo.head() or "", stamp(repo.git_dir / "index")
+    recent, troubles = Journal(repo).recent()
+    whole, seen = shown(repo, recent), set[str]()
+    for entry in reversed(recent):
+        paths = {edit.path for edit in entry.edits}
+        if seen.isdisjoint(paths):
+            if not whole:
+                settle(repo, files, entry, BRIEFLY, new=False)
+            troubles.append(dropped(repo, entry))
+        seen |= paths
+    troubles = [each for each in troubles if each]
+    repo.settled = now if whole and not troubles else None
+    return troubles
+
+
+def dropped(repo: Repo, entry: Entry) -> str:
+    """Say which file of a save its branch has lost again, and what brings it back; "" for none."""
+    tip = state.tip_of(repo.git, entry.branch) if entry.branch else ""
+    if not tip or tip == entry.commit:
+        return ""
+    lost = [edit.path for edit in entry.edits if edit.blob and _held(repo, tip, edit) == edit.old != edit.blob]
+    if not lost:
+        return ""
+    branch = entry.branch.removeprefix(state.BRANCHES)
+    helps = f"git checkout {entry.commit[:12]} -- {' '.join(lost)}"
+    return f"another command took {lost[0]} out of {branch} again; `{helps}` brings it back"

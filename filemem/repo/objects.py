@@ -1,13 +1,14 @@
 """Git objects: reading them through one lasting `cat-file`, writing them as loose files, and building trees.
 
-A loose object is a header and the data, compressed, under the name of its hash. Where the repository asks for more
-than that (`loose=False`) Git writes them, one process each. An id never changes its meaning, so trees are remembered.
+A loose object is a header and the data, compressed, under the name of its hash. An id never changes its meaning, so
+trees are remembered.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 import threading
 import time
 import zlib
@@ -46,16 +47,8 @@ class Item(NamedTuple):
     oid: str
 
 
-class Object(NamedTuple):
-    """An object as read."""
-
-    oid: str
-    kind: str
-    data: bytes
-
-
 class Loose(NamedTuple):
-    """An object on its way to disk, written at `source` first; `packed` is empty where Git has written it."""
+    """An object on its way to disk, written at `source` first."""
 
     oid: str
     packed: bytes
@@ -64,70 +57,80 @@ class Loose(NamedTuple):
 
     def write(self) -> None:
         """Write the object aside, unless it is in its place, and wait until it is on disk."""
-        if self.packed:
-            try:
-                os.utime(self.target)  # young again: a gc that knows nothing of us keeps it
-            except FileNotFoundError:
-                write_synced(self.source, self.packed, 0o444)
+        try:
+            os.utime(self.target)  # young again: a gc that knows nothing of us keeps it
+        except FileNotFoundError:
+            write_synced(self.source, self.packed, 0o444)
 
     def move(self) -> None:
         """Put the object where Git looks for it."""
         for _ in range(_MKDIR_TRIES):
             with suppress(FileNotFoundError):
                 self.source.rename(self.target)
-                return
             if not self.source.exists():
-                return  # it is there
+                return
             self.target.parent.mkdir(exist_ok=True)
-        raise FileNotFoundError(2, "a gc removes the folders of new objects at once")
+            self.target.parent.chmod(stat.S_IMODE(self.target.parents[1].stat().st_mode))  # a group may share it
 
 
 class Objects:
-    """The object database of one repository, of the format `hash_name`; `loose`: we write loose objects ourselves.
+    """The object database of one repository, of the format `hash_name`.
 
     `spool` is a folder for objects that are being written: among the others a gc would remove them at once.
     """
 
-    def __init__(self, git: Git, spool: Path, hash_name: str, *, loose: bool) -> None:
-        self.git, self.spool, self.hash_name, self.loose = git, spool, hash_name, loose
+    def __init__(self, git: Git, spool: Path, hash_name: str) -> None:
+        self.git, self.spool, self.hash_name = git, spool, hash_name
         self._folder = git.places.common_dir / "objects"
         self._reader: Helper | None = None
-        self._trees: dict[str, Tree] = {}  # least recently used first
+        self._trees: dict[str, Tree] = {}
         self._root = "", ""  # the commit asked for last, and its tree
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     # reading
 
-    def read(self, oid: str, most: int | None = None) -> Object | None:
-        """Read an object by its id; None where there is none here, or it has more than `most` bytes."""
-        return next(self.read_all((oid,), most))
+    def read(self, oid: str, kind: str = "blob", most: int | None = None) -> bytes | None:
+        """Read an object by its id; None for one of another kind ("": any) or of more than `most` bytes."""
+        return next(self.read_all((oid,), kind, most))
 
-    def read_all(self, oids: Iterable[str], most: int | None = None) -> Iterator[Object | None]:
+    def read_all(self, oids: Iterable[str], kind: str = "blob", most: int | None = None) -> Iterator[bytes | None]:
         """Read objects by id, one answer for each, in order; asked for in dozens."""
         rest = iter(oids)
         while batch := list(islice(rest, _AT_ONCE)):
+            asked, found = [oid for oid in batch if _ID.fullmatch(oid)], dict[str, bytes | None]()
             with self._lock:
-                found = self._ask([oid for oid in batch if _ID.fullmatch(oid)], most)
+                try:
+                    found = self._answers(asked, kind, most)
+                except GitError as lacking:  # the reader dies of what a partial clone lacks: one by one
+                    if "lazy fetching" not in lacking.stderr:
+                        raise
+                    for oid in asked:
+                        with suppress(GitError):
+                            found |= self._answers([oid], kind, most)
             yield from map(found.get, batch)
+
+    def _answers(self, oids: Sequence[str], kind: str, most: int | None) -> dict[str, bytes | None]:
+        if self._reader is None or self._reader.process.poll() is not None:
+            self.close()
+            self._reader = Helper(self.git, "cat-file", "--batch")
+        self._reader.send("".join(f"{oid}\n" for oid in oids).encode())
+        return {oid: _answer(self._reader, kind, most) for oid in oids}
 
     def tree(self, oid: str) -> Tree:
         """A tree. Raises BrokenStore where it is not there."""
-        tree = self._trees.pop(oid, None)
+        tree = self._trees.get(oid)
         if tree is None:
-            found = self.read(oid)
-            if found is None or found.kind != "tree":
+            if (data := self.read(oid, "tree")) is None:
                 raise BrokenStore(f"the repository lacks the tree {oid}", "run `git fsck`")
-            tree = {name: (mode, raw) for mode, name, raw in _ROWS[len(oid) // 2].findall(found.data)}
-        self._remember(oid, tree)
+            tree = self._remember(oid, {name: (mode, raw) for mode, name, raw in _ROWS[len(oid) // 2].findall(data)})
         return tree
 
     def root(self, commit: str) -> str:
         """The id of a commit's tree; "" where there is no such commit."""
         if self._root[0] != commit:
-            found = self.read(commit)
-            if found is None or found.kind != "commit":
+            if (data := self.read(commit, "commit")) is None:
                 return ""
-            self._root = commit, found.data[5 : found.data.index(b"\n")].decode()
+            self._root = commit, data[5 : data.index(b"\n")].decode()
         return self._root[1]
 
     def find(self, commit: str, path: str) -> Item | None:
@@ -144,44 +147,16 @@ class Objects:
 
     def close(self) -> None:
         """Let the reader end."""
-        with self._lock:
-            self._stop()
+        with self._lock, suppress(GitError):  # it is gone, which is what was wanted
+            reader, self._reader = self._reader, None
+            if reader is not None:
+                reader.close()
 
-    def _ask(self, oids: Sequence[str], most: int | None) -> dict[str, Object | None]:
-        try:
-            return self._answers(oids, most)
-        except GitError:  # the reader was killed, or died of what a partial clone lacks: once more, one by one
-            found: dict[str, Object | None] = {}
-            for oid in oids:
-                try:
-                    found |= self._answers((oid,), most)
-                except GitError as error:
-                    if not error.promised:
-                        raise
-            return found
-
-    def _answers(self, oids: Sequence[str], most: int | None) -> dict[str, Object | None]:
-        if not oids:
-            return {}
-        if self._reader is None:
-            self._reader = Helper(self.git, "cat-file", "--batch")
-        try:
-            self._reader.send("".join(f"{oid}\n" for oid in oids).encode())
-            return {oid: _answer(self._reader, most) for oid in oids}
-        except GitError:
-            self._stop()
-            raise
-
-    def _stop(self) -> None:
-        if self._reader is not None:
-            with suppress(GitError):  # it is gone, which is what was wanted
-                self._reader.close()
-            self._reader = None
-
-    def _remember(self, oid: str, tree: Tree) -> None:
+    def _remember(self, oid: str, tree: Tree) -> Tree:
+        if len(self._trees) >= _REMEMBERED:
+            self._trees.clear()
         self._trees[oid] = tree
-        while len(self._trees) > _REMEMBERED:
-            del self._trees[next(iter(self._trees))]
+        return tree
 
     # writing
 
@@ -189,19 +164,12 @@ class Objects:
         """An object to be published."""
         oid = object_id(kind, data, self.hash_name)
         packed = zlib.compress(f"{kind} {len(data)}\0".encode() + data, _LEVEL)
-        if not self.loose:
-            self.git.run("hash-object", "-w", "-t", kind, "--stdin", input=data)
-            packed = b""
-        return self.written(oid, packed)
-
-    def written(self, oid: str, packed: bytes = b"") -> Loose:
-        """An object that Git has written, or that is yet to be published."""
-        source = self.spool / f".object-{os.getpid()}-{os.urandom(6).hex()}"
+        source = self.spool / f"{os.getpid()}-{os.urandom(6).hex()}"
         return Loose(oid, packed, source, self._folder / oid[:2] / oid[2:])
 
     def restore(self, made: Sequence[Loose]) -> None:
         """Write objects again that a gc has taken, which began before anything pointed to them."""
-        while gone := [each for each in made if not each.target.exists() and self.read(each.oid) is None]:
+        while gone := [each for each in made if not each.target.exists() and self.read(each.oid, "") is None]:
             publish(gone)
 
     def splice(self, root: str, changes: Mapping[str, str]) -> tuple[str, list[Loose]]:
@@ -232,16 +200,13 @@ class Objects:
         for first in sorted({parts[0] for parts in rows}):
             here = tree.pop(first, None)
             deeper = {parts[1:]: blob for parts, blob in rows.items() if parts[0] == first}
-            name = os.fsdecode(first)
+            if here is not None and (here[0] not in _FILES if () in deeper else here[0] != FOLDER):
+                told = "a regular file" if () in deeper else "a folder"
+                raise Conflict(f"{os.fsdecode(first)} stands in HEAD and is not {told}", "move it away first")
             if () in deeper:
-                if here is not None and here[0] not in _FILES:
-                    raise Conflict(f"{name} is not a regular file in HEAD", "move it away first")
                 if blob := deeper[()]:
                     tree[first] = (here[0] if here else FILE, bytes.fromhex(blob))
-                continue
-            if here is not None and here[0] != FOLDER:
-                raise Conflict(f"{name} is a file or link in HEAD, not a folder", "move it away first")
-            if below := self._spliced(here[1].hex() if here else "", deeper, made):
+            elif below := self._spliced(here[1].hex() if here else "", deeper, made):
                 tree[first] = (FOLDER, bytes.fromhex(self._add(below, made)))
         return tree
 
@@ -268,28 +233,21 @@ def commit_object(repo: Repo, tree: str, parents: Sequence[str], text: str, at: 
         Conflict: it could not be signed.
     """
     author, committer = repo.identity()
-    data, when = text.encode("utf-8", "replace"), _time(at)
-    signing = repo.settings.signing
-    if signing is None:
+    seconds, data = max(0, at // 1000), text.encode("utf-8", "replace")  # Git knows no time before 1970
+    when = f"{seconds} {time.strftime('%z', time.localtime(seconds))}"
+    if not repo.settings.signed:
         lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
         lines += [f"author {author} {when}", f"committer {committer} {when}", "\n"]
         return repo.objects.prepare("commit", "\n".join(lines).encode("utf-8", "replace") + data)
     who = {"AUTHOR_NAME": author.name, "AUTHOR_EMAIL": author.email, "AUTHOR_DATE": when}
     who |= {"COMMITTER_NAME": committer.name, "COMMITTER_EMAIL": committer.email, "COMMITTER_DATE": when}
-    asked = ["-S", *(part for parent in parents for part in ("-p", parent)), tree]
-    config, extra = (*signing, "i18n.commitEncoding=utf-8"), {f"GIT_{key}": value for key, value in who.items()}
+    arguments = ("-S", *(part for parent in parents for part in ("-p", parent)), tree)
+    extra, config = {f"GIT_{key}": value for key, value in who.items()}, ("i18n.commitEncoding=utf-8",)
     try:
-        made = repo.git.run("commit-tree", *asked, input=data, limit=_SIGNING, config=config, extra=extra)
+        made = repo.git.run("commit-tree", *arguments, input=data, limit=_SIGNING, config=config, extra=extra)
     except GitError as error:
         raise Conflict(f"the commit could not be signed: {error.message}", "check your signing key") from None
-    return repo.objects.written(made.decode().strip())
-
-
-def _time(at: int) -> str:
-    """Seconds and local offset, as Git writes them."""
-    seconds = max(0, at // 1000)  # Git knows no time before 1970
-    offset = time.localtime(seconds).tm_gmtoff // 60
-    return f"{seconds} {'-' if offset < 0 else '+'}{abs(offset) // 60:02d}{abs(offset) % 60:02d}"
+    return repo.objects.prepare("commit", repo.objects.read(made.decode().strip(), "commit") or b"")
 
 
 def publish(made: Sequence[Loose], *besides: Callable[[], None]) -> None:
@@ -356,8 +314,8 @@ def together(calls: Sequence[Callable[[], object]]) -> None:
         raise errors[0]
 
 
-def _answer(reader: Helper, most: int | None) -> Object | None:
-    head = reader.line().split(b" ")
+def _answer(reader: Helper, kind: str, most: int | None) -> bytes | None:
+    head = reader.line().decode().split(" ")
     if len(head) != 3 or not head[2].isdigit():
         return None  # "<name> missing"
     size = int(head[2])
@@ -365,4 +323,5 @@ def _answer(reader: Helper, most: int | None) -> Object | None:
         for start in range(0, size + 1, _CHUNK):
             reader.exactly(min(_CHUNK, size + 1 - start))
         return None
-    return Object(head[0].decode(), head[1].decode(), reader.exactly(size + 1)[:-1])
+    data = reader.exactly(size + 1)[:-1]
+    return data if kind in (head[1], "") else None

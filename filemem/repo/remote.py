@@ -49,7 +49,7 @@ class Raced(Conflict):
 
 
 def _named(repo: Repo, name: str, branch: str) -> Remote | None:
-    url, push_url = (repo.settings.text_of("remote", name, key) for key in ("url", "pushurl"))
+    url, push_url = (repo.settings.text(f"remote.{name}.{key}") for key in ("url", "pushurl"))
     return Remote(name, branch, url, push_url or url) if url else None
 
 
@@ -61,7 +61,7 @@ def usual(repo: Repo, branch: str) -> Remote | None:
 
 def upstream(repo: Repo, branch: str) -> Remote | None:
     """The branch that a branch follows; None where it follows none, or another one of this repository."""
-    name, ref = (repo.settings.text_of("branch", branch, key) for key in ("remote", "merge"))
+    name, ref = (repo.settings.text(f"branch.{branch}.{key}") for key in ("remote", "merge"))
     return _named(repo, name, ref.removeprefix("refs/heads/")) if name and ref.startswith("refs/heads/") else None
 
 

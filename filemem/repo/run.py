@@ -1,9 +1,10 @@
-"""Running Git: the one place that starts it.
+"""Git: where a repository is, which is read from disk, and the one place that runs Git.
 
 A repository may be hostile: its configuration names programs that Git would run for us. So every call has the same
 fixed options that switch them off, an environment without `GIT_*`, an absolute program found outside the repository,
 a time limit, and never a shell. Values go to standard input or after `--`. Every child has a session of its own, so
-that a signal to our group never stops one that holds a lock.
+that a signal to our group never stops one that holds a lock. Git itself looks for the Git directory, in the top folder
+alone: so it refuses one that belongs to another user (`safe.directory`).
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from filemem.errors import BrokenStore, Conflict
-from filemem.repo.paths import Places, refuse_gone
+from filemem.errors import BrokenStore, Conflict, NotFound
 
 if TYPE_CHECKING:
     import subprocess
@@ -26,7 +27,6 @@ LONG = 120.0  # seconds for one over much history or many files
 _GENTLY, _ENDS = 2.0, 1.0  # seconds that a call which is ended has for that, and one that is killed then
 NEEDED = (2, 34)
 _versions: dict[str, str] = {}  # by program
-_PROMISED = "lazy fetching disabled"  # a partial clone lacks an object, and reading fetches nothing
 
 OFF = tuple(
     f"""core.fsmonitor=false core.hooksPath={os.devnull} core.pager=cat core.sshCommand=false core.alternateRefsCommand=
@@ -36,11 +36,10 @@ OFF = tuple(
     protocol.allow=never gc.auto=0 maintenance.auto=false advice.graftFileDeprecated=false""".split()
 )
 """The settings that every call is given: no program of the repository's runs."""
-_ASKED_FOR = ("core.sshCommand", "credential.helper", "protocol.allow")  # what reaching others needs
+_ASKED_FOR = ("core.sshCommand", "credential.helper")  # what reaching others needs
 _TRANSPORTS = ("file", "git", "http", "https", "ssh")
 ASKED = (
     *(option for option in OFF if not option.startswith(_ASKED_FOR)),
-    "protocol.allow=never",
     *(f"protocol.{name}.allow=always" for name in _TRANSPORTS),
 )
 """The settings of commands that reach others because the user asked for it."""
@@ -54,25 +53,88 @@ _ALWAYS = {
 }
 
 
+class Places(NamedTuple):
+    """The folders of one repository, absolute."""
+
+    work_tree: Path
+    git_dir: Path  # this work tree's own: HEAD, index, state of a merge or rebase
+    common_dir: Path  # what all work trees share: objects, branches
+
+    @property
+    def by_hand(self) -> str:
+        """How people call Git on this work tree, wherever they stand: how commands begin that are printed."""
+        return f"git -C {shlex.quote(str(self.work_tree))}"
+
+
+def find(start: Path) -> Places:
+    """Look for a repository in a folder and the folders above it.
+
+    Raises:
+        NotFound: there is none.
+        BrokenStore: it has no work tree, or its `.git` file leads nowhere; or the folder lies in a Git directory; or it
+            is gone, and what stands above it is another project's.
+    """
+    _refuse_gone(start)
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if os.path.lexists(folder / ".git"):
+            return _places(folder)
+        if all((folder / name).exists() for name in ("HEAD", "objects", "refs")):
+            told = f"{folder} is a Git directory without a work tree"
+            raise BrokenStore(told, "filemem needs a checkout: stand in it, or git clone it first")
+    raise NotFound(f"there is no Git repository in {start} or above it", "run `filemem init` there: it makes one")
+
+
+def _places(work_tree: Path) -> Places:
+    git_dir = work_tree / ".git"
+    if git_dir.is_file():
+        git_dir = (work_tree / read(git_dir).removeprefix("gitdir:").strip()).resolve()
+    common = (git_dir / read(git_dir / "commondir")).resolve() if (git_dir / "commondir").is_file() else git_dir
+    # Without `commondir` a linked work tree's own folder would pass for a whole repository.
+    if not (git_dir / "HEAD").is_file() or not (common / "objects").is_dir():
+        told = f"{work_tree / '.git'} does not lead to a Git directory that is whole"
+        raise BrokenStore(told, "run `git worktree repair`, or clone the repository again")
+    return Places(work_tree, git_dir, common)
+
+
+def _refuse_gone(work_tree: Path) -> None:
+    """Refuse to work in a folder that was removed under us. Raises BrokenStore."""
+    if not os.path.exists(work_tree):  # noqa: PTH110 - it may be a name that no folder can have
+        raise BrokenStore(f"the folder {work_tree} is gone", "work in one that is there; start a server again there")
+
+
+def read(file: Path) -> str:
+    """The text of a small file of Git's; "" where there is none."""
+    try:
+        return file.read_text(errors="surrogateescape").strip()
+    except (OSError, ValueError):  # a name that no file can have
+        return ""
+
+
+def stamp(file: Path) -> tuple[int, int, int]:
+    """What shows that a file was written or replaced: its number, size and time; -1 for one that is not there."""
+    try:
+        found = file.stat()
+    except OSError:
+        return -1, -1, -1
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+_HINTS = {
+    ".lock': File exists": "if no Git command is running there, one was interrupted: remove that file",
+    "dubious ownership": "if you trust who owns it: git config --global --add safe.directory FOLDER",
+    "": "try the same with Git itself; `git fsck` shows whether the repository is sound",
+}
+
+
 class GitError(BrokenStore):
     """Git refused. `stderr` is its own text, `code` its exit status (-1: it took too long)."""
 
     def __init__(self, command: str, code: int, stderr: str) -> None:
         self.code, self.stderr = code, stderr
         first = stderr.strip().splitlines()
-        message = f"git {command} failed: {first[0] if first else f'exit status {code}'}"
-        hint = "try the same with Git itself; `git fsck` shows whether the repository is sound"
-        if ".lock': File exists" in stderr:
-            hint = "if no Git command is running there, one was interrupted: remove that file"
-        elif self.promised:
-            message = "this is a partial clone, and older versions that are asked for are not in it"
-            hint = "`git fetch --refetch --no-filter` brings them"
-        super().__init__(message, hint)
-
-    @property
-    def promised(self) -> bool:
-        """Whether it was asked for an object that a partial clone lacks."""
-        return _PROMISED in self.stderr or "promisor remote" in self.stderr
+        hint = next(hint for mark, hint in _HINTS.items() if mark in stderr)
+        super().__init__(f"git {command} failed: {first[0] if first else f'exit status {code}'}", hint)
 
 
 class Git(NamedTuple):
@@ -81,33 +143,28 @@ class Git(NamedTuple):
     program: str
     places: Places
     environment: Mapping[str, str]
-    switches: tuple[str, ...] = OFF
-
-    def command(self, *arguments: str, config: Sequence[str] = ()) -> list[str]:
-        """The argument list of one call; `config` holds further `key=value` settings."""
-        settings = (part for each in (*self.switches, *config) for part in ("-c", each))
-        where = (f"--git-dir={self.places.git_dir}", f"--work-tree={self.places.work_tree}")
-        fixed = ("--no-pager", "--literal-pathspecs", "--no-replace-objects")
-        return [self.program, *fixed, *settings, *where, *arguments]
 
     def start(
         self, *arguments: str, config: Sequence[str] = (), extra: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start one call with all three streams as pipes; see `run`."""
+        """Start one call with all three streams as pipes; `config` holds further `key=value` settings."""
         import subprocess  # noqa: PLC0415 - most searches start no process
 
+        top = self.places.work_tree
+        settings = (part for each in (*OFF, *config) for part in ("-c", each))
+        fixed = ("--no-pager", "--literal-pathspecs", "--no-replace-objects", f"--work-tree={top}")
         try:
             return subprocess.Popen(
-                self.command(*arguments, config=config),
+                [self.program, *fixed, *settings, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                cwd=self.places.work_tree,
-                env={**self.environment, **(extra or {})},
+                cwd=top,
+                env={**self.environment, "GIT_CEILING_DIRECTORIES": str(top.parent), **(extra or {})},
                 start_new_session=True,
             )
         except OSError as error:
-            refuse_gone(self.places.work_tree)
+            _refuse_gone(top)
             raise BrokenStore(f"{self.program} cannot be started: {error.strerror}", "install Git") from None
 
     def run(
@@ -228,20 +285,6 @@ def clean(environment: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **_ALWAYS}
 
 
-def trusted(git: Git) -> bool:
-    """Whether Git itself is willing to use a repository that belongs to another user."""
-    import subprocess  # noqa: PLC0415
-
-    options = (part for each in OFF for part in ("-c", each))
-    # Without --git-dir: naming it would switch Git's own check off.
-    command = [git.program, *options, "-C", str(git.places.work_tree), "rev-parse", "--git-dir"]
-    try:
-        subprocess.run(command, env=dict(git.environment), input=b"", capture_output=True, check=True, timeout=LIMIT)
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return True
-
-
 def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:
     """Refuse a Git that is older than `needed`; it is asked once in a process. Raises BrokenStore."""
     if git.program not in _versions:
@@ -251,7 +294,7 @@ def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:
         raise BrokenStore(f"{_versions[git.program]} is too old", "install Git {}.{} or newer".format(*needed))
 
 
-def hooked(git: Git, folder: str | None, tree: str, text: str) -> str:
+def hooked(git: Git, folder: str, tree: str, text: str) -> str:
     """Run the repository's `pre-commit` and `commit-msg` on a commit to be made; only where the user asks for it.
 
     Returns:
@@ -281,5 +324,5 @@ def create(folder: Path) -> None:
     """Run `git init` in a folder, with the user's own defaults and no template, for `filemem init`. Raises
     BrokenStore.
     """
-    places = Places(folder, folder / ".git", folder / ".git")
-    Git(locate(os.environ, folder), places, clean(os.environ)).run("init", "--quiet", "--template=")
+    git = Git(locate(os.environ, folder), Places(folder, folder / ".git", folder / ".git"), clean(os.environ))
+    git.run("init", "--quiet", "--template=", extra={"GIT_DIR": str(folder / ".git")})

@@ -7,22 +7,23 @@ children, so that none is left behind when we are killed.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import stat
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
-from filemem.errors import BrokenStore
-from filemem.repo.run import Git, GitError, Helper, end
+from filemem.errors import BrokenStore, Locked
+from filemem.repo.run import Git, GitError, Helper, end, read, stamp
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
-    from filemem.repo.journal import Entry
-    from filemem.repo.paths import Places
 
 BRANCHES = "refs/heads/"
 LOCKED, MOVED = "locked", "moved"  # why a lock was not taken: another command has it, or the branch is elsewhere
@@ -30,8 +31,7 @@ _EDITOR_LIMIT = 600.0  # seconds; an editor that was left without a commit looks
 _ELSEWHERE = "refs/heads/.invalid"  # what HEAD names where refs are not kept in files
 _MARKERS = {
     "rebase-merge": "a rebase is in progress",
-    "rebase-apply/applying": "git am is in progress",
-    "rebase-apply": "a rebase is in progress",
+    "rebase-apply": "a rebase or git am is in progress",
     "CHERRY_PICK_HEAD": "a cherry-pick is in progress",
     "REVERT_HEAD": "a revert is in progress",
     "sequencer": "a cherry-pick or revert is in progress",
@@ -40,11 +40,13 @@ _MARKERS = {
 }
 _STARTED_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
 _MAX_MESSAGE = 1 << 16  # bytes of a commit message looked at
+_COMMENT = tuple(bytes([mark]) for mark in b"#;@!$%^&|:")  # what `core.commentChar=auto` chooses from
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REFLOG = "filemem: save"  # what `git reflog` shows for our commits
 _BRANCH_MOVED = ("but expected", "reference already exists", "unable to resolve reference")
 _HELD = ("File exists", "Another git process", "Unable to create", "unable to create", "unable to write new index")
 _LOOK, _STARTS = 0.0005, 1.0  # seconds between two looks for the lock, and those that Git has to start
+_POLL = 0.004  # seconds between two tries for the lock of saves
 _READING = ("update-index", "--add", "--remove", "--ignore-skip-worktree-entries", "-z", "--stdin")
 _STATED = ("update-index", "-z", "--index-info")
 
@@ -84,7 +86,7 @@ def head_ref(git: Git) -> str:
 def tip_of(git: Git, ref: str) -> str:
     """The commit that a ref, by its whole name or "HEAD", is at; "" for none."""
     folder = git.places.git_dir if ref == "HEAD" else git.places.common_dir
-    found = _read(folder / ref)
+    found = read(folder / ref)
     if _ID.fullmatch(found):
         return found
     try:
@@ -95,12 +97,12 @@ def tip_of(git: Git, ref: str) -> str:
         raise
 
 
-def busy(places: Places, comment: str) -> str:
-    """What the user is in the middle of, or ""; `comment` is how lines of comments begin in commit messages."""
+def busy(git_dir: Path, common_dir: Path) -> str:
+    """What the user is in the middle of, or ""."""
     for name, operation in _MARKERS.items():
-        if (places.git_dir / name).exists():
+        if (git_dir / name).exists():
             return operation
-    return "a commit message is being edited" if _editor_open(places, comment) else ""
+    return "a commit message is being edited" if _editor_open(git_dir, common_dir) else ""
 
 
 def branch_meant(git: Git) -> str:
@@ -108,59 +110,86 @@ def branch_meant(git: Git) -> str:
     if ref := head_ref(git):
         return ref
     for name in _STARTED_FROM:
-        if text := _read(git.places.git_dir / name):
+        if text := read(git.places.git_dir / name):
             ref = text if text.startswith(BRANCHES) else BRANCHES + text
             return ref if tip_of(git, ref) else ""
     return ""
 
 
-def _editor_open(places: Places, comment: str) -> bool:
+def _editor_open(git_dir: Path, common_dir: Path) -> bool:
     """Whether a commit message was written since HEAD moved last, with Git's comments still in it."""
-    own, common = places.git_dir, places.common_dir
-    branch = common / (_read(own / "HEAD").removeprefix("ref: ") or "HEAD")
+    branch = common_dir / (read(git_dir / "HEAD").removeprefix("ref: ") or "HEAD")
     try:
-        message = (own / "COMMIT_EDITMSG").stat()
+        message = (git_dir / "COMMIT_EDITMSG").stat()
         if not stat.S_ISREG(message.st_mode) or time.time() - message.st_mtime > _EDITOR_LIMIT:
             return False
-        moves = (own / "logs" / "HEAD", own / "HEAD", own / "reftable", common / "reftable", branch)
+        moves = (git_dir / "logs" / "HEAD", git_dir / "HEAD", git_dir / "reftable", common_dir / "reftable", branch)
         if message.st_mtime_ns <= max(stamp(file)[2] for file in moves):
             return False
-        with (own / "COMMIT_EDITMSG").open("rb") as file:
-            lines = file.read(_MAX_MESSAGE).splitlines()
+        with (git_dir / "COMMIT_EDITMSG").open("rb") as file:
+            return any(line.startswith(_COMMENT) for line in file.read(_MAX_MESSAGE).splitlines())
     except (OSError, ValueError):  # a name that no file can have
         return False
-    starts = tuple(mark.encode() for mark in ("#;@!$%^&|:" if comment == "auto" else (comment,)))
-    return any(line.startswith(starts) for line in lines)
 
 
-def stamp(file: Path) -> tuple[int, int, int]:
-    """What shows that a file was written or replaced: its number, size and time; -1 for one that is not there."""
+def numbered(folder: Path) -> list[str]:
+    """The names of entries of the journal in a folder, oldest first."""
     try:
-        found = file.stat()
+        return sorted(name for name in os.listdir(folder) if name[:1].isdigit())
     except OSError:
-        return -1, -1, -1
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _read(file: Path) -> str:
-    """The text of a small file of Git's; "" where there is none."""
-    try:
-        return file.read_text(errors="surrogateescape").strip()
-    except (OSError, ValueError):  # a name that no file can have
-        return ""
-
-
-def shown(git_dir: Path, entries: Iterable[Entry]) -> bool:
-    """Whether the user's index seems to have what saves have entered: ids are looked for in its bytes."""
-    try:
-        data = (git_dir / "index").read_bytes()
-    except OSError:
-        return False
-    latest = {edit.path: edit for entry in entries for edit in entry.edits}
-    return all((bytes.fromhex(edit.blob or edit.old) in data) == bool(edit.blob) for edit in latest.values())
+        return []
 
 
 # holding them still
+
+
+class SaveLock:
+    """One save at a time per repository.
+
+    Who waits holds the turnstile, `next`; who comes back at once waits for that. So nobody starves.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._mutex = threading.RLock()
+        self._file: IO[bytes] | None = None
+
+    @contextlib.contextmanager
+    def held(self, patience: float) -> Iterator[None]:
+        """Hold the lock; who holds it already, in this thread, holds it on. Errors as for `Repo.saving`."""
+        stop = time.monotonic() + patience
+        if not self._mutex.acquire(timeout=patience):
+            raise Locked("another save is in progress", "try again")
+        try:
+            if self._file is not None:
+                yield
+                return
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                with self._taken("next", stop):
+                    self._file = self._taken("lock", stop)
+            except OSError as error:
+                told = f"{self._folder} cannot be written: {error.strerror}"
+                raise BrokenStore(told, "check who may write to the Git directory") from None
+            try:
+                with self._file:
+                    yield
+            finally:
+                self._file = None
+        finally:
+            self._mutex.release()
+
+    def _taken(self, name: str, stop: float) -> IO[bytes]:
+        """A file, locked for as long as it is open."""
+        file = (self._folder / name).open("ab")
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return file
+            if time.monotonic() > stop:
+                file.close()
+                raise Locked(f"another save is in progress: a process holds {file.name}", "try again")
+            time.sleep(_POLL)
 
 
 class Locks:
@@ -179,8 +208,8 @@ class Locks:
         self._entered, self._target = False, ("", "")
         # Of the index's own features, the monitor stays where the user's configuration says plainly so.
         found = repo.settings
-        plain = found.text("core.fsmonitor", user_only=True) == found.text("core.fsmonitor") == "true"
-        config = ("core.safecrlf=false", *(("core.fsmonitor=true",) if plain else ()), *(found.unfiltered or ()))
+        monitor = found.text("core.fsmonitor", user_only=True) == found.text("core.fsmonitor") == "true"
+        config = ("core.safecrlf=false", *(["core.fsmonitor=true"] if monitor else []), *(found.unfiltered or ()))
         self._branch = Helper(repo.git, "update-ref", "-m", _REFLOG, "--stdin")
         self._index = Helper(repo.git, *(_READING if reading else _STATED), config=config)
 
@@ -254,25 +283,13 @@ class Locks:
                 raise GitError("update-ref", -1, answer.decode("utf-8", "replace"))
 
 
-def describe(git_dir: Path) -> str:
-    """Say who keeps a lock, and since when."""
-    lock = git_dir / "index.lock"
-    with suppress(OSError):
-        return f"{lock} is held by another Git command ({max(0.0, time.time() - lock.stat().st_mtime):.0f} s old)"
-    return "another Git command holds a lock"
-
-
 def _holds(pid: int, lock: Path) -> bool:
     """Whether a child has a lock file open; where the system does not show that, whether there is one."""
-    try:
-        there = lock.stat()
-        names = os.listdir(f"/proc/{pid}/fd")
-    except FileNotFoundError:
-        return lock.exists() and not Path("/proc/self/fd").exists()
-    except PermissionError:
-        return True
-    for name in names:
-        with suppress(OSError):
-            if os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), there):  # noqa: PTH116 - one call a descriptor
-                return True
+    if not os.path.isdir("/proc/self/fd"):  # noqa: PTH112 - asked every half millisecond
+        return lock.exists()
+    with suppress(OSError):
+        for file in Path(f"/proc/{pid}/fd").iterdir() if lock.exists() else ():
+            with suppress(OSError):
+                if file.samefile(lock):
+                    return True
     return False

@@ -15,10 +15,11 @@ from pathlib import Path
 from filemem.errors import FilememError
 from filemem.files import Files
 from filemem.repo import Repo
-from filemem.repo.commit import Edit, Made, Message, Plan, finish, save
+from filemem.repo.commit import Edit, Made, Plan, finish, message, save
+from filemem.repo.journal import Pending, pending
 
 CLOCK = 1_763_650_000_123  # milliseconds
-SAID = Message("decision(topic): Use it", (("Filemem-Id", "decision_topic_1"),))
+SAID = message("decision(topic): Use it", (("Filemem-Id", "decision_topic_1"),))
 
 
 class Saver:
@@ -33,15 +34,15 @@ class Saver:
         self.repo, self.step = Repo.discover(path), step
         self.files = Files(self.repo.work_tree, "memory", self.repo.spool)
 
-    def put(self, path: str, data: bytes, said: Message = SAID) -> Made:
+    def put(self, path: str, data: bytes, said: str = SAID) -> Made:
         """Bring a new file."""
         return self.edit((Edit(self.files.named(path), data, None),), said)
 
-    def change(self, path: str, data: bytes | None, said: Message = SAID) -> Made:
+    def change(self, path: str, data: bytes | None, said: str = SAID) -> Made:
         """Give a file other bytes, or remove it."""
         return self.edit((Edit(self.files.named(path), data, self.files.read(path)),), said)
 
-    def edit(self, edits: tuple[Edit, ...], said: Message = SAID) -> Made:
+    def edit(self, edits: tuple[Edit, ...], said: str = SAID) -> Made:
         """Make one commit of some edits."""
         plan = Plan(edits, said, CLOCK)
         with self.repo.saving():
@@ -50,6 +51,10 @@ class Saver:
     def finish(self) -> tuple[Made, ...]:
         """End what the journal holds."""
         return finish(self.repo, self.files)
+
+    def pending(self) -> tuple[Pending, ...]:
+        """The saves that wait."""
+        return pending(self.repo)
 
     def close(self) -> None:
         """End the helper process."""
@@ -76,7 +81,7 @@ def main(repository: str, count: str, interval: str, first: str = "0") -> None:
         time.sleep(random.uniform(0.5, 1.5) * float(interval) / 1000)
     for _ in range(50):
         saver.finish()
-        if not saver.repo.pending():
+        if not saver.pending():
             break
         time.sleep(0.05)
     saver.close()

@@ -11,8 +11,7 @@ import pytest
 from filemem.errors import BadInput, BrokenStore, Conflict
 from filemem.repo import Repo
 from filemem.repo.commit import Edit
-from filemem.repo.paths import find
-from filemem.repo.run import Git, GitError, clean, locate
+from filemem.repo.run import Git, GitError, clean, find, locate
 from tests.repo.saver import Saver
 from tests.support import git, head_file, make_repo, write
 
@@ -203,6 +202,15 @@ def test_git_is_found_outside_the_work_tree_only(tmp_path: Path) -> None:
     with pytest.raises(BrokenStore, match="not installed"):
         locate({"PATH": str(work / "bin")}, work)
     assert clean({"PATH": f".:{tmp_path}:x", "GIT_DIR": "x", "HOME": "h"})["PATH"] == str(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_repository_of_another_user_is_refused_by_git(repo: Path) -> None:
+    os.chown(repo, 65_534, -1)
+    saver = Saver(repo)
+    with pytest.raises(GitError, match="dubious ownership"):
+        saver.repo.item(PATH)
+    saver.close()
 
 
 def test_a_call_that_takes_too_long_is_stopped(repo: Path, tmp_path: Path) -> None:

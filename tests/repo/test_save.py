@@ -11,7 +11,7 @@ import pytest
 
 from filemem.errors import BadInput, Conflict, Locked
 from filemem.repo import Repo
-from filemem.repo.commit import Edit, Message
+from filemem.repo.commit import Edit, message
 from filemem.repo.settings import obstacle
 from tests.repo.saver import Saver
 from tests.support import environment, git, head_file, make_repo, sound, write
@@ -30,7 +30,7 @@ def test_one_save_is_one_commit_of_its_record_alone(repo: Path, saver: Saver) ->
     write(repo / "new.py", "new\n")
     git(repo, "add", "staged.py")
     before = status(repo)
-    said = Message("decision(a):  Use\n it\x1b", (("Filemem-Id", "decision_a_1"), ("Agent", ""), ("no key", "x")))
+    said = message("decision(a):  Use\n it\x1b", (("Filemem-Id", "decision_a_1"), ("Agent", ""), ("no key", "x")))
     made = saver.put(X, b"# x\n", said)
     assert made == (git(repo, "rev-parse", "HEAD"), "main", "", "", "", git(repo, "rev-parse", "HEAD~"))
     assert git(repo, "show", "--format=", "--name-only", "HEAD") == PATH
@@ -78,7 +78,7 @@ def test_a_file_that_stands_in_the_place_is_kept(repo: Path, saver: Saver) -> No
     with pytest.raises(Conflict, match="exists already"):
         saver.put(X, b"# x\n")
     assert (repo / PATH).read_text() == "somebody's\n"
-    assert saver.repo.journal.empty
+    assert not saver.repo.unfinished
     made = saver.change(X, b"somebody's\nmore\n")
     assert (made.commit, "never committed" in made.left) == ("", True)
     with pytest.raises(Conflict, match="never committed"):
@@ -132,7 +132,7 @@ def test_a_detached_head_leaves_records_uncommitted(repo: Path, saver: Saver) ->
     assert "detached" in saver.put(Y, b"# y\n").left
     assert "detached" in saver.change(X, b"# x2\n").left
     assert status(repo) == [f" M {PATH}", f"?? {REST}"]
-    assert (git(repo, "rev-parse", "HEAD"), saver.repo.pending()) == (head, ())
+    assert (git(repo, "rev-parse", "HEAD"), saver.pending()) == (head, ())
 
 
 def test_what_git_ignores_or_filters_is_written_and_left(repo: Path, saver: Saver) -> None:
@@ -174,7 +174,9 @@ def test_line_endings_are_committed_as_git_does_it(repo: Path, saver: Saver, att
 
 def test_git_is_not_asked_for_attributes_that_bear_on_nothing(repo: Path, saver: Saver) -> None:
     write(repo / ".gitattributes", "* text=auto\n*.md linguist-documentation diff=md\n")
-    assert obstacle(saver.repo.git._replace(program="/nonexistent"), saver.repo.settings, PATH) == ""
+    assert saver.repo.settings
+    saver.repo.git = saver.repo.git._replace(program="/nonexistent")
+    assert obstacle(saver.repo, PATH) == ""
 
 
 def test_a_branch_that_moves_is_followed(repo: Path, saver: Saver) -> None:
@@ -205,7 +207,7 @@ def test_a_lock_that_stays_makes_a_new_record_wait(repo: Path, saver: Saver, mon
     assert lock.exists(), "it is not ours to remove"
     lock.unlink()
     assert [made.branch for made in saver.finish()] == ["main"]
-    assert (head_file(repo, REST), status(repo), saver.repo.pending()) == ("# y\n", [], ())
+    assert (head_file(repo, REST), status(repo), saver.pending()) == ("# y\n", [], ())
 
 
 @pytest.mark.parametrize("feature", ["version", "split", "untracked", "skip", "assume", "sparse"])
@@ -300,7 +302,7 @@ def test_what_stands_in_heads_way_is_refused(repo: Path, saver: Saver) -> None:
     (repo / "memory").unlink()
     with pytest.raises(Conflict, match="not a folder"):
         saver.put(X, b"# x\n")
-    assert saver.repo.journal.empty
+    assert not saver.repo.unfinished
 
 
 def test_reading_what_commits_hold(repo: Path, saver: Saver) -> None:

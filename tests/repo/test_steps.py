@@ -94,7 +94,7 @@ def test_an_end_at_any_step_is_finished_or_undone(tmp_path: Path, operation: str
             assert head_file(path, PATH) == (None if operation == "put" else OLD.decode()), at
             assert (path / PATH).exists() == (operation != "put"), at
         assert (head_file(path, MARK) is not None) == (done and operation == "forget"), at
-        assert (memory_rows(path), saver.repo.pending(), saver.repo.trouble) == ([], (), ""), at
+        assert (memory_rows(path), saver.pending(), saver.repo.trouble) == ([], (), ""), at
         assert git(path, "status", "--porcelain").splitlines() == [" M code.py", "A  staged.py"], at
         count = git(path, "rev-list", "--count", "HEAD")
         saver.finish()
@@ -161,7 +161,7 @@ def check(path: Path, saver: Saver, made: Made, where: str) -> None:
     if (path / ".git/MERGE_HEAD").exists():
         git(path, "merge", "--abort")
     saver.finish()
-    assert saver.repo.pending() == (), where
+    assert saver.pending() == (), where
     rows = memory_rows(path)
     assert not any(row[0] == "D" for row in rows), (where, rows)
     lost = "took" in made.trouble + saver.repo.trouble
@@ -229,7 +229,7 @@ def test_a_commit_whose_editor_is_open(scene: Path, tmp_path: Path, how: tuple[s
     saver = Saver(path)
     made = saver.put(NAME, NEW)
     assert made.pending == "a commit message is being edited"
-    assert saver.repo.pending()[0].path == PATH
+    assert saver.pending()[0].path == PATH
     (path / PATH).unlink()
     saver.finish()
     assert (path / PATH).read_bytes() == NEW, "what waits is written again"
