@@ -161,7 +161,7 @@ class Keeper:
 
     def finish(self) -> None:
         """Finish what the journal holds."""
-        if not self.store.repo.journal.empty:
+        if self.store.repo.unfinished:
             from filemem.repo import commit  # noqa: PLC0415 - 5 ms; seldom needed
 
             for made in commit.finish(self.store.repo, self.store.files):
