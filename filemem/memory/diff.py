@@ -226,7 +226,7 @@ def _default(store: Store, head: Moment) -> Moment:
         raise BadInput("there is no default branch to compare with: no origin/HEAD, main, master or trunk", _EXAMPLE)
     if (found.name, found.tip) != (head.name, head.id):  # a branch that has nothing yet of its own is another
         return Moment(found.tip, found.name, committed(store.repo, found.tip))
-    there = branches.tip_of(store.repo, f"refs/remotes/{branches.ORIGIN}/{found.name}")
+    there = store.repo.resolve(f"refs/remotes/{branches.ORIGIN}/{found.name}")
     if not there and own:
         return Moment("", f"nothing (never synced with {branches.ORIGIN})", 0)
     if not there or (there == head.id and not own):

@@ -87,7 +87,7 @@ def _unshared(store: Store) -> int:
     if store.files.store != TOP or not head or not branch:
         return 0
     where = remote.upstream(store.repo, branch) or remote.usual(store.repo, branch)
-    there = branches.tip_of(store.repo, where.tracking) if where else ""
+    there = store.repo.resolve(where.tracking) if where else None
     return branches.between(store.repo, head, there) if there else 0
 
 

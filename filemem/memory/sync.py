@@ -70,7 +70,7 @@ def sync(store: Store) -> Synced:
     repo, where = store.repo, _where(store)
     done = Synced(where.label)
     for _ in range(TRIES):
-        seen = branches.tip_of(repo, where.tracking)
+        seen = repo.resolve(where.tracking)
         tip = remote.fetch(repo, where, [one for one in (repo.head(), seen) if one])
         try:
             _refuse_rewritten(store, where, seen, tip)
@@ -121,7 +121,7 @@ def _where(store: Store) -> Remote:
     return where
 
 
-def _refuse_rewritten(store: Store, where: Remote, seen: str, tip: str | None) -> None:
+def _refuse_rewritten(store: Store, where: Remote, seen: str | None, tip: str | None) -> None:
     """Stop where the branch there does not go on from where it was: merging would bring back what was taken away."""
     call = store.repo.git.places.by_hand
     if seen and not tip:

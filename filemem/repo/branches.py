@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
-from filemem.repo import state
 from filemem.repo.run import GitError
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
 
-ORIGIN = "origin"  # whose word on the default branch counts first
+ORIGIN = "origin"  # whose word on the default branch counts
 USUAL = ("main", "master", "trunk")
-_HEADS, _REMOTES = "refs/heads/", "refs/remotes/"
+_HEADS, _THERE = "refs/heads/", f"refs/remotes/{ORIGIN}/"
 
 
 class Branch(NamedTuple):
@@ -23,11 +22,11 @@ class Branch(NamedTuple):
     tip: str
 
 
-_known: WeakKeyDictionary[Repo, tuple[list[tuple[str, int]], tuple[Branch, ...]]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Repo, tuple[list[tuple[str, int]], Branch | None]] = WeakKeyDictionary()
 
 
-def default_branches(repo: Repo) -> tuple[Branch, ...]:
-    """The default branch, here first and then as it was last seen on the other side; () where none can be found.
+def default_branch(repo: Repo) -> Branch | None:
+    """The default branch, as it is here or else as it was last seen on the other side; None where none can be found.
 
     It is what the other side says it is (`refs/remotes/origin/HEAD`), else the first of the usual names that there is,
     else the only branch. Git is asked again when a reference was written since.
@@ -36,33 +35,15 @@ def default_branches(repo: Repo) -> tuple[Branch, ...]:
     places = [repo.common_dir / "packed-refs", repo.common_dir / "reftable" / "tables.list", refs / "heads"]
     stamps = [(str(one), one.stat().st_mtime_ns) for one in (*places, *sorted(refs.glob("remotes/*"))) if one.exists()]
     if (known := _known.get(repo)) is None or known[0] != stamps:
-        known = _known[repo] = stamps, _defaults(repo)
+        asked = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(symref)", _HEADS, _THERE)
+        rows = [row.split("\0") for row in repo.git.run(*asked).decode("utf-8", "surrogateescape").splitlines()]
+        tips = {ref: oid for ref, oid, target in rows if not target}
+        stated = [target.removeprefix(_THERE) for ref, _, target in rows if ref == f"{_THERE}HEAD"]
+        here = [ref.removeprefix(_HEADS) for ref in tips if ref.startswith(_HEADS)]
+        names = (*stated, *USUAL, *(here if len(here) == 1 else ()))
+        found = (Branch(name, tips[at + name]) for name in names for at in (_HEADS, _THERE) if at + name in tips)
+        known = _known[repo] = stamps, next(found, None)
     return known[1]
-
-
-def _defaults(repo: Repo) -> tuple[Branch, ...]:
-    asked = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(symref)", _HEADS, _REMOTES)
-    rows = [row.split("\0") for row in repo.git.run(*asked).decode("utf-8", "surrogateescape").splitlines()]
-    tips = {ref: oid for ref, oid, target in rows if not target}
-    pointed = {ref: target for ref, _, target in rows if target}
-    sides = sorted({ref.split("/")[2] for ref in tips if ref.startswith(_REMOTES)}, key=lambda name: name != ORIGIN)
-    side = f"{_REMOTES}{sides[0] if sides else ORIGIN}/"
-    here, there = ({ref.removeprefix(at) for ref in tips if ref.startswith(at)} for at in (_HEADS, side))
-    only = there if len(there) == 1 else here if len(here) == 1 else set()
-    named = pointed.get(f"{side}HEAD", "").removeprefix(side)
-    name = next((name for name in (named, *USUAL, *only) if name in here | there), "")
-    found = (tips[ref] for ref in (f"{_HEADS}{name}", f"{side}{name}") if ref in tips)
-    return tuple(Branch(name, tip) for tip in dict.fromkeys(found))
-
-
-def default_branch(repo: Repo) -> Branch | None:
-    """The default branch; None where none can be found."""
-    return next(iter(default_branches(repo)), None)
-
-
-def tip_of(repo: Repo, ref: str) -> str:
-    """The commit of a reference by its whole name, or ""."""
-    return state.tip_of(repo.git, ref)
 
 
 def at_time(repo: Repo, tip: str, when: int) -> str:
