@@ -18,7 +18,7 @@ from filemem.errors import BadInput
 _LEVELS = {"error": "red", "warning": "yellow", "hint": "grey"}  # of a problem, the worst first -> its colour
 _GITHUB = {"error": "error", "warning": "warning", "hint": "notice"}
 # No reason to stop a merge: code may be right, a message cannot be mended.
-_ADVISORY = frozenset(("drift", "evidence", "unclear-outcome", "unknown-decision"))
+_ADVISORY = ("drift", "evidence")
 _EFFECTS = {
     "forked": ("!", "red", "hold at once:"),
     "new": ("+", "green", "supersedes"),
@@ -84,7 +84,6 @@ def _comment(answer: Answer) -> str:
     help="Only what merging this branch into that would add: a branch, tag or commit, or a date or age as in 2w.",
 )
 @click.option("--lint", is_flag=True, help="Check each of PATHS by itself, for a commit hook: no Git, no other record.")
-@click.option("--drift", is_flag=True, help="Also list governed code that changed but was not rewritten.")
 @click.option("--strict", is_flag=True, help="Fail for advice too: rewritten code, what commits say.")
 @click.option("--format", "form", type=click.Choice(["text", "github"]), default="text", help="github: annotations.")
 @as_json
@@ -94,7 +93,6 @@ def check(
     as_json: bool,
     form: str,
     strict: bool,
-    drift: bool,
     lint: bool,
     base: str,
     paths: tuple[str, ...],
@@ -114,13 +112,13 @@ def check(
       filemem check --base 1w
       filemem check --lint memory/decisions/2025/11/*.md
     """
-    if lint and (base or drift):
-        raise BadInput("--lint checks files by themselves", "leave out --base and --drift, which ask Git")
+    if lint and base:
+        raise BadInput("--lint checks files by themselves", "leave out --base, which asks Git")
     if lint:
         answer = _linted(ctx.obj, paths)
     else:
         with ctx.obj.memory(look=False) as memory:
-            answer = ask("check", ctx.obj, memory, {"paths": paths, "base": base, "drift": drift})
+            answer = ask("check", ctx.obj, memory, {"paths": paths, "base": base})
     problems = answer["problems"]
     if as_json or problems:
         emit(answer, as_json, workflow_commands if form == "github" else _lines)

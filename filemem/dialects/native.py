@@ -180,8 +180,7 @@ def adopt(memory: Memory, arguments: Arguments) -> Answer:
 
 def check(memory: Memory, arguments: Arguments) -> Answer:
     """Report what is wrong with the records."""
-    how = {"base": arguments.get("base", ""), "drift": bool(arguments.get("drift"))}
-    count, problems = memory.check(*arguments.get("paths", ()), **how)
+    count, problems = memory.check(*arguments.get("paths", ()), base=arguments.get("base", ""))
     return {"success": True, "checked": count, "problems": [one._asdict() for one in problems]}
 
 

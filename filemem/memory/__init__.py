@@ -233,15 +233,14 @@ class Memory:
         most = fields.whole("limit", limit, 1, MOST_HITS)
         return self.keeper.read(lambda store: why.why(store, fields.path("path", path), most))
 
-    def check(self, *paths: str, base: str = "", drift: bool = False) -> tuple[int, tuple[Problem, ...]]:
+    def check(self, *paths: str, base: str = "") -> tuple[int, tuple[Problem, ...]]:
         """Read every record: how many there are, and what is wrong. Arguments and errors as for `check.check`."""
         from filemem.memory import check
 
         named, since = fields.each("paths", paths, fields.path), fields.line("base", base)
-        every = fields.flag("drift", drift)
         with self.keeper.lock:
             self._store.refuse_missing()
-            return check.check(self._store, named, since, every=every)
+            return check.check(self._store, named, since)
 
     def status(self) -> dict[str, Any]:
         """How the memory stands: counts, index, what waits for a commit, problems."""

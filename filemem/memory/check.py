@@ -44,16 +44,13 @@ class Finding(NamedTuple):
         return self.problem.code, self.problem.level, self.about, self.what or self.problem.message
 
 
-def check(
-    store: Store, paths: Iterable[str], base: str = "", *, every: bool = False
-) -> tuple[int, tuple[Problem, ...]]:
+def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tuple[Problem, ...]]:
     """Read every record; return how many files were read, and what is wrong: the worst first, then by path and line.
 
     Args:
         store: the parts.
         paths: report only these files or folders (store-relative or below the work tree); all where none is given.
         base: report only what merging HEAD into that revision would bring; everything where it is empty.
-        every: report also governed code that changed but is not largely rewritten, as hints.
 
     Raises:
         Conflict: HEAD has no history in common with `base`.
@@ -68,7 +65,7 @@ def check(
     else:
         now = of_work_tree(store, _lint)
         found = [*(each.problem for each in problems(now)), *_of_work_tree(store, now)]
-    found += _of_code(now, against.id if against else "", every=every)
+    found += _of_code(now, against.id if against else "")
     wanted = [_relative(store, path, now.files) for path in paths]
     shown = [p for p in found if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     named = {one._replace(path=store.shown(_printable(one.path))) for one in shown}
@@ -218,7 +215,7 @@ def _of_work_tree(store: Store, now: Snapshot) -> Iterator[Problem]:
         yield Problem("", 1, "ignored", "hint", f"what is saved here stays uncommitted: Git ignores it by {rule}")
 
 
-def _of_code(now: Snapshot, base: str, *, every: bool) -> Iterator[Problem]:
+def _of_code(now: Snapshot, base: str) -> Iterator[Problem]:
     """What the code's commits say against live decisions; with a base, only what came since and what it changed."""
     store = now.store
     if base and store.repo is not store.code:
@@ -231,8 +228,7 @@ def _of_code(now: Snapshot, base: str, *, every: bool) -> Iterator[Problem]:
         before, after = (store.code.listing(tip, ".") for tip in (since, testimony.tip))
         files = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
         known = store.history.ancestors(base)
-        yield from testimony.unclear(known)
-    yield from drift.problems(now, testimony, every=every, files=files)
+    yield from drift.problems(now, testimony, files)
     yield from evidence.problems(now, testimony, known)
 
 

@@ -70,14 +70,6 @@ class Place(NamedTuple):
         return "this file" if not last else f"line {first}" if first == last else f"lines {first} to {last}"
 
 
-class Past(NamedTuple):
-    """What made a place what it is: subjects of commits by id, newest first, and the names that its file had."""
-
-    commits: Mapping[str, str]
-    names: frozenset[str]
-    note: str = ""
-
-
 def why(store: Store, asked: str, limit: int) -> Why:
     """Return the decisions that a file, or some lines of it, rest on.
 
@@ -90,36 +82,30 @@ def why(store: Store, asked: str, limit: int) -> Why:
         BadInput: the path lies outside the work tree, or has no such lines.
         NotFound: there is no such file, was none, and no decision speaks of it.
     """
-    place = _place(store, asked)
-    testimony = Testimony(store)
+    place, testimony = _place(store, asked), Testimony(store)
+    note = ""
     try:
-        past = _past(store, place, testimony.tip)
+        commits, names = _made(store, place, testimony.tip)
     except GitError:
-        if not (incomplete := store.code.incomplete()):
+        if not (note := store.code.incomplete()):
             raise
-        past = Past({}, frozenset(), incomplete)
-    reasons = _stating(store, {place.path, *past.names})
-    reasons += _touched(store, place, past.commits, testimony, {one.hit.id for one in reasons})
-    known = {one.hit.id for one in reasons}
-    absent = place.text is None and not past.commits and not os.path.lexists(store.code.work_tree / place.path)
-    notes = [past.note] if past.note else []
-    if absent:
-        hint = _meant(store, place.path, testimony.tip)
+        commits, names = dict[str, str](), {place.path}
+    reasons = _stating(store, names)
+    reasons += _touched(store, place, commits, testimony, {one.hit.id for one in reasons})
+    if place.text is None and not commits and not os.path.lexists(store.code.work_tree / place.path):
+        note = f"there is no file {place.path}"
         if not reasons:
-            raise NotFound(f"there is no file {place.path}, and no decision speaks of it", hint)
-        notes += [f"there is no file {place.path}", hint]
-    elif itself := store.lookup("path", [store.asked(place.path)]):
-        known |= {one.id for one in itself}
-        notes.append(f"this file is a record itself: filemem history {place.path}")
-    total = len(reasons)
-    reasons += _near(store, place, known, 0 if absent else min(NEARBY, limit - total))
+            known = [*store.code.listing(testimony.tip, ".")] if testimony.tip else []
+            hint = meant(place.path, known, "name a file of the project, from its top")
+            raise NotFound(f"{note}, and no decision speaks of it", hint)
+    elif place.lines and place.text is not None and not commits:
+        note = note or f"not committed yet: {place.what}"
+    total, known_ids = len(reasons), {one.hit.id for one in reasons}
+    reasons += _near(store, place, known_ids, min(NEARBY, limit - total))
     shown = reasons[:limit]
-    nodes = store.lookup("id", [one.hit.id for one in shown if one.kind != NEAR])
-    records = {one.hit.id: one.hit.record for one in shown}
-    drifts = drift.of_all(store, [(node, records[node.id]) for node in nodes], testimony)
-    drifts = {one: drift.counted(store, stands, testimony.tip) for one, stands in drifts.items()}
-    whole = tuple(one._replace(hit=one.hit._replace(drift=drifts.get(one.hit.id))) for one in shown)
-    return Why(place.path, place.lines, whole, max(total, len(whole)), "; ".join(notes))
+    hits = drift.with_code(store, [one.hit for one in shown], testimony)
+    whole = tuple(one._replace(hit=hit) for one, hit in zip(shown, hits, strict=True))
+    return Why(place.path, place.lines, whole, max(total, len(whole)), note)
 
 
 def _place(store: Store, asked: str) -> Place:
@@ -137,55 +123,36 @@ def _place(store: Store, asked: str) -> Place:
     text = None
     if real.is_file() and real.stat().st_size <= LONGEST:
         text = real.read_bytes().decode("utf-8", "replace")
-        _check_lines(path, text, lines)
+        count = len(text.splitlines())
+        if lines and not 1 <= lines[0] <= lines[1] <= count:
+            has = f"{path} has {count} line{'' if count == 1 else 's'}"
+            raise BadInput(f"{has}, not {lines[0]} to {lines[1]}", "give lines that are there", "path")
     return Place(path, lines, text)
 
 
-def _check_lines(path: str, text: str, lines: tuple[int, int] | None) -> None:
-    count = len(text.splitlines())
-    if lines and not 1 <= lines[0] <= lines[1] <= count:
-        has = f"{path} has {count} line{'' if count == 1 else 's'}"
-        raise BadInput(f"{has}, not {lines[0]} to {lines[1]}", "give lines that are there", "path")
-
-
-def _past(store: Store, place: Place, tip: str) -> Past:
+def _made(store: Store, place: Place, tip: str) -> tuple[dict[str, str], set[str]]:
+    """What made a place what it is: subjects of commits by id, newest first; and the names that its file had."""
     if not tip or (store.code.work_tree / place.path).is_dir():  # every commit touches some folder
-        return Past({}, frozenset())
+        return {}, {place.path}
     how = ("--follow", "-M", "--name-status", "-z", "--format=%x01%H%x00%s", *_QUIET)
     told = store.code.git.run("log", *how, tip, "--", place.path).decode("utf-8", "replace")
-    commits, names = dict[str, str](), set[str]()
+    commits, names = dict[str, str](), {place.path}
     for chunk in told.split("\x01")[1:]:
         commit, subject, *rows = chunk.split("\0")
         commits[commit] = subject
         names.update(row for row in rows[1:] if row)
-    names -= {place.path}
-    note = store.code.incomplete()
-    item = store.code.item(place.path) if place.lines else None
-    before = store.code.blob(item.oid) if item else None
-    if place.lines is None or before is None:
-        gone = "the file is gone" if commits and place.text is None else ""
-        return Past(commits, frozenset(names), "; ".join(filter(None, (gone, note))))
-    old = before.decode("utf-8", "replace")
-    if place.text is None:
-        _check_lines(place.path, old, place.lines)
-    lines = place.lines if place.text is None else lines_in(place.text, old, place.lines)
-    if lines is None:
-        return Past({}, frozenset(names), f"not committed yet: {place.what}")
-    return Past(_blamed(store, place.path, lines, tip), frozenset(names), note)
-
-
-def _blamed(store: Store, path: str, lines: tuple[int, int], tip: str) -> dict[str, str]:
-    """The commits that made some lines what they are, the newest first, with their subjects."""
+    item = store.code.item_at(tip, place.path) if place.lines and place.text is not None else None
+    if not place.lines or item is None:
+        return commits, names
+    old = (store.code.blob(item.oid) or b"").decode("utf-8", "replace")
+    span = lines_in(place.text or "", old, place.lines)
+    if span is None:
+        return {}, names
     with scratch(store.code) as git:
         git.update_environment(GIT_CONFIG_GLOBAL=os.devnull)  # a blame.ignoreRevsFile may name a file that is missing
-        span = f"-L{lines[0]},{lines[1]}"
-        told = ask(git, "blame", "--no-textconv", "--porcelain", "-w", span, tip, "--", path)
-    heads = (line.split(" ") for line in told.splitlines() if not line.startswith("\t"))
-    commits = dict.fromkeys(words[0] for words in heads if len(words[0]) >= 40 and words[1:2] and words[1].isdigit())
-    asked = ("log", "--no-walk", "--date-order", "-z", "--format=%H %s", *_QUIET, "--stdin")
-    listed = store.code.git.run(*asked, input="".join(f"{one}\n" for one in commits).encode())
-    rows = (row.partition(" ") for row in listed.decode("utf-8", "replace").split("\0") if row)
-    return {commit: subject for commit, _, subject in rows}
+        asked = ("--no-textconv", "--porcelain", "-w", f"-L{span[0]},{span[1]}", tip, "--", place.path)
+        blamed = {line.partition(" ")[0] for line in ask(git, "blame", *asked).splitlines()}
+    return {one: subject for one, subject in commits.items() if one in blamed}, names
 
 
 def lines_in(now: str, before: str, lines: tuple[int, int]) -> tuple[int, int] | None:
@@ -227,10 +194,10 @@ def _touched(
 ) -> list[Reason]:
     """The decisions that came with the commits of a place, or that these name."""
     because: dict[str, str] = {}
-    came = _brought(store, commits) if commits and store.repo is store.code else {}
+    came = store.history.brought(commits) if store.repo is store.code else {}
     for commit, subject in commits.items():
         told = f"{commit[:10]}, which changed {place.what}: {subject}"
-        paths = came.get(commit, [])
+        paths = [store.files.inside(path) for path in came.get(commit, ())]
         for node in store.lookup("path", paths) if len(paths) <= IMPORT else ():
             because.setdefault(node.id, f"came with {told}")
         for one in testimony.named_by(commit, numbers_in(subject)):
@@ -240,47 +207,18 @@ def _touched(
     return [Reason(hit, TOUCHED, because[hit.id]) for hit in present(store, listed)]
 
 
-def _brought(store: Store, commits: Collection[str]) -> dict[str, list[str]]:
-    """Return which records each of some commits brought, by store path; a merge only what it added by itself."""
-    asked = ("diff-tree", "--stdin", "-r", "-z", "--root", "--name-only", "--diff-filter=A", "--no-renames")
-    try:
-        told = store.repo.git.run(*asked, "--", store.files.store, input="\n".join((*commits, "")).encode())
-    except GitError:
-        if not store.repo.incomplete():
-            raise
-        return {}
-    found: dict[str, list[str]] = {}
-    listed: list[str] = []
-    for part in filter(None, told.decode("utf-8", "surrogateescape").split("\0")):
-        if (commit := part.strip()) in commits:
-            listed = found.setdefault(commit, [])
-        elif part.endswith(".md"):
-            listed.append(store.files.inside(part))
-    return found
-
-
 def _near(store: Store, place: Place, known: Collection[str], limit: int) -> list[Reason]:
     """Live decisions that speak of what a file, or the lines of it, are about."""
     if limit <= 0:
         return []
-    words = f"{split_identifiers(place.path) or place.path} {place.path} {_gist(place)}"
+    gist = place.text or ""
+    if place.lines:
+        first, last = place.lines
+        gist = "\n".join(gist.splitlines()[max(0, first - 1 - AROUND) : last + AROUND])
+    words = f"{split_identifiers(place.path) or place.path} {place.path} {gist[:GIST]}"
     plain = " ".join(re.findall(r"\w+", words))  # code must not be read as phrases, exclusions or restrictions
     found = search.search(store, plain, Filter(types=(DECISION,), live=True), limit=limit + len(known))
     near = [hit for hit in found.hits if hit.id not in known and hit.score >= ENOUGH and not hit.superseded_by]
     return [
         Reason(hit._replace(already_rejected=()), NEAR, f"near in meaning ({hit.score:.2f})") for hit in near[:limit]
     ]
-
-
-def _gist(place: Place) -> str:
-    if not place.text or place.lines is None:
-        return (place.text or "")[:GIST]
-    first, last = place.lines
-    return "\n".join(place.text.splitlines()[max(0, first - 1 - AROUND) : last + AROUND])[:GIST]
-
-
-def _meant(store: Store, path: str, tip: str) -> str:
-    """The hint that names a file like the one that is not there."""
-    known = [*store.code.listing(tip, ".")] if tip else []
-    there = [one for one in known if one.endswith(f"/{path.rpartition('/')[2]}")][:2]
-    return meant(path, there or known, "name a file of the project, from its top")

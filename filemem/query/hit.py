@@ -63,7 +63,6 @@ class Drift(NamedTuple):
         changed: files that are not what they were, under their names of today.
         missing: files that are gone.
         files: how many there are, or were.
-        commits: that changed them since, merges aside; 0 if nobody counted.
         since: the commit by which the decision landed.
         reason: why nothing is known.
     """
@@ -72,7 +71,6 @@ class Drift(NamedTuple):
     changed: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     files: int = 0
-    commits: int = 0
     since: str = ""
     reason: str = ""
 
@@ -94,8 +92,7 @@ class Drift(NamedTuple):
         gone = self.verdict == MISSING
         touched = len(self.missing) if gone else len(self.changed) + len(self.missing)
         more = f", {len(self.changed)} changed" if gone and self.changed else ""
-        commits = f", {_count(self.commits, 'commit')}" if self.commits else ""
-        return f"{self.verdict} ({touched} of {_count(self.files, 'file')}{more}{commits})"
+        return f"{self.verdict} ({touched} of {_count(self.files, 'file')}{more})"
 
 
 class Evidence(NamedTuple):

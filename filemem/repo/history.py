@@ -167,6 +167,12 @@ class History:
         return {path: self._commit(landings[self._known(first.id) or 0]) for path, first in firsts.items()}
 
     @_answering
+    def brought(self, commits: Iterable[str]) -> dict[str, list[str]]:
+        """The files that each of some commits added, by its whole id."""
+        asked = "select path from touched join commits using (n) where id = ? and kind = 'A'"
+        return {one: [path for (path,) in self._db.execute(asked, (one,))] for one in commits}
+
+    @_answering
     def spoken(self, tip: str = "HEAD") -> tuple[Commit, ...]:
         """The commits that speak of decisions or revert something, each after all that it descends from."""
         reached = self._reach(tip)

@@ -345,7 +345,7 @@ def test_the_history_of_then_knows_nothing_of_later(repo: Path, memory: Memory) 
     (step,) = then.history("caching").chain
     assert (step.record.id, step.holds, step.revisions, step.edited) == (first.id, True, (), False)
     assert [str(hit.drift) for hit in then.get(first.id)] == ["fresh"]
-    assert [str(hit.drift) for hit in memory.get(first.id)] == ["changed (1 of 1 file, 1 commit)"]
+    assert [str(hit.drift) for hit in memory.get(first.id)] == ["changed (1 of 1 file)"]
 
 
 def test_a_chain_in_both_layouts_is_listed_by_plain_git(repo: Path, memory: Memory) -> None:
