@@ -115,7 +115,7 @@ def _opener(project: Project, user: str = "") -> Callable[[Callable[[int, int], 
         watcher = Watcher(memory)
         watcher.start()
         watcher.looked.wait(patience if memory.keeper.store.index.sound else max(patience, UNBUILT))
-        memory.on_close(watcher.stop)
+        memory.closing.append(watcher.stop)
         return memory
 
     return opened

@@ -41,7 +41,7 @@ class Memory:
         self.agent = store.config.agent  # who saves where a save does not say; may be empty
         self.keeper = Keeper(store, progress)  # answers from the index, and says how that stands
         self._store = store
-        self._closing: list[Callable[[], None]] = []
+        self.closing: list[Callable[[], None]] = []  # done before the parts are closed
         self._past: PastMemory | None = None  # the one opened last
         self.stated_user = ""  # whose memories are saved where a save does not say; "": as configured
 
@@ -88,7 +88,7 @@ class Memory:
 
     def close(self) -> None:
         """Release everything."""
-        for action in self._closing:
+        for action in self.closing:
             action()
         with self.keeper.lock:
             if self._past is not None:
@@ -114,10 +114,6 @@ class Memory:
     def now(self) -> int:
         """The time in epoch milliseconds."""
         return self._store.clock()
-
-    def on_close(self, action: Callable[[], None]) -> None:
-        """Run something before the parts are closed."""
-        self._closing.append(action)
 
     def refresh(self, *, full: bool = False, hints: Iterable[str] = ()) -> Look:
         """Finish what waits for the repository, and bring the index in step. Arguments as for `Keeper.refresh`."""

@@ -16,7 +16,6 @@ from filemem.query import Hit, Placed, Provenance, Snippet, Terms
 from filemem.record import CONFLICT, DECISION, Edge, Record, prose
 from filemem.repo import branches
 from filemem.repo.branches import Branch
-from filemem.repo.history import Commit, Touch
 
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
 CONFLICTING = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")  # of the Git directory
@@ -51,8 +50,7 @@ def present(
         for node in wanted
     ]
     known = {node.id: node for node in wanted} | dict(around.nodes)
-    hits = of_places(store, around._replace(nodes=known), places, terms, listing=True, detail=detail)
-    return tuple(_whole(store, hit) for hit in hits) if whole else hits
+    return of_places(store, around._replace(nodes=known), places, terms, listing=True, whole=whole, detail=detail)
 
 
 def of_places(
@@ -62,6 +60,7 @@ def of_places(
     terms: Terms | None,
     *,
     listing: bool = False,
+    whole: bool = False,
     detail: bool = True,
 ) -> tuple[Hit, ...]:
     """Make hits of places in known order; a record whose file is gone is left out.
@@ -72,18 +71,29 @@ def of_places(
         places: what is shown.
         terms: the query, if there was one.
         listing: nothing was searched for, so nothing is said to be brought in.
+        whole: read their files.
         detail: say who wrote them; else only whether they are committed.
     """
     nodes = [around.nodes[place.id] for place in places]
     records = store.records([node.path for node in nodes])
-    said = provenances(store, list(records)) if detail else _commits(store, list(records))
-    incoming = _incoming(around.pointing, {node.id for node in nodes})
+    said = provenances(store, records, detail=detail)
+    incoming: dict[str, list[Edge]] = {node.id: [] for node in nodes}  # of other records, in the words of this one
+    for node in around.pointing:
+        for kind, target, reason in node.edges:
+            if target in incoming:
+                incoming[target].append(Edge(INVERSE.get(kind, kind), node.id, reason))
+    torn = store.tip == "HEAD" and any((store.repo.git_dir / name).exists() for name in CONFLICTING)
     hits = []
     for node, place in zip(nodes, places, strict=True):
         if (record := records.get(node.path)) is None:  # the next look takes it out
             continue
+        conflict = 0
+        if torn or whole:
+            found = store.read(node.path)
+            record = found.record or record
+            conflict = next((one.line for one in found.problems if one.code == CONFLICT), 0)
         who = said.get(node.path, Provenance())
-        fragment, ranges = query.snippet(_body(record), terms) if terms else ("", ())
+        about = f"{record.topic} {record.title}"
         hits.append(
             Hit(
                 record=record,
@@ -98,32 +108,18 @@ def of_places(
                 chain=place.chain,
                 more=place.more,
                 brought_in=place.scored is None and not listing,
-                related=(*(Edge(*edge) for edge in node.edges), *incoming.get(node.id, ())),
-                already_rejected=_already_rejected(record, terms),
+                related=(*(Edge(*edge) for edge in node.edges), *incoming[node.id]),
+                already_rejected=query.rejected_before(terms, record.rejected, about) if terms else (),
                 provenance=who._replace(agent=record.agent or who.agent) if who.commit else who,
-                snippet=Snippet(fragment, ranges),
+                snippet=Snippet(*query.snippet(_body(record), terms)) if terms else Snippet(),
+                conflict=conflict,
             )
         )
-    torn = store.tip == "HEAD" and any((store.repo.git_dir / name).exists() for name in CONFLICTING)
-    return tuple(_whole(store, hit) for hit in hits) if torn else tuple(hits)
-
-
-def _whole(store: Store, hit: Hit) -> Hit:
-    """A hit with its record as the file is now, and where that holds a merge that was not finished."""
-    found = store.read(store.asked(hit.path))
-    line = next((one.line for one in found.problems if one.code == CONFLICT), 0)
-    return hit._replace(record=found.record or hit.record, conflict=line)
+    return tuple(hits)
 
 
 def vacancy(graph: Graph, nodes: Mapping[str, Node], node: Node, heads: Collection[str]) -> str:
-    """Say that nothing holds for a decision, and what is proposed; "" where something holds.
-
-    Args:
-        graph: the chains.
-        nodes: the decisions in it, by id.
-        node: the decision.
-        heads: what holds for it.
-    """
+    """Say that nothing holds for a decision of a graph, and what is proposed; "" where its `heads` hold."""
     if node.type != DECISION or heads or node.id not in graph.nodes:
         return ""
     others = [nodes[one] for one in graph.chain(node.key).order if node.key and one in nodes and one != node.id]
@@ -131,30 +127,25 @@ def vacancy(graph: Graph, nodes: Mapping[str, Node], node: Node, heads: Collecti
     return "nothing holds" + (f"; proposed: {listed(proposed)}" if proposed else "")
 
 
-def _commits(store: Store, paths: Collection[str]) -> dict[str, Provenance]:
-    """The last commit of records, by store path; uncommitted ones are left out."""
-    named = {store.files.named(path): path for path in paths}
-    found = store.history.committed(named, store.seen_from) if named else {}
-    return {named[path]: Provenance(commit=one) for path, one in found.items()}
-
-
-def provenances(store: Store, paths: Collection[str]) -> dict[str, Provenance]:
+def provenances(store: Store, paths: Iterable[str], *, detail: bool = True) -> dict[str, Provenance]:
     """Who wrote records, by store path, as the commit table has it; uncommitted ones are left out."""
     named = {store.files.named(path): path for path in paths}
-    touches = {path: rows for path, rows in store.history.touches(named, store.seen_from).items() if rows}
-    if not touches:
-        return {}
-    here = store.branch
-    default = _default(store, here)
+    if not named or not detail:
+        found = store.history.committed(named, store.seen_from) if named else {}
+        return {named[path]: Provenance(commit=one) for path, one in found.items()}
+    here, boundary = store.branch, store.repo.boundary
+    own = store.repo is not store.code  # a branch that is only a memory is its own default
+    default = Branch(here, store.repo.head() or "") if own else branches.default_branch(store.repo)
+    landed = store.history.landed(named, default.tip) if default else {}
     elsewhere = default is not None and default.name != here
-    landed = store.history.landed(touches, default.tip) if default else {}
-    there = store.history.touches(list(landed), default.tip) if default and elsewhere and landed else {}
-    found, boundary = {}, store.repo.boundary
-    for path, rows in touches.items():
-        first = rows[-1].commit
-        if first.id in boundary:  # who brought it stands in a commit that a shallow clone lacks
+    there = store.history.touches(landed, default.tip) if default and elsewhere else {}
+    said = {}
+    for path, rows in store.history.touches(named, store.seen_from).items():
+        first = rows[-1].commit if rows else None
+        if first is None or first.id in boundary:  # who brought it stands in a commit that a shallow clone lacks
             continue
-        found[named[path]] = Provenance(
+        edits = [row.commit for row in rows if row.commit.id != first.id and row.old != row.new][:EDITS_SHOWN]
+        said[named[path]] = Provenance(
             author=first.author,
             agent=first.agent,
             commit=first.id,
@@ -166,33 +157,9 @@ def provenances(store: Store, paths: Collection[str]) -> dict[str, Provenance]:
             landed=landed[path].at if path in landed else None,
             reviewers=first.reviewers,
             co_authors=first.co_authors,
-            edits=_edits(rows, first),
+            edits=tuple(Edited(one.id, one.author, one.agent, one.at) for one in reversed(edits)),
         )
-    return found
-
-
-def _default(store: Store, here: str) -> Branch | None:
-    """The default branch; a branch that is only a memory is its own. No process is started where a file shows it."""
-    remotes = store.repo.common_dir / "refs/remotes"
-    try:
-        same = (remotes / "origin/HEAD").read_text(encoding="utf-8") == f"ref: refs/remotes/origin/{here}\n"
-    except (OSError, UnicodeDecodeError):
-        same = here == branches.USUAL[0] and not remotes.exists()
-    own = same or store.repo is not store.code
-    return Branch(here, store.repo.head() or "") if here and own else branches.default_branch(store.repo)
-
-
-def _edits(rows: Sequence[Touch], first: Commit) -> tuple[Edited, ...]:
-    """The newest edits of a record after its first commit, oldest first."""
-    later = [row.commit for row in rows if row.commit.id != first.id and row.old != row.new][:EDITS_SHOWN]
-    return tuple(Edited(one.id, one.author, one.agent, one.at) for one in reversed(later))
-
-
-def _already_rejected(record: Record, terms: Terms | None) -> tuple[str, ...]:
-    """What the query asks about and a decision turned down."""
-    if not terms or not record.rejected:
-        return ()
-    return query.rejected_before(terms, record.rejected, f"{record.topic} {record.title}")
+    return said
 
 
 def _body(record: Record) -> str:
@@ -202,13 +169,3 @@ def _body(record: Record) -> str:
     first = query.beyond(record.title, said[0]) if said else ""
     ended = "" if not said[1:] or first.rstrip().endswith((".", "!", "?", ":")) or not first else "."
     return "\n".join(filter(None, (prose(first) + ended, *map(prose, said[1:]), rejected)))
-
-
-def _incoming(pointing: Iterable[Node], ids: Collection[str]) -> Mapping[str, list[Edge]]:
-    """Edges of other records to these, in the words of the one pointed at."""
-    edges: dict[str, list[Edge]] = {}
-    for node in pointing:
-        for kind, target, reason in node.edges:
-            if target in ids:
-                edges.setdefault(target, []).append(Edge(INVERSE.get(kind, kind), node.id, reason))
-    return edges

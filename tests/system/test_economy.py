@@ -36,13 +36,13 @@ def titles(memory: Memory, query: str = "") -> set[str]:
 
 
 def test_saves_that_a_watcher_names_wait_until_nobody_calls(repo: Path, memory: Memory) -> None:
-    for number in range(5):
+    for number in range(2):
         saved = memory.save(title=f"Note {number}", text="about redis")
         memory.refresh(hints=[str(repo / saved.path), str((repo / saved.path).parent)])
         assert len(memory._store.index.waiting()) == number + 1
     memory.refresh(full=True)
     assert memory._store.index.waiting() == {}
-    assert len(memory.search("redis", limit=50).hits) == 6
+    assert len(memory.search("redis", limit=50).hits) == 3
 
 
 def test_an_edit_that_a_watcher_names_does_not_wait(repo: Path, memory: Memory) -> None:
