@@ -93,7 +93,7 @@ def load_checkpoint(memory: Memory, _: Arguments) -> Answer:
 
 def checkpoint(hit: Hit, unit: str) -> Answer:
     """A checkpoint as it is loaded; its number is made from its id, its time is told in `unit`."""
-    names = f"id=number summary=content next_steps open_files record=id branch hidden? timestamp={unit}"
+    names = f"id=number summary=content next_steps open_files record=id branch timestamp={unit}"
     return {**present.fields(hit, names), "status": "active"}
 
 
@@ -108,7 +108,7 @@ def shown(hit: Hit, unit: str, near: float = 0.0) -> Answer:
     if hit.scores or hit.score:
         answer["similarity"] = near
     related = "related_to edge_reason related" if hit.related else ""
-    return answer | present.fields(hit, f"superseded_by? hidden? {related}")
+    return answer | present.fields(hit, f"superseded_by? {related}")
 
 
 _DECISION = (

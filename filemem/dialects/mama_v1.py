@@ -134,14 +134,14 @@ def _theirs(hit: Hit) -> str:
 def _decided(hit: Hit) -> Answer:
     answer = present.fields(hit, "decision_id=id topic decision reasoning=text confidence timestamp=created")
     failed = " failure_reason=reason?" if hit.record.outcome == "failed" else ""
-    return {**answer, "outcome": _theirs(hit), **present.fields(hit, f"limitation? hidden?{failed}")}
+    return {**answer, "outcome": _theirs(hit), **present.fields(hit, f"limitation?{failed}")}
 
 
 def _suggested(hit: Hit, near: float, age: float, weight: float, scale: float, decay: float) -> Answer:
     fresh = freshness(age, scale, decay) if near >= FLOOR else 0.0
     final = (1 - weight) * near + weight * fresh
     scores = {"similarity": near, "recency_days": round(age, 3), "final_score": round(final, 4)}
-    return {**present.fields(hit, "decision_id=id topic decision hidden?"), **scores, "outcome": _theirs(hit)}
+    return {**present.fields(hit, "decision_id=id topic decision"), **scores, "outcome": _theirs(hit)}
 
 
 def failure(error: FilememError) -> dict[str, object]:

@@ -145,7 +145,7 @@ def shown(hit: Hit) -> Answer:
         "files_modified": list(record.files_modified or record.affects or record.open_files),
         "department": record.department or NOWHERE,
         "visibility": record.visibility or "project",
-        **present.fields(hit, "files_read memory_session_id=session agent path next_steps? hidden?"),
+        **present.fields(hit, "files_read memory_session_id=session agent path next_steps?"),
         **(present.fields(hit, "topic? decision=decided? outcome?") if decided else {}),
     }
 
@@ -159,7 +159,7 @@ def _row(hit: Hit, asked: str = "") -> Answer:
         "read_tokens": (len(content(record)) + len(record.text)) // 4 + 1,  # the usual guess: four letters each
     }
     row |= {"score": similarity(hit, asked)} if hit.score else {}
-    return row | present.fields(hit, "superseded_by=replaced_by? hidden?")
+    return row | present.fields(hit, "superseded_by=replaced_by?")
 
 
 def _table(found: Results, query: str) -> str:

@@ -15,7 +15,6 @@ from filemem.dialects.tool import Answer
 from filemem.memory.fields import heading
 from filemem.query import Hit, Results, likely, relevance, topical
 from filemem.record import CHECKPOINT, DECISION, Outcome, Record, format_time, number
-from filemem.record.lines import hidden_characters
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 _STATUS = {"proposed": "only proposed", "rejected": "rejected", "deprecated": "deprecated"}
 _SCORES = "keyword vector wording title recency final"
-_PROSE = ("title", "topic", "decision", "text", "next_steps", "limitation", "rejected", "facts", "branch")
 
 # Native keys, in the order in which they are shown; `fields` says what the marks mean.
 _HEAD = "id type topic title path created?"
@@ -38,7 +36,7 @@ _BODY = (
     "proposed? decision=decided? text? status=standing? outcome=came? confidence? limitation? decided_by? tags? "
     "affects? rejected? branch? open_files? next_steps? kind? project? facts? concepts? files_read? files_modified? "
     "department? visibility? user_id? agent_id? run_id? scope? memory_type? agent? session? source? reasons? "
-    "already_rejected? heads? drift? evidence? chain? more? hidden?"
+    "already_rejected? heads? drift? evidence? chain? more?"
 )
 _WHOLE = f"{_HEAD} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
 _LISTED = f"{_HEAD} holds? superseded_by? {_BODY} snippet? highlight?"
@@ -108,13 +106,6 @@ def reason(record: Record) -> str:
     return record.outcomes[-1].reason if record.outcomes else ""
 
 
-def hidden(*texts: object) -> str:
-    """How many characters of some texts a reader does not see and a model reads, in words; "" for none."""
-    said = "\n".join(one if isinstance(one, str) else "\n".join(one) for one in dict.fromkeys(texts) if one)  # type: ignore[arg-type]
-    count = len(hidden_characters(said))
-    return counted(count, "character") if count else ""
-
-
 # -- the table of fields
 
 
@@ -153,7 +144,6 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {
     "gone": lambda hit: list(hit.drift.missing) if hit.drift else [],
     "evidence": lambda hit: [str(one) for one in hit.evidence],
     "more": lambda hit: hit.more or None,
-    "hidden": lambda hit: hidden(*(getattr(hit.record, name) for name in _PROSE)),
     "snippet": lambda hit: hit.snippet.text,
     "highlight": lambda hit: [list(span) for span in hit.snippet.ranges],
     "replaced_by": lambda hit: [number(one) for one in hit.superseded_by],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +20,7 @@ Arguments = Mapping[str, Any]
 Answer = dict[str, Any]
 Payload = dict[str, object] | str
 Call = Callable[["Memory", Arguments], Payload]
+Complete = Callable[["Memory", str], Sequence[str]]
 
 DIALECTS: Mapping[str, str] = {
     "native": "filemem.dialects.native",
@@ -94,8 +95,7 @@ class Resource(NamedTuple):
         name, description: static text.
         mime: media type of the text that reading it answers.
         tool: the tool, listed or hidden, whose answer is that text; a template's `{name}` is its only argument.
-        complete: of a template, gets `value`, part of a name; returns `values`, the likeliest first, and `total`.
-        listed: of a template, whether what `complete` knows is listed one by one.
+        complete: of a template, the names that have a text in them, the likeliest first; all are listed one by one.
     """
 
     uri: str
@@ -103,8 +103,7 @@ class Resource(NamedTuple):
     description: str
     mime: str
     tool: str
-    complete: Call | None = None
-    listed: bool = False
+    complete: Complete | None = None
 
     @property
     def variable(self) -> str:
@@ -119,22 +118,23 @@ class Resource(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """What a prompt asks the user for; `complete` as for a resource."""
+    """What a prompt asks the user for; `usual` stands where nothing is said, `complete` as for a resource."""
 
     name: str
     description: str
     required: bool = False
-    complete: Call | None = None
+    usual: str = ""
+    complete: Complete | None = None
 
 
 class Prompt(NamedTuple):
-    """A request to the model that a user can choose; `call` returns its text."""
+    """A request to the model that a user can choose; its `text` has a `{name}` for each argument."""
 
     name: str
     title: str
     description: str
     arguments: tuple[Argument, ...]
-    call: Call
+    text: str
 
 
 class Dialect(NamedTuple):

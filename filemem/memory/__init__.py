@@ -204,12 +204,6 @@ class Memory:
 
         return self.keeper.ask(lambda store: timeline.topic_keys(store, fields.line("part", part)))
 
-    def decision_ids(self, part: str = "") -> tuple[str, ...]:
-        """The ids of the newest decisions that have these characters in their id or title."""
-        from filemem.memory import timeline
-
-        return self.keeper.ask(lambda store: timeline.decision_ids(store, fields.line("part", part)))
-
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
         wanted = fields.each("ids", ids)

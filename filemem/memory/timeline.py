@@ -16,7 +16,6 @@ from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Results
 from filemem.record import CHECKPOINT, DECISION, number, parse_time, short_id, topic_key
 
-RECENT = 1_000  # decisions among which an id is looked for as it is typed
 LOOKED_AT = 50  # checkpoints among which this author's is looked for
 
 
@@ -123,13 +122,6 @@ def topic_keys(store: Store, part: str) -> tuple[str, ...]:
     wanted = topic_key(part)
     found = sorted(store.index.terms("topic", ""), key=lambda one: (not one[0].startswith(wanted), -one[1], one[0]))
     return tuple(key for key, _ in found if wanted in key)
-
-
-def decision_ids(store: Store, part: str) -> tuple[str, ...]:
-    """The ids of the RECENT newest decisions that have these characters in their id or title, the newest first."""
-    wanted = part.strip().casefold()
-    nodes = store.index.newest(Filter(types=(DECISION,)), RECENT, 0)
-    return tuple(node.id for node in nodes if wanted in node.id or wanted in node.title.casefold())
 
 
 def family(graph: Graph, node: Node) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from filemem.dialects.call import call, check_values, perform
-from filemem.dialects.tool import Advertised, Call, Dialect, Payload, Prompt, Resource, suggest
+from filemem.dialects.tool import Advertised, Complete, Dialect, Payload, Resource, suggest
 from filemem.errors import BadInput, FilememError, Locked, NotFound
 from filemem.server.front import NAME, completes, lists, resource, resources
 from filemem.server.wire import INTERNAL_ERROR, INVALID_PARAMS, dump
@@ -43,7 +43,7 @@ PATIENCE = 1.0  # seconds that the first call waits for the first look at the fi
 PATIENT = 20.0  # the same where the caller hears how far it is
 CLOSING = 0.5  # seconds for closing the memory
 STEP = 0.2  # seconds between two reports of progress
-LISTED = 100  # resources of one template that are listed; all can be completed and read
+LISTED = 100  # resources that are listed, and names in a completion
 _SHOWN = 200  # characters of an address in a message
 _MISSING = -32002  # "resource not found" of the handshake protocols; later ones say invalid params
 _DEFECT = ("internal error, logged", "a defect of filemem: please report it; the server goes on")
@@ -165,11 +165,10 @@ class Reading:
         refuse_cursor(params)
         found = resources(self._dialect)
         for one in self._dialect.resources if self._calls.is_open else ():
-            if one.listed and one.complete is not None:
-                before, after = one.around
-                for value in (await self._completed(one.complete, ""))[0][:LISTED]:
-                    found.append(resource(one._replace(uri=before + quote(value, safe="") + after, name=value)))
-        return types.ListResourcesResult.model_validate({"resources": found})
+            before, after = one.around
+            for value in await self._completed(one.complete, ""):
+                found.append(resource(one._replace(uri=before + quote(value, safe="") + after, name=value)))
+        return types.ListResourcesResult.model_validate({"resources": found[:LISTED]})
 
     async def read_resource(
         self, context: _Context, params: types.ReadResourceRequestParams
@@ -202,10 +201,17 @@ class Reading:
         if one is None:
             raise MCPError(INVALID_PARAMS, f"no prompt {params.name[:64]!r}: {suggest(params.name, self._prompts)}")
         given = {name: value for name, value in (params.arguments or {}).items() if value.strip()}
-        _check(one, given)
-        text = await self._ask(one.call, given)
-        message = types.PromptMessage(role="user", content=types.TextContent(text=str(text)))
-        return types.GetPromptResult(description=one.description, messages=[message])
+        names = {argument.name: argument.usual for argument in one.arguments}
+        for name in given:
+            if name not in names:
+                raise MCPError(INVALID_PARAMS, f"{one.name} has no argument {name[:64]!r}: {suggest(name, names)}")
+        for argument in one.arguments:
+            if argument.required and argument.name not in given:
+                raise MCPError(INVALID_PARAMS, f"{argument.name} is required: {argument.description}")
+        content = types.TextContent(text=one.text.format(**names | given))
+        return types.GetPromptResult(
+            description=one.description, messages=[types.PromptMessage(role="user", content=content)]
+        )
 
     async def complete(self, _: _Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         """Complete what a user types for a template or a prompt."""
@@ -218,19 +224,16 @@ class Reading:
             told = f"resource template {ref.uri[:_SHOWN]}"
         if name not in known:
             raise MCPError(INVALID_PARAMS, f"there is no {told} with an argument {name[:64]!r}")
-        completer = known[name]
-        values, total = await self._completed(completer, params.argument.value) if completer else ([], 0)
-        completion = types.Completion(values=values, total=total, has_more=total > len(values))
+        values = await self._completed(known[name], params.argument.value)
+        completion = types.Completion(values=values[:LISTED], total=len(values), has_more=len(values) > LISTED)
         return types.CompleteResult(completion=completion)
 
-    async def _completed(self, completer: Call, value: str) -> tuple[list[str], int]:
-        found: Any = await self._ask(completer, {"value": value})
-        return found["values"], found["total"]
-
-    async def _ask(self, question: Call, arguments: Mapping[str, object]) -> object:
+    async def _completed(self, complete: Complete | None, value: str) -> list[str]:
+        if complete is None:
+            return []
         try:
-            check_values(arguments)
-            return await self._calls.reply(lambda memory: question(memory, arguments))
+            check_values({"value": value})
+            return list(await self._calls.reply(lambda memory: complete(memory, value)))
         except FilememError as error:
             raise _mcp_error(error, INVALID_PARAMS) from None
 
@@ -255,16 +258,6 @@ def _always(result: Any) -> Callable[[_Context, _Params], Awaitable[Any]]:
         return result
 
     return answer
-
-
-def _check(prompt: Prompt, given: Mapping[str, object]) -> None:
-    names = [one.name for one in prompt.arguments]
-    for name in given:
-        if name not in names:
-            raise MCPError(INVALID_PARAMS, f"{prompt.name} has no argument {name[:64]!r}: {suggest(name, names)}")
-    for one in prompt.arguments:
-        if one.required and one.name not in given:
-            raise MCPError(INVALID_PARAMS, f"{one.name} is required: {one.description}")
 
 
 class FilememServer(Server[Any]):

@@ -47,17 +47,8 @@ def template(_: object, given: Arguments) -> dict[str, object]:
     return {"id": given["id"], "templateTest": True, "data": f"Data for ID: {given['id']}"}
 
 
-def simple_prompt(_: object, _arguments: Arguments) -> str:
-    return "This is a simple prompt for testing."
-
-
-def prompt_with_arguments(_: object, given: Arguments) -> str:
-    return f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'"
-
-
-def complete(_: object, given: Arguments) -> dict[str, object]:
-    values = [word for word in ("paris", "park", "party") if word.startswith(str(given["value"]))]
-    return {"values": values, "total": len(values)}
+def complete(_: object, part: str) -> list[str]:
+    return [word for word in ("paris", "park", "party") if word.startswith(part)]
 
 
 SCHEMA_2020 = {
@@ -99,13 +90,13 @@ RESOURCES = (
     Resource("test://template/{id}/data", "template", "Many texts.", "application/json", "template"),
 )
 PROMPTS = (
-    Prompt("test_simple_prompt", "Simple", "A prompt.", (), simple_prompt),
+    Prompt("test_simple_prompt", "Simple", "A prompt.", (), "This is a simple prompt for testing."),
     Prompt(
         "test_prompt_with_arguments",
         "With arguments",
         "A prompt that is filled in.",
         (Argument("arg1", "first", required=True, complete=complete), Argument("arg2", "second", required=True)),
-        prompt_with_arguments,
+        "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'",
     ),
 )
 DIALECT = Dialect("conformance", TOOLS, "Say what the suite asks.", envelope, HIDDEN, RESOURCES, PROMPTS)

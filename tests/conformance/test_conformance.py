@@ -106,4 +106,4 @@ def test_the_inspector_is_a_second_real_client(tmp_path: Path) -> None:
     [content] = inspect(repo, "--method", "resources/read", "--uri", "filemem://topic/caching")["contents"]
     assert json.loads(content["text"])["heads"] == [saved["structuredContent"]["id"]]
     [message] = inspect(repo, "--method", "prompts/get", "--prompt-name", "resume")["messages"]
-    assert "Use Redis" in message["content"]["text"]
+    assert "checkpoint" in message["content"]["text"]
