@@ -6,8 +6,8 @@ adds (who, when, which edit) stands beside it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from filemem.errors import BadInput
@@ -93,38 +93,34 @@ def history(store: Store, topic_or_id: str) -> History:
     graph = around.graph
     members = family(graph, start[0])
     heads = graph.holding(key) if key else tuple(dict.fromkeys(one for each in members for one in graph.heads_of(each)))
-    shown = [around.nodes[one] for one in linked(graph, members)]
-    chain = tuple(_steps(store, around, shown, key))
+    chain = _steps(store, around, [around.nodes[one] for one in linked(graph, members)], key)
     last = around.nodes[members[-1]]
-    topic = next((around.nodes[one].topic for one in reversed(members) if key), start[0].topic)
-    why = vacancy(graph, around.nodes, last, heads)
-    return History(topic, heads, chain, _notes(store, chain), graph.chain(key).is_forked, why)
+    topic = last.topic if key else start[0].topic
+    why, notes = vacancy(graph, around.nodes, last, heads), tuple(filter(None, [store.repo.incomplete()]))
+    return History(topic, heads, tuple(chain), notes, graph.chain(key).is_forked, why)
 
 
 def revisions(store: Store, references: Iterable[str]) -> dict[str, tuple[Revision, ...]]:
     """Return how some records were edited in place, by id. Raises NotFound."""
     nodes = [store.find(one) for one in references]
-    touches = _touches(store, nodes)
-    return {node.id: _revisions(store, node, touches[node.path]) for node in nodes}
+    return {node.id: _revisions(store, node, touches) for node, touches in _touches(store, nodes)}
 
 
-def _touches(store: Store, nodes: Iterable[Node]) -> dict[str, tuple[Touch, ...]]:
-    paths = {store.files.named(node.path): node.path for node in nodes}
-    found = store.history.touches(paths, store.tip)
-    return {path: found.get(named, ()) for named, path in paths.items()}
+def _touches(store: Store, nodes: Sequence[Node]) -> list[tuple[Node, tuple[Touch, ...]]]:
+    found = store.history.touches([store.files.named(node.path) for node in nodes], store.tip)
+    return [(node, found[store.files.named(node.path)]) for node in nodes]
 
 
 def _steps(store: Store, around: Around, nodes: Sequence[Node], key: str) -> Iterable[Step]:
-    graph, touches, testimony = around.graph, _touches(store, nodes), Testimony(store)
+    graph, testimony, boundary = around.graph, Testimony(store), store.repo.boundary
     records = store.records([node.path for node in nodes])
-    boundary = store.repo.boundary
-    for node in nodes:
+    for node, touches in _touches(store, nodes):
         if (found := records.get(node.path)) is None:
             continue
-        first = touches[node.path][-1].commit if touches[node.path] else NOBODY
+        first = touches[-1].commit if touches else NOBODY
         if first.id in boundary:
             first = NOBODY  # a shallow clone ends here: who decided stands in a commit that it lacks
-        edits = _revisions(store, node, touches[node.path])
+        edits = _revisions(store, node, touches)
         yield Step(
             record=found,
             path=store.shown(node.path),
@@ -150,24 +146,17 @@ def _steps(store: Store, around: Around, nodes: Sequence[Node], key: str) -> Ite
 def _revisions(store: Store, node: Node, touches: Sequence[Touch]) -> tuple[Revision, ...]:
     """The edits of a file after its first commit, oldest first, the one that is not committed included."""
     edits = []
-    for before, touch in zip(touches[:0:-1], touches[-2::-1], strict=True):
+    for _, touch in pairwise(reversed(touches)):
+        told: tuple[str, ...] = {"D": ("removed",), "A": ("brought back",)}.get(touch.kind, ())
+        if not told:
+            was = _version(store, touch.old, touch.before or touch.path)
+            told = _compared(was, _version(store, touch.new, touch.path))
         commit = touch.commit
-        told = _changed(store, before, touch)
         edits.append(Revision(commit.id, commit.author, commit.agent, commit.at, commit.subject, told))
     if touches and store.tip == "HEAD" and store.edited(node.path):
         was = _version(store, touches[0].new, touches[0].path)
         edits.append(Revision("", "", "", 0, "", _compared(was, store.read(node.path))))
     return tuple(edits)
-
-
-def _changed(store: Store, before: Touch, touch: Touch) -> tuple[str, ...]:
-    """What a commit did to a file, given what was done to it before."""
-    if touch.kind == "D":
-        return ("removed",)
-    if touch.kind == "A":
-        return ("brought back" if before.kind == "D" else "added on another branch too",)
-    was = _version(store, touch.old, touch.before or touch.path)
-    return _compared(was, _version(store, touch.new, touch.path))
 
 
 def _version(store: Store, blob: str, path: str) -> Parsed:
@@ -181,15 +170,3 @@ def _compared(before: Parsed, after: Parsed) -> tuple[str, ...]:
     told = damage(before.problems, after.problems)
     phrases = changes(before.record, after.record)
     return (*(one for one in phrases if not told or one != FORM), *told)
-
-
-def _notes(store: Store, chain: Iterable[Step]) -> tuple[str, ...]:
-    """What the history of a chain does not show, and why."""
-    brought = Counter(step.commit for step in chain if step.commit)
-    notes = [
-        f"{commit[:10]} brought {count} of these at once (a squash merge or an import): "
-        "who decided each, and when, is as far as known what its file states"
-        for commit, count in brought.items()
-        if count > 1
-    ]
-    return (*notes, *filter(None, [store.repo.incomplete()]))

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from filemem.changes import Entry
-from filemem.errors import BadInput, BrokenStore, NotFound
+from filemem.errors import BadInput
 from filemem.files import MAX_SIZE, is_listed
 from filemem.index import Doc, document
 from filemem.memory.snapshot import Moment, Snapshot, moment, of_commit
 from filemem.memory.store import Store, mark_of
 from filemem.record import Parsed, Record, parse
 
-_WRITES = frozenset(
-    "adopt delete purge_command rebuild refresh resolve restore save sync update".split()  # noqa: SIM905
-)
+_WRITES = ("adopt", "delete", "purge_command", "rebuild", "refresh", "resolve", "restore", "save", "sync", "update")
 
 
 class PastStore(Store):
@@ -66,10 +63,6 @@ class PastStore(Store):
         other.index = self._present.index.overlaid(lambda _: docs, self.dates, alone=True)
         return other
 
-    def parsed(self, paths: Iterable[str]) -> Mapping[str, Parsed]:
-        """Records of then as they read, by path."""
-        return Snapshot(self._present, {path: self.listing[path] for path in paths}).parsed
-
     def read(self, path: str) -> Parsed:
         """Read one record of then."""
         blob = self.listing.get(path)
@@ -99,31 +92,13 @@ class PastStore(Store):
 
 
 class PastMemory:
-    """The memory as it was. It answers what a `Memory` answers, and refuses what would change it.
+    """The memory as it was. It answers what a `Memory` over a `PastStore` answers, and refuses what would change it."""
 
-    Args:
-        memory: one over a `PastStore`.
-        then: the commit.
-        empty: whether there were no records.
-    """
-
-    def __init__(self, memory: Any, then: Moment, *, empty: bool = False) -> None:
-        self.moment = then
-        self._memory, self._empty = memory, empty
+    def __init__(self, memory: Any, then: Moment) -> None:
+        self.moment, self._memory = then, memory
 
     def __getattr__(self, name: str) -> Any:
-        if name in _WRITES:
-            return _refuse
-        found = getattr(self._memory, name)
-        return partial(self._asked, found) if callable(found) else found
-
-    def _asked(self, question: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        try:
-            return question(*arguments, **named)
-        except NotFound as error:
-            none = f"there were no records at {self.moment.name}" if self._empty else ""
-            hint = none or error.hint or "it may have been saved later: leave `at` out"
-            raise NotFound(f"at {self.moment.name}: {error.message}", hint) from None
+        return _refuse if name in _WRITES else getattr(self._memory, name)
 
 
 def at(store: Store, when: object, opened: Callable[[Store], Any], last: PastMemory | None = None) -> PastMemory:
@@ -140,13 +115,10 @@ def at(store: Store, when: object, opened: Callable[[Store], Any], last: PastMem
         BrokenStore: the repository lacks versions of records.
     """
     then = moment(store, when)
-    if last is not None and last.moment.id == then.id:
-        return PastMemory(last._memory, then, empty=last._empty)
-    past = PastStore(store, of_commit(store, then.id), then)
-    try:
-        return PastMemory(opened(past), then, empty=not past.index.count())
-    except BrokenStore as error:
-        raise BrokenStore(f"at {then.name}: {error.message}", error.hint) from None
+    same = last is not None and last.moment.id == then.id
+    return PastMemory(
+        last._memory if last and same else opened(PastStore(store, of_commit(store, then.id), then)), then
+    )
 
 
 def _refuse(*_: object, **__: object) -> None:
