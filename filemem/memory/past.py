@@ -63,6 +63,10 @@ class PastStore(Store):
         other.index = self._present.index.overlaid(lambda _: docs, self.dates, alone=True)
         return other
 
+    def parsed(self, paths: Iterable[str]) -> Mapping[str, Parsed]:
+        """Records of then as they read, by path."""
+        return Snapshot(self._present, {path: self.listing[path] for path in paths}).parsed
+
     def read(self, path: str) -> Parsed:
         """Read one record of then."""
         blob = self.listing.get(path)
@@ -115,10 +119,9 @@ def at(store: Store, when: object, opened: Callable[[Store], Any], last: PastMem
         BrokenStore: the repository lacks versions of records.
     """
     then = moment(store, when)
-    same = last is not None and last.moment.id == then.id
-    return PastMemory(
-        last._memory if last and same else opened(PastStore(store, of_commit(store, then.id), then)), then
-    )
+    if last is not None and last.moment.id == then.id:
+        return PastMemory(last._memory, then)
+    return PastMemory(opened(PastStore(store, of_commit(store, then.id), then)), then)
 
 
 def _refuse(*_: object, **__: object) -> None:

@@ -110,7 +110,7 @@ def test_over_mcp_and_in_python(shipped: Path) -> None:
         assert titles(client.call("search", query="cache", at="v1")) == ["Use Redis"]
         assert len(client.call("timeline", topic="caching", at="v1")["chain"]) == 1
         gone = client.refused("get", id="lru", at="v1")
-        assert (gone["kind"], gone["message"][:6]) == ("not_found", "at v1:")
+        assert gone["kind"] == "not_found"
         assert len(client.call("search", query="cache")["results"]) == 2
     with Memory.open(shipped) as memory:
         then = memory.at("v1")
