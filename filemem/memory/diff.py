@@ -15,7 +15,7 @@ from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.index import Around, Node
 from filemem.memory.fields import line
 from filemem.memory.past import PastStore
-from filemem.memory.snapshot import Moment, committed, moment, of_commit, of_merge
+from filemem.memory.snapshot import Moment, moment, moment_of, of_commit, of_merge
 from filemem.memory.store import Store, mark_of
 from filemem.record import DECISION, Parsed, Record, cut, prose
 from filemem.record.compare import changes, damage
@@ -205,7 +205,7 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     tip = store.repo.head()
     if tip is None:
         raise NotFound("nothing is committed yet, so there is nothing to compare", "the first save makes a commit")
-    here = Moment(tip, store.branch or HEAD, committed(store.repo, tip))
+    here = moment_of(store.repo, tip, store.branch or HEAD)
     head = here if right in ("", HEAD) else moment(store, right, "range")
     base = moment(store, left, "range", begins=True) if left else _default(store, head)
     if direct or not base.id:
@@ -225,13 +225,13 @@ def _default(store: Store, head: Moment) -> Moment:
     if found is None:
         raise BadInput("there is no default branch to compare with: no origin/HEAD, main, master or trunk", _EXAMPLE)
     if (found.name, found.tip) != (head.name, head.id):  # a branch that has nothing yet of its own is another
-        return Moment(found.tip, found.name, committed(store.repo, found.tip))
+        return moment_of(store.repo, found.tip, found.name)
     there = store.repo.resolve(f"refs/remotes/{branches.ORIGIN}/{found.name}")
     if not there and own:
         return Moment("", f"nothing (never synced with {branches.ORIGIN})", 0)
     if not there or (there == head.id and not own):
         raise BadInput(f"{found.name} is the default branch itself: there is nothing to compare it with", _EXAMPLE)
-    return Moment(there, f"{branches.ORIGIN}/{found.name}", committed(store.repo, there))
+    return moment_of(store.repo, there, f"{branches.ORIGIN}/{found.name}")
 
 
 def _later_forks(change: Change, merged: PastStore) -> Iterator[Effect]:

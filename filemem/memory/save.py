@@ -31,6 +31,7 @@ from filemem.record import (
     render,
     topic_key,
 )
+from filemem.record.lines import hidden_characters, named
 from filemem.repo import commit
 from filemem.repo.commit import Edit, Made, Plan
 from filemem.repo.journal import write as write_files
@@ -113,6 +114,8 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
     on = f" on {record.topic}" if kind == DECISION else ""
     demotes, ids = record.status in DEMOTING, tuple(node.id for node in replaced)
     instead = f", replacing {' and '.join(map(called, replaced))}" if replaced and demotes else ""
+    rows = enumerate(data.decode().splitlines(), 1)
+    hidden = [f"line {at} of the file holds {named(found)}" for at, row in rows if (found := hidden_characters(row))]
     return answer(
         store,
         record,
@@ -121,6 +124,7 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
         degraded,
         superseded=ids if demotes else (),
         would_supersede=() if demotes else ids,
+        note="; ".join(hidden),
         similar=advice.similar(store, record),
         created=now,
     )
@@ -239,14 +243,14 @@ def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edi
     file has edits that are not committed, or the repository is busy.
     """
 
-    def named() -> Plan:
+    def whole() -> Plan:
         edits, message = plan()
         return Plan(tuple(one._replace(path=store.files.named(one.path)) for one in edits), message, store.clock())
 
     if left := left_to_user(store, path, kind):
-        write_files(store.files, named().edits)
+        write_files(store.files, whole().edits)
         return Made(left=left)
-    return commit.save(store.repo, store.files, named)
+    return commit.save(store.repo, store.files, whole)
 
 
 def message_of(record: Record, told: str, agent: str, replaced: Iterable[str] = ()) -> str:

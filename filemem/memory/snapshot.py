@@ -6,8 +6,8 @@ Rule: a snapshot is blob ids by path and a way to their bytes. All of them are r
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -90,11 +90,11 @@ class Snapshot:
     @cached_property
     def dates(self) -> Mapping[str, int]:
         """When each record was made, by path: as it states, else its first commit; 0 where neither is known."""
-        undated = {self.store.files.named(path): path for path, one in self.records.items() if one.created is None}
+        undated = [self.store.files.named(path) for path, one in self.records.items() if one.created is None]
         found: dict[str, int] = {}
         for tip in self.tips if undated else ():
             for named, at in self.store.history.dates(undated, tip).items():
-                found[undated[named]] = min(at, found.get(undated[named], at))
+                found[self.store.files.inside(named)] = min(at, found.get(self.store.files.inside(named), at))
         return {path: found.get(path, 0) if one.created is None else one.created for path, one in self.records.items()}
 
     @cached_property
@@ -106,22 +106,19 @@ class Snapshot:
         return found
 
     @cached_property
-    def names(self) -> ReferenceIndex:
-        """What references may call the records."""
-        return reference_index(self.by_id.values())
-
-    @cached_property
     def nodes(self) -> Mapping[str, Node]:
         """The decisions by id, with their references resolved to ids and their dates filled in."""
         decisions = (one for one in self.by_id.values() if one.type == DECISION)
-        return {one.id: self._node(one) for one in decisions}
+        found = (node_of(one, lambda name: self.resolve(name) or name) for one in decisions)
+        return {node.id: node._replace(created=self.dates[node.path]) for node in found}
 
-    def _node(self, record: Record) -> Node:
-        return node_of(record, lambda name: self.resolve(name) or name)._replace(created=self.dates[record.path])
+    @cached_property
+    def _names(self) -> ReferenceIndex:
+        return reference_index(self.by_id.values())
 
     def resolve(self, reference: str) -> str:
         """The id of the record that a reference means; "" where there is none, or several."""
-        return reference if reference in self.by_id else resolve_reference(reference, self.names) or ""
+        return reference if reference in self.by_id else resolve_reference(reference, self._names) or ""
 
     @cached_property
     def graph(self) -> chain.Graph:
@@ -157,8 +154,7 @@ def of_work_tree(store: Store, reading: Reading = parse) -> Snapshot:
 
 def of_commit(store: Store, commit: str, reading: Reading = parse) -> Snapshot:
     """The records of a commit; none for "", which stands for the time before the first."""
-    files = _listing(store, commit) if commit else {}
-    return Snapshot(store, files, _tombstones(files), (commit,) * bool(commit), reading=reading)
+    return _of_tree(store, commit, (commit,) if commit else (), reading)
 
 
 def of_merge(store: Store, base: str, head: str = "HEAD", reading: Reading = parse) -> Snapshot:
@@ -169,22 +165,20 @@ def of_merge(store: Store, base: str, head: str = "HEAD", reading: Reading = par
         BrokenStore: Git is too old for this.
     """
     tree, clashes = merge.merged_tree(store.repo, base, store.repo.resolve(head) or head)
-    files = _listing(store, tree)
-    return Snapshot(store, files, _tombstones(files), (base, head), conflicts=clashes, reading=reading)
+    return replace(_of_tree(store, tree, (base, head), reading), conflicts=clashes)
 
 
-def _listing(store: Store, tree: str) -> dict[str, str]:
-    return {store.files.inside(path): oid for path, oid in store.repo.listing(tree, store.files.store).items()}
-
-
-def _tombstones(files: Iterable[str]) -> frozenset[str]:
+def _of_tree(store: Store, tree: str, tips: tuple[str, ...], reading: Reading) -> Snapshot:
+    named = store.repo.listing(tree, store.files.store) if tree else {}
+    files = {store.files.inside(path): oid for path, oid in named.items()}
     folder = f"{FORGOTTEN}/"
-    return frozenset(path.removeprefix(folder) for path in files if path.startswith(folder))
+    forgotten = frozenset(path.removeprefix(folder) for path in files if path.startswith(folder))
+    return Snapshot(store, files, forgotten, tips, reading=reading)
 
 
-def committed(repo: Repo, commit: str) -> int:
-    """When a commit was made, epoch milliseconds."""
-    return int(repo.git.run("log", "-1", "--format=%ct", commit, "--")) * 1000
+def moment_of(repo: Repo, commit: str, name: str) -> Moment:
+    """A commit as a moment."""
+    return Moment(commit, name, int(repo.git.run("log", "-1", "--format=%ct", commit, "--")) * 1000)
 
 
 def moment(store: Store, when: object, field: str = "at", *, begins: bool = False) -> Moment:
@@ -201,29 +195,23 @@ def moment(store: Store, when: object, field: str = "at", *, begins: bool = Fals
         BadInput: it is empty.
         NotFound: there is no such commit, or none by then.
     """
-    name = line(field, when).strip()
+    name, head = line(field, when).strip(), store.repo.head()
     if not name:
         raise BadInput(f"{field} is empty", f"give {FORMS}", field=field)
-    if store.repo.head() is None:
+    if head is None:
         raise NotFound("nothing is committed yet, so there is no past to ask", f"leave `{field}` out")
     if found := store.code.resolve(name):
+        then = moment_of(store.code, found, name)
         if store.repo is store.code or store.history.is_ancestor(found, "HEAD"):
-            return Moment(found, name, committed(store.code, found))
-        return _by(store, name, committed(store.code, found), field, begins=begins)
-    by = parse_moment(name, store.clock(), end=True)
+            return then
+    by = then.at if found else parse_moment(name, store.clock(), end=True)
     if by is None:
         told = store.code.git.run("for-each-ref", "--format=%(refname:short)").decode(errors="replace")
         raise NotFound(f"{field}: no commit, tag, branch or date {name!r}", meant(name, told.split(), f"give {FORMS}"))
-    return _by(store, name, by, field, begins=begins)
-
-
-def _by(store: Store, name: str, when: int, field: str, *, begins: bool) -> Moment:
-    """The last commit of the memory's branch by a moment."""
-    found = branches.at_time(store.repo, store.repo.head() or "HEAD", when)
-    if found:
-        return Moment(found, name, committed(store.repo, found))
+    if found := branches.at_time(store.repo, head, by):
+        return moment_of(store.repo, found, name)
     incomplete = store.repo.incomplete()
     if begins and not incomplete:
         return Moment("", f"nothing ({name} is before the first commit)", 0)
-    told = f"{field} {name}: nothing was committed by {format_time(when)[:10]}"
+    told = f"{field} {name}: nothing was committed by {format_time(by)[:10]}"
     raise NotFound(told, incomplete or "ask for a later moment")

@@ -57,6 +57,13 @@ def test_what_says_nearly_the_same_is_pointed_out_by_how_it_stands(memory: Memor
     assert save(6) == [(title.format(5), "it is rejected")]
 
 
+def test_a_save_names_characters_that_nobody_sees(memory: Memory) -> None:
+    saved = memory.save(title="A note", text="One\ntw\u200bo")
+    lines = (memory.work_tree / saved.path).read_text().splitlines()
+    at = 1 + lines.index("tw\u200bo")
+    assert f"line {at} of the file holds U+200B" in saved.note
+
+
 def test_affects_are_carried_over_unless_it_says_otherwise(memory: Memory) -> None:
     memory.save(topic="cache", decision="Use Redis", reasoning="r", affects=["code.py", "src/a.py"])
     kept = memory.save(topic="cache", decision="Use Valkey", reasoning="r")
