@@ -157,6 +157,7 @@ def _linted(project: Project, paths: Sequence[str]) -> Answer:
     """The answer of `check` for a few files, each by itself."""
     from filemem.config import load, store_path
     from filemem.files import Files, is_record
+    from filemem.record import Problem
     from filemem.record.lint import lint, lint_other
     from filemem.repo.run import find
 
@@ -169,11 +170,11 @@ def _linted(project: Project, paths: Sequence[str]) -> Answer:
             hint = "name records only; or set `store` in .filemem.toml, or --store, to the folder they are in"
             raise BadInput(f"there is no file {path} below {files.store}/", hint, field="paths")
         inside, record = files.inside(path), is_record(posixpath.basename(path))
-        if skipped := files.skipped(inside):
-            problems = [skipped]
-        else:
+        try:
             data = files.read(inside)
             problems = [*(lint(inside, data).problems if record else lint_other(inside, data))]
+        except BadInput as error:
+            problems = [Problem(inside, 1, "unreadable", "error", f"{error.message}; skipped")]
         found += [one._replace(path=path) for one in problems]
     found.sort(key=lambda one: one.order)
     count = sum(is_record(posixpath.basename(path)) for path in named)

@@ -1,28 +1,6 @@
 """The record files in the work tree: the only package that opens, writes or removes them."""
 
-from filemem.files.scan import (
-    MAX_SIZE,
-    NO_RECORDS,
-    check_path,
-    clashes,
-    fits,
-    is_listed,
-    is_private,
-    is_record,
-    unportable,
-)
+from filemem.files.scan import MAX_SIZE, NO_RECORDS, check_path, fits, is_listed, is_private, is_record
 from filemem.files.write import Files, Staged
 
-__all__ = [
-    "MAX_SIZE",
-    "NO_RECORDS",
-    "Files",
-    "Staged",
-    "check_path",
-    "clashes",
-    "fits",
-    "is_listed",
-    "is_private",
-    "is_record",
-    "unportable",
-]
+__all__ = ["MAX_SIZE", "NO_RECORDS", "Files", "Staged", "check_path", "fits", "is_listed", "is_private", "is_record"]

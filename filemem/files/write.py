@@ -15,13 +15,13 @@ from pathlib import Path
 
 from filemem.changes import Manifest
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
-from filemem.files.scan import MAX_SIZE, Scan, changed_folders, check_path, newest, scan, skipped, unfit
+from filemem.files.scan import MAX_SIZE, Scan, check_path, newest, scan
 from filemem.record import Problem
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # O_NONBLOCK: a FIFO must not hold us up
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_LINKS = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.ENXIO)
+_LINKS = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
 _TEMPORARY = ".filemem-"  # prefix of temporary names; a name that starts with a dot is never a record
 _AGAIN = "read it again, then repeat the change"
 
@@ -29,13 +29,13 @@ _AGAIN = "read it again, then repeat the change"
 class Staged:
     """A file written aside, not yet in its place: `sync`, `publish`, `sync_folders`; always `discard` at the end.
 
-    `source` is the temporary file, "" once it is in place; `fd` an open descriptor of it; `changed` are open folders
+    `source` is the temporary file, "" once it is in place; `fd` an open descriptor of it; `changed` are the folders
     whose listing changed.
     """
 
     def __init__(self, work_tree: Path, parts: tuple[str, ...], source: str, fd: int) -> None:
         self.work_tree, self.parts, self.source, self.fd = work_tree, parts, source, fd
-        self.changed: list[int] = []
+        self.changed: list[tuple[str, ...]] = []
 
     def sync(self) -> None:
         """Wait until the bytes are on disk."""
@@ -53,18 +53,25 @@ class Staged:
             BadInput: a link or a file stands where a folder must be.
             BrokenStore: the disk refuses.
         """
-        path, name = "/".join(self.parts), self.parts[-1]
-        with open_folder(self.work_tree, self.parts[:-1], create=True, changed=self.changed) as folder:
-            try:
-                if replace is not None or over or not self._link(folder, path):
-                    if not over and _bytes_of(folder, name, path) != replace:
-                        why = "exists already" if replace is None else "was changed meanwhile"
-                        raise Conflict(f"{path} {why}", _AGAIN)
-                    os.rename(self.source, name, dst_dir_fd=folder)
-            except OSError as error:
-                raise broken(error, path) from None
-            self.source = ""
-            self.changed.append(os.dup(folder))
+        *folders, name = self.parts
+        path = "/".join(self.parts)
+        with open_folder(self.work_tree, tuple(folders), create=self.changed) as folder:
+            if not over and _bytes_of(folder, name, path) != replace:
+                raise Conflict(f"{path} {'exists already' if replace is None else 'was changed meanwhile'}", _AGAIN)
+            if replace is not None or over or not self._link(folder, name):
+                os.rename(self.source, name, dst_dir_fd=folder)
+                self.source = ""
+            self.changed.append(tuple(folders))
+
+    def _link(self, folder: int, name: str) -> bool:
+        """Put the file where none stands, in one step; False where the file system knows no such step."""
+        try:
+            os.link(self.source, name, dst_dir_fd=folder)  # `discard` removes the source
+        except FileExistsError:
+            raise Conflict(f"{'/'.join(self.parts)} exists already", _AGAIN) from None
+        except (OSError, NotImplementedError):
+            return False
+        return True
 
     def finish(self) -> None:
         """Sync, put it into its place whatever stands there, sync the folders, and let go. Errors as for `publish`."""
@@ -72,36 +79,23 @@ class Staged:
             self.sync()
             self.publish(None, over=True)
             self.sync_folders()
-        except OSError as error:
-            raise broken(error, "/".join(self.parts)) from None
         finally:
             self.discard()
 
     def sync_folders(self) -> None:
         """Wait until the new name is on disk."""
         for folder in self.changed:
-            os.fsync(folder)
+            with contextlib.suppress(NotFound, BadInput), open_folder(self.work_tree, folder) as at:
+                os.fsync(at)  # a command of the user's may have removed it meanwhile
 
     def discard(self) -> None:
-        """Let go of everything held open; of a file that is not in its place, of the temporary one too."""
-        for fd in (self.fd, *self.changed):
-            if fd >= 0:
-                os.close(fd)
-        self.fd, self.changed = -1, []
+        """Close the file, and remove the temporary one where it is not in its place."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
         if self.source:
             Path(self.source).unlink(missing_ok=True)
             self.source = ""
-
-    def _link(self, folder: int, path: str) -> bool:
-        """Put the file where none stands, in one step; False where the file system knows no such step."""
-        try:
-            os.link(self.source, self.parts[-1], dst_dir_fd=folder)
-        except FileExistsError:
-            raise Conflict(f"{path} exists already", "choose another name, or update it") from None
-        except (OSError, NotImplementedError):
-            return False
-        Path(self.source).unlink(missing_ok=True)
-        return True
 
 
 class Files:
@@ -148,26 +142,15 @@ class Files:
         """Whether something stands at this path (a link counts, its target does not)."""
         return self.seen(path) is not None
 
-    def skipped(self, path: str) -> Problem | None:
-        """Why a scan does not read a file that stands at this path, or None."""
-        try:
-            reason = unfit(self._stat(path))
-        except (BadInput, NotFound) as error:
-            reason = ("file-name", error.message)
-        return skipped(path, *reason) if reason else None
-
     def seen(self, path: str) -> tuple[int, int] | None:
         """Size in bytes and newest time in nanoseconds of a file, as manifests hold them; None if it is gone."""
         try:
-            found = self._stat(path)
-        except (NotFound, BadInput, OSError):
+            *folders, name = check_path(path)
+            with open_folder(self.work_tree, (*self._base, *folders)) as folder:
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except (NotFound, BadInput, BrokenStore):
             return None
         return found.st_size, newest(found)
-
-    def _stat(self, path: str) -> os.stat_result:
-        *folders, name = check_path(path)
-        with open_folder(self.work_tree, (*self._base, *folders)) as folder:
-            return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
     def scan(self, before: Manifest, *, hash_name: str = "sha1", folders: Collection[str] | None = None) -> Scan:
         """List every record of the store; also the times of its folders ("" for itself), and what was skipped.
@@ -179,17 +162,28 @@ class Files:
         """
         try:
             with open_folder(self.work_tree, self._base):
-                pass
+                return scan(self.root, self.read, before, hash_name, folders)
         except NotFound:
             return Scan({}, {}, [])
         except BadInput as error:
-            problem = Problem("", 1, "symlink", "error", f"the store: {error.message}; skipped")
-            return Scan({}, {}, [problem])
-        return scan(self.root, self.read, before, hash_name, folders)
+            return Scan({}, {}, [Problem("", 1, "unreadable", "error", f"the store: {error.message}; skipped")])
 
     def changed_folders(self, before: Mapping[str, int]) -> set[str]:
-        """Which of these folders were written to or removed since; all of a store that nobody looked at yet."""
-        return changed_folders(self.root, before or {"": 0})
+        """Return which of these folders were written to or removed since; new ones show by their parent.
+
+        All of a store that nobody looked at yet.
+        """
+        changed, top = set(), f"{self.root}/"
+        for folder, seen in (before or {"": 0}).items():
+            try:
+                found = os.lstat(top + folder)
+                # No change leaves the change time as it was; the other counts only where somebody set it ahead.
+                same = found.st_ctime_ns == seen or newest(found) == seen
+            except OSError:
+                same = False
+            if not same:
+                changed.add(folder)
+        return changed
 
     def stage(self, path: str, data: bytes) -> Staged:
         """Write a file aside; nothing shows until `publish`.
@@ -198,18 +192,10 @@ class Files:
             BadInput: the path may not be written, or there are more than 1 MiB.
             BrokenStore: the disk refuses.
         """
-        parts = check_path(path, writing=True)
-        for depth in range(1, len(parts)):
-            if os.path.lexists("/".join((str(self.root), *parts[:depth], ".git"))):
-                where = self.named("/".join(parts[:depth]))
-                raise BadInput(f"{where} is a repository of its own", "records there are not this one's", field="path")
+        parts = check_path(path)
         if len(data) > MAX_SIZE:
             raise BadInput(f"{path}: {len(data)} bytes are more than {MAX_SIZE}", "write less", field="text")
         return self._stage((*self._base, *parts), data)
-
-    def write(self, path: str, data: bytes) -> None:
-        """Write one file durably, over whatever stands there. Errors as for `stage`."""
-        self.stage(path, data).finish()
 
     def hide(self, folder: str) -> None:
         """Make Git overlook a folder of the store: a `.gitignore` holding `*` in it, unless it is there.
@@ -217,12 +203,12 @@ class Files:
         Raises:
             Conflict: there is one that does not hold `*`: what is written there could be committed.
         """
-        name, parts = self.named(f"{folder}/.gitignore"), (*self._base, *check_path(folder), ".gitignore")
+        name, parts = self.named(f"{folder}/.gitignore"), (*self._base, *check_path(folder))
         try:
-            with open_folder(self.work_tree, parts[:-1]) as at:
+            with open_folder(self.work_tree, parts) as at:
                 lines = read_file(at, ".gitignore", name, MAX_SIZE).split()
         except NotFound:
-            self._stage(parts, b"*\n").finish()
+            self._stage((*parts, ".gitignore"), b"*\n").finish()
             return
         if b"*" not in lines:
             raise Conflict(f"{name} does not hold *: private records could be committed", "add a line with *")
@@ -244,24 +230,23 @@ class Files:
                     raise Conflict(f"{self.named(path)} was changed meanwhile", _AGAIN)
                 os.unlink(parts[-1], dir_fd=folder)
                 os.fsync(folder)
-        except (NotFound, FileNotFoundError):
+            for depth in range(len(parts) - 2, len(self._base) - 1, -1):
+                with open_folder(self.work_tree, parts[:depth]) as folder, contextlib.suppress(OSError):
+                    os.rmdir(parts[depth], dir_fd=folder)
+        except NotFound:
             return
-        except OSError as error:
-            raise broken(error, self.named(path)) from None
-        for depth in range(len(parts) - 2, len(self._base) - 1, -1):
-            with contextlib.suppress(OSError, NotFound), open_folder(self.work_tree, parts[:depth]) as folder:
-                os.rmdir(parts[depth], dir_fd=folder)
 
     def _stage(self, parts: tuple[str, ...], data: bytes) -> Staged:
         """Write a file aside: in the spool if that is on the file system of the work tree, else beside its target."""
+        aside = self._spool
         staged = None
         try:
-            aside = self._spool
             if aside is not None:
                 aside.mkdir(parents=True, exist_ok=True)
             if aside is None or aside.stat().st_dev != self.work_tree.stat().st_dev:
-                with open_folder(self.work_tree, parts[:-1], create=True):
-                    aside = self.work_tree.joinpath(*parts[:-1])
+                aside = self.work_tree.joinpath(*parts[:-1])
+                with open_folder(self.work_tree, parts[:-1], create=[]):
+                    pass
             source = f"{aside}/{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
             staged = Staged(self.work_tree, parts, source, os.open(source, _NEW, 0o666))
             rest = memoryview(data)
@@ -270,51 +255,45 @@ class Files:
         except OSError as error:
             if staged is not None:
                 staged.discard()
-            raise broken(error, "/".join(parts)) from None
+            raise _broken(error, "/".join(parts)) from None
         return staged
 
 
 @contextlib.contextmanager
 def open_folder(
-    work_tree: Path, parts: tuple[str, ...], *, create: bool = False, changed: list[int] | None = None
+    work_tree: Path, parts: tuple[str, ...], *, create: list[tuple[str, ...]] | None = None
 ) -> Iterator[int]:
-    """Open the folder `parts` below the work tree, one step at a time.
+    """Open the folder `parts` below the work tree, one step at a time; what the system refuses meanwhile is told.
 
     Args:
         work_tree: the one folder that is opened by its path.
         parts: names of the folders below it.
-        create: make the folders that are missing.
-        changed: receives an open descriptor of every folder that got a new one; the caller closes them.
+        create: make the folders that are missing; receives the folders that got a new one.
 
     Raises:
-        NotFound: it is not there, and `create` is off.
+        NotFound: it, or what was looked for in it, is not there.
         BadInput: a link or a file stands on the way.
         BrokenStore: the disk refuses.
     """
-    at, part = -1, str(work_tree)
+    at = -1
     try:
         at = os.open(work_tree, _FOLDER)
-        for part in parts:
-            if create:
+        for depth, part in enumerate(parts):
+            if create is not None:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=at)
-                    if changed is not None:
-                        changed.append(os.dup(at))
+                    create.append(parts[:depth])
             below = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
             os.close(at)
             at = below
+        yield at
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no {error.filename or 'such file'}") from None
     except OSError as error:
+        raise _broken(error, "/".join(parts)) from None
+    finally:
         if at >= 0:
             os.close(at)
-        if at >= 0 and isinstance(error, FileNotFoundError) and not create:
-            raise NotFound(f"there is no folder {part}") from None
-        if at >= 0 and error.errno in _LINKS:
-            raise BadInput(f"{part} is a link or a file, not a folder", "links are not followed", "path") from None
-        raise broken(error, part) from None
-    try:
-        yield at
-    finally:
-        os.close(at)
 
 
 def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
@@ -329,20 +308,15 @@ def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
     except FileNotFoundError:
         raise NotFound(f"there is no file {path}") from None
     except OSError as error:
-        why = "is a link or no regular file" if error.errno in _LINKS else f"cannot be read: {error.strerror}"
-        raise BadInput(f"{path} {why}", "records are regular files", field="path") from None
+        raise BadInput(f"{path} cannot be read: {error.strerror}", "records are regular files", field="path") from None
     try:
         found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise BadInput(f"{path} is no regular file", "records are regular files", field="path")
-        data = b""
-        while len(data) <= limit and (more := os.read(fd, min(found.st_size, limit) + 1)):  # it may grow meanwhile
-            data += more
+        if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
+            raise BadInput(f"{path} is no regular file of up to {limit} bytes", "links are not followed", field="path")
+        with open(fd, "rb", buffering=0, closefd=False) as file:
+            return file.read()
     finally:
         os.close(fd)
-    if len(data) > limit:
-        raise BadInput(f"{path} is larger than {limit} bytes", "split it up", field="path")
-    return data
 
 
 def _bytes_of(folder: int, name: str, path: str) -> bytes | None:
@@ -352,10 +326,8 @@ def _bytes_of(folder: int, name: str, path: str) -> bytes | None:
         return None
 
 
-def broken(error: OSError, path: str) -> BrokenStore | BadInput:
-    """The error to raise for a disk that refuses."""
-    if error.errno == errno.ENAMETOOLONG:
-        return BadInput(f"{path[:80]}... is too long a name", "shorten it", field="path")
-    hints = {errno.ENOSPC: "free some disk space", errno.EROFS: "the file system is read-only"}
-    hint = hints.get(error.errno or 0, "check who may write there")
-    return BrokenStore(f"{path}: {error.strerror}", hint)
+def _broken(error: OSError, path: str) -> BrokenStore | BadInput:
+    """The error to raise where the system refuses."""
+    if error.errno in _LINKS:
+        return BadInput(f"{path} leads through a link or a file, not a folder", "links are not followed", "path")
+    return BrokenStore(f"{path}: {error.strerror}", "check the free space, and who may write there")

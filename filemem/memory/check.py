@@ -17,7 +17,7 @@ from typing import NamedTuple
 from filemem import secrets
 from filemem.chain.compare import eased
 from filemem.errors import NotFound
-from filemem.files import MAX_SIZE, clashes, is_listed, is_private, is_record, unportable
+from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import drift, evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
 from filemem.memory.store import Store
@@ -176,7 +176,7 @@ def _others(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _names(snapshot: Snapshot) -> Iterator[Finding]:
-    """Names that mislead a reader, that other systems cannot have, or that are secrets."""
+    """Names that mislead a reader, that are not read, or that are secrets."""
     paths = sorted(snapshot.files)
     there = sorted({part for path in paths for part in accumulate(path.split("/"), "{}/{}".format)})
     for path in there:
@@ -184,16 +184,9 @@ def _names(snapshot: Snapshot) -> Iterator[Finding]:
         if found := hidden_characters(name):
             text = f"its name holds {named(found)}: rename it"
             yield Finding(Problem(shown, 1, "hidden-character", "warning", text), path)
-        elif unportable(name):
-            text = "its name is one that Windows cannot have, so that no clone there checks it out: rename it"
-            yield Finding(Problem(shown, 1, "file-name", "warning", text), path)
         elif is_record(name) and path in snapshot.files and not is_listed(path) and not snapshot.on_disk:
             text = "holds a file whose name has control characters or is of Git's own: it is not read"
             yield Finding(Problem(posixpath.dirname(path), 1, "file-name", "error", text), path)
-    for first, *others in clashes(there):
-        names = ", ".join(others)
-        text = f"macOS and Windows take {names} for the same name, and a clone there has one of them: rename it"
-        yield Finding(Problem(first, 1, "name-clash", "error", text), first, names)
     for secret in secrets.find("\n".join(paths)):
         path = paths[secret.line - 1]
         text = f"the name of a file in here looks like a secret ({secret.kind}): rename it, and revoke it"

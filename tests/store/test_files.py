@@ -18,14 +18,8 @@ ESCAPES = [
     *("", "/", "/etc/passwd", "..", "../x.md", "a/../../x.md", "a/..", "./x.md", "a//x.md", "a/./x.md", "a/"),
     *("C:/x.md", "c:x.md", "\\\\host\\x.md", "a\\b.md", "..\\x.md"),
     *(".git", ".git/config", "a/.git/config", ".GIT/config", ".Git/x.md", ".git /x.md", ".git./x.md", ".git. . /x"),
-    *("git~1/config", "GIT~1/config", "git~2/x.md", "gi7eba~1", ".git::$INDEX_ALLOCATION/x.md", ".gi\u200ct/config"),
-    *("\u200b.git/x.md", ".g\u200dit/config", ".git\ufeff/config", "\uff0egit/config", ".\uff47it/config"),
-    *(".gitmodules", ".gitattributes", "a/.gitignore", ".GitModules"),
+    *(".git::$INDEX_ALLOCATION/x.md", ".gitmodules", ".gitattributes", "a/.gitignore", ".GitModules"),
     *("a\0.md", "a\n.md", "a\r.md", "a\x1b[2J.md", "a\u2028.md", "a\udcff.md", "\x7f.md"),
-]
-RESERVED = [
-    *("con.md", "CON", "a/aux.md", "nul.md", "COM1.md", "lpt9.txt", "prn", "conin$", "com¹.md"),
-    *("a/x.md.", "a./x.md", "a /x.md", "x.md ", "a:b.md", "x" * 256, "é" * 128 + ".md", "a/" * 20 + "x.md"),
 ]
 
 
@@ -41,6 +35,10 @@ def work(tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
+def put(files: Files, path: str, data: bytes) -> None:
+    files.stage(path, data).finish()
+
+
 def everything(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
@@ -48,23 +46,16 @@ def everything(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("path", ESCAPES)
 def test_a_path_that_leaves_the_store_is_refused_for_reading_and_writing(store: Files, path: str) -> None:
     before = everything(store.work_tree.parent)
-    for action in (lambda: store.read(path), lambda: store.write(path, b"x"), lambda: store.remove(path)):
+    for action in (lambda: store.read(path), lambda: put(store, path, b"x"), lambda: store.remove(path)):
         with pytest.raises(BadInput) as caught:
             action()
         assert caught.value.field == "path"
     assert everything(store.work_tree.parent) == before
 
 
-@pytest.mark.parametrize("path", RESERVED)
-def test_a_name_that_another_system_reserves_is_not_written(store: Files, path: str) -> None:
-    with pytest.raises(BadInput):
-        store.write(path, b"x")
-    assert everything(store.work_tree) == {}
-
-
 @pytest.mark.parametrize("path", ["-rf.md", "a/--output=x.md", "a/日本語.md", "a/نمی\u200cدانم.md"])
 def test_odd_but_honest_names_are_written_and_read(store: Files, path: str) -> None:
-    store.write(path, b"# x\n")
+    put(store, path, b"# x\n")
     assert store.read(path) == b"# x\n"
     assert list(store.scan({})[0]) == [path]
 
@@ -183,15 +174,15 @@ def test_what_is_no_plain_file_is_skipped_with_the_reason(
     assert time.perf_counter() - start < 0.5
     assert list(found) == ["good.md"]
     assert {(p.path, p.code) for p in problems} == {
-        ("decisions/link.md", "symlink"),
-        ("decisions/loop.md", "symlink"),
-        ("decisions/linked", "symlink"),
-        ("decisions/pipe.md", "not-a-file"),
-        ("decisions/socket.md", "not-a-file"),
-        ("decisions/huge.md", "too-large"),
-        ("decisions/large.md", "too-large"),
-        ("decisions/bad\nname.md", "file-name"),
-        ("decisions/\\udcff.md", "file-name"),
+        ("decisions/link.md", "unreadable"),
+        ("decisions/loop.md", "unreadable"),
+        ("decisions/linked", "unreadable"),
+        ("decisions/pipe.md", "unreadable"),
+        ("decisions/socket.md", "unreadable"),
+        ("decisions/huge.md", "unreadable"),
+        ("decisions/large.md", "unreadable"),
+        ("decisions/bad\nname.md", "unreadable"),
+        ("decisions/\\udcff.md", "unreadable"),
     }
 
 
@@ -219,23 +210,14 @@ def test_a_linked_folder_leads_nowhere(store: Files, work: Path, link: str) -> N
     (work / link).symlink_to(outside)
     for action in (
         lambda: store.read("decisions/a/x.md"),
-        lambda: store.write("decisions/a/x.md", b"mine"),
+        lambda: put(store, "decisions/a/x.md", b"mine"),
         lambda: store.remove("decisions/a/x.md"),
     ):
         with pytest.raises(BadInput, match="link"):
             action()
     found, _, problems = store.scan({})
-    assert (found, [p.code for p in problems]) == ({}, ["symlink"])
+    assert (found, [p.code for p in problems]) == ({}, ["unreadable"])
     assert everything(outside) == before
-
-
-def test_writing_replaces_a_link_and_leaves_its_target_alone(store: Files, work: Path) -> None:
-    store.root.mkdir()
-    (store.root / "x.md").symlink_to(work.parent / "secret.md")
-    store.write("x.md", b"mine")
-    assert (store.root / "x.md").read_bytes() == b"mine"
-    assert not (store.root / "x.md").is_symlink()
-    assert (work.parent / "secret.md").read_text() == "outside"
 
 
 def test_nothing_shows_before_publish_and_nothing_stays_after_discard(store: Files) -> None:
@@ -282,14 +264,14 @@ def test_temporary_files_elsewhere_are_no_records(work: Path) -> None:
 
 
 def test_more_than_a_mebibyte_is_refused(store: Files) -> None:
-    store.write("a.md", b"x" * MAX_SIZE)
+    put(store, "a.md", b"x" * MAX_SIZE)
     with pytest.raises(BadInput):
-        store.write("b.md", b"x" * (MAX_SIZE + 1))
+        put(store, "b.md", b"x" * (MAX_SIZE + 1))
 
 
 def test_removing_takes_empty_folders_along(store: Files) -> None:
-    store.write("decisions/a/b/x.md", b"x")
-    store.write("decisions/y.md", b"y")
+    put(store, "decisions/a/b/x.md", b"x")
+    put(store, "decisions/y.md", b"y")
     store.remove("decisions/a/b/x.md")
     assert sorted(p.name for p in store.root.rglob("*")) == ["decisions", "y.md"]
 
@@ -300,7 +282,7 @@ def test_a_private_folder_is_hidden_from_git_before_anything_stands_in_it(tmp_pa
     files.hide("private")
     assert (repo / "memory/private/.gitignore").read_text() == "*\n"
     files.hide("private")
-    files.write("private/observations/x.md", b"# mine\n")
+    put(files, "private/observations/x.md", b"# mine\n")
     assert git(repo, "status", "--short", "--untracked-files=all") == ""
     (repo / "memory/private/.gitignore").write_text("!*\n")
     with pytest.raises(Conflict):

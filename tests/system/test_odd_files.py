@@ -44,8 +44,7 @@ def oddities(store: Path) -> Iterator[dict[str, str]]:
     with (folder / "huge.md").open("wb") as file:
         file.truncate(10 * 1024**3)
     (folder / "folder.md").mkdir()
-    codes = {"link": "symlink", "loop": "symlink", "folder": "symlink", "dangling": "symlink", "fifo": "not-a-file"}
-    codes["huge"] = "too-large"
+    codes = dict.fromkeys(("link", "loop", "folder", "dangling", "fifo", "huge"), "unreadable")
     with socket.socket(socket.AF_UNIX) as server:
         here = Path.cwd()
         os.chdir(folder)  # the name of a socket may have about 100 bytes
@@ -53,11 +52,11 @@ def oddities(store: Path) -> Iterator[dict[str, str]]:
             server.bind("socket.md")
         finally:
             os.chdir(here)
-        codes["socket"] = "not-a-file"
+        codes["socket"] = "unreadable"
         if os.geteuid() == 0:
             try:
                 os.mknod(folder / "device.md", stat.S_IFCHR | 0o600, os.makedev(1, 5))
-                codes["device"] = "not-a-file"
+                codes["device"] = "unreadable"
             except PermissionError:
                 pass  # a container may forbid it
         yield codes
@@ -188,7 +187,7 @@ def test_a_file_name_that_is_not_utf_8_is_called_that(repo: Path) -> None:
     name = os.fsencode(repo / "memory/decisions") + b"/gr\xfc\xdfe.md"
     Path(os.fsdecode(name)).write_text("# B\n")
     found = cli(repo, "check", "--json").json["problems"]
-    assert [one["message"] for one in found if one["code"] == "file-name"] == [
+    assert [one["message"] for one in found if one["code"] == "unreadable"] == [
         "'decisions/gr\\udcfc\\udcdfe.md' is not UTF-8; skipped"
     ]
 
