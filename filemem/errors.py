@@ -62,11 +62,6 @@ class BrokenStore(FilememError):
     """Disk, repository or index cannot be used as they are: repair them first."""
 
 
-def told(error: FilememError | OSError) -> str:
-    """What went wrong in one line, to stand beside an answer."""
-    return error.told if isinstance(error, FilememError) else error.strerror or str(error)
-
-
 def crash_report(trace: str, arguments: list[str]) -> Path:
     """Write a crash report into the system's temporary folder and return its path.
 

@@ -32,9 +32,9 @@ QUIET, PATIENCE = 1.0, 10.0  # seconds without a call that a look waits for, and
 class Watcher:
     """Watches one memory's store in a thread of its own."""
 
-    def __init__(self, memory: Memory, told: Callable[[int], object] | None = None) -> None:
+    def __init__(self, memory: Memory, tell: Callable[[int], object] | None = None) -> None:
         self.memory = memory
-        self._told = told
+        self._tell = tell
         self.looked = threading.Event()  # set when the first look has ended: until then answers may lack records
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="filemem-watch", daemon=True)
@@ -52,9 +52,8 @@ class Watcher:
             self._thread.join(timeout=10)
 
     def wait(self) -> None:
-        """Block until the watcher ends or the user interrupts."""
-        while self._thread.is_alive():
-            self._thread.join(timeout=0.5)
+        """Block until the user interrupts."""
+        self._thread.join()
 
     def __enter__(self) -> Watcher:
         self.start()
@@ -67,20 +66,19 @@ class Watcher:
         self.memory.keeper.in_step(LONG, looks=True)
         self.looked.set()
         self._last = time.monotonic()
-        there = True  # until a look came after it was seen to be gone
         while not self._stop.is_set():
-            root = self.memory.folder
-            before = _identity(root)
-            if there != (before is not None):
-                self._look(full=True)
-            there = before is not None
+            watched = _identity(self.memory.folder)
             try:
-                self._follow(root, before) if before else self._stop.wait(APPEARS)
+                if watched:
+                    self._follow(self.memory.folder, watched)
+                while not watched and _identity(self.memory.folder) is None and not self._stop.wait(APPEARS):
+                    pass
             except OSError:  # out of watches, or the folder went away under us: folder times still find everything
-                self._look(full=True)
                 self._stop.wait(TICK)
+            if not self._stop.is_set():
+                self._look(full=True)
 
-    def _follow(self, root: Path, before: tuple[int, int]) -> None:
+    def _follow(self, root: Path, watched: tuple[int, int]) -> None:
         """Apply hints until the root is no longer the folder that is watched."""
         self._next_full = 0.0  # what was written before the watches stood is seen by the first look after: every file
         batches = watchfiles.watch(
@@ -95,33 +93,24 @@ class Watcher:
             ignore_permission_denied=True,
         )
         for batch in batches:
-            quiet = self._is_quiet()
+            now = time.monotonic()
+            quiet = now - self.memory.keeper.asked > QUIET or now - self._last > PATIENCE
             if batch or quiet:
-                self._look(full=len(batch) > LARGE or (quiet and self._is_due()), hints=[path for _, path in batch])
-            if _identity(root) != before:
-                self._look(full=True)
+                full = len(batch) > LARGE or (quiet and now >= self._next_full)
+                self._look(full=full, hints=[path for _, path in batch])
+            if _identity(root) != watched:
                 return
-
-    def _is_due(self) -> bool:
-        return time.monotonic() >= self._next_full
-
-    def _is_quiet(self) -> bool:
-        """Whether no call is likely to come just now; a look that waited for PATIENCE waits no longer."""
-        now = time.monotonic()
-        return now - self.memory.keeper.asked > QUIET or now - self._last > PATIENCE
 
     def _look(self, *, full: bool, hints: list[str] | None = None) -> None:
         began = time.monotonic()
         try:
             changed = self.memory.refresh(full=full, hints=hints or ()).changed
-        except FilememError as error:  # shown by `status` and with every answer; the next look tries again
-            self.memory.keeper.trouble = error.told
-        except OSError as error:
-            self.memory.keeper.trouble = f"the files cannot be looked at: {error.strerror or error}"
+        except (FilememError, OSError) as error:  # shown with every answer; the next look tries again
+            self.memory.keeper.trouble = error.told if isinstance(error, FilememError) else str(error)
         else:
             self.memory.keeper.trouble = None
-            if self._told is not None and changed:
-                self._told(changed)
+            if self._tell is not None and changed:
+                self._tell(changed)
         ended = time.monotonic()
         if full:
             self._next_full = ended + max(TICK, PACE * (ended - began))

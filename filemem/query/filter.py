@@ -7,6 +7,7 @@ Several values of one field are alternatives; different fields must all hold. Va
 import json
 import unicodedata
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 NOTHING = ("",)  # no record has an empty term, so this restriction lets nothing through
@@ -64,7 +65,11 @@ def fold(value: str) -> str:
 
 def merge(a: Filter, b: Filter) -> Filter:
     """Return the filter that lets through what both let through; of two paths the later one counts."""
-    values = {name: _both(getattr(a, name), getattr(b, name)) for name in FIELDS}
+    values: dict[str, tuple[str, ...]] = {}
+    for name in FIELDS:
+        one, other = getattr(a, name), getattr(b, name)
+        both = tuple(value for value in one if value in other) or NOTHING
+        values[name] = both if one and other else one or other
     return a._replace(
         **values,
         since=max((t for t in (a.since, b.since) if t is not None), default=None),
@@ -134,7 +139,8 @@ def affects_match(pattern: str, path: str) -> bool:
         if part == "**":
             reached = set(range(min(reached), len(names) + 1))
         else:
-            reached = {at + 1 for at in reached if at < len(names) and _segment_match(part, names[at])}
+            glob = part.replace("[", "[[]")  # a bracket is one in a path
+            reached = {at + 1 for at in reached if at < len(names) and fnmatchcase(names[at], glob)}
         if not reached:
             return False
     return True
@@ -145,12 +151,6 @@ def fixed(pattern: str) -> str:
     parts = segments(pattern)
     plain = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
     return "/".join(parts[:plain])
-
-
-def _both(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
-    if not a or not b:
-        return a or b
-    return tuple(value for value in a if value in b) or NOTHING
 
 
 def segments(path: str) -> list[str]:
@@ -164,41 +164,16 @@ def segments(path: str) -> list[str]:
     return found
 
 
-def _segment_match(pattern: str, name: str) -> bool:
-    """Match one path segment; the classic two-pointer walk that only ever returns to the last star."""
-    p = n = 0
-    star, resume = -1, 0
-    while n < len(name):
-        if p < len(pattern) and pattern[p] == "*":
-            star, resume = p, n
-            p += 1
-        elif p < len(pattern) and pattern[p] in ("?", name[n]):
-            p, n = p + 1, n + 1
-        elif star >= 0:
-            resume += 1
-            p, n = star + 1, resume
-        else:
-            return False
-    return all(rest == "*" for rest in pattern[p:])
-
-
 # -- metadata as exact terms: `key` where a key is there, `key=value` for each plain value -----------------------
 # A term only ever narrows: who asks looks at the values themselves afterwards. So nested keys are joined by dots,
-# entries of a list stand for themselves, and a record with very much metadata has the one term that matches all.
+# entries of a list stand for themselves, and a long term is cut.
 
-MUCH = "*"  # the term of a record with more values than MOST
-MOST = 500
-_LONG = 200  # characters of a term; a longer one is known by its hash
+_LONG = 200  # characters of a term
 
 
 def metadata_terms(metadata: Mapping[str, object]) -> tuple[str, ...]:
     """The terms of a record's metadata."""
-    found: dict[str, None] = {}
-    for one in _walk("", metadata):
-        found[one] = None
-        if len(found) > MOST:
-            return (MUCH,)
-    return tuple(found)
+    return tuple(dict.fromkeys(_walk("", metadata)))
 
 
 def metadata_wanted(key: str, *values: object) -> tuple[str, ...] | None:
@@ -213,14 +188,13 @@ def metadata_wanted(key: str, *values: object) -> tuple[str, ...] | None:
     """
     if any(not isinstance(value, str | int | float) for value in values):
         return None
-    names = {key, key.removeprefix("metadata.")}
-    found = {_term(name, value) for name in names for value in values} if values else set(map(_short, names))
-    return (*sorted(found), MUCH)
+    names = sorted({key, key.removeprefix("metadata.")})
+    return tuple(_term(name, value) for name in names for value in values) or tuple(name[:_LONG] for name in names)
 
 
 def _walk(key: str, value: object) -> Iterator[str]:
     if key:
-        yield _short(key)
+        yield key[:_LONG]
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _walk(f"{key}.{name}" if key else str(name), inner)
@@ -234,12 +208,4 @@ def _walk(key: str, value: object) -> Iterator[str]:
 def _term(key: str, value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # 3 and 3.0 are one number
-    return _short(f"{key}={json.dumps(value, ensure_ascii=False)}")
-
-
-def _short(term: str) -> str:
-    if len(term) <= _LONG:
-        return term
-    import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; hardly any term is long
-
-    return f"#{hashlib.sha256(term.encode('utf-8', 'replace')).hexdigest()}"
+    return f"{key}={json.dumps(value, ensure_ascii=False)}"[:_LONG]

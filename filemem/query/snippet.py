@@ -47,7 +47,7 @@ def snippet(text: str, terms: Terms, width: int = 240) -> tuple[str, Ranges]:
         The fragment, and ranges (start, end) in it, not overlapping, in order.
     """
     flat = " ".join(text.split())
-    found = list(_wanted(terms).spans(flat))
+    found = _wanted(terms).spans(flat)
     start = max(0, min(_best_window(found, width), len(flat) - width))
     end = min(len(flat), start + width)
     start, end = _to_words(flat, start, end)
@@ -113,51 +113,39 @@ def rejected_before(terms: Terms, rejected: Iterable[str], chosen: str = "") -> 
 
 
 class _Wanted(NamedTuple):
-    """The words to point at: by their first letters, and those of scripts without spaces."""
+    """The words to point at: by their first letters, and parts of scripts without spaces."""
 
     by_stem: Mapping[str, tuple[str, ...]]
-    inside: re.Pattern[str] | None
+    unspaced: tuple[str, ...]
 
-    @classmethod
-    def of(cls, terms: Terms) -> _Wanted:
-        parts = [part for word in (*terms.words, *terms.phrases) for part in _WORD.findall(word)]
-        names = dict.fromkeys(_plain(part) for part in parts)
-        names.pop("", None)
-        telling = [name for name in names if name not in COMMON] or list(names)
-        by_stem: dict[str, list[str]] = defaultdict(list)
-        for name in telling:
-            by_stem[name[:_STEM]].append(name)
-        unspaced = sorted(filter(_is_unspaced, parts), key=len, reverse=True)
-        return cls(
-            {stem: tuple(names) for stem, names in by_stem.items()},
-            re.compile("|".join(map(re.escape, unspaced)), re.IGNORECASE) if unspaced else None,
-        )
-
-    def spans(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yield start, end and the wanted word."""
-        if not self.by_stem:
-            return
-        for match in self._likely(text):
-            word = _plain(match.group())
-            meant = next((name for name in self.by_stem.get(word[:_STEM], ()) if _alike(name, word)), None)
-            if meant is not None:
-                yield match.start(), match.end(), meant
-            elif self.inside is not None and _is_unspaced(match.group()):
-                for part in self.inside.finditer(match.group()):
-                    yield match.start() + part.start(), match.start() + part.end(), part.group()
-
-    def _likely(self, text: str) -> Iterable[re.Match[str]]:
-        """The words of a text that may be meant: where it can be, those that begin so, found without leaving C."""
-        folded = text.casefold()
-        if self.inside is not None or len(folded) != len(text):  # some letters change their number when folded
-            return _WORD.finditer(text)
-        begins = {at for stem in self.by_stem for at in _places(stem, folded)}.union(_parted(text))
-        return filter(None, (_BEGINNING.match(text, at) for at in sorted(begins)))
+    def spans(self, text: str) -> list[tuple[int, int, str]]:
+        """Start, end and the wanted word, in order, not overlapping."""
+        lower = text.lower() if len(text.lower()) == len(text) else text  # one letter becomes two
+        found = [(at, -at - len(part), part) for part in self.unspaced for at in _places(part, text)]
+        for stem, names in self.by_stem.items():
+            for begun in re.finditer("_*".join(map(re.escape, stem)), lower):
+                at = begun.start()
+                while at and text[at - 1] == "_":
+                    at -= 1
+                if match := _BEGINNING.match(text, at):
+                    word = _plain(match.group())
+                    found += [(at, -match.end(), name) for name in names if _alike(name, word)]
+        spans: list[tuple[int, int, str]] = []
+        for start, minus_end, name in sorted(found):  # of those that begin together the longest first
+            if not spans or start >= spans[-1][1]:
+                spans.append((start, -minus_end, name))
+        return spans
 
 
 @lru_cache(maxsize=2)  # one query is asked of every text that is shown
 def _wanted(terms: Terms) -> _Wanted:
-    return _Wanted.of(terms)
+    parts = [part for word in (*terms.words, *terms.phrases) for part in _WORD.findall(word)]
+    telling = [part for part in parts if _plain(part) not in COMMON] or parts
+    by_stem: dict[str, list[str]] = defaultdict(list)
+    for part in filter(_plain, telling):
+        by_stem[part.replace("_", "").lower()[:_STEM]].append(_plain(part))
+    unspaced = (part for part in parts if not part.isascii() and re.search(UNSPACED, part))
+    return _Wanted({stem: tuple(dict.fromkeys(names)) for stem, names in by_stem.items()}, tuple(unspaced))
 
 
 def _places(part: str, text: str) -> Iterator[int]:
@@ -166,19 +154,6 @@ def _places(part: str, text: str) -> Iterator[int]:
     while at >= 0:
         yield at
         at = text.find(part, at + 1)
-
-
-def _parted(text: str) -> Iterator[int]:
-    """Yield where the words may begin whose first letters an underscore parts."""
-    for at in _places("_", text):
-        start = at
-        while 0 < start > at - _STEM and (text[start - 1] == "_" or text[start - 1].isalnum()):
-            start -= 1
-        yield start
-
-
-def _is_unspaced(word: str) -> bool:
-    return not word.isascii() and re.search(UNSPACED, word) is not None
 
 
 def _plain(word: str) -> str:
@@ -227,7 +202,7 @@ def _to_words(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _pieces(text: str, size: int) -> Iterator[str]:
     """Yield sentences and lines, and parts of those that are longer than `size`."""
-    for sentence in _split(text):
+    for sentence in re.split(_SENTENCE_END, text):
         rest = " ".join(sentence.split())
         at = 0
         while len(rest) - at > size:
@@ -237,11 +212,3 @@ def _pieces(text: str, size: int) -> Iterator[str]:
             at = cut + 1 if gap > 0 else cut
         if rest[at:]:
             yield rest[at:]
-
-
-def _split(text: str) -> Iterator[str]:
-    at = 0
-    for end in re.finditer(_SENTENCE_END, text):
-        yield text[at : end.start()]
-        at = end.end()
-    yield text[at:]

@@ -47,7 +47,7 @@ def test_the_user_is_the_argument_else_the_configured_one_else_mcp_user(
     assert add(memory, "Configured")["user_id"] == "0b1f"
     assert add(memory, "Stated", user_id="bob")["user_id"] == "bob"
     (tmp_path / "config.json").write_text("no json")
-    with pytest.raises(AssertionError, match=r"config\.json is not a JSON object"):
+    with pytest.raises(AssertionError, match=r"config.json is not a JSON object"):
         add(memory, "Broken configuration")
 
 

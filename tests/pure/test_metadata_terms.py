@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from filemem.dialects.powermem import Condition, _indexed, _value, holds
 from filemem.query import Filter, Hit, matches, metadata_terms, metadata_wanted
-from filemem.query.filter import MOST, MUCH
 from filemem.record import OBSERVATION, Record
 
 KEYS = st.sampled_from(["a", "b", "a.b", "metadata.a", "c.d.e", "é"])
@@ -41,7 +40,6 @@ def test_what_passes_a_filter_is_let_through_by_its_terms(metadata: dict[str, An
 
 def test_terms_are_few_and_short() -> None:
     assert metadata_terms({"a": {"b": [1, "x"]}, "c": None}) == ("a", "a.b", "a.b=1", 'a.b="x"', "c")
-    assert metadata_terms({str(at): at for at in range(MOST)}) == (MUCH,)
     assert all(len(term) <= 200 for term in metadata_terms({"k" * 5000: "v" * 5000}))
     assert metadata_wanted("a", None) is None
-    assert metadata_wanted("a") == ("a", MUCH)
+    assert metadata_wanted("a") == ("a",)
