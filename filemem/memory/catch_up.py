@@ -129,7 +129,7 @@ def _records_of(store: Store, commit: str) -> str | None:
     """The tree that a commit has for the store; None where it has none."""
     if store.files.store == TOP:
         return store.repo.objects.root(commit) or None
-    item = store.repo.item_at(commit, store.files.store)
+    item = store.repo.item(store.files.store, commit)
     return item.oid if item else None
 
 

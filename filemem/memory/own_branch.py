@@ -100,7 +100,7 @@ def branch_of(code: Repo, config: Config) -> str:
 
 
 def _settings_at(repo: Repo, commit: str) -> Config:
-    item = repo.item_at(commit, REPOSITORY_FILE)
+    item = repo.item(REPOSITORY_FILE, commit)
     return settings.stated((repo.blob(item.oid) or b"") if item else b"")
 
 

@@ -141,7 +141,7 @@ def _made(store: Store, place: Place, tip: str) -> tuple[dict[str, str], set[str
         commit, subject, *rows = chunk.split("\0")
         commits[commit] = subject
         names.update(row for row in rows[1:] if row)
-    item = store.code.item_at(tip, place.path) if place.lines and place.text is not None else None
+    item = store.code.item(place.path, tip) if place.lines and place.text is not None else None
     if not place.lines or item is None:
         return commits, names
     old = (store.code.blob(item.oid) or b"").decode("utf-8", "replace")

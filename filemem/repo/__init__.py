@@ -129,13 +129,10 @@ class Repo:
         cells = (row.partition("\t") for row in answer.decode("utf-8", "surrogateescape").split("\0")[:-1])
         return {path: head.split()[2] for head, _, path in cells if head.startswith("100")}
 
-    def item(self, path: str) -> Item | None:
-        """Mode and blob id of a path in HEAD; None where it has none there."""
-        return self.item_at(self.head() or "", path)
-
-    def item_at(self, commit: str, path: str) -> Item | None:
-        """Mode and blob id of a path in a commit, by full id ("" for none); None where it has none there."""
-        return self.objects.find(commit, path) if commit else None
+    def item(self, path: str, commit: str = "HEAD") -> Item | None:
+        """Mode and blob id of a path in HEAD, or in a commit by its full id ("" for none); None for no such path."""
+        tip = self.head() if commit == "HEAD" else commit
+        return self.objects.find(tip, path) if tip else None
 
     def staged(self, paths: Sequence[str]) -> dict[str, str]:
         """What the user's index holds for some files or folders: path -> blob id; nothing for one in conflict."""
@@ -152,19 +149,21 @@ class Repo:
         item = self.item(path)
         if item is None or item.oid == self.blob_id(data) or self.obstacle(path):
             return False
-        return self.blob_id(self.committed(path, data, item.oid)) != item.oid
+        return self.committed_id(path, data, item.oid) != item.oid
 
     def committed(self, path: str, data: bytes, old: str) -> bytes:
         """The bytes that Git would commit for a file: CRLF may become LF, unless `old`, the blob in HEAD, has CRLF."""
         off = self.settings.unfiltered
-        if b"\r\n" not in data or off is None or self.obstacle(path):
-            return data
-        if b"\r\n" in ((self.blob(old) if old else None) or b""):
+        if b"\r\n" not in data or off is None or self.obstacle(path) or b"\r\n" in (self.blob(old) or b""):
             return data
         asked = ("hash-object", "--stdin", f"--path={path}")
         made = self.git.run(*asked, input=data, config=("core.safecrlf=false", *off)).decode().strip()
         plain = data.replace(b"\r\n", b"\n")
         return plain if self.blob_id(plain) == made else data
+
+    def committed_id(self, path: str, data: bytes, old: str) -> str:
+        """The id of the blob that Git would commit; arguments as for `committed`."""
+        return self.blob_id(self.committed(path, data, old))
 
     def obstacle(self, path: str) -> str:
         """Why a path cannot be committed by us, such as a filter, or ""."""

@@ -24,10 +24,10 @@ from filemem.repo.journal import (
     Journal,
     Placer,
     dropped,
+    held,
     landed,
     look_after,
     on_disk,
-    put_back,
     settle,
     shown,
     write,
@@ -80,7 +80,7 @@ class _Draft(NamedTuple):
 
     head: Head
     entry: Entry
-    objects: tuple[Loose, ...]
+    objects: list[Loose]
     aside: Aside
     readable: bool
 
@@ -133,15 +133,15 @@ def _commit(repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, 
     head = state.head(repo.git)
     if reason := repo.busy():
         return reason
-    edits = _worked_out(repo, plan.edits, head)
-    changed = [] if written else [edit for edit in edits if edit.data != edit.before]
-    left = _not_ours(repo, edits, head)
-    if not left:
-        _refuse_edited(repo, edits)
-    if left or all(edit.blob == edit.old for edit in edits):
+    plan = plan._replace(edits=tuple(_worked_out(repo, edit, head) for edit in plan.edits))
+    changed = [] if written else [edit for edit in plan.edits if edit.data != edit.before]
+    left = _not_ours(repo, plan.edits, head)
+    if not left and not written:
+        _refuse_edited(repo, plan.edits)
+    if left or all(edit.blob == edit.old for edit in plan.edits):
         write(files, changed)
         return Made("" if left else head.tip, head.branch, left=left, trouble=repo.trouble)
-    draft = _prepare(repo, files, plan._replace(edits=edits), head, changed)
+    draft = _prepare(repo, files, plan, head, changed)
     try:
         step("prepared")
         made = _patiently(repo, files, draft, step, patience)
@@ -159,13 +159,13 @@ def _commit(repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, 
 def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
     """Write new files and leave their commit for later: the journal keeps it. Raises Conflict, Locked."""
     journal, branch = Journal(repo), state.branch_meant(repo.git)
-    edits = tuple(edit._replace(blob=repo.blob_id(edit.data or b"")) for edit in plan.edits)
     told = f"{repo.git_dir / 'index.lock'} is held by another Git command" if reason == LOCKED else reason
-    entry = Entry(journal.name(plan.at), journal.worktree, branch, "", plan.message, edits, plan.at, told)
-    if not entry.adds and reason == LOCKED:
-        raise Locked(told, "try again; if no Git command is running there, one was interrupted: remove that file")
-    if not entry.adds:
+    if any(edit.before is not None or edit.data is None for edit in plan.edits):
+        if reason == LOCKED:
+            raise Locked(told, "try again; if no Git command is running there, one was interrupted: remove that file")
         raise Conflict(f"{told}, so nothing that is committed can be changed", "try again when that is over")
+    edits = tuple(edit._replace(blob=repo.blob_id(edit.data or b"")) for edit in plan.edits)
+    entry = Entry(journal.name(plan.at), journal.worktree, branch, "", plan.message, edits, plan.at, told)
     journal.write(entry)
     try:
         write(files, plan.edits)
@@ -178,15 +178,10 @@ def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
 # what is committed
 
 
-def _worked_out(repo: Repo, edits: Iterable[Edit], head: Head) -> tuple[Edit, ...]:
-    """The edits with what HEAD holds for each, and what a commit on top of it would."""
-    found = []
-    for edit in edits:
-        item = repo.item_at(head.tip, edit.path)
-        old = item.oid if item else ""
-        blob = "" if edit.data is None else repo.blob_id(repo.committed(edit.path, edit.data, old))
-        found.append(edit._replace(blob=blob, old=old))
-    return tuple(found)
+def _worked_out(repo: Repo, edit: Edit, head: Head) -> Edit:
+    """An edit with what HEAD holds for its file, and what a commit on top of it would."""
+    old = held(repo, head.tip, edit.path)
+    return edit._replace(old=old, blob="" if edit.data is None else repo.committed_id(edit.path, edit.data, old))
 
 
 def _not_ours(repo: Repo, edits: Iterable[Edit], head: Head) -> str:
@@ -212,7 +207,7 @@ def _refuse_edited(repo: Repo, edits: Sequence[Edit]) -> None:
                 raise Conflict(f"{path} was removed, and that is not committed", _FIRST)
         elif not old:
             raise Conflict(f"{path} was never committed, so nothing would keep it", "commit it first")
-        elif staged.get(path) != old or old != repo.blob_id(repo.committed(path, before, old)):
+        elif staged.get(path) != old or old != repo.committed_id(path, before, old):
             raise Conflict(f"{path} has edits that are not committed", _FIRST)
 
 
@@ -239,7 +234,7 @@ def _prepare(repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequenc
         raise
     plain = all(b"\r\n" not in (edit.data or b"") for edit in edits)  # else Git would convert what it reads
     readable = plain and len(changed) == len(edits) and repo.settings.unfiltered is not None
-    return _Draft(head, entry, tuple(made), aside, readable)
+    return _Draft(head, entry, made, aside, readable)
 
 
 # under the locks
@@ -273,9 +268,8 @@ def _exchange(repo: Repo, files: Placer, draft: _Draft, step: Step) -> Made | st
     if why:
         return why
     step("released")
-    trouble = _synced(repo, draft)
     now = draft.entry.commit, stamp(repo.git_dir / "index")
-    made = _verified(repo, files, draft, trouble)
+    made = _verified(repo, files, draft)
     repo.settled = now if known and not made.trouble else None
     return made
 
@@ -303,33 +297,27 @@ def _change(repo: Repo, draft: _Draft, locks: Locks, step: Step) -> str:
     return ""
 
 
-def _synced(repo: Repo, draft: _Draft) -> str:
-    """Wait until all names are on the disk; what went wrong, or ""."""
+def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
+    """Wait until all is on the disk, and look whether branch, index and files have it; what was taken is put back."""
+    entry, trouble, branch = draft.entry, repo.trouble, draft.head.branch
     folders = {each.target.parent for each in draft.objects} | {(repo.common_dir / draft.head.ref).parent}
     try:
-        of_files = (each.sync_folders for each in draft.aside.files)
-        together([*(partial(sync_folder, folder) for folder in folders), *of_files])
-    except OSError as error:
-        return f"committed, but perhaps not on the disk yet: {error}"
-    return ""
-
-
-def _verified(repo: Repo, files: Placer, draft: _Draft, trouble: str) -> Made:
-    """Look whether branch, index and files have the save; what a command of the user's took is put back."""
-    entry, trouble = draft.entry, trouble or repo.trouble
-    now = state.head(repo.git)
-    try:
+        together(
+            [*(partial(sync_folder, each) for each in folders), *(each.sync_folders for each in draft.aside.files)]
+        )
         repo.objects.restore(draft.objects)
+        now = state.head(repo.git)
         there = all(on_disk(files, edit.path) == edit.data for edit in entry.edits)
         if (there and now.tip == entry.commit and shown(repo, (entry,))) or settle(repo, files, entry, _PATIENCE):
             Journal(repo).done(entry)
         else:
             trouble = f"the index was not updated: another command holds {repo.git_dir / 'index.lock'}"
-        if now.tip != entry.commit:
+        if now.tip == entry.commit:
+            branch = now.branch
+        else:
             trouble = dropped(repo, entry) or trouble
     except (FilememError, OSError) as error:
         trouble = f"committed, but it could not be verified: {error}"
-    branch = now.branch if now.tip == entry.commit else draft.head.branch
     return Made(entry.commit, branch, trouble=trouble, onto=draft.head.tip)
 
 
@@ -367,25 +355,23 @@ def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
 
 
 def _end(repo: Repo, files: Placer, entry: Entry) -> Made:
-    """End a save that was interrupted, or had to wait; a change that did not happen is undone."""
+    """End a save that was interrupted, or had to wait; not where its files were committed otherwise meanwhile."""
     branch = entry.branch.removeprefix(state.BRANCHES)
     if landed(repo, entry):
         if settle(repo, files, entry, BRIEFLY):
             Journal(repo).done(entry)
         return Made(entry.commit, branch)
-    if not entry.adds:
-        put_back(repo, files, entry)
-        entry.file.unlink(missing_ok=True)
-        return Made(branch=branch)
-    write(files, [edit for edit in entry.edits if on_disk(files, edit.path) is None])
+    write(files, [edit for edit in entry.edits if on_disk(files, edit.path) == edit.before != edit.data])
     head = state.head(repo.git)
     reason = repo.busy() or ("" if head.ref else "HEAD is detached")
     if not reason and entry.branch not in ("", head.ref) and state.tip_of(repo.git, entry.branch):
         reason = f"it is for the branch {branch}"
     if reason:
         return Made(branch=branch, pending=reason)
-    plan = Plan(entry.edits, entry.message, entry.at)
-    made = _commit(repo, files, plan, lambda _: None, BRIEFLY, written=True)
+    if any(held(repo, head.tip, edit.path) != edit.old for edit in entry.edits):
+        made: Made | str = Made(branch=branch)
+    else:
+        made = _commit(repo, files, Plan(entry.edits, entry.message, entry.at), lambda _: None, BRIEFLY, written=True)
     if isinstance(made, str):
         return Made(branch=branch, pending=entry.reason or made)
     entry.file.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 PATIENCE, BRIEFLY = 3.0, 0.3  # seconds to wait for a lock of the user's, and where an old save is finished meanwhile
 _KEEP = 60.0  # seconds that a finished save is looked after
 _PAUSE = 0.02  # seconds between two tries for the index's lock
-_Lacks = tuple[dict[str, str], list["Edit"]]  # of the index, blob ids by path; of the files
 
 
 class Edit(NamedTuple):
@@ -60,11 +59,6 @@ class Entry(NamedTuple):
     edits: tuple[Edit, ...]
     at: int
     reason: str = ""  # why it waits
-
-    @property
-    def adds(self) -> bool:
-        """Whether it only brings new files."""
-        return all(edit.before is None and edit.data is not None for edit in self.edits)
 
 
 class Journal:
@@ -100,24 +94,20 @@ class Journal:
         """The saves that are not done, oldest first, and what cannot be read."""
         return self._read(self._open)
 
-    def recent(self) -> tuple[list[Entry], list[str]]:
-        """The saves done within the last minute; older ones are forgotten."""
-        self._forget()
-        return self._read(self._done)
-
     def done(self, entry: Entry) -> None:
         """Note that HEAD, index and file agree on an entry."""
         with contextlib.suppress(FileNotFoundError):
             os.utime(entry.file)
             entry.file.rename(self._done / entry.file.name)
-        self._forget()
 
-    def _forget(self) -> None:
+    def recent(self) -> tuple[list[Entry], list[str]]:
+        """The saves done within the last minute; older ones are forgotten."""
         for name in state.numbered(self._done):
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - (self._done / name).stat().st_mtime < _KEEP:
                     break
                 (self._done / name).unlink()
+        return self._read(self._done)
 
     def _read(self, folder: Path) -> tuple[list[Entry], list[str]]:
         found, bad = [], []
@@ -188,33 +178,31 @@ class Aside:
     """Files written aside, to be put into their places together; always `discard` at the end."""
 
     def __init__(self, files: Placer, edits: Iterable[Edit]) -> None:
-        self._files, self._placed = files, list[Edit]()
-        self._staged: list[tuple[Edit, Placing | None]] = []
+        self._files, self._edits, self._placed = files, tuple(edits), 0
+        self.files: list[Placing] = []  # those that are written
         try:
-            for edit in edits:
-                staged = None if edit.data is None else files.stage(files.inside(edit.path), edit.data)
-                self._staged.append((edit, staged))
+            for edit in self._edits:
+                if edit.data is not None:
+                    self.files.append(files.stage(files.inside(edit.path), edit.data))
         except BaseException:
             self.discard()
             raise
 
-    @property
-    def files(self) -> list[Placing]:
-        """Those that are written, each to be synced, and its folders once it is in its place."""
-        return [staged for _, staged in self._staged if staged is not None]
-
     def place(self) -> None:
         """Put the files into their places, where what stands there is what the edits were worked out from."""
-        for edit, staged in self._staged:
-            if staged is not None:
-                staged.publish(edit.before)
-            else:
+        staged = iter(self.files)
+        for edit in self._edits:
+            if edit.data is None:
                 self._files.remove(self._files.inside(edit.path), edit.before)
-            self._placed.append(edit)
+            else:
+                next(staged).publish(edit.before)
+            self._placed += 1
 
     def undo(self) -> None:
-        """Make those that were put into their places what they were."""
-        undo(self._files, self._placed)
+        """Make those that were put into their places what they were, where they still hold what we wrote."""
+        for edit in self._edits[: self._placed]:
+            with contextlib.suppress(Conflict, NotFound, BadInput):
+                write(self._files, [Edit(edit.path, edit.before, edit.data)])
 
     def discard(self) -> None:
         """Let go of what was written."""
@@ -236,13 +224,6 @@ def write(files: Placer, edits: Iterable[Edit]) -> None:
         aside.discard()
 
 
-def undo(files: Placer, edits: Iterable[Edit]) -> None:
-    """Make files what they were, where they still hold what we wrote."""
-    for edit in edits:
-        with contextlib.suppress(Conflict, NotFound, BadInput):
-            write(files, [Edit(edit.path, edit.before, edit.data)])
-
-
 def on_disk(files: Placer, path: str) -> bytes | None:
     """The bytes of a file; None where there is none."""
     try:
@@ -259,7 +240,7 @@ def landed(repo: Repo, entry: Entry) -> bool:
     tip = state.tip_of(repo.git, entry.branch) if entry.branch else repo.head() or ""
     if not tip:
         return False
-    if tip == entry.commit or all(_held(repo, tip, edit) == edit.blob for edit in entry.edits):
+    if tip == entry.commit or all(held(repo, tip, edit.path) == edit.blob for edit in entry.edits):
         return True
     with contextlib.suppress(GitError):  # the user may have dropped it: it is not committed twice
         log = ("log", "-g", "-n", "100", "--format=%H", entry.branch, "--")
@@ -267,9 +248,9 @@ def landed(repo: Repo, entry: Entry) -> bool:
     return False
 
 
-def _held(repo: Repo, commit: str, edit: Edit) -> str:
-    """The blob that a commit holds for an edit, "" for nothing."""
-    item = repo.item_at(commit, edit.path)
+def held(repo: Repo, commit: str, path: str) -> str:
+    """The blob that a commit, by its id, holds for a file; "" for none."""
+    item = repo.item(path, commit)
     return item.oid if item else ""
 
 
@@ -282,34 +263,18 @@ def shown(repo: Repo, entries: Iterable[Entry]) -> bool:
 
 
 def settle(repo: Repo, files: Placer, entry: Entry, patience: float, *, new: bool = True) -> bool:
-    """Put back into index and files what a command that had begun before us took; returns whether they agree."""
-    return _mend(repo, files, lambda: _taken(repo, files, entry, new=new), patience)
-
-
-def put_back(repo: Repo, files: Placer, entry: Entry) -> None:
-    """Undo a change that did not happen: files and index become what they were, where they still have ours."""
-
-    def ours() -> _Lacks:
-        staged = repo.staged([edit.path for edit in entry.edits])
-        return {edit.path: edit.old for edit in entry.edits if staged.get(edit.path, "") == edit.blob != edit.old}, []
-
-    undo(files, entry.edits)
-    _mend(repo, files, ours, BRIEFLY)
-
-
-def _mend(repo: Repo, files: Placer, look: Callable[[], _Lacks], patience: float) -> bool:
-    """Give index and files what they lack; False where the index could not be locked in time.
+    """Put back into index and files what a command that had begun before us took; returns whether they agree.
 
     Git's child holds index.lock meanwhile, so that no switch of branches comes between look and deed.
     """
-    if not any(look()):
+    if not any(_taken(repo, files, entry, new=new)):
         return True
     stop = time.monotonic() + patience
     while time.monotonic() < stop:
         locks = state.Locks(repo, reading=False)
         try:
             if locks.take_index():
-                rows, gone = look()
+                rows, gone = _taken(repo, files, entry, new=new)
                 for edit in gone:
                     with contextlib.suppress(Conflict):
                         write(files, [edit])
@@ -321,8 +286,8 @@ def _mend(repo: Repo, files: Placer, look: Callable[[], _Lacks], patience: float
     return False
 
 
-def _taken(repo: Repo, files: Placer, entry: Entry, *, new: bool) -> _Lacks:
-    """What index and files lack of a save, where HEAD holds it still.
+def _taken(repo: Repo, files: Placer, entry: Entry, *, new: bool) -> tuple[dict[str, str], list[Edit]]:
+    """What the index (blob ids by path) and the files lack of a save, where HEAD holds it still.
 
     Only where they are what they were before it: all else is the user's doing.
     """
@@ -332,7 +297,7 @@ def _taken(repo: Repo, files: Placer, entry: Entry, *, new: bool) -> _Lacks:
     staged = repo.staged([edit.path for edit in entry.edits])
     rows, gone = dict[str, str](), list[Edit]()
     for edit in entry.edits:
-        if edit.blob == edit.old or _held(repo, head.tip, edit) != edit.blob:
+        if edit.blob == edit.old or held(repo, head.tip, edit.path) != edit.blob:
             continue
         taken, missing = staged.get(edit.path, "") == edit.old, edit.before == on_disk(files, edit.path)
         if taken and (missing or new):  # an entry alone that is gone later was unstaged by the user
@@ -367,7 +332,7 @@ def dropped(repo: Repo, entry: Entry) -> str:
     tip = state.tip_of(repo.git, entry.branch) if entry.branch else ""
     if not tip or tip == entry.commit:
         return ""
-    lost = [edit.path for edit in entry.edits if edit.blob and _held(repo, tip, edit) == edit.old != edit.blob]
+    lost = [edit.path for edit in entry.edits if edit.blob and held(repo, tip, edit.path) == edit.old != edit.blob]
     if not lost:
         return ""
     branch = entry.branch.removeprefix(state.BRANCHES)
