@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hit", "Look", "Memory", "Results"]
 
-MOST_HITS = 1_000
+MOST_HITS, MOST_PASSED = 1_000, 1_000_000
 
 
 class Memory:
@@ -138,11 +138,18 @@ class Memory:
         detail: bool = True,
         **restrictions: Any,
     ) -> Results:
-        """Find records, best first; without a query the newest first. Arguments as for `search.question_of`."""
+        """Find records, best first; without a query the newest first. Arguments as for `search.search`."""
         from filemem.memory import search
 
-        question = search.question_of(query, restrictions, self.now(), limit, offset, mode, recency, detail)
-        found = self.keeper.read(question)
+        given, words = search.filter_of(restrictions, self.now()), fields.text("query", query)
+        how: dict[str, Any] = {
+            "limit": fields.whole("limit", limit, 1, MOST_HITS),
+            "offset": fields.whole("offset", offset, 0, MOST_PASSED),
+            "mode": fields.one_of(search.MODES)("mode", mode),
+            "recency": fields.flag("recency", recency),
+            "detail": fields.flag("detail", detail),
+        }
+        found = self.keeper.read(lambda store: search.search(store, words, given, **how))
         if restrictions.get("path"):
             from filemem.memory.drift import with_code
 

@@ -14,7 +14,7 @@ from filemem.index import Around, Found, Node
 from filemem.memory import advice, fields
 from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
-from filemem.query import Filter, Hit, Placed, Results, Scored, Terms, fold, metadata_wanted, parse_moment
+from filemem.query import Filter, Placed, Results, Scored, Terms, fold, metadata_wanted, parse_moment
 from filemem.record import CHECKPOINT, OUTCOMES, STATUSES, TYPES, topic_key
 
 RANKED = 50  # candidates asked at least
@@ -23,7 +23,6 @@ CLOSE = 0.3  # the best that was found shares neither words nor meaning with the
 TOO_LONG = f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it were searched"
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
 _PLACE = re.compile(r"(?s)(?P<path>.+?)(?::|#L)\d{1,9}(?:-L?\d{1,9}|:\d+)?")  # PATH:LINE, :LINE:COLUMN too
-MOST_HITS, MOST_PASSED = 1_000, 1_000_000
 MODES = ("hybrid", "keyword", "vector")
 
 
@@ -63,44 +62,17 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
             values[field] = tuple(read(word) for word in given)
             if wrong := [word for word in values[field] if allowed and word not in allowed]:
                 raise BadInput(f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}", field=name)
-        elif name in ("since", "until"):
-            values[name] = _moment(name, value, now)
         elif name == "metadata":
             values[name] = _metadata(value)
-        elif name == "path":
-            values[name] = fields.line(name, value)
-        else:
+        elif name == "live":
             values[name] = fields.flag(name, value)
+        else:
+            values[name] = fields.line(name, value)
+            if name != "path" and (moment := parse_moment(values[name], now, end=name == "until")) is None:
+                hint = "a date such as 2025-11-20, a month such as 2025-11, a time, or an age such as 3d, 2w, 6m"
+                raise BadInput(f"{name}: cannot read {value!r}", hint, field=name)
+            values[name] = values[name] if name == "path" else moment
     return Filter(**values)
-
-
-def question_of(
-    text: str,
-    restrictions: Mapping[str, Any],
-    now: int,
-    limit: int,
-    offset: int,
-    mode: str,
-    recency: object,
-    detail: object,
-) -> Callable[[Store], Results]:
-    """Check what is asked, and return the question that a store answers. Raises BadInput.
-
-    Args:
-        text: words, "phrases", -exclusions, and restrictions such as topic:caching or is:live.
-        restrictions: as for `filter_of`.
-        now: epoch milliseconds.
-        limit: 1 to 1,000 hits.
-        offset: hits to pass over.
-        mode: hybrid, keyword or vector.
-        recency: whether age counts.
-        detail: whether to say who wrote what is found.
-    """
-    given, words = filter_of(restrictions, now), fields.text("query", text)
-    most, passed = fields.whole("limit", limit, 1, MOST_HITS), fields.whole("offset", offset, 0, MOST_PASSED)
-    how, aged = str(fields.one_of(MODES)("mode", mode)), fields.flag("recency", recency)
-    whole = fields.flag("detail", detail)
-    return lambda store: search(store, words, given, limit=most, offset=passed, mode=how, recency=aged, detail=whole)
 
 
 def search(
@@ -114,46 +86,43 @@ def search(
     recency: bool = True,
     detail: bool = True,
 ) -> Results:
-    """Answer a query; `given` are restrictions besides those in the text. Other arguments as for `question_of`."""
+    """Answer a query.
+
+    Args:
+        store: the parts.
+        text: words, "phrases", -exclusions, and restrictions such as topic:caching or is:live; "" for the newest.
+        given: restrictions besides those in the text.
+        limit, offset: how many hits to show, and how many to pass over.
+        mode: hybrid, keyword or vector.
+        recency: whether age counts.
+        detail: whether to say who wrote what is found.
+    """
     terms, stated = query.parse(text, store.clock())
     wanted = query.merge(given, stated)
     if wanted.path:
         wanted = _of_code(store, wanted)
+    told, degraded = [*map(_oddity, terms.odd), *([TOO_LONG] if terms.cut else [])], ""
     if not (terms.words or terms.phrases):
-        wordless = bool(text.strip()) and wanted == given and not terms.excluded
-        return _newest(store, terms, wanted, limit, offset, wordless=wordless, detail=detail)
-    looked_at = max(RANKED, 3 * (limit + offset))
-    found, note = _found(store, terms, wanted, looked_at, mode), ""
-    if terms.phrases and not found.candidates:
-        phrases = " and ".join(f'"{phrase}"' for phrase in terms.phrases)
-        note = f"no record holds {phrases}; these are the nearest to its words"
-        terms = query.loosened(terms)
+        shown = present(store, store.index.newest(wanted, limit, offset, without=terms), terms, detail=detail)
+        matched, mode = store.index.count(wanted) if offset and not shown else 0, ""
+        if shown and text.strip() and wanted == given and not terms.excluded:
+            told.append("the query has no word in it: these are the newest")
+    else:
+        looked_at = max(RANKED, 3 * (limit + offset))
         found = _found(store, terms, wanted, looked_at, mode)
-    told = [*map(_oddity, terms.odd), *([TOO_LONG] if terms.cut else [])]
-    scored = _scored(store, found, terms, wanted, mode=mode, recency=recency)
-    placed, around = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
-    shown = of_places(store, around, placed[offset : offset + limit], terms, detail=detail)
-    if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
-        told.append("nothing is close to this: these are the nearest")
-    if not shown:
-        told.append(advice.why_empty(store, wanted, len(placed), offset, "keyword" if found.degraded else mode))
-    told.append(_from_elsewhere(store, shown, wanted))
-    notes = [note, *told, store.repo.incomplete()] if shown else told
-    return Results(shown, degraded=found.degraded or "", note="; ".join(filter(None, notes)))
-
-
-def _newest(
-    store: Store, terms: Terms, wanted: Filter, limit: int, offset: int, *, wordless: bool, detail: bool
-) -> Results:
-    """Answer a query without words with the newest; `wordless`, where something was typed that is no word."""
-    shown = present(store, store.index.newest(wanted, limit, offset, without=terms), terms, detail=detail)
-    told = [*map(_oddity, terms.odd)]
-    if shown and wordless:
-        told.append("the query has no word in it: these are the newest")
-    if not shown:
-        told.append(advice.why_empty(store, wanted, store.index.count(wanted) if offset else 0, offset, ""))
-    told += [_from_elsewhere(store, shown, wanted), store.repo.incomplete() if shown else ""]
-    return Results(shown, note="; ".join(filter(None, told)))
+        if terms.phrases and not found.candidates:
+            told.append("no record holds that phrase; these are the nearest to its words")
+            terms = query.loosened(terms)
+            found = _found(store, terms, wanted, looked_at, mode)
+        scored = _scored(store, found, terms, wanted, mode=mode, recency=recency)
+        placed, around = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
+        shown = of_places(store, around, placed[offset : offset + limit], terms, detail=detail)
+        if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
+            told.append("nothing is close to this: these are the nearest")
+        matched, degraded = len(placed), found.degraded or ""
+        mode = "keyword" if degraded else mode
+    told.append(store.repo.incomplete() if shown else advice.why_empty(store, wanted, matched, offset, mode))
+    return Results(shown, degraded=degraded, note="; ".join(filter(None, told)))
 
 
 def _of_code(store: Store, wanted: Filter) -> Filter:
@@ -224,18 +193,8 @@ def _passes(around: Around, node: Node, wanted: Filter) -> bool:
         "outcome": (node.outcome,),
         "live": ("yes" if _holds(around, node) else "no",),
     }
-    asks_more = any(
-        (wanted.tags, wanted.agents, wanted.path, wanted.branches, wanted.users, wanted.runs, wanted.metadata)
-    )
-    return not asks_more and query.matches(wanted, terms, node.created)
-
-
-def _moment(name: str, value: object, now: int) -> int:
-    found = parse_moment(fields.line(name, value), now, end=name == "until")
-    if found is None:
-        hint = "a date such as 2025-11-20, a month such as 2025-11, a time, or an age such as 3d, 2w, 6m"
-        raise BadInput(f"{name}: cannot read {value!r}", hint, field=name)
-    return found
+    asked = wanted._replace(types=(), topics=(), statuses=(), outcomes=(), since=None, until=None, live=False)
+    return asked == Filter() and query.matches(wanted, terms, node.created)
 
 
 def _metadata(value: object) -> tuple[tuple[str, ...], ...]:
@@ -251,14 +210,6 @@ def _metadata(value: object) -> tuple[tuple[str, ...], ...]:
             raise BadInput(told, field="metadata")
         groups.append(group)
     return tuple(groups)
-
-
-def _from_elsewhere(store: Store, shown: Iterable[Hit], wanted: Filter) -> str:
-    """Say which branches checkpoints are from, if they are asked for and are not of this one."""
-    if wanted.types != (CHECKPOINT,) or wanted.branches or not (here := store.branch):
-        return ""
-    others = sorted({hit.record.branch for hit in shown} - {here, ""})
-    return f"some are from another branch than {here}: {', '.join(others)}" if others else ""
 
 
 def _oddity(typed: str) -> str:

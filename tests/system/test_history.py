@@ -363,15 +363,6 @@ def test_a_chain_in_both_layouts_is_listed_by_plain_git(repo: Path, memory: Memo
     assert set(git(repo, "log", "--format=", "--name-only", "--", pattern).split()) == {saved.path}
 
 
-def test_a_search_for_checkpoints_names_other_branches(repo: Path, memory: Memory) -> None:
-    memory.save(type="checkpoint", summary="Half of the parser is written")
-    git(repo, "switch", "-q", "-c", "elsewhere")
-    memory.refresh(full=True)
-    found = memory.search("parser", type="checkpoint")
-    assert len(found) == 1
-    assert "some are from another branch than elsewhere" in found.note
-
-
 def test_a_record_torn_by_a_merge_is_marked_where_it_is_found(repo: Path, memory: Memory) -> None:
     saved = memory.save(topic="caching", decision="Use Redis for the cache", reasoning="Fast")
     path = repo / memory.get(saved.id)[0].path
