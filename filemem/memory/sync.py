@@ -50,12 +50,8 @@ class Synced(NamedTuple):
         return f"{self.remote}: {'; '.join(filter(None, (*parts, self.left))) or 'nothing new on either side'}"
 
 
-class _LeftError(Exception):
+class _LeftError(Conflict):
     """Something is left to the user: why, and what to do about it."""
-
-    def __init__(self, why: str, hint: str) -> None:
-        super().__init__(why)
-        self.why, self.hint = why, hint
 
 
 def sync(store: Store) -> Synced:
@@ -83,7 +79,7 @@ def sync(store: Store) -> Synced:
                 return done
             remote.push(repo, where, head := repo.head() or "")
         except _LeftError as left:
-            return done._replace(waiting=_ahead(store, where, tip), left=left.why, hint=left.hint)
+            return done._replace(waiting=_ahead(store, where, tip), left=left.message, hint=left.hint)
         except Raced:
             time.sleep(random.uniform(0, _PAUSE))  # noqa: S311 - spreads competitors, nothing secret
             continue
@@ -157,14 +153,10 @@ def _bring(store: Store, where: Remote, tip: str | None, done: Synced) -> Synced
     return done._replace(waiting=_ahead(store, where, tip) if ahead else 0)
 
 
-def _without(where: Remote, tip: str | None) -> tuple[str, ...]:
-    return ("--not", tip) if tip else ("--not", f"--remotes={where.name}")
-
-
 def _ahead(store: Store, where: Remote, tip: str | None) -> int:
     """How many commits the other side lacks."""
-    head = store.repo.head()
-    return int(store.repo.git.run("rev-list", "--count", head, *_without(where, tip))) if head else 0
+    known = tip or f"--remotes={where.name}"
+    return int(store.repo.git.run("rev-list", "--count", "HEAD", "--not", known)) if store.repo.head() else 0
 
 
 def _foreign(store: Store, where: Remote, head: str, tip: str | None) -> str:
@@ -176,7 +168,8 @@ def _foreign(store: Store, where: Remote, head: str, tip: str | None) -> str:
     if store.files.store == TOP:
         return ""
     how = ("-z", "--name-only", "--no-renames", "--diff-merges=combined", "--format=%x01%H", "--reverse")
-    told = repo.git.run("log", *how, head, *_without(where, tip), limit=LONG).decode("utf-8", "surrogateescape")
+    known = tip or f"--remotes={where.name}"
+    told = repo.git.run("log", *how, head, "--not", known, limit=LONG).decode("utf-8", "surrogateescape")
     for one in told.split("\x01")[1:]:
         oid, *paths = (part.lstrip("\n") for part in one.split("\0"))
         if foreign := next((path for path in paths if path and not store.files.holds(path)), ""):

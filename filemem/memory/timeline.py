@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from filemem.chain import Graph
 from filemem.errors import BadInput, NotFound
-from filemem.index import Node
+from filemem.index import Around, Node
 from filemem.memory import search
 from filemem.memory.hits import present, vacancy
 from filemem.memory.store import Store
@@ -54,9 +53,10 @@ def timeline(
     if anchor and (at := parse_time(anchor)) is not None:
         moment, name = at, anchor
     else:
-        middle = store.find(anchor) if anchor else _best(store, query)
-        if middle is None:
+        best = () if anchor else search.search(store, query, Filter(), limit=1).hits
+        if not (anchor or best):
             return Results((), note="nothing found" if query else "nothing saved yet")
+        middle = store.find(anchor or best[0].id)
         moment = middle.created or store.dates([middle.path]).get(middle.path) or store.clock()
         name = middle.id
     skip = middle.id if middle else ""
@@ -103,16 +103,14 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
     Decisions that state no topic come last, by their paths, as numbers in front of file names sort: one entry for all
     that their links join, which goes by its file name too.
     """
-    key = topic_key(prefix)
-    around = store.index.around(None)
-    by_topic: dict[str, list[Node]] = defaultdict(list)
-    for node in around.nodes.values():
-        if node.type == DECISION:
-            by_topic[node.key].append(node)
-    loose = by_topic.pop("", [])
-    found = [_topic(by_topic[name], around.graph, around.nodes, name) for name in sorted(by_topic)]
-    joined = [_topic(group, around.graph, around.nodes) for group in _groups(around.graph, loose)]
-    joined = sorted((one._replace(path=store.shown(one.path)) for one in joined), key=lambda one: one.path)
+    key, around = topic_key(prefix), store.index.around(None)
+    found = [_topic(around, chain.order, name) for name, chain in sorted(around.graph.chains.items()) if name]
+    loose, joined = {node.id: node for node in around.nodes.values() if node.type == DECISION and not node.key}, []
+    while loose:
+        group = [one for one in family(around.graph, next(iter(loose.values()))) if loose.pop(one, None)]
+        one = _topic(around, group)
+        joined.append(one._replace(path=store.shown(one.path)))
+    joined.sort(key=lambda one: one.path)
     named = ((one, f"{one.topic} {one.title} {one.path.rpartition('/')[2]}") for one in (*found, *joined))
     return tuple(one for one, names in named if key in topic_key(names))
 
@@ -143,12 +141,12 @@ def linked(graph: Graph, start: Iterable[str], *, loose: bool = False) -> tuple[
     return tuple(sorted(seen & graph.nodes.keys(), key=lambda each: graph.nodes[each].age))
 
 
-def _topic(nodes: Iterable[Node], graph: Graph, around: Mapping[str, Node], key: str = "") -> Topic:
-    members = sorted(nodes, key=lambda node: graph.nodes[node.id].age)
-    heads = graph.holding(key) if key else tuple(dict.fromkeys(h for node in members for h in graph.heads_of(node.id)))
-    held = [around[head] for head in heads]
+def _topic(around: Around, members: Sequence[str], key: str = "") -> Topic:
+    graph = around.graph
+    heads = graph.holding(key) if key else tuple(dict.fromkeys(h for one in members for h in graph.heads_of(one)))
+    held = [around.nodes[head] for head in heads]
     newest = max(held, key=lambda node: graph.nodes[node.id].age, default=None)
-    last = members[-1]
+    last = around.nodes[members[-1]]
     # A heading names what holds, a topic all of the chain, whatever that went on under.
     named = newest if newest and not key and not newest.stated else last
     return Topic(
@@ -159,23 +157,9 @@ def _topic(nodes: Iterable[Node], graph: Graph, around: Mapping[str, Node], key:
         latest=graph.nodes[last.id].created,
         stated=last.stated,
         forked=len(held) > 1 and all(key and node.key == key for node in held),
-        vacancy=vacancy(graph, around, last, heads),
+        vacancy=vacancy(graph, around.nodes, last, heads),
         path="" if key else named.path,
     )
-
-
-def _groups(graph: Graph, loose: Iterable[Node]) -> Iterable[list[Node]]:
-    """Decisions without a topic, those together that belong together."""
-    left = {node.id: node for node in loose}
-    while left:
-        yield [left.pop(one) for one in family(graph, next(iter(left.values()))) if one in left]
-
-
-def _best(store: Store, query: str) -> Node | None:
-    if not query:
-        return next(iter(store.index.newest(Filter(), 1, 0)), None)
-    found = search.search(store, query, Filter(), limit=1).hits
-    return store.find(found[0].id) if found else None
 
 
 def numbered(store: Store, wanted: int) -> str:
