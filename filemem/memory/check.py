@@ -10,7 +10,7 @@ import posixpath
 import shlex
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -98,7 +98,6 @@ def problems(snapshot: Snapshot) -> list[Finding]:
         *(Finding(problem, problem.path) for problem in snapshot.skipped),
         *_each(snapshot),
         *_together(snapshot),
-        *_forks(snapshot),
         *_others(snapshot),
         *_names(snapshot),
     ]
@@ -131,7 +130,7 @@ def _each(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _together(snapshot: Snapshot) -> Iterator[Finding]:
-    """What shows only across files: ids used twice, links to nothing, circles."""
+    """What shows only across files: ids used twice, links to nothing, circles, forks."""
     by_id, shown = snapshot.by_id, snapshot.store.shown
     for path, record in snapshot.records.items():
         if (first := by_id[record.id].path) != path:
@@ -144,23 +143,18 @@ def _together(snapshot: Snapshot) -> Iterator[Finding]:
             if target in snapshot.missing and not snapshot.is_forgotten(target):
                 text = f"{kind} {target}: no record answers to it, or several do"
                 yield Finding(Problem(node.path, 1, "dangling-edge", "warning", text), node.id)
-
-
-def _forks(snapshot: Snapshot) -> Iterator[Finding]:
-    """Topics on which several decisions hold."""
     for key, chain in snapshot.graph.chains.items():
         if chain.is_forked:
-            heads = [snapshot.by_id[head] for head in chain.heads]
-            named = ", ".join(snapshot.store.shown(one.path) for one in heads)
-            text = f"topic {heads[-1].topic} is forked: {named} hold at once; "
-            text += f"filemem resolve {shlex.quote(heads[-1].topic)} --decision ... --reasoning ... ends it"
-            what = " ".join(sorted(chain.heads))
-            yield Finding(Problem(heads[-1].path, 1, "forked-topic", "warning", text), key, what)
+            heads = [by_id[head] for head in chain.heads]
+            topic, named = heads[-1].topic, ", ".join(shown(one.path) for one in heads)
+            ends = f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ... ends it"
+            problem = Problem(heads[-1].path, 1, "forked-topic", "warning", f"{topic} is forked: {named} hold; {ends}")
+            yield Finding(problem, key, " ".join(sorted(chain.heads)))
 
 
 def _others(snapshot: Snapshot) -> Iterator[Finding]:
     """What is wrong with files that are no records, and what is private and yet Git's."""
-    store, read = snapshot.store, dict[str, bytes]()
+    blob = cache(partial(snapshot.store.repo.blob, most=MAX_SIZE))
     for path, oid in snapshot.files.items():
         if path in snapshot.untracked:
             continue
@@ -170,9 +164,7 @@ def _others(snapshot: Snapshot) -> Iterator[Finding]:
             text = "is private, and Git has it: git rm --cached it, and purge it from history if it was pushed"
             yield Finding(Problem(path, 1, "private-committed", "error", text), path)
         if not is_listed(path):
-            if oid not in read:
-                read[oid] = store.repo.blob(oid, MAX_SIZE) or b""
-            yield from (Finding(one, path) for one in lint_other(path, read[oid]))
+            yield from (Finding(one, path) for one in lint_other(path, blob(oid) or b""))
 
 
 def _names(snapshot: Snapshot) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ merges change nothing. Only what differs is read, and of all else only the chain
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from filemem.chain import DEMOTING
@@ -59,13 +60,10 @@ class Comparison(NamedTuple):
 
 
 def compare(store: Store, text: str) -> Comparison:
-    """Say what one side of a range does to the memory.
+    """Say what one side of a range does to the memory: `BASE...HEAD` since the two parted, `BASE..HEAD` as they are.
 
-    Args:
-        store: the parts.
-        text: `BASE...HEAD` for what HEAD did since the two parted, `BASE..HEAD` for the difference of the two, `BASE`
-            for `BASE...HEAD`; each a revision, a date or an age, and left out the default branch, or what is checked
-            out. Where the memory has a branch of its own, `HEAD` on the right means that branch.
+    Each side is a revision, a date or an age; left out they are the default branch, and what is checked out. Where the
+    memory has a branch of its own, `HEAD` on the right means that branch.
 
     Raises:
         BadInput: there is no default branch to compare with.
@@ -76,18 +74,13 @@ def compare(store: Store, text: str) -> Comparison:
     if why := store.unfilled:
         raise BrokenStore(why)
     base, head, parted = _range(store, line("range", text).strip())
-    before = PastStore(store, of_commit(store, parted), Moment(parted, "", head.at))
-    after = PastStore(store, of_commit(store, head.id), head)
-    try:
+    past = PastStore(store, of_commit(store, parted), Moment(parted, "", head.at))
+    with closing(past) as before, closing(PastStore(store, of_commit(store, head.id), head)) as after:
         change = Change(before, after)
         found = [*change.effects()]
         if base.id != parted:
-            merged = PastStore(store, of_merge(store, base.id, head.id), head)
-            found += _later_forks(change, merged)
-            merged.close()
-    finally:
-        before.close()
-        after.close()
+            with closing(PastStore(store, of_merge(store, base.id, head.id), head)) as merged:
+                found += _later_forks(change, merged)
     shown = (one._replace(path=store.shown(one.path) if one.path else "") for one in found)
     return Comparison(base, head, parted, tuple(sorted(shown, key=lambda one: KINDS.index(one.kind))))
 
@@ -108,19 +101,17 @@ class Change:
     def effects(self) -> Iterator[Effect]:
         """Say what the change does, in no order."""
         for one, parsed in self.now.items():
-            if one not in self.was:
-                yield self._new(parsed)
-            else:
+            if one in self.was:
                 yield from self._revised(self.was[one], parsed, one in self._follows.accepted)
+            elif parsed.record:
+                yield self._new(parsed.record, parsed)
         for one, parsed in self.was.items():
             if one not in self.now and parsed.record:
                 yield _of(parsed.record, "removed")
         yield from self._following()
         yield from self._hanging()
 
-    def _new(self, parsed: Parsed) -> Effect:
-        one = parsed.record
-        assert one is not None  # noqa: S101 - what is listed was read
+    def _new(self, one: Record, parsed: Parsed) -> Effect:
         replaced = self._named(self.new.graph.predecessors(one.id))
         decision = one.type == DECISION
         details = [one.status] if decision and one.status != "accepted" else []
@@ -132,7 +123,6 @@ class Change:
         return _of(one, "new", (*details, *damage((), parsed.problems)), replaced)
 
     def _revised(self, before: Parsed, after: Parsed, accepted: bool) -> Iterator[Effect]:
-        """What came of a record, and what else its file says otherwise; that it was accepted is another effect."""
         was, now = before.record, after.record
         if was is None or now is None:
             return
@@ -202,36 +192,31 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     """The two sides, and the commit from which on the second is told; "" for the time before the first."""
     direct = ".." in text and "..." not in text
     left, _, right = text.partition(".." if direct else "...")
-    tip = store.repo.head()
-    if tip is None:
+    if (tip := store.repo.head()) is None:
         raise NotFound("nothing is committed yet, so there is nothing to compare", "the first save makes a commit")
-    here = moment_of(store.repo, tip, store.branch or HEAD)
-    head = here if right in ("", HEAD) else moment(store, right, "range")
+    here = right in ("", HEAD)
+    head = moment_of(store.repo, tip, store.branch or HEAD) if here else moment(store, right, "range")
     base = moment(store, left, "range", begins=True) if left else _default(store, head)
     if direct or not base.id:
         return base, head, base.id
-    parted = branches.parted(store.repo, base.id, head.id)
-    if not parted:
-        told = f"{base.name} and {head.name} have no history in common, so there is no point at which they parted"
-        hint = f"compare them as they are: filemem diff {base.name}..{head.name}"
-        raise Conflict(told, "; or ".join(filter(None, (store.repo.incomplete(), hint))))
-    return base, head, parted
+    if parted := branches.parted(store.repo, base.id, head.id):
+        return base, head, parted
+    told = f"{base.name} and {head.name} have no history in common, so there is no point at which they parted"
+    hint = f"compare them as they are: filemem diff {base.name}..{head.name}"
+    raise Conflict(told, "; or ".join(filter(None, (store.repo.incomplete(), hint))))
 
 
 def _default(store: Store, head: Moment) -> Moment:
-    """The default branch; where `head` is just that, what the remote has of it, which may be nothing yet."""
+    """The default branch; where `head` is just that, what the remote has of it."""
     own = store.repo is not store.code and bool(store.branch)
     found = branches.Branch(store.branch, head.id) if own else branches.default_branch(store.repo)
     if found is None:
         raise BadInput("there is no default branch to compare with: no origin/HEAD, main, master or trunk", _EXAMPLE)
     if (found.name, found.tip) != (head.name, head.id):  # a branch that has nothing yet of its own is another
         return moment_of(store.repo, found.tip, found.name)
-    there = store.repo.resolve(f"refs/remotes/{branches.ORIGIN}/{found.name}")
-    if not there and own:
-        return Moment("", f"nothing (never synced with {branches.ORIGIN})", 0)
-    if not there or (there == head.id and not own):
-        raise BadInput(f"{found.name} is the default branch itself: there is nothing to compare it with", _EXAMPLE)
-    return moment_of(store.repo, there, f"{branches.ORIGIN}/{found.name}")
+    if there := store.repo.resolve(f"refs/remotes/{branches.ORIGIN}/{found.name}"):
+        return moment_of(store.repo, there, f"{branches.ORIGIN}/{found.name}")
+    raise BadInput(f"{found.name} is the default branch itself: there is nothing to compare it with", _EXAMPLE)
 
 
 def _later_forks(change: Change, merged: PastStore) -> Iterator[Effect]:
