@@ -40,7 +40,7 @@ def serve(project: Project, profile: str, prefix: str, config: Path | None, env:
 
     told = [settings.environment_file(env)] if env else []
     user, further = settings.powermem_file(config) if config else ("", "")
-    told += [f"{further} not needed here: docs/migrating.md says why"] if further else []
+    told += [f"{config.name}: {further} not needed here: docs/migrating.md says why"] if config and further else []
     for line in filter(None, (*told, settings.web().unneeded)):
         click.echo(f"filemem: {line}", err=True)
     server.serve_stdio(tool.profile(profile, prefix), _opener(project, user), version=VERSION, on_crash=_report)

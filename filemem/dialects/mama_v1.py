@@ -8,8 +8,8 @@ from filemem.dialects import mama, present
 from filemem.dialects.mama import CONFIDENCE, decide
 from filemem.dialects.present import asides, similarities
 from filemem.dialects.reader import in_words
-from filemem.dialects.tool import Answer, Arguments, Dialect, sentence, tools
-from filemem.errors import BadInput, Conflict, FilememError
+from filemem.dialects.tool import Answer, Arguments, Dialect, tools, worded
+from filemem.errors import BadInput, Conflict
 from filemem.memory import fields
 from filemem.query import Hit
 from filemem.record import DECISION, OUTCOMES, cut, one_line
@@ -144,11 +144,6 @@ def _suggested(hit: Hit, near: float, age: float, weight: float, scale: float, d
     return {**present.fields(hit, "decision_id=id topic decision"), **scores, "outcome": _theirs(hit)}
 
 
-def failure(error: FilememError) -> dict[str, object]:
-    """Word a failure in the form of these tools' answers."""
-    return {"success": False, "message": sentence(error), **({"hint": error.hint} if error.hint else {})}
-
-
 INSTRUCTIONS = """\
 Decisions with their reasons, as files in this project's Git repository.
 `suggest_decision` before you decide, `save_decision` what was decided (the same topic supersedes), `recall_decision` to
@@ -193,5 +188,5 @@ DIALECT = Dialect(
     tools=TOOLS,
     hidden=(mama.TOOLS[4], mama.TOOLS[3], *mama.REMOVED),
     instructions=INSTRUCTIONS,
-    failure=failure,
+    failure=worded("message", success=False),
 )

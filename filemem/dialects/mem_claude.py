@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from filemem.dialects import present, reader
 from filemem.dialects.present import asides, content, similarity
 from filemem.dialects.reader import NOBODY, NOWHERE, Reader, in_words
-from filemem.dialects.tool import Answer, Arguments, Dialect, sentence, tools
+from filemem.dialects.tool import Answer, Arguments, Dialect, Payload, tools, worded
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.memory.fields import lines
 from filemem.query import Results, affects_match, fold
-from filemem.record import CHECKPOINT, DECISION, OBSERVATION, cut, number, parse_time
+from filemem.record import CHECKPOINT, DECISION, OBSERVATION, number, parse_time
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -26,12 +26,8 @@ if TYPE_CHECKING:
 KINDS = ("decision", "bugfix", "feature", "refactor", "discovery", "change")
 PROJECT = "manual"
 _ALL = 1_000_000  # more than a store has
-_TITLE = 120  # characters in a table
 _TYPES = {"sessions": (CHECKPOINT,), "observations": (OBSERVATION, DECISION)}
 _PROMPTS = "prompts are never kept: what was typed is the user's own; observations and sessions are what is kept"
-_TABLE = (
-    "Read: tokens of the whole text, which get_observations returns. Without format: table, scores and record ids too."
-)
 _SAVED = ("title", "text", "facts", "concepts", "files_read", "files_modified")
 _READABLE = {
     "private": "agent {agent}, and whoever uses this clone; the file is never committed",
@@ -67,7 +63,7 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
     }
 
 
-def search(memory: Memory, arguments: Arguments) -> Answer | str:
+def search(memory: Memory, arguments: Arguments) -> Answer:
     may_see, passes = _reader(memory, arguments).may_see, _passing(arguments)
     query, limit, offset = arguments.get("query", ""), arguments.get("limit", 20), arguments.get("offset", 0)
     kind, order = arguments.get("type", ""), arguments.get("orderBy", "")
@@ -82,8 +78,6 @@ def search(memory: Memory, arguments: Arguments) -> Answer | str:
         with in_words(since="dateStart", until="dateEnd"):
             found = reader.search(memory, query, may_see, enough, passes=passes, **how)
         found = reader.page(found.replace(hits=tuple(_ordered(found.hits, order))), offset, limit)
-    if arguments.get("format") == "table":
-        return _table(found, query)
     return {
         **asides(found),
         "observations": [_row(hit, query) for hit in found if hit.record.type != CHECKPOINT],
@@ -162,27 +156,6 @@ def _row(hit: Hit, asked: str = "") -> Answer:
     return row | present.fields(hit, "superseded_by=replaced_by?")
 
 
-def _table(found: Results, query: str) -> str:
-    """The index as Markdown; below it what a reader should know of it, and what the table leaves out."""
-    rows = [_row(hit) for hit in found]
-    head = f'Found {len(rows)} result(s) matching "{query}"' if query else f"The newest {len(rows)} result(s)"
-    lines_ = [
-        f"| #{row['id']} | {row['created_at'][:16].replace('T', ' ')} | {row['type']} | {_title(row)} "
-        f"| ~{row['read_tokens']} |"
-        for row in rows
-    ]
-    table = [head, "", "| ID | Time | T | Title | Read |", "|---|---|---|---|---|", *lines_] if rows else [head]
-    told = [*asides(found).values(), *([_TABLE] if rows else [])]
-    return "\n".join([*table, *(f"\n{one}" for one in told)])
-
-
-def _title(row: Answer) -> str:
-    """A title, and what replaced it: what holds no longer must not read as if it did."""
-    by = ", ".join(f"#{one}" for one in row.get("superseded_by", ()))
-    title = cut(row["title"], _TITLE) + (f" (superseded by {by})" if by else "")
-    return title.replace("|", "\\|")
-
-
 def _reader(memory: Memory, arguments: Arguments) -> Reader:
     return Reader.of(memory, arguments.get("agent", ""), arguments.get("department", ""), arguments.get("project", ""))
 
@@ -236,12 +209,12 @@ def _ordered(hits: Iterable[Hit], order: str) -> list[Hit]:
     return sorted(hits, key=lambda hit: hit.created, reverse=order == "date_desc")
 
 
-def failure(error: FilememError) -> dict[str, object]:
+def failure(error: FilememError) -> Payload:
     """Word a failure as mem-claude does."""
     field = error.field if isinstance(error, BadInput) else ""
     if field in ("title", "text") and error.message.startswith((f"{field} is required", f"{field} must be text")):
         return {"error": f"{field} is required and must be a string"}
-    return {"error": sentence(error), **({"hint": error.hint} if error.hint else {})}
+    return worded("error")(error)
 
 
 INSTRUCTIONS = """\
@@ -273,7 +246,6 @@ search reads cut: Step 1: an index of what was observed, with ids. Without query
     dateStart: text # date, or age such as 2w
     dateEnd: text
     orderBy: relevance|date_desc|date_asc
-    format: json|table
 {_READER}
 timeline reads cut: Step 2: what was observed around an id, a time, or the best hit of a query.
     anchor: id # id or time

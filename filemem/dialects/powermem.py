@@ -9,14 +9,14 @@ import json
 import operator
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from filemem.config import powermem_user
 from filemem.dialects import present, reader
 from filemem.dialects.present import asides, everything, similarities, waits
 from filemem.dialects.reader import Reader, in_words
-from filemem.dialects.tool import TEXT, Answer, Arguments, Dialect, Resource, sentence, tools
-from filemem.errors import BadInput, FilememError, NotFound
+from filemem.dialects.tool import TEXT, Answer, Arguments, Dialect, Resource, tools, worded
+from filemem.errors import BadInput, NotFound
 from filemem.memory.fields import heading
 from filemem.record import DECISION, OBSERVATION, format_time, number
 
@@ -52,7 +52,7 @@ def add_memory(memory: Memory, arguments: Arguments) -> Answer:
 def search_memories(memory: Memory, arguments: Arguments) -> Answer:
     least = arguments.get("threshold") or 0.0
     may_see, limit = _reader(memory, arguments).may_see, arguments.get("limit", 10)
-    how = {"passes": _passing(memory, arguments), "recency": False, **_narrowed(arguments)}
+    how = {"passes": _passing(memory, arguments), "recency": False, **_owners(arguments)}
     found = reader.search(memory, arguments["query"], may_see, limit, **how)
     rated = zip(found.hits, similarities(found.hits, arguments["query"]), strict=True)
     results = [{**_memory_of(hit), "score": near} for hit, near in rated if near >= least]
@@ -106,19 +106,14 @@ def delete_all_memories(memory: Memory, arguments: Arguments) -> Answer:
         return hit.record.kind == KIND and passes(hit)
 
     found = reader.search(memory, "", may_see, 1_000_000, passes=mine, type=OBSERVATION)
-    kept = []
     for hit in found:
-        try:
-            memory.delete(hit.id, reason="delete_all_memories")
-        except FilememError as error:  # one that a person is editing must not keep the others
-            kept.append({"id": number(hit.id), "error": error.message})
-    answer: Answer = {"success": not kept, "deleted_count": len(found) - len(kept)}
-    return answer | ({"kept": kept} if kept else {})
+        memory.delete(hit.id, reason="delete_all_memories")
+    return {"success": True, "deleted_count": len(found)}
 
 
 def list_memories(memory: Memory, arguments: Arguments) -> Answer:
     limit, offset = arguments.get("limit", 100), arguments.get("offset", 0)
-    how = {"passes": _passing(memory, arguments), **_narrowed(arguments)}
+    how = {"passes": _passing(memory, arguments), **_owners(arguments)}
     found = reader.page(
         reader.search(memory, "", _reader(memory, arguments).may_see, limit + offset, **how), offset, limit
     )
@@ -181,7 +176,7 @@ def _passing(memory: Memory, arguments: Arguments, *, anyone: bool = False) -> C
         record = hit.record
         owned = all(getattr(record, name) == value for name, value in wanted)
         owned = owned and (not users or record.user_id in users)
-        return owned and all(holds(test, lambda key: _value(hit, key)) for test in tests)
+        return owned and all(TESTS[test](_value(hit, key), value) for key, test, value in tests)
 
     return passes
 
@@ -190,21 +185,9 @@ def _user(memory: Memory) -> str:
     return memory.stated_user or powermem_user() or USER
 
 
-def _narrowed(arguments: Arguments) -> dict[str, Any]:
-    """What of a call's owners and filters the index itself can tell."""
-    owners = {name.removesuffix("_id"): arguments[name] for name in _OWNERS if arguments.get(name)}
-    metadata: dict[str, Any] = {}
-    for key, options in filter(None, map(_indexed, conditions(arguments.get("filters") or {}))):
-        metadata.setdefault(key, options)  # of several tests on one key the first narrows
-    return owners | ({"metadata": metadata} if metadata else {})
-
-
-def _indexed(condition: Condition) -> tuple[str, list[Any]] | None:
-    """The key and values that a condition asks of the index; None where only the record can tell."""
-    key, test, wanted = condition
-    options = wanted if test == "in" and isinstance(wanted, list) else [wanted]
-    plain = test in ("eq", "in") and bool(options) and all(isinstance(one, str | int | float) for one in options)
-    return (key, options) if plain and key != "created_at" else None
+def _owners(arguments: Arguments) -> dict[str, Any]:
+    """What of a call the index itself can tell."""
+    return {name.removesuffix("_id"): arguments[name] for name in _OWNERS if arguments.get(name)}
 
 
 def _value(hit: Hit, key: str) -> object:
@@ -246,24 +229,11 @@ def _memory_of(hit: Hit) -> Answer:
     return answer
 
 
-def failure(error: FilememError) -> dict[str, object]:
-    """Word a failure as powermem does."""
-    return {"success": False, "error": sentence(error), **({"hint": error.hint} if error.hint else {})}
-
-
 # -- filters on metadata: `{"priority": "high", "score": {"gte": 3}}`; values of different types never match
 
 
-class Condition(NamedTuple):
-    """One test on the value of one key."""
-
-    key: str
-    test: str
-    wanted: object
-
-
-def conditions(filters: Mapping[str, Any]) -> tuple[Condition, ...]:
-    """Read filters: a value must be equal; a mapping holds tests by name, with or without `$`."""
+def conditions(filters: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
+    """Read filters as (key, test, value): a value must be equal; a mapping holds tests by name, with or without `$`."""
     found = []
     for key, wanted in filters.items():
         field = f"filters.{key}"
@@ -274,16 +244,12 @@ def conditions(filters: Mapping[str, Any]) -> tuple[Condition, ...]:
                 raise BadInput(f"{field}: there is no test {name!r}", hint, field=field)
             if test in ("in", "nin") and not isinstance(value, list):
                 raise BadInput(f"{field}: {name} takes a list", field=field)
-            found.append(Condition(key, test, value))
-    return tuple(found)
-
-
-def holds(condition: Condition, value_of: Callable[[str], object]) -> bool:
-    """Say whether a record passes; of a list, any entry may be equal."""
-    return TESTS[condition.test](value_of(condition.key), condition.wanted)
+            found.append((key, test, value))
+    return found
 
 
 def _equal(value: object, wanted: object) -> bool:
+    """Of a list, any entry may be equal."""
     if isinstance(value, (list, tuple)) and not isinstance(wanted, list):
         return any(_equal(one, wanted) for one in value)
     return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted  # 1 is not true
@@ -373,5 +339,5 @@ DIALECT = Dialect(
     hidden=TOOLS[-1:],
     resources=(_SUMMARY,),
     instructions=INSTRUCTIONS,
-    failure=failure,
+    failure=worded("error", success=False),
 )

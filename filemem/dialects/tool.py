@@ -285,6 +285,11 @@ def sentence(error: FilememError) -> str:
     return error.message if field in error.message else f"{field}: {error.message}"
 
 
+def worded(name: str, **first: object) -> Callable[[FilememError], Payload]:
+    """Word failures as an object: `first`, the sentence under a name, and the hint."""
+    return lambda error: {**first, name: sentence(error), **({"hint": error.hint} if error.hint else {})}
+
+
 def suggest(word: str, choices: Iterable[str]) -> str:
     """Name the one of `choices` that was probably meant by `word`, or list them all."""
     from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only

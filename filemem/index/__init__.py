@@ -17,7 +17,7 @@ from filemem.changes import ADDED, MODIFIED, Change, Entry, Manifest
 from filemem.errors import Locked
 from filemem.index import writer
 from filemem.index.chains import Around
-from filemem.index.document import STATED, Doc, Node, chain_node, document, node_of
+from filemem.index.document import Doc, Node, chain_node, document, node_of
 from filemem.index.embed import Model, ModelUnavailable, embedder
 from filemem.index.fresh import (
     IndexDamaged,
@@ -35,7 +35,6 @@ from filemem.index.writer import Load, Progress
 
 __all__ = [
     "NOT_BUILT",
-    "STATED",
     "Around",
     "Candidate",
     "Doc",

@@ -12,10 +12,7 @@ from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
 
 _topic_key = lru_cache(maxsize=2048)(topic_key)  # a node is asked for its key over and over
 
-TERM_FIELDS = tuple("id short type topic tag outcome status agent affects branch user run metadata".split())  # noqa: SIM905
-
-STATED = ("user_id", "agent_id", "run_id", "scope", "memory_type")
-"""Keys of a record that are asked for as if they were metadata."""
+TERM_FIELDS = tuple("id short type topic tag outcome status agent affects branch user run".split())  # noqa: SIM905
 
 
 class Node(NamedTuple):
@@ -229,14 +226,7 @@ def _terms(record: Record) -> dict[str, tuple[str, ...]]:
         "branch": (record.branch,) if record.branch else (),
         "user": (record.user_id,) if record.user_id else (),
         "run": (record.run_id,) if record.run_id else (),
-        "metadata": _metadata(record),
     }
-
-
-def _metadata(record: Record) -> tuple[str, ...]:
-    """The metadata, and what callers file with it although the format has keys of their own for it."""
-    stated = {name: value for name in STATED if (value := getattr(record, name))}
-    return query.metadata_terms({**record.metadata, **stated}) if record.metadata or stated else ()
 
 
 def _body(record: Record) -> tuple[str, ...]:

@@ -232,7 +232,6 @@ class Search(State):
         """What a filter demands of every document of the generation."""
         known = self._words
         groups = [(name, getattr(wanted, field)) for field, name in FIELDS.items() if getattr(wanted, field)]
-        groups += [("metadata", group) for group in wanted.metadata]
         if wanted.path:
             stated = (value for value, _ in known.terms("affects", "", everything()))
             groups.append(("affects", [one for one in stated if governs(one, wanted)]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from filemem.index import Around, Found, Node
 from filemem.memory import advice, fields
 from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
-from filemem.query import Filter, Placed, Results, Scored, Terms, fold, metadata_wanted, parse_moment
+from filemem.query import Filter, Placed, Results, Scored, Terms, fold, parse_moment
 from filemem.record import CHECKPOINT, OUTCOMES, STATUSES, TYPES, topic_key
 
 RANKED = 50  # candidates asked at least
@@ -30,8 +30,8 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
     """Read what narrows a search, as callers name it.
 
     Args:
-        restrictions: type, topic, tag, outcome, status, agent, branch, user, run (one or several words), metadata (a
-            mapping), since, until (a date or an age such as 2w), path, live.
+        restrictions: type, topic, tag, outcome, status, agent, branch, user, run (one or several words), since,
+            until (a date or an age such as 2w), path, live.
         now: epoch milliseconds.
 
     Raises:
@@ -49,7 +49,7 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
         "run": ("runs", str, ()),
     }
     values: dict[str, Any] = {}
-    known = (*words, "since", "until", "metadata", "path", "live")
+    known = (*words, "since", "until", "path", "live")
     for name, value in restrictions.items():
         if name not in known:
             raise BadInput(f"search has no restriction {name!r}", fields.nearest(name, known), field=name)
@@ -62,8 +62,6 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
             values[field] = tuple(read(word) for word in given)
             if wrong := [word for word in values[field] if allowed and word not in allowed]:
                 raise BadInput(f"{name} must be one of {', '.join(allowed)}, not {wrong[0]!r}", field=name)
-        elif name == "metadata":
-            values[name] = _metadata(value)
         elif name == "live":
             values[name] = fields.flag(name, value)
         else:
@@ -195,21 +193,6 @@ def _passes(around: Around, node: Node, wanted: Filter) -> bool:
     }
     asked = wanted._replace(types=(), topics=(), statuses=(), outcomes=(), since=None, until=None, live=False)
     return asked == Filter() and query.matches(wanted, terms, node.created)
-
-
-def _metadata(value: object) -> tuple[tuple[str, ...], ...]:
-    """Read `{key: value, key: [one, or another], key: ...}`, the last for a key that is there whatever its value."""
-    if not isinstance(value, Mapping):
-        raise BadInput(f"metadata must be a mapping, not {fields.shown(value)}", "{key: value}", field="metadata")
-    groups = []
-    for key, wanted in value.items():
-        options: Iterable[Any] = () if wanted is ... else wanted if isinstance(wanted, list | tuple) else (wanted,)
-        group = metadata_wanted(str(key), *options)
-        if group is None or (wanted is not ... and not options):
-            told = f"metadata.{key} must be text, a number or a truth value, or a list of them"
-            raise BadInput(told, field="metadata")
-        groups.append(group)
-    return tuple(groups)
 
 
 def _oddity(typed: str) -> str:

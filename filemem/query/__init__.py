@@ -10,8 +10,6 @@ from filemem.query.filter import (
     governs,
     matches,
     merge,
-    metadata_terms,
-    metadata_wanted,
     touches,
     within,
 )
@@ -41,6 +39,6 @@ from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, pa
 __all__ = ["FIELDS", "HYBRID", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "NEARLY", "NOTHING", "Candidate", "Drift"]
 __all__ += ["Evidence", "Filter", "Hit", "Name", "Placed", "Provenance", "Results", "Scored", "Scores", "Similar"]
 __all__ += ["Snippet", "Terms", "Weights", "affects_match", "arrange", "beyond", "contested", "fixed", "fold"]
-__all__ += ["governs", "likely", "loosened", "matches", "merge", "metadata_terms", "metadata_wanted"]
+__all__ += ["governs", "likely", "loosened", "matches", "merge"]
 __all__ += ["parse", "parse_moment", "passages", "promising", "recency_of", "rejected_before", "relevance"]
 __all__ += ["score", "similar", "snippet", "split_identifiers", "summary", "topical", "touches", "within"]

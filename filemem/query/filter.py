@@ -4,9 +4,8 @@ Several values of one field are alternatives; different fields must all hold. Va
 `fold`; topics are topic keys (`filemem.record.topic_key`). Nothing here grows faster than its input.
 """
 
-import json
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -35,7 +34,6 @@ class Filter(NamedTuple):
         tags, agents: as `fold` leaves them.
         branches, users, runs: names, exact.
         since, until: epoch milliseconds, both inclusive.
-        metadata: groups from `metadata_wanted`; of each group a record must have one.
         path: a path or glob that the record's `affects` must touch.
         earlier: names that the file at `path` had before, and links to it; one of them does as well.
         live: only records that nothing supersedes.
@@ -52,7 +50,6 @@ class Filter(NamedTuple):
     runs: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None
-    metadata: tuple[tuple[str, ...], ...] = ()
     path: str = ""
     earlier: tuple[str, ...] = ()
     live: bool = False
@@ -74,7 +71,6 @@ def merge(a: Filter, b: Filter) -> Filter:
         **values,
         since=max((t for t in (a.since, b.since) if t is not None), default=None),
         until=min((t for t in (a.until, b.until) if t is not None), default=None),
-        metadata=(*a.metadata, *b.metadata),
         path=b.path or a.path,
         live=a.live or b.live,
     )
@@ -98,8 +94,6 @@ def matches(wanted: Filter, terms: Mapping[str, tuple[str, ...]], created: int) 
         values: tuple[str, ...] = getattr(wanted, name)
         if values and not set(values).intersection(terms.get(key, ())):
             return False
-    if any(not set(group).intersection(terms.get("metadata", ())) for group in wanted.metadata):
-        return False
     return not wanted.path or any(governs(found, wanted) for found in terms.get("affects", ()))
 
 
@@ -162,50 +156,3 @@ def segments(path: str) -> list[str]:
         elif name not in ("", "."):
             found.append(name)
     return found
-
-
-# -- metadata as exact terms: `key` where a key is there, `key=value` for each plain value -----------------------
-# A term only ever narrows: who asks looks at the values themselves afterwards. So nested keys are joined by dots,
-# entries of a list stand for themselves, and a long term is cut.
-
-_LONG = 200  # characters of a term
-
-
-def metadata_terms(metadata: Mapping[str, object]) -> tuple[str, ...]:
-    """The terms of a record's metadata."""
-    return tuple(dict.fromkeys(_walk("", metadata)))
-
-
-def metadata_wanted(key: str, *values: object) -> tuple[str, ...] | None:
-    """The terms of which a record has one if a key of its metadata has one of these values.
-
-    Args:
-        key: dotted where it is nested; `metadata.` may stand in front.
-        values: plain values; none of them asks for the key alone.
-
-    Returns:
-        None where terms cannot tell: a value that is no text, number or truth value.
-    """
-    if any(not isinstance(value, str | int | float) for value in values):
-        return None
-    names = sorted({key, key.removeprefix("metadata.")})
-    return tuple(_term(name, value) for name in names for value in values) or tuple(name[:_LONG] for name in names)
-
-
-def _walk(key: str, value: object) -> Iterator[str]:
-    if key:
-        yield key[:_LONG]
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _walk(f"{key}.{name}" if key else str(name), inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _walk(key, inner)
-    elif isinstance(value, str | int | float):
-        yield _term(key, value)
-
-
-def _term(key: str, value: object) -> str:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # 3 and 3.0 are one number
-    return f"{key}={json.dumps(value, ensure_ascii=False)}"[:_LONG]

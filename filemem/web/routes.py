@@ -18,7 +18,6 @@ from filemem.web.route import (
     Arguments,
     Context,
     Refused,
-    Result,
     Route,
     Told,
     as_mama,
@@ -40,11 +39,6 @@ async def _logs(context: Context, arguments: Arguments) -> Answer:
         raise Refused(404, "NO_LOG", "This server keeps no log", "it keeps one beside a repository it can write to")
     lines = min(arguments.get("lines", arguments.get("tail", LINES)), MOST_LINES)
     return {"success": True, **context.log.page(lines, arguments.get("offset", 0))}
-
-
-def _search(memory: Any, arguments: Arguments) -> Result:
-    found = claude_tools.search(memory, arguments)
-    return {"content": [{"type": "text", "text": found}]} if isinstance(found, str) else found
 
 
 def _observation(memory: Any, arguments: Arguments) -> Answer:
@@ -111,7 +105,7 @@ _WORK: Mapping[str, Any] = {
     "/graph/similar": graph.similar,
     "/graph/update": mama.update,
     "/api/save": claude_tools.save,
-    "/api/search": _search,
+    "/api/search": claude_tools.search,
     "/api/observation/{id}": _observation,
     "/api/observations/batch": _batch,
     "/api/timeline": claude_tools.timeline,

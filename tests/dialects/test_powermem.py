@@ -245,26 +245,6 @@ def test_a_similarity_says_how_likely_a_memory_is_meant(memory: Memory) -> None:
     assert scores("how do penguins swim", threshold=0.5) == []
 
 
-@pytest.mark.requirement("pm-filters-equality", "pm-filters-dotted")
-def test_a_filter_on_metadata_is_one_question_to_the_index(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    for at in range(60):
-        rare = {"metadata": {"kind": {"of": "rare"}, "rank": at}} if at == 7 else {"metadata": {"rank": at}}
-        good(memory, "powermem", "add_memory", messages=f"Memory number {at}", **rare)
-    asked: list[dict[str, Any]] = []
-    search = memory.search
-
-    def noting(*args: Any, **how: Any) -> Any:
-        asked.append(how)
-        return search(*args, **how)
-
-    monkeypatch.setattr(memory, "search", noting)
-    for filters in ({"kind.of": "rare"}, {"rank": 7}, {"kind.of": {"in": ["rare", "rarer"]}}, {"metadata.rank": 7.0}):
-        [found] = good(memory, "powermem", "list_memories", filters=filters)["results"]
-        assert found["memory"] == "Memory number 7"
-        [how] = [asked.pop() for _ in range(len(asked))]
-        assert len(search("", **how).hits) == 1
-
-
 @pytest.mark.requirement("pm-add-list")
 @pytest.mark.parametrize(
     ("messages", "kept"),
