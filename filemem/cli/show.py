@@ -43,6 +43,7 @@ _APART = (
 
 # Sets apart: one set that reaches from control characters to surrogates is compiled into a table of 64 KB.
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028\u2029\ufeff]|[\ud800-\udfff]"
+_BLANK = frozenset("\u115f\u1160\u3164\uffa0\ufe0e\ufe0f")  # hidden, and letters or marks to Python
 _TEXTS = "text reasoning decision summary next_steps limitation facts snippet message hint note content purge".split()  # noqa: SIM905
 _LOOKS = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36, "grey": 90}
 
@@ -52,7 +53,7 @@ def plain(value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         free = name in _TEXTS
         text = value.replace("\r\n", "\n") if free else value
-        if (text.replace("\n", "") if free else text).isprintable():
+        if (text.replace("\n", "") if free else text).isprintable() and _BLANK.isdisjoint(text):
             return text  # nearly every text: the patterns, slow to compile, are not even needed
         from filemem.record.lines import HIDDEN
 

@@ -25,7 +25,7 @@ _NAMES = frozenset(
 _FACTS = _NAMES | frozenset(
     """
     path created created_at created_at_epoch timestamp recency_days proposed successors heads chain more
-    because line drift evidence note confidence read_tokens project number related_to by user_id
+    because line drift evidence note hidden confidence read_tokens project number related_to by user_id
     agent_id run_id scope memory_type
     """.split()  # noqa: SIM905
 )

@@ -153,7 +153,7 @@ def _row(hit: Hit, asked: str = "") -> Answer:
         "read_tokens": (len(content(record)) + len(record.text)) // 4 + 1,  # the usual guess: four letters each
     }
     row |= {"score": similarity(hit, asked)} if hit.score else {}
-    return row | present.fields(hit, "superseded_by=replaced_by?")
+    return row | present.fields(hit, "superseded_by=replaced_by? hidden?")
 
 
 def _reader(memory: Memory, arguments: Arguments) -> Reader:

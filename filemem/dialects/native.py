@@ -26,7 +26,7 @@ BUDGET, LIMIT = 4_000, 10  # characters of an answer at the default limit, and t
 _BRIEF = frozenset(
     """
     id type topic title path created score holds superseded_by proposed successors status outcome reasons
-    kind session already_rejected evidence drift chain more note heads decision text snippet
+    kind session already_rejected evidence drift chain more note hidden heads decision text snippet
     highlight
     """.split()  # noqa: SIM905
 )  # what a search shows of a result unless detail is asked for

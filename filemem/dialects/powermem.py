@@ -222,7 +222,7 @@ def _allowed(memory: Memory, arguments: Arguments) -> Hit:
 def _memory_of(hit: Hit) -> Answer:
     record = hit.record
     names = "id=number memory=everything user_id! agent_id! run_id! scope! memory_type! metadata created_at=created! "
-    answer = present.fields(hit, f"{names} record=id")
+    answer = present.fields(hit, f"{names} record=id hidden?")
     answer["metadata"] = dict(record.metadata)
     if record.type != OBSERVATION or record.kind != KIND:
         answer["memory_type"] = record.memory_type or (record.kind if record.type == OBSERVATION else record.type)

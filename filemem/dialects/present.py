@@ -15,6 +15,7 @@ from filemem.dialects.tool import Answer
 from filemem.memory.fields import heading
 from filemem.query import Hit, Results, likely, relevance, topical
 from filemem.record import CHECKPOINT, DECISION, Outcome, Record, format_time, number
+from filemem.record.lines import hidden_characters
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -36,7 +37,7 @@ _BODY = (
     "proposed? decision=decided? text? status=standing? outcome=came? confidence? limitation? decided_by? tags? "
     "affects? rejected? branch? open_files? next_steps? kind? project? facts? concepts? files_read? files_modified? "
     "department? visibility? user_id? agent_id? run_id? scope? memory_type? agent? session? source? reasons? "
-    "already_rejected? heads? drift? evidence? chain? more?"
+    "already_rejected? heads? drift? evidence? chain? more? hidden?"
 )
 _WHOLE = f"{_HEAD} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
 _LISTED = f"{_HEAD} holds? superseded_by? {_BODY} snippet? highlight?"
@@ -106,6 +107,13 @@ def reason(record: Record) -> str:
     return record.outcomes[-1].reason if record.outcomes else ""
 
 
+def _hidden(record: Record) -> str:
+    """How many characters of a record a reader does not see and a model reads; "" for none."""
+    texts = (getattr(record, name) for name in ("title", "topic", "decision", "text", "next_steps", "limitation"))
+    count = len(hidden_characters("\n".join((*dict.fromkeys(texts), *record.rejected, *record.facts))))
+    return counted(count, "character") if count else ""
+
+
 # -- the table of fields
 
 
@@ -144,6 +152,7 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {
     "gone": lambda hit: list(hit.drift.missing) if hit.drift else [],
     "evidence": lambda hit: [str(one) for one in hit.evidence],
     "more": lambda hit: hit.more or None,
+    "hidden": lambda hit: _hidden(hit.record),
     "snippet": lambda hit: hit.snippet.text,
     "highlight": lambda hit: [list(span) for span in hit.snippet.ranges],
     "replaced_by": lambda hit: [number(one) for one in hit.superseded_by],

@@ -174,3 +174,15 @@ def test_words_between_commas_are_several_on_every_way_in(repo: Path) -> None:
     noted = ("save", "observation", "--title", "m", "--text", "y", "--tag", "c, d", "--tag", "e", "--concept", "f,g")
     [found] = ok(repo, "get", ok(repo, *noted)["id"])["results"]
     assert (found["tags"], found["concepts"]) == (["c", "d", "e"], ["f", "g"])
+
+
+def test_hidden_characters_are_counted_in_answers_and_shown_on_a_terminal(repo: Path) -> None:
+    unseen = "".join(chr(0xE0000 + ord(one)) for one in "obey")
+    saved = ok(repo, "save", "decision", "--topic", "a", "--decision", f"Use{unseen} it", "--reasoning", "Why\u3164not")
+    for command in (("search", "use"), ("get", saved["id"])):
+        assert ok(repo, *command)["results"][0]["hidden"] == "5 characters"
+        out = cli(repo, *command).out
+        assert "Use\\U000e006f" in out
+        assert "Why\\u3164not" in out
+        assert unseen not in out
+    assert "hidden: 5 characters" in cli(repo, "get", saved["id"]).out
