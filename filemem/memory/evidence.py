@@ -83,16 +83,14 @@ class Testimony:
 
     def of(self, node: Node, record: Record) -> tuple[Evidence, ...]:
         """What speaks for or against a decision and is not answered, oldest first."""
-        said, history = self._said.get(node.id, {}), self._store.history
+        said = self._said.get(node.id, {})
         told = [one for one in self.commits if one.id in self._reverts or said.get(one.id, ("", ""))[0]]
         if not told or record.type != DECISION:
             return ()
         path = self._store.files.named(node.path)
-        touches = history.touches([path], self._store.tip)[path]
+        touches = self._store.history.touches([path], self._store.tip)[path]
         removed = {one.commit.id for one in touches if one.kind == "D"}  # it was brought back since
         carriers = {*self.carried_out(node.id), *(one.commit.id for one in touches[-1:])}
-        if self._store.repo is self._store.code:
-            carriers |= {one.id for one in history.landed([path], self.tip).values()}
         found = []
         for commit in told:
             if commit.id in self._fallen or commit.id in removed or commit.at <= last_outcome(record):

@@ -172,6 +172,6 @@ def _branch(code: Repo, branch: str, files: Mapping[str, bytes] | None, at: int)
     if files is None:
         sides = f"here or on {where.name}" if where else "here"
         raise NotFound(f"there is no branch {branch} {sides}", "`filemem init --own-branch` begins one")
-    tree = merge.settled_tree(code, "", dict(files))
-    code.git.run("update-ref", f"refs/heads/{branch}", merge.merge_commit(code, tree, (), "memory: begin\n", at), "")
+    made = merge.commit_files(code, "", files, (), "memory: begin\n", at)
+    code.git.run("update-ref", f"refs/heads/{branch}", made, "")
     return ", which begins empty"

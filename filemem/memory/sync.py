@@ -17,7 +17,7 @@ from filemem.errors import Conflict, NotFound
 from filemem.memory.store import FORGOTTEN, TOP, Store, mark_of
 from filemem.record import DECISION, merge, parse
 from filemem.repo import branches, commit, remote
-from filemem.repo.merge import Clash, merge_commit, merged_tree, settled_tree
+from filemem.repo.merge import Clash, commit_files, merged_tree
 from filemem.repo.remote import Raced, Remote
 from filemem.repo.run import LONG, GitError
 
@@ -197,9 +197,7 @@ def _merged(store: Store, where: Remote, head: str, tip: str, done: Synced) -> t
     marks = {path.removeprefix(f"{folder}/") for one in (head, tip) for path in repo.listing(one, folder)}
     hint = f"settle it with Git: {repo.git.places.by_hand} pull --no-rebase {where.name} {where.branch}"
     settled = {clash.path: _settled(store, clash, marks, hint) for clash in clashes}
-    if settled:
-        tree = settled_tree(repo, tree, settled)
-    made = merge_commit(repo, tree, (head, tip), f"memory: merge {where.label}\n", store.clock())
+    made = commit_files(repo, tree, settled, (head, tip), f"memory: merge {where.label}\n", store.clock())
     merged, gone = [
         tuple(_seen(store, path) for path, data in settled.items() if (data is None) == lost) for lost in (False, True)
     ]

@@ -31,15 +31,10 @@ class Clash(NamedTuple):
     theirs: str = ""
 
 
-class Merged(NamedTuple):
-    """A merge: its tree, in which files that clash have conflict markers, and these files."""
-
-    tree: str
-    clashes: tuple[Clash, ...]
-
-
-def merged_tree(repo: Repo, ours: str, theirs: str, *, unrelated: bool = False) -> Merged:
+def merged_tree(repo: Repo, ours: str, theirs: str, *, unrelated: bool = False) -> tuple[str, tuple[Clash, ...]]:
     """Merge two commits, with `unrelated` also where they have no history in common.
+
+    Returns the tree and the files that clash, which have conflict markers in it.
 
     Raises:
         Conflict: they have no history in common.
@@ -61,19 +56,19 @@ def merged_tree(repo: Repo, ours: str, theirs: str, *, unrelated: bool = False) 
         _, oid, stage = head.split(" ")
         plain = path.removesuffix(f"~{ours}").removesuffix(f"~{theirs}")  # where the other side has a folder
         found.setdefault(plain, {})[_STAGES[stage]] = oid
-    return Merged(tree.strip(), tuple(Clash(path, **sides) for path, sides in found.items()))
+    return tree.strip(), tuple(Clash(path, **sides) for path, sides in found.items())
 
 
-def settled_tree(repo: Repo, tree: str, files: Mapping[str, bytes | None]) -> str:
-    """A tree ("" for an empty one) with some files replaced: bytes by path, None removes."""
+def commit_files(
+    repo: Repo, tree: str, files: Mapping[str, bytes | None], parents: Sequence[str], text: str, at: int
+) -> str:
+    """Make a commit of a tree ("" for an empty one) with some files replaced: bytes by path, None removes.
+
+    No branch moves. Further arguments and errors as for `objects.commit_object`.
+    """
     blobs = {path: repo.objects.prepare("blob", data) for path, data in files.items() if data is not None}
-    new, made = repo.objects.splice(tree, {path: blobs[path].oid if path in blobs else "" for path in files})
+    tree, made = repo.objects.splice(tree, {path: blobs[path].oid if path in blobs else "" for path in files})
     publish([*blobs.values(), *made])
-    return new
-
-
-def merge_commit(repo: Repo, tree: str, parents: Sequence[str], text: str, at: int) -> str:
-    """Make a commit of a tree; no branch moves. Arguments and errors as for `objects.commit_object`."""
-    made = commit_object(repo, tree, parents, text, at)
-    publish([made])
-    return made.oid
+    commit = commit_object(repo, tree, parents, text, at)
+    publish([commit])
+    return commit.oid

@@ -11,7 +11,7 @@ import pytest
 
 from filemem.errors import BrokenStore, Conflict
 from filemem.repo import Repo
-from filemem.repo.merge import Clash, Merged, merge_commit, merged_tree, settled_tree
+from filemem.repo.merge import Clash, commit_files, merged_tree
 from filemem.repo.run import locate
 from tests.support import git, make_repo, write
 
@@ -26,7 +26,7 @@ def commit(repo: Path, subject: str = "Change") -> str:
     return git(repo, "rev-parse", "HEAD")
 
 
-def merged(path: Path, ours: str, theirs: str, **options: bool) -> Merged:
+def merged(path: Path, ours: str, theirs: str, **options: bool) -> tuple[str, tuple[Clash, ...]]:
     with closing(Repo.discover(path)) as repo:
         return merged_tree(repo, git(path, "rev-parse", ours), git(path, "rev-parse", theirs), **options)
 
@@ -84,9 +84,9 @@ def test_it_is_the_merge_that_git_makes(tmp_path: Path, seed: int) -> None:
         git(repo, "switch", "-q", side)
         wander(repo, dice, side)
         commit(repo)
-    found, (real, stopped) = merged(repo, "main", "br"), really(repo, "main")
-    assert {clash.path for clash in found.clashes} == {path.partition("~")[0] for path in stopped}
-    assert stopped or found.tree == real
+    (tree, clashes), (real, stopped) = merged(repo, "main", "br"), really(repo, "main")
+    assert {clash.path for clash in clashes} == {path.partition("~")[0] for path in stopped}
+    assert stopped or tree == real
     assert git(repo, "status", "--porcelain") == ""
 
 
@@ -108,11 +108,11 @@ def test_what_clashes_is_settled_and_committed(tmp_path: Path, form: str) -> Non
     path = two(tmp_path / "repo", form, ("1 a", "1 a"))
     with closing(Repo.discover(path)) as repo:
         sides = [git(path, "rev-parse", side) for side in ("main", "br")]
-        found = merged_tree(repo, *sides)
+        tree, clashes = merged_tree(repo, *sides)
         blobs = [git(path, "rev-parse", f"{one}:a.md") for one in ("main~1", "main", "br")]
-        assert found.clashes == (Clash("a.md", *blobs),)
-        tree = settled_tree(repo, found.tree, {"a.md": b"both\n", "code.py": None, "new \u00e9/x.md": b"x"})
-        made = merge_commit(repo, tree, sides, "memory: merge\n", 1_700_000_000_000)
+        assert clashes == (Clash("a.md", *blobs),)
+        files = {"a.md": b"both\n", "code.py": None, "new \u00e9/x.md": b"x"}
+        made = commit_files(repo, tree, files, sides, "memory: merge\n", 1_700_000_000_000)
     assert git(path, "log", "-1", "--format=%an %ae %ct %P %s", made) == (
         f"Ada ada@example.com 1700000000 {sides[0]} {sides[1]} memory: merge"
     )
@@ -145,10 +145,10 @@ def test_no_driver_filter_or_attribute_has_a_say(tmp_path: Path) -> None:
         git(repo, "config", key, value)
         git(Path.home(), "config", "--global", key, value)
     try:
-        found = merged(repo, "main", "br")
+        tree, clashes = merged(repo, "main", "br")
     finally:
         (Path.home() / ".gitconfig").unlink()
-    assert (len(found.tree), found.clashes, canary.exists()) == (40, (), False)
+    assert (len(tree), clashes, canary.exists()) == (40, (), False)
 
 
 def test_the_place_from_which_git_was_called_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_the_place_from_which_git_was_called_does_not_count(tmp_path: Path, monk
     for name, place in {"DIR": ".git", "INDEX_FILE": ".git/index", "OBJECT_DIRECTORY": ".git/objects"}.items():
         monkeypatch.setenv(f"GIT_{name}", str(other / place))
     monkeypatch.setenv("GIT_NAMESPACE", "x")
-    assert merged(repo, "main", "br").tree == real
+    assert merged(repo, "main", "br")[0] == real
 
 
 def test_two_that_have_nothing_in_common_are_merged_only_where_that_is_meant(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_two_that_have_nothing_in_common_are_merged_only_where_that_is_meant(tmp
     commit(repo, "Begin anew")
     with pytest.raises(Conflict, match="no history in common"):
         merged(repo, "main", "other")
-    assert merged(repo, "main", "other", unrelated=True).clashes == ()
+    assert merged(repo, "main", "other", unrelated=True)[1] == ()
 
 
 def test_a_git_that_cannot_do_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
