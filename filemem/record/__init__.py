@@ -43,12 +43,12 @@ from filemem.record.references import (
     reference_index,
     resolve_reference,
 )
-from filemem.record.render import normal, refuse_unreadable, render
+from filemem.record.render import refuse_unreadable, render
 from filemem.record.times import format_time, parse_span, parse_time
 
 __all__ = ["CHECKPOINT", "CONFLICT", "DECIDERS", "DECISION", "EDGE_KINDS", "KEYS", "KINDS", "MAX_FILE", "OBSERVATION"]
 __all__ += ["OUTCOMES", "STATUSES", "TYPES", "VISIBILITIES", "Edge", "Outcome", "Parsed", "Problem", "Record"]
 __all__ += ["ReferenceIndex", "amend", "answering", "cut", "derived_id", "edges_in", "format_time", "merge", "names_of"]
-__all__ += ["new_id", "normal", "number", "numbers_in", "one_line", "parse", "parse_outcome", "parse_span"]
+__all__ += ["new_id", "number", "numbers_in", "one_line", "parse", "parse_outcome", "parse_span"]
 __all__ += ["parse_time", "prose", "readings", "record_path", "reference_index", "refuse_unreadable", "render"]
 __all__ += ["resolve_reference", "short_id", "slug", "topic_key", "topic_of_heading"]

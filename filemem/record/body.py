@@ -179,7 +179,7 @@ def _dedent(line: str, most: int) -> str:
 def write_items(items: Iterable[str]) -> str:
     """Return a Markdown list; further lines of an item are indented."""
     written = []
-    for item in items:
+    for item in tidy_items(items):
         first, *rest = (escape_fence(line) for line in item.split("\n"))
         written.append("\n".join((f"- {first}", *(f"  {line}" if line else "" for line in rest))))
     return "\n".join(written)

@@ -29,9 +29,12 @@ def tidy(text: str) -> str:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         text = text.replace("\0", "\ufffd")  # as CommonMark asks
-    if not text.isascii():
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return _LEADING_BLANK.sub("", text.rstrip())
+    return _LEADING_BLANK.sub("", valid(text).rstrip())
+
+
+def valid(text: str) -> str:
+    """Return text that can be written as UTF-8: lone surrogates, which JSON may hold, are replaced."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def one_line(text: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
+from filemem.record.lines import valid
 from filemem.record.model import Note
 
 MAX_DEPTH = 32
@@ -76,6 +77,7 @@ _ESCAPED = "[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 
 def scalar(text: str) -> str:
     """Return `text` as one line of YAML that every reader takes for exactly this string."""
+    text = valid(text)
     if _SAFE.fullmatch(text) and text.lower() not in _RETYPED:
         return text
     quoted = json.dumps(text, ensure_ascii=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -20,12 +20,16 @@ from filemem.record import (
     VISIBILITIES,
     Outcome,
     Record,
-    normal,
     parse,
     record_path,
     render,
     schema,
 )
+from filemem.record.body import edges_in, tidy_items, tidy_outcomes
+from filemem.record.identity import topic_of_heading
+from filemem.record.keys import KEYS
+from filemem.record.lines import heading, one_line, tidy, valid
+from filemem.record.model import DECISION
 from filemem.record.parse import read_header
 from filemem.record.yaml import flow, read_entries, read_simple, scalar, typed
 from tests.pure.test_schema import load_schema
@@ -187,6 +191,46 @@ def records(draw: st.DrawFn) -> Record:
         },
     }
     return record._replace(**special[type_]())
+
+
+def normal(record: Record) -> Record:
+    """The record as a file of it reads: title and decision filled in, text tidied, the log in order."""
+    text = tidy(record.text)
+    outcomes = tidy_outcomes(record.outcomes)
+    changes: dict[str, object] = {"text": text, "outcomes": outcomes}
+    if outcomes:
+        changes["outcome"] = outcomes[-1].outcome
+    decision = tidy(record.decision) if record.type == DECISION else ""
+    title = one_line(record.title) or heading(decision) or heading(text)
+    if not record.title and text == title:
+        changes["text"] = text = ""
+    if record.type == DECISION:
+        changes["decision"] = decision = title if decision.strip() in ("", title) else decision
+        mentions = (*edges_in(text), *(edges_in(decision) if decision != title else ()))
+        changes["mentions"] = tuple(dict.fromkeys(mentions))
+        if not record.topic:
+            changes["topic"] = topic_of_heading(title)
+    changes["title"] = title
+    for name in ("rejected", "facts"):
+        changes[name] = tidy_items(getattr(record, name))
+    for name in ("metadata", "extra"):
+        changes[name] = _deep_valid(getattr(record, name))
+    changes["next_steps"] = tidy(record.next_steps)
+    for key in KEYS:
+        value = getattr(record, key.field)
+        if isinstance(value, tuple):
+            changes[key.field] = tuple(clean for item in value if (clean := valid(item)))
+        elif isinstance(value, str) and key.field not in changes:
+            changes[key.field] = valid(value)
+    return record._replace(**changes)  # type: ignore[arg-type]
+
+
+def _deep_valid(value: object) -> object:
+    if isinstance(value, str):
+        return valid(value)
+    if isinstance(value, Mapping):
+        return {valid(str(key)): _deep_valid(item) for key, item in value.items()}
+    return [_deep_valid(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def read(data: bytes, path: str = "decisions/x.md") -> Record:
