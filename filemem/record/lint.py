@@ -13,6 +13,7 @@ from filemem.record.lines import hidden_characters, named
 from filemem.record.model import Parsed, Problem, Record
 from filemem.record.parse import parse
 
+_CONTROL = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")  # form feeds part pages in old texts
 _WORD = re.compile(r"[^\W\d_]+")
 _ALIKE = (re.compile("[A-Za-z\u00c0-\u024f]"), re.compile("[\u0400-\u052f]"))  # Latin, Cyrillic
 
@@ -48,6 +49,9 @@ def _secrets(path: str, text: str, *, allowed: bool) -> Iterator[Problem]:
 def _in_text(path: str, data: bytes, record: Record) -> Iterator[Problem]:
     text = data.decode(errors="replace")
     yield from _secrets(path, text, allowed=record.secrets_allowed)
+    if control := _CONTROL.search(text):
+        message = f"holds the control character U+{ord(control[0]):04X}, which a terminal may obey"
+        yield Problem(path, text.count("\n", 0, control.start()) + 1, "control-character", "warning", message)
     if text.isascii():
         return
     if mixed := _mixed(record.topic):

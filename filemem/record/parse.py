@@ -22,7 +22,7 @@ from filemem.record.keys import add_links, read_fields, shown, stated_title
 from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, Range, conflicts, heading
 from filemem.record.model import DECISION, Note, Outcome, Parsed, Problem, Record
 from filemem.record.times import first_date, parse_time
-from filemem.record.yaml import MAX_DEPTH, Header, Plain, Value, flow, read_yaml
+from filemem.record.yaml import Header, Refused, flow, read_entries, read_yaml
 
 MAX_HEADER = 64 * 1024  # characters
 _MAX_OTHER = 16 * 1024  # of TOML or JSON
@@ -33,8 +33,6 @@ BOUNDARIES: Mapping[str, re.Pattern[str]] = {
     "json": re.compile(r"^(?:{|})$", re.MULTILINE),
 }
 _BLANK = re.compile(r"(?:[ \t]*\n)*+")
-_CONTROL = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")  # form feeds part pages in old texts
-_STEERING = bytes({*range(32), 0x7F} - {*b"\t\n\f\r"})  # those of them that are ASCII: looked for faster
 _FILE_NUMBER = re.compile(r"^(?:\d{4}-?\d\d-?\d\d[-_ ]+)?(?:(?:[A-Za-z]{2,8}-)?\d{1,5}[-_ ]+)?(?=.)")
 _FILE_DATE = re.compile(r"(?:\A|--)(\d{4})(-?)(\d\d)\2(\d\d)(?=[-_ .])")
 
@@ -49,21 +47,17 @@ def parse(data: bytes, path: str) -> Parsed:
     notes: list[Note] = []
     if len(data) > MAX_FILE:
         return Parsed(None, (Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB"),))
-    text = decode(data, notes)
+    text = _decoded(data, notes)
     header = read_header(text)
     notes += header.notes
     fields, extra = read_fields(header, notes)
-    type_ = _type(fields, path)
+    type_ = str(fields.get("type") or TYPE_OF_FOLDER.get(path.removeprefix(f"{PRIVATE}/").partition("/")[0], DECISION))
     fields |= {"type": type_, "path": path}
     if not fields["id_stated"]:
         fields["id"] = derived_id(path)
         notes.append(Note(1, "no-id", "hint", "no `id`; the file is known by its path: `filemem adopt` writes one"))
     body = text[header.body :]
     first_line = text.count("\n", 0, header.body) + 1
-    if not (data.isascii() and data == data.translate(None, _STEERING)) and (control := _CONTROL.search(body)):
-        line = first_line + body.count("\n", 0, control.start())
-        message = f"the control character U+{ord(control[0]):04X}, which a terminal may obey"
-        notes.append(Note(line, "control-character", "warning", message))
     lines = body.split("\n")
     may_fence = "```" in body or "~~~" in body
     parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header), may_fence=may_fence)
@@ -97,16 +91,6 @@ class _Reading(NamedTuple):
     def note(self, number: int, code: str, level: str, message: str) -> None:
         """Add a problem at a line of the body, counted from 0."""
         self.notes.append(Note(self.first_line + number, code, level, message))
-
-
-def _type(fields: dict[str, object], path: str) -> str:
-    stated = fields.get("type")
-    if isinstance(stated, str) and stated:
-        return stated
-    folder, _, rest = path.partition("/")
-    if folder == PRIVATE:
-        folder = rest.partition("/")[0]
-    return TYPE_OF_FOLDER.get(folder, DECISION)
 
 
 def _title_and_text(reading: _Reading) -> None:
@@ -198,42 +182,26 @@ def _foreign(reading: _Reading, found: Preamble) -> None:
 
 # -- the text of a file --------------------------------------------------------------------------------------
 
-_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
-
-
-def is_wide(data: bytes) -> bool:
-    """Return whether a file is UTF-16 by its mark or, where it has none, by every other byte being NUL."""
-    return data.startswith(_WIDE_MARKS) or (b"\0" in data and data.count(0) * 3 > len(data))
-
-
-def decode(data: bytes, notes: list[Note]) -> str:
-    """Return the text of a file, its lines ending in a line feed; what is wrong with it is added to `notes`."""
-    return _resolve_conflicts(_decoded(data, notes), notes)
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 
 
 def _decoded(data: bytes, notes: list[Note]) -> str:
+    """Return the text of a file, its lines ending in a line feed; what is wrong with it is added to `notes`."""
+    wide = data.startswith(_WIDE_MARKS)
     try:
-        text = data.decode("utf-16" if data.startswith(_WIDE_MARKS) else "utf-8")
-        if is_wide(data):
-            notes.append(Note(1, "encoding", "error", "UTF-16, not UTF-8"))
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        notes.append(Note(line, "encoding", "error", "not UTF-8; unreadable bytes are shown as \ufffd"))
-        text = data.decode(errors="replace")
-    text = text.removeprefix("\ufeff")
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        notes.append(Note(line, "control-character", "warning", "a NUL character; shown as \ufffd"))
+        text, sound = data.decode("utf-16" if wide else "utf-8"), not wide and b"\0" not in data
+    except UnicodeDecodeError:
+        text, sound = data.decode(errors="replace"), False
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if not sound:
         text = text.replace("\0", "\ufffd")
-    return text
+        line = text[: text.find("\ufffd") + 1].count("\n") + 1
+        notes.append(Note(line, "encoding", "error", "not UTF-8 (UTF-16, or another encoding)"))
+    return _resolve_conflicts(text, notes) if "<<<<<<<" in text else text
 
 
 def _resolve_conflicts(text: str, notes: list[Note]) -> str:
     """Read the first side of unresolved merges; line numbers stay what they are."""
-    if "<<<<<<<" not in text:
-        return text
     lines = text.split("\n")
     for start, middle, end in conflicts(lines):
         message = f"an unresolved merge conflict, up to line {end + 1}; the first side is read; {WAY_OUT}"
@@ -297,22 +265,23 @@ def read_header(text: str) -> Header:
 
 
 def _other_header(kind: str, text: str, first_line: int, body: int) -> Header:
+    """Read TOML or JSON, as the YAML that says the same."""
     try:
         if len(text) > _MAX_OTHER or any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
             raise ValueError(f"larger than {_MAX_OTHER // 1024} KiB, or a line has too many dots")
-        values = {key: _as_written(value, 1) for key, value in _loader(kind)(text, parse_float=Plain).items()}
-    except (ValueError, RecursionError) as error:
+        read = read_entries(flow(_loader(kind)(text)))[0]
+    except (ValueError, RecursionError, Refused) as error:
         place = re.search(r"\bline (\d{1,6})", str(error))
-        at = int(place[1]) if place else 1
         why = "it nests too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
         message = f"the header cannot be read as {kind.upper()}: {why}"
-        note = Note(first_line + at - 1, f"{kind}-syntax", "error", message)
+        note = Note(first_line + (int(place[1]) if place else 1) - 1, f"{kind}-syntax", "error", message)
         return Header(kind, body=body, sound=False, notes=(note,))
+    values = {entry.key: entry.value for entry in read if entry.key is not None}
     lines = {key: first_line + text.count("\n", 0, max(0, text.find(key))) for key in values}
     return Header(kind, values, lines, body)
 
 
-def _loader(kind: str) -> Callable[..., dict[str, object]]:
+def _loader(kind: str) -> Callable[[str], object]:
     """Return the reader of a language; late, because few files have such a header."""
     if kind == "toml":
         import tomllib  # noqa: PLC0415 - 12 ms
@@ -321,18 +290,3 @@ def _loader(kind: str) -> Callable[..., dict[str, object]]:
     from frontmatter.default_handlers import JSONHandler  # noqa: PLC0415 - 30 ms
 
     return JSONHandler().load
-
-
-def _as_written(value: object, depth: int) -> Value:
-    if isinstance(value, str):
-        return value
-    if depth >= MAX_DEPTH:
-        raise ValueError(f"more than {MAX_DEPTH} levels deep")
-    if isinstance(value, dict):
-        return {str(key): _as_written(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_as_written(item, depth + 1) for item in value]
-    if value is None or isinstance(value, bool | int):
-        return Plain(flow(value))
-    isoformat = getattr(value, "isoformat", None)
-    return Plain(isoformat() if isoformat else str(value))

@@ -52,6 +52,17 @@ def test_ordinary_writing_in_any_script_is_left_alone(text: str) -> None:
     assert problems(text) == []
 
 
+@pytest.mark.parametrize("text", ["# A \x1b[31mB\n", "# A\n\nx\x07y\n", "# A\n\nä \x9b31m\n", "# A\n\n\x7f\n"])
+def test_what_a_terminal_may_obey_is_a_problem_of_the_text_too(text: str) -> None:
+    found = lint("x.md", text.encode()).problems
+    line = 1 if "# A\n" not in text else 3
+    assert (line, "control-character") in [(one.line, one.code) for one in found]
+
+
+def test_tabs_pages_and_letters_of_all_scripts_are_no_control_characters() -> None:
+    assert problems("Ä ü 漢\t\f\r\n\n\u2028\x85é\n") == []
+
+
 def test_secrets_and_conflicts_have_their_lines() -> None:
     assert problems("key: ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8\n") == [(9, "secret")]
     assert (9, "conflict") in problems("<<<<<<< HEAD\none\n=======\ntwo\n>>>>>>> other\n")

@@ -230,16 +230,6 @@ def test_a_broken_header_names_its_line(data: str, code: str, line: int) -> None
     assert str(parsed.problems[0]).startswith("x.md:")
 
 
-@pytest.mark.parametrize("text", ["# A \x1b[31mB\n", "# A\n\nx\x07y\n", "# A\n\nä \x9b31m\n", "# A\n\n\x7f\n"])
-def test_what_a_terminal_may_obey_is_a_problem_of_the_text_too(text: str) -> None:
-    line = 1 if "# A\n" not in text else 3
-    assert ("control-character", line) in codes(parse(text.encode(), "x.md"), "warning")
-
-
-def test_tabs_pages_and_letters_of_all_scripts_are_no_control_characters() -> None:
-    assert codes(parse("# Ä ü 漢\t\f\r\n\n\u2028\x85é\n".encode(), "x.md"), "warning") == []
-
-
 def test_one_bad_value_does_not_hide_the_others() -> None:
     found = record('id: x_1\ntopic: "cache\noutcome: failed\ntags: [a, b\nagent: bo')
     assert (found.id, found.outcome, found.agent) == ("x_1", "failed", "bo")
