@@ -25,7 +25,7 @@ from filemem.record import Parsed, Problem, format_time
 from filemem.record.identity import TYPE_OF_FOLDER
 from filemem.record.lines import hidden_characters, named
 from filemem.record.lint import lint, lint_other
-from filemem.repo import branches
+from filemem.repo import branches, settings
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
 _SAVED = tuple(f"{folder}/2025/01/a.md" for folder in TYPE_OF_FOLDER)  # the like of what is saved
@@ -195,7 +195,7 @@ def _of_work_tree(store: Store, now: Snapshot) -> Iterator[Problem]:
     for path in () if obstacle else now.lost:
         text = f"Git has it and the work tree does not: git restore {store.shown(path)}, or commit its removal"
         yield Problem(path, 1, "record-missing", "warning", text)
-    rules = dict.fromkeys(filter(None, (store.repo.ignored(store.files.named(path)) for path in _SAVED)))
+    rules = dict.fromkeys(filter(None, (settings.ignored(store.repo, store.files.named(path)) for path in _SAVED)))
     for rule in rules:
         yield Problem("", 1, "ignored", "hint", f"what is saved here stays uncommitted: Git ignores it by {rule}")
 

@@ -147,14 +147,14 @@ class Repo:
         False where HEAD has no such file, and where only a filter of the user's could tell.
         """
         item = self.item(path)
-        if item is None or item.oid == self.blob_id(data) or self.obstacle(path):
+        if item is None or item.oid == self.blob_id(data) or settings.obstacle(self, path):
             return False
         return self.committed_id(path, data, item.oid) != item.oid
 
     def committed(self, path: str, data: bytes, old: str) -> bytes:
         """The bytes that Git would commit for a file: CRLF may become LF, unless `old`, the blob in HEAD, has CRLF."""
         off = self.settings.unfiltered
-        if b"\r\n" not in data or off is None or self.obstacle(path) or b"\r\n" in (self.blob(old) or b""):
+        if b"\r\n" not in data or off is None or settings.obstacle(self, path) or b"\r\n" in (self.blob(old) or b""):
             return data
         asked = ("hash-object", "--stdin", f"--path={path}")
         made = self.git.run(*asked, input=data, config=("core.safecrlf=false", *off)).decode().strip()
@@ -164,14 +164,6 @@ class Repo:
     def committed_id(self, path: str, data: bytes, old: str) -> str:
         """The id of the blob that Git would commit; arguments as for `committed`."""
         return self.blob_id(self.committed(path, data, old))
-
-    def obstacle(self, path: str) -> str:
-        """Why a path cannot be committed by us, such as a filter, or ""."""
-        return settings.obstacle(self, path)
-
-    def ignored(self, path: str) -> str:
-        """Which rule makes Git ignore a path, as `file:line: pattern`, or ""; a tracked one is never ignored."""
-        return settings.ignored(self, path)
 
     def sparse(self, folder: str) -> frozenset[str]:
         """The files of a folder ("." for all) that a sparse checkout hides."""

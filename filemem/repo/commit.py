@@ -34,6 +34,7 @@ from filemem.repo.journal import (
 )
 from filemem.repo.objects import Loose, commit_object, publish, sync_folder, together
 from filemem.repo.run import check_version, hooked, stamp
+from filemem.repo.settings import ignored, obstacle
 from filemem.repo.state import LOCKED, MOVED, Head, Locks
 
 if TYPE_CHECKING:
@@ -189,12 +190,12 @@ def _not_ours(repo: Repo, edits: Iterable[Edit], head: Head) -> str:
     if not head.ref:
         return "HEAD is detached: `git switch` to a branch, then commit it"
     for edit in edits:
-        if not edit.old and (rule := repo.ignored(edit.path)):
+        if not edit.old and (rule := ignored(repo, edit.path)):
             return f"Git ignores {edit.path} ({rule})"
         if not edit.old and edit.before is not None and edit.data is not None:
             return f"{edit.path} was never committed; commit it with Git"
-        if obstacle := repo.obstacle(edit.path):
-            return obstacle
+        if why := obstacle(repo, edit.path):
+            return why
     return ""
 
 

@@ -268,19 +268,11 @@ def publish(made: Sequence[Loose], *besides: Callable[[], None]) -> None:
 
 def write_synced(file: Path, data: bytes, mode: int) -> None:
     """Write a new file into a folder that is made if need be, and wait until its bytes are on disk."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        fd = os.open(file, flags, mode)
-    except FileNotFoundError:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(file, flags, mode)
-    try:
-        rest = memoryview(data)
-        while rest:  # the system may take them in parts
-            rest = rest[os.write(fd, rest) :]
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as into:
+        into.write(data)
+        into.flush()
+        os.fsync(into.fileno())
 
 
 def sync_folder(folder: Path) -> None:
@@ -303,11 +295,9 @@ def together(calls: Sequence[Callable[[], object]]) -> None:
         except (OSError, FilememError) as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(call,)) for call in calls[1:]]
+    threads = [threading.Thread(target=guarded, args=(call,)) for call in calls]
     for thread in threads:
         thread.start()
-    for call in calls[:1]:
-        guarded(call)
     for thread in threads:
         thread.join()
     if errors:

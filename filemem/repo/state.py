@@ -43,8 +43,7 @@ _MAX_MESSAGE = 1 << 16  # bytes of a commit message looked at
 _COMMENT = tuple(bytes([mark]) for mark in b"#;@!$%^&|:")  # what `core.commentChar=auto` chooses from
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REFLOG = "filemem: save"  # what `git reflog` shows for our commits
-_BRANCH_MOVED = ("but expected", "reference already exists", "unable to resolve reference")
-_HELD = ("File exists", "Another git process", "Unable to create", "unable to create", "unable to write new index")
+_HELD = ".lock': File exists"  # what Git says of a lock that another command has
 _LOOK, _STARTS = 0.0005, 1.0  # seconds between two looks for the lock, and those that Git has to start
 _POLL = 0.004  # seconds between two tries for the lock of saves
 _READING = ("update-index", "--add", "--remove", "--ignore-skip-worktree-entries", "-z", "--stdin")
@@ -220,7 +219,9 @@ class Locks:
             if _holds(child.pid, lock):
                 return True
             if child.poll() is not None:
-                raise self._index.ended()
+                if _HELD not in (error := self._index.ended()).stderr:
+                    raise error
+                return False
             time.sleep(_LOOK)
         return False
 
@@ -236,11 +237,11 @@ class Locks:
             self._branch.send(request.encode("utf-8", "surrogateescape"))
             self._expect(b"start: ok", b"prepare: ok")
         except GitError as error:
-            if any(text in error.stderr for text in _BRANCH_MOVED):
+            if tip_of(self._repo.git, ref) != old:
                 return MOVED
-            if any(text in error.stderr for text in _HELD):
-                return LOCKED
-            raise
+            if _HELD not in error.stderr:
+                raise
+            return LOCKED
         return ""
 
     def enter(self, entries: Mapping[str, str]) -> None:
