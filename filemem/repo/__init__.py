@@ -11,7 +11,7 @@ from pathlib import Path
 from filemem.changes import object_id
 from filemem.repo import settings, state
 from filemem.repo.objects import Item, Objects
-from filemem.repo.run import LONG, Git, GitError, clean, find, locate, stamp
+from filemem.repo.run import LONG, Git, GitError, clean, find, locate, read, stamp
 from filemem.repo.settings import Identity, Settings
 from filemem.repo.state import SaveLock
 
@@ -82,10 +82,7 @@ class Repo:
     @property
     def boundary(self) -> frozenset[str]:
         """The commits at which a shallow clone ends: what they seem to bring came with them or before."""
-        try:
-            return frozenset((self.common_dir / "shallow").read_text(encoding="utf-8").split())
-        except OSError:
-            return frozenset()
+        return frozenset(read(self.common_dir / "shallow").split())
 
     # where it stands
 
@@ -103,13 +100,11 @@ class Repo:
 
     def resolve(self, rev: str) -> str | None:
         """The commit that a revision names: a branch, tag, id or the like; None for none."""
-        if not rev or not rev.isprintable():
-            return None
-        try:
-            asked = self.git.run("rev-parse", "-q", "--verify", "--end-of-options", f"{rev}^{{commit}}")
-        except GitError:
-            return None
-        return asked.decode().strip()
+        with contextlib.suppress(GitError):
+            if rev.isprintable():
+                asked = ("-q", "--verify", "--end-of-options", f"{rev}^{{commit}}")
+                return self.git.run("rev-parse", *asked).decode().strip()
+        return None
 
     # reading
 
@@ -175,16 +170,14 @@ class Repo:
 
     # saving
 
-    @contextlib.contextmanager
-    def saving(self, patience: float = 10.0) -> Iterator[None]:
+    def saving(self, patience: float = 10.0) -> contextlib.AbstractContextManager[None]:
         """Hold the lock of saves, between processes and between threads; nobody starves.
 
         Raises:
             Locked: others kept it for `patience` seconds.
             BrokenStore: the Git directory cannot be written.
         """
-        with self._lock.held(patience):
-            yield
+        return self._lock.held(patience)
 
     @property
     def unfinished(self) -> bool:

@@ -7,31 +7,14 @@ killed, Git's children see their input end and let go by themselves; the journal
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import Conflict, FilememError, Locked
-from filemem.repo import state
-from filemem.repo.journal import (
-    BRIEFLY,
-    PATIENCE,
-    Aside,
-    Edit,
-    Entry,
-    Journal,
-    Placer,
-    dropped,
-    held,
-    landed,
-    look_after,
-    on_disk,
-    settle,
-    shown,
-    write,
-)
+from filemem.repo import journal, state
+from filemem.repo.journal import Edit, Entry, Journal, Placer, Plan
 from filemem.repo.objects import Loose, commit_object, publish, sync_folder, together
 from filemem.repo.run import check_version, hooked, stamp
 from filemem.repo.settings import ignored, obstacle
@@ -47,19 +30,9 @@ STEPS = (
     *("released", "done"),
 )
 _ROUNDS = 3  # of a save whose branch moves under it
-_PATIENCE = PATIENCE
-_KEY = re.compile(r"[A-Za-z][A-Za-z-]{0,40}")
+_PATIENCE, _BRIEFLY = journal.PATIENCE, journal.BRIEFLY
 _PAUSE = 0.01  # seconds between two tries for the locks
-_FIRST = "commit or undo them first"
 Step = Callable[[str], object]  # called at each of STEPS; for tests that stop there
-
-
-class Plan(NamedTuple):
-    """One commit to be made: what it does to which files, what it says (see `message`), when (epoch ms)."""
-
-    edits: tuple[Edit, ...]
-    message: str
-    at: int
 
 
 class Made(NamedTuple):
@@ -82,16 +55,14 @@ class _Draft(NamedTuple):
     head: Head
     entry: Entry
     objects: list[Loose]
-    aside: Aside
+    aside: journal.Aside
     readable: bool
 
 
 def message(subject: str, trailers: Iterable[tuple[str, str]] = ()) -> str:
     """A commit message: one subject line and one row of trailers, whatever callers put into them."""
-    lines = ((key, _line(value, 400)) for key, value in trailers if _KEY.fullmatch(key))
-    rows = [f"{key}: {text}\n" for key, text in lines if text]
-    head = f"{_line(subject, 120) or 'record'}\n"
-    return "\n".join((head, "".join(rows))) if rows else head
+    rows = [f"{key}: {line}\n" for key, value in trailers if (line := _line(value, 400))]
+    return f"{_line(subject, 120) or 'record'}\n" + ("\n" + "".join(rows) if rows else "")
 
 
 def _line(text: str, limit: int) -> str:
@@ -140,14 +111,21 @@ def _commit(repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, 
     if not left and not written:
         _refuse_edited(repo, plan.edits)
     if left or all(edit.blob == edit.old for edit in plan.edits):
-        write(files, changed)
+        journal.write(files, changed)
         return Made("" if left else head.tip, head.branch, left=left, trouble=repo.trouble)
-    draft = _prepare(repo, files, plan, head, changed)
+    draft, stop = _prepare(repo, files, plan, head, changed), time.monotonic() + patience
+    made: Made | str = LOCKED
     try:
         step("prepared")
-        made = _patiently(repo, files, draft, step, patience)
+        while made == LOCKED:
+            if not (repo.git_dir / "index.lock").exists():
+                made = _exchange(repo, files, draft, step)
+            if made != LOCKED or time.monotonic() > stop:
+                break
+            time.sleep(_PAUSE)
+            made = repo.busy() or (LOCKED if state.head(repo.git) == head else MOVED)
     except BaseException:
-        if not landed(repo, draft.entry):
+        if not journal.landed(repo, draft.entry):
             draft.entry.file.unlink(missing_ok=True)
         raise
     finally:
@@ -159,17 +137,17 @@ def _commit(repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, 
 
 def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
     """Write new files and leave their commit for later: the journal keeps it. Raises Conflict, Locked."""
-    journal, branch = Journal(repo), state.branch_meant(repo.git)
+    saves, branch = Journal(repo), state.branch_meant(repo.git)
     told = f"{repo.git_dir / 'index.lock'} is held by another Git command" if reason == LOCKED else reason
     if any(edit.before is not None or edit.data is None for edit in plan.edits):
         if reason == LOCKED:
             raise Locked(told, "try again; if no Git command is running there, one was interrupted: remove that file")
         raise Conflict(f"{told}, so nothing that is committed can be changed", "try again when that is over")
     edits = tuple(edit._replace(blob=repo.blob_id(edit.data or b"")) for edit in plan.edits)
-    entry = Entry(journal.name(plan.at), journal.worktree, branch, "", plan.message, edits, plan.at, told)
-    journal.write(entry)
+    entry = saves.new(plan._replace(edits=edits), branch, reason=told)
+    saves.write(entry)
     try:
-        write(files, plan.edits)
+        journal.write(files, plan.edits)
     except BaseException:
         entry.file.unlink(missing_ok=True)
         raise
@@ -181,7 +159,7 @@ def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
 
 def _worked_out(repo: Repo, edit: Edit, head: Head) -> Edit:
     """An edit with what HEAD holds for its file, and what a commit on top of it would."""
-    old = held(repo, head.tip, edit.path)
+    old = journal.held(repo, head.tip, edit.path)
     return edit._replace(old=old, blob="" if edit.data is None else repo.committed_id(edit.path, edit.data, old))
 
 
@@ -205,11 +183,11 @@ def _refuse_edited(repo: Repo, edits: Sequence[Edit]) -> None:
     for path, _, before, blob, old in edits:
         if before is None:
             if old not in ("", blob):
-                raise Conflict(f"{path} was removed, and that is not committed", _FIRST)
+                raise Conflict(f"{path} was removed, and that is not committed", "commit or undo that first")
         elif not old:
             raise Conflict(f"{path} was never committed, so nothing would keep it", "commit it first")
         elif staged.get(path) != old or old != repo.committed_id(path, before, old):
-            raise Conflict(f"{path} has edits that are not committed", _FIRST)
+            raise Conflict(f"{path} has edits that are not committed", "commit or undo that first")
 
 
 def _prepare(repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequence[Edit]) -> _Draft:
@@ -218,20 +196,19 @@ def _prepare(repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequenc
     tree, made = repo.objects.splice(root, {edit.path: edit.blob for edit in edits})
     kept = (repo.committed(edit.path, edit.data, edit.old) for edit in edits if edit.data is not None)
     made += [repo.objects.prepare("blob", data) for data in kept]
-    text, journal = plan.message, Journal(repo)
+    text, saves = plan.message, Journal(repo)
     if repo.run_hooks or repo.settings.signed:  # both read the tree
         publish(made)
     if repo.run_hooks:
         text = hooked(repo.git, repo.settings.text("core.hookspath"), tree, text)
     made.append(commit_object(repo, tree, (head.tip,) if head.tip else (), text, plan.at))
-    name = journal.name(plan.at)
-    entry = Entry(name, journal.worktree, head.ref, made[-1].oid, plan.message, edits, plan.at)
-    aside = Aside(files, changed)
+    entry = saves.new(plan, head.ref, made[-1].oid)
+    aside = journal.Aside(files, changed)
     try:
-        publish(made, partial(journal.write, entry), *(each.sync for each in aside.files))
+        publish(made, partial(saves.write, entry), *(each.sync for each in aside.files))
     except BaseException:
         aside.discard()
-        name.unlink(missing_ok=True)
+        entry.file.unlink(missing_ok=True)
         raise
     plain = all(b"\r\n" not in (edit.data or b"") for edit in edits)  # else Git would convert what it reads
     readable = plain and len(changed) == len(edits) and repo.settings.unfiltered is not None
@@ -239,20 +216,6 @@ def _prepare(repo: Repo, files: Placer, plan: Plan, head: Head, changed: Sequenc
 
 
 # under the locks
-
-
-def _patiently(repo: Repo, files: Placer, draft: _Draft, step: Step, patience: float) -> Made | str:
-    """Bring a draft to HEAD, index and files; MOVED, LOCKED or what the user does where nothing is changed."""
-    stop = time.monotonic() + patience
-    while True:
-        made = LOCKED if (repo.git_dir / "index.lock").exists() else _exchange(repo, files, draft, step)
-        if made != LOCKED or time.monotonic() > stop:
-            return made
-        time.sleep(_PAUSE)
-        if reason := repo.busy():
-            return reason
-        if state.head(repo.git) != draft.head:
-            return MOVED
 
 
 def _exchange(repo: Repo, files: Placer, draft: _Draft, step: Step) -> Made | str:
@@ -308,15 +271,16 @@ def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
         )
         repo.objects.restore(draft.objects)
         now = state.head(repo.git)
-        there = all(on_disk(files, edit.path) == edit.data for edit in entry.edits)
-        if (there and now.tip == entry.commit and shown(repo, (entry,))) or settle(repo, files, entry, _PATIENCE):
+        there = all(journal.on_disk(files, edit.path) == edit.data for edit in entry.edits)
+        there = there and now.tip == entry.commit and journal.shown(repo, (entry,))
+        if there or journal.settle(repo, files, entry, _PATIENCE):
             Journal(repo).done(entry)
         else:
             trouble = f"the index was not updated: another command holds {repo.git_dir / 'index.lock'}"
         if now.tip == entry.commit:
             branch = now.branch
         else:
-            trouble = dropped(repo, entry) or trouble
+            trouble = journal.dropped(repo, entry) or trouble
     except (FilememError, OSError) as error:
         trouble = f"committed, but it could not be verified: {error}"
     return Made(entry.commit, branch, trouble=trouble, onto=draft.head.tip)
@@ -340,7 +304,7 @@ def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
     if repo.settled == now and not Journal(repo).names():
         return ()
     try:
-        with repo.saving(BRIEFLY):
+        with repo.saving(_BRIEFLY):
             entries, troubles = Journal(repo).entries()
             made = []
             for entry in entries:
@@ -348,7 +312,7 @@ def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
                     made.append(_end(repo, files, entry))
                 except FilememError as error:
                     troubles.append(f"the save of {entry.edits[0].path} waits: {error.message} ({entry.file})")
-            troubles += look_after(repo, files)
+            troubles += journal.look_after(repo, files)
             repo.trouble = "; ".join(dict.fromkeys(troubles))
             return tuple(each for each in made if not each.pending)
     except Locked:
@@ -358,21 +322,22 @@ def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
 def _end(repo: Repo, files: Placer, entry: Entry) -> Made:
     """End a save that was interrupted, or had to wait; not where its files were committed otherwise meanwhile."""
     branch = entry.branch.removeprefix(state.BRANCHES)
-    if landed(repo, entry):
-        if settle(repo, files, entry, BRIEFLY):
+    if journal.landed(repo, entry):
+        if journal.settle(repo, files, entry, _BRIEFLY):
             Journal(repo).done(entry)
         return Made(entry.commit, branch)
-    write(files, [edit for edit in entry.edits if on_disk(files, edit.path) == edit.before != edit.data])
+    lacking = [edit for edit in entry.edits if journal.on_disk(files, edit.path) == edit.before != edit.data]
+    journal.write(files, lacking)
     head = state.head(repo.git)
     reason = repo.busy() or ("" if head.ref else "HEAD is detached")
     if not reason and entry.branch not in ("", head.ref) and state.tip_of(repo.git, entry.branch):
         reason = f"it is for the branch {branch}"
     if reason:
         return Made(branch=branch, pending=reason)
-    if any(held(repo, head.tip, edit.path) != edit.old for edit in entry.edits):
+    if any(journal.held(repo, head.tip, edit.path) != edit.old for edit in entry.edits):
         made: Made | str = Made(branch=branch)
     else:
-        made = _commit(repo, files, Plan(entry.edits, entry.message, entry.at), lambda _: None, BRIEFLY, written=True)
+        made = _commit(repo, files, Plan(entry.edits, entry.message, entry.at), lambda _: None, _BRIEFLY, written=True)
     if isinstance(made, str):
         return Made(branch=branch, pending=entry.reason or made)
     entry.file.unlink(missing_ok=True)

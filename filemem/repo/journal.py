@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from filemem.changes import blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
@@ -38,6 +38,14 @@ class Edit(NamedTuple):
     before: bytes | None  # those on disk that this was worked out from; None: no file may stand there
     blob: str = ""  # what HEAD holds for it afterwards, and
     old: str = ""  # what it held before; "" for nothing. Worked out by the save
+
+
+class Plan(NamedTuple):
+    """One commit to be made: what it does to which files, what it says (see `commit.message`), when (epoch ms)."""
+
+    edits: tuple[Edit, ...]
+    message: str
+    at: int
 
 
 class Pending(NamedTuple):
@@ -72,15 +80,15 @@ class Journal:
         """The names of what is not done, of all work trees."""
         return state.numbered(self._open)
 
-    def name(self, at: int) -> Path:
-        """The file of a new entry; they sort in the order of the saves."""
-        return self._open / f"{time.time_ns():020d}-{at:015d}-{os.getpid()}"
+    def new(self, plan: Plan, branch: str, commit: str = "", reason: str = "") -> Entry:
+        """An entry for a plan; entries sort in the order of the saves."""
+        file = self._open / f"{time.time_ns():020d}-{plan.at:015d}-{os.getpid()}"
+        return Entry(file, self.worktree, branch, commit, plan.message, plan.edits, plan.at, reason)
 
     def write(self, entry: Entry) -> None:
         """Keep an entry, durably. Raises BrokenStore."""
         aside = self._open / f".{entry.file.name}"
-        edits = [(edit.path, _text(edit.data), _text(edit.before), edit.blob, edit.old) for edit in entry.edits]
-        body = json.dumps([*entry[1:5], edits, *entry[6:]]).encode()
+        body = json.dumps(entry[1:], default=lambda data: data.decode("latin-1")).encode()
         try:
             self._done.mkdir(parents=True, exist_ok=True)
             write_synced(aside, blob_id(body).encode() + b"\n" + body, 0o600)
@@ -135,34 +143,20 @@ def pending(repo: Repo) -> tuple[Pending, ...]:
     return tuple(found)
 
 
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("latin-1")
-
-
 def _unpack(file: Path) -> Entry:
     """Read an entry. Raises ValueError and the like where it is damaged."""
     checksum, _, body = file.read_bytes().partition(b"\n")
     if blob_id(body).encode() != checksum:
         raise ValueError(file.name)
     worktree, branch, commit, said, rows, at, reason = json.loads(body)
-
-    def data(text: str | None) -> bytes | None:
-        return None if text is None else text.encode("latin-1")
-
-    edits = tuple(Edit(path, data(new), data(before), blob, old) for path, new, before, blob, old in rows)
-    return Entry(file, worktree, branch, commit, said, edits, at, reason)
+    edits = []
+    for path, *texts, blob, old in rows:
+        data, before = (None if text is None else text.encode("latin-1") for text in texts)
+        edits.append(Edit(path, data, before, blob, old))
+    return Entry(file, worktree, branch, commit, said, tuple(edits), at, reason)
 
 
 # files of the store
-
-
-class Placing(Protocol):
-    """A file written aside; see `filemem.files.Staged`."""
-
-    def sync(self) -> None: ...
-    def publish(self, replace: bytes | None) -> None: ...
-    def sync_folders(self) -> None: ...
-    def discard(self) -> None: ...
 
 
 class Placer(Protocol):
@@ -170,7 +164,7 @@ class Placer(Protocol):
 
     def inside(self, path: str) -> str: ...
     def read(self, path: str) -> bytes: ...
-    def stage(self, path: str, data: bytes) -> Placing: ...
+    def stage(self, path: str, data: bytes) -> Any: ...
     def remove(self, path: str, only: bytes | None = None) -> None: ...
 
 
@@ -179,7 +173,7 @@ class Aside:
 
     def __init__(self, files: Placer, edits: Iterable[Edit]) -> None:
         self._files, self._edits, self._placed = files, tuple(edits), 0
-        self.files: list[Placing] = []  # those that are written
+        self.files: list[Any] = []  # those that are written; see `filemem.files.Staged`
         try:
             for edit in self._edits:
                 if edit.data is not None:

@@ -173,17 +173,10 @@ class Objects:
             publish(gone)
 
     def splice(self, root: str, changes: Mapping[str, str]) -> tuple[str, list[Loose]]:
-        """Build the tree that differs from `root` in some files only; modes of files that exist are kept.
+        """Build the tree that differs from `root` ("" for nothing) in some files only; modes of files are kept.
 
-        Args:
-            root: the tree to start from; "" for nothing.
-            changes: blob id by path; "" removes the file.
-
-        Returns:
-            The new tree's id, and the trees that are new, to be published.
-
-        Raises:
-            Conflict: something other than a file or folder stands in the way.
+        `changes` has blob ids by path, "" removes. Returns the new tree's id, and the new trees, to be published.
+        Raises Conflict: something other than a file or folder stands in the way.
         """
         made: list[Loose] = []
         rows = {tuple(os.fsencode(path).split(b"/")): blob for path, blob in changes.items()}
@@ -221,16 +214,8 @@ class Objects:
 def commit_object(repo: Repo, tree: str, parents: Sequence[str], text: str, at: int) -> Loose:
     """A commit of a tree that is to be published, signed where the user's configuration says so; no branch moves.
 
-    Args:
-        repo: the repository.
-        tree: its files.
-        parents: what it goes on from; of a merge, ours first.
-        text: its message.
-        at: epoch milliseconds.
-
-    Raises:
-        BadInput: Git does not know who commits.
-        Conflict: it could not be signed.
+    Of a merge `parents` has ours first; `at` is epoch milliseconds. Raises BadInput: Git does not know who commits;
+    Conflict: it could not be signed.
     """
     author, committer = repo.identity()
     seconds, data = max(0, at // 1000), text.encode("utf-8", "replace")  # Git knows no time before 1970

@@ -265,9 +265,7 @@ class Helper:
 
 
 def locate(environment: Mapping[str, str], work_tree: Path) -> str:
-    """The first `git` on the search path that is given absolutely and stands outside the work tree. Raises
-    BrokenStore.
-    """
+    """The first `git` on the search path that is absolute and outside the work tree. Raises BrokenStore."""
     for folder in environment.get("PATH", os.defpath).split(os.pathsep):
         program = Path(folder, "git")
         if not program.is_absolute() or program.parent.resolve().is_relative_to(work_tree):
@@ -297,11 +295,7 @@ def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:
 def hooked(git: Git, folder: str, tree: str, text: str) -> str:
     """Run the repository's `pre-commit` and `commit-msg` on a commit to be made; only where the user asks for it.
 
-    Returns:
-        The message as the hooks leave it.
-
-    Raises:
-        Conflict: a hook refuses.
+    Returns the message as the hooks leave it. Raises Conflict: a hook refuses.
     """
     from tempfile import TemporaryDirectory  # noqa: PLC0415
 
@@ -321,8 +315,6 @@ def hooked(git: Git, folder: str, tree: str, text: str) -> str:
 
 
 def create(folder: Path) -> None:
-    """Run `git init` in a folder, with the user's own defaults and no template, for `filemem init`. Raises
-    BrokenStore.
-    """
+    """Run `git init` in a folder, with the user's own defaults and no template. Raises BrokenStore."""
     git = Git(locate(os.environ, folder), Places(folder, folder / ".git", folder / ".git"), clean(os.environ))
     git.run("init", "--quiet", "--template=", extra={"GIT_DIR": str(folder / ".git")})

@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import os
 import re
-import stat
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -39,8 +38,7 @@ _MARKERS = {
     "BISECT_LOG": "a bisect is in progress",
 }
 _STARTED_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
-_MAX_MESSAGE = 1 << 16  # bytes of a commit message looked at
-_COMMENT = tuple(bytes([mark]) for mark in b"#;@!$%^&|:")  # what `core.commentChar=auto` chooses from
+_COMMENT = tuple("#;@!$%^&|:")  # what `core.commentChar=auto` chooses from
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REFLOG = "filemem: save"  # what `git reflog` shows for our commits
 _HELD = ".lock': File exists"  # what Git says of a lock that another command has
@@ -117,18 +115,12 @@ def branch_meant(git: Git) -> str:
 
 def _editor_open(git_dir: Path, common_dir: Path) -> bool:
     """Whether a commit message was written since HEAD moved last, with Git's comments still in it."""
-    branch = common_dir / (read(git_dir / "HEAD").removeprefix("ref: ") or "HEAD")
-    try:
-        message = (git_dir / "COMMIT_EDITMSG").stat()
-        if not stat.S_ISREG(message.st_mode) or time.time() - message.st_mtime > _EDITOR_LIMIT:
-            return False
-        moves = (git_dir / "logs" / "HEAD", git_dir / "HEAD", git_dir / "reftable", common_dir / "reftable", branch)
-        if message.st_mtime_ns <= max(stamp(file)[2] for file in moves):
-            return False
-        with (git_dir / "COMMIT_EDITMSG").open("rb") as file:
-            return any(line.startswith(_COMMENT) for line in file.read(_MAX_MESSAGE).splitlines())
-    except (OSError, ValueError):  # a name that no file can have
+    message, branch = git_dir / "COMMIT_EDITMSG", common_dir / (read(git_dir / "HEAD").removeprefix("ref: ") or "HEAD")
+    moves = (git_dir / "logs" / "HEAD", git_dir / "HEAD", git_dir / "reftable", common_dir / "reftable", branch)
+    written = stamp(message)[2]
+    if written <= max(stamp(file)[2] for file in moves) or time.time() - written / 1e9 > _EDITOR_LIMIT:
         return False
+    return message.is_file() and any(line.startswith(_COMMENT) for line in read(message).splitlines())
 
 
 def numbered(folder: Path) -> list[str]:
@@ -159,24 +151,24 @@ class SaveLock:
         stop = time.monotonic() + patience
         if not self._mutex.acquire(timeout=patience):
             raise Locked("another save is in progress", "try again")
+        outer = self._file
         try:
-            if self._file is not None:
-                yield
-                return
-            try:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                with self._taken("next", stop):
-                    self._file = self._taken("lock", stop)
-            except OSError as error:
-                told = f"{self._folder} cannot be written: {error.strerror}"
-                raise BrokenStore(told, "check who may write to the Git directory") from None
-            try:
-                with self._file:
-                    yield
-            finally:
-                self._file = None
+            self._file = outer or self._acquired(stop)
+            yield
         finally:
+            if self._file is not None and outer is None:
+                self._file.close()
+            self._file = outer
             self._mutex.release()
+
+    def _acquired(self, stop: float) -> IO[bytes]:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with self._taken("next", stop):
+                return self._taken("lock", stop)
+        except OSError as error:
+            told = f"{self._folder} cannot be written: {error.strerror}"
+            raise BrokenStore(told, "check who may write to the Git directory") from None
 
     def _taken(self, name: str, stop: float) -> IO[bytes]:
         """A file, locked for as long as it is open."""
@@ -192,14 +184,10 @@ class SaveLock:
 
 
 class Locks:
-    """Git's own children that hold index.lock, HEAD.lock and the branch's lock for us.
+    """Git's own children that hold index.lock, HEAD.lock and the branch's lock for us; `reading`: one reads the files.
 
     Take them, `enter` the files, `move` the branch; always `release` at the end. A lock is ours only if our child has
     it open. A child whose input ends without a `commit` lets go and changes nothing; so it does when we are killed.
-
-    Args:
-        repo: the repository.
-        reading: the child reads the files that it enters; else it is told their blob ids.
     """
 
     def __init__(self, repo: Repo, *, reading: bool) -> None:
@@ -226,11 +214,7 @@ class Locks:
         return False
 
     def take_branch(self, ref: str, new: str, old: str) -> str:
-        """Lock HEAD and its branch, which is to move from `old` ("" for none) to `new`. Raises GitError.
-
-        Returns:
-            LOCKED, MOVED, or "" where they are ours.
-        """
+        """Lock HEAD and its branch, to move from `old` ("" for none) to `new`: LOCKED, MOVED or "". Raises GitError."""
         self._target = ref, new
         request = f"start\nupdate {ref} {new} {old or '0' * len(new)}\nprepare\n"
         try:
@@ -263,11 +247,7 @@ class Locks:
         self._target = ("", "")
 
     def release(self) -> bool:
-        """Let go of all locks; the index keeps its new entries unless the branch was to move and has not.
-
-        Returns:
-            Whether it keeps them.
-        """
+        """Let go of all; says whether the index keeps its entries: not where the branch was to move and has not."""
         ref, new = self._target
         with suppress(GitError):  # first: whether the branch has moved is certain then
             self._branch.close()

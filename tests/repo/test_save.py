@@ -30,7 +30,7 @@ def test_one_save_is_one_commit_of_its_record_alone(repo: Path, saver: Saver) ->
     write(repo / "new.py", "new\n")
     git(repo, "add", "staged.py")
     before = status(repo)
-    said = message("decision(a):  Use\n it\x1b", (("Filemem-Id", "decision_a_1"), ("Agent", ""), ("no key", "x")))
+    said = message("decision(a):  Use\n it\x1b", (("Filemem-Id", "decision_a_1"), ("Agent", "")))
     made = saver.put(X, b"# x\n", said)
     assert made == (git(repo, "rev-parse", "HEAD"), "main", "", "", "", git(repo, "rev-parse", "HEAD~"))
     assert git(repo, "show", "--format=", "--name-only", "HEAD") == PATH
