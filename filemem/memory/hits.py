@@ -37,20 +37,16 @@ def present(
     """Make hits of records in the order given, with their place in their chains; `whole` reads their files."""
     wanted = list(nodes)
     around = store.index.around(wanted)
-    graph = around.graph
-    places = [
-        Placed(
-            id=node.id,
-            scored=None,
-            superseded_by=graph.superseded_by(node.id),
-            proposed=graph.proposed_for(node.id),
-            heads=query.contested(graph, node.id) or graph.heads_of(node.id),
-            chain=query.summary(graph, node.key) if node.key else "",
-        )
-        for node in wanted
-    ]
     known = {node.id: node for node in wanted} | dict(around.nodes)
-    return of_places(store, around._replace(nodes=known), places, terms, listing=True, whole=whole, detail=detail)
+    return of_places(
+        store,
+        around._replace(nodes=known),
+        [Placed(node.id, None) for node in wanted],
+        terms,
+        listing=True,
+        whole=whole,
+        detail=detail,
+    )
 
 
 def of_places(
@@ -74,7 +70,7 @@ def of_places(
         whole: read their files.
         detail: say who wrote them; else only whether they are committed.
     """
-    nodes = [around.nodes[place.id] for place in places]
+    graph, nodes = around.graph, [around.nodes[place.id] for place in places]
     records = store.records([node.path for node in nodes])
     said = provenances(store, records, detail=detail)
     incoming: dict[str, list[Edge]] = {node.id: [] for node in nodes}  # of other records, in the words of this one
@@ -92,7 +88,7 @@ def of_places(
             found = store.read(node.path)
             record = found.record or record
             conflict = next((one.line for one in found.problems if one.code == CONFLICT), 0)
-        who = said.get(node.path, Provenance())
+        who, heads = said.get(node.path, Provenance()), query.holding(graph, node.id)
         about = f"{record.topic} {record.title}"
         hits.append(
             Hit(
@@ -101,11 +97,11 @@ def of_places(
                 created=record.created or node.created or who.date or 0,
                 score=place.worth,
                 scores=place.scored.scores if place.scored else None,
-                superseded_by=place.superseded_by,
-                heads=place.heads,
-                vacancy=vacancy(around.graph, around.nodes, node, place.heads),
-                proposed=place.proposed,
-                chain=place.chain,
+                superseded_by=graph.superseded_by(node.id),
+                heads=heads,
+                vacancy=vacancy(graph, around.nodes, node, heads),
+                proposed=graph.proposed_for(node.id),
+                chain=query.summary(graph, node.key),
                 more=place.more,
                 brought_in=place.scored is None and not listing,
                 related=(*(Edge(*edge) for edge in node.edges), *incoming[node.id]),

@@ -15,7 +15,7 @@ from filemem.query.filter import (
 )
 from filemem.query.hit import Drift, Evidence, Hit, Name, Provenance, Results, Snippet
 from filemem.query.identifiers import split_identifiers
-from filemem.query.order import Placed, arrange, contested, summary
+from filemem.query.order import Placed, arrange, holding, summary
 from filemem.query.score import (
     HYBRID,
     MEANING_ONLY,
@@ -27,7 +27,6 @@ from filemem.query.score import (
     Weights,
     likely,
     promising,
-    recency_of,
     relevance,
     score,
     similar,
@@ -38,7 +37,7 @@ from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, pa
 
 __all__ = ["FIELDS", "HYBRID", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "NEARLY", "NOTHING", "Candidate", "Drift"]
 __all__ += ["Evidence", "Filter", "Hit", "Name", "Placed", "Provenance", "Results", "Scored", "Scores", "Similar"]
-__all__ += ["Snippet", "Terms", "Weights", "affects_match", "arrange", "beyond", "contested", "fixed", "fold"]
-__all__ += ["governs", "likely", "loosened", "matches", "merge"]
-__all__ += ["parse", "parse_moment", "passages", "promising", "recency_of", "rejected_before", "relevance"]
+__all__ += ["Snippet", "Terms", "Weights", "affects_match", "arrange", "beyond", "fixed", "fold", "governs", "holding"]
+__all__ += ["likely", "loosened", "matches", "merge", "parse", "parse_moment", "passages", "promising"]
+__all__ += ["rejected_before", "relevance"]
 __all__ += ["score", "similar", "snippet", "split_identifiers", "summary", "topical", "touches", "within"]

@@ -1,7 +1,7 @@
 """One result, as every surface gets it: why it was found, where it stands, who wrote it; and an answer of several."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from filemem.query.score import Scores
 from filemem.query.snippet import Ranges
@@ -11,34 +11,18 @@ FRESH, CHANGED, MISSING, UNKNOWN = "fresh", "changed", "missing", "unknown"
 HALF = 0.5  # a file that keeps less than this of itself is another: the measure by which Git finds renames (diff -M)
 
 
-class Edit(Protocol):
-    """A commit that changed a record; the commit table has them."""
-
-    @property
-    def commit(self) -> str: ...
-    @property
-    def author(self) -> str: ...
-    @property
-    def agent(self) -> str: ...
-    @property
-    def at(self) -> int: ...
-
-
 class Provenance(NamedTuple):
     """Who wrote a record, from Git; `commit` is empty while nothing is committed.
 
     Args:
-        author: name of the commit's author.
         agent: the program that wrote it, as the record or the commit says.
-        commit: full id of the commit that brought it.
-        date: of that commit, epoch milliseconds.
-        branch: the branch that is checked out.
-        default: the name of the default branch; empty if there is none.
+        commit: the commit that brought it, with its `date` in epoch milliseconds.
+        branch: the branch that is checked out; `default` the default branch, "" if there is none.
         merged: whether the default branch has the record; None where that is not known.
         differs: the default branch has another version of it.
         landed: since when the default branch has it, epoch milliseconds; None where that is not known.
         reviewers, co_authors: whom the trailers of that commit name.
-        edits: the newest of the commits that changed it since, oldest first.
+        edits: the newest commits that changed it since, oldest first; each with commit, author, agent and at.
     """
 
     author: str = ""
@@ -52,19 +36,17 @@ class Provenance(NamedTuple):
     landed: int | None = None
     reviewers: tuple[str, ...] = ()
     co_authors: tuple[str, ...] = ()
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[Any, ...] = ()
 
 
 class Drift(NamedTuple):
     """How the governed files stand.
 
     Args:
-        verdict: fresh, changed, missing or unknown.
-        changed: files that are not what they were, under their names of today.
-        missing: files that are gone.
+        verdict: fresh, changed, missing or unknown, then with the `reason`.
+        changed, missing: files that are not what they were, under their names of today, and files that are gone.
         files: how many there are, or were.
         since: the commit by which the decision landed.
-        reason: why nothing is known.
     """
 
     verdict: str
@@ -85,14 +67,12 @@ class Drift(NamedTuple):
         return self.verdict == MISSING or (self.drifted and len(self.missing) >= HALF * self.files)
 
     def __str__(self) -> str:
-        if self.verdict == UNKNOWN:
-            return f"unknown: {self.reason}"
-        if self.verdict == FRESH:
-            return FRESH
+        if self.verdict in (FRESH, UNKNOWN):
+            return ": ".join(filter(None, (self.verdict, self.reason)))
         gone = self.verdict == MISSING
         touched = len(self.missing) if gone else len(self.changed) + len(self.missing)
         more = f", {len(self.changed)} changed" if gone and self.changed else ""
-        return f"{self.verdict} ({touched} of {_count(self.files, 'file')}{more})"
+        return f"{self.verdict} ({touched} of {self.files} file{'s'[: self.files - 1]}{more})"
 
 
 class Evidence(NamedTuple):
@@ -119,14 +99,11 @@ class Hit(NamedTuple):
     """One result.
 
     Args:
-        record: the record as its file says it now.
-        path: of the file, from the top of the work tree.
         created: epoch milliseconds; from Git where the record states no date.
         score: of its place, 0..1: its own, but never less than that of what known order puts below it.
         scores: its own parts and their mean; None for a listing, or where it was brought in.
         superseded_by: direct successors; empty for what holds.
-        heads: what holds today for it; two or more where its topic is forked, or decisions on several topics replaced
-            it.
+        heads: what holds today for it; several where its topic is forked, or decisions on several topics replaced it.
         vacancy: in words, where nothing holds for it.
         proposed: what is only proposed in its place; empty where something has replaced it.
         chain: `5 decisions, 4 replaced`; empty for a chain of one.
@@ -134,7 +111,6 @@ class Hit(NamedTuple):
         brought_in: not found by the query, but it holds today for a hit that was.
         related: edges from and to it, each with the reason it was stated for.
         already_rejected: alternatives that it rejected and the query names.
-        provenance: who wrote it.
         snippet: why it was found.
         drift: how the code stands that it governs; None where nobody looked or it governs none.
         evidence: what history says came of it, as far as no outcome answers it.
@@ -209,7 +185,3 @@ class Name(NamedTuple):
 
     title: str
     path: str
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"

@@ -41,36 +41,22 @@ class Placed(NamedTuple):
     Args:
         id: the record.
         scored: None where it was not found by the query but holds today for a record that was: the caller loads it.
-        superseded_by: direct successors; empty for what holds.
-        heads: what holds today for this decision; two or more where its topic is forked, or decisions on several
-            topics replaced it.
-        chain: the summary of its chain, as `summary` words it.
         more: found records of the same chain that are left out; stated on the first of them only.
         worth: the score of the best found of its chain: one place, one score, however much of it is shown.
-        proposed: what is only proposed in its place; empty where something has replaced it.
     """
 
     id: str
     scored: Scored | None
-    superseded_by: tuple[str, ...] = ()
-    heads: tuple[str, ...] = ()
-    chain: str = ""
     more: int = 0
     worth: float = 0.0
-    proposed: tuple[str, ...] = ()
-
-
-def anything(_node: str) -> bool:
-    """Let every head be brought in: the answer where no filter restricts the search."""
-    return True
 
 
 def arrange(
     scored: Iterable[Scored],
     known: Known,
     *,
-    may_bring: Callable[[str], bool] = anything,
-    may_show: Callable[[str], bool] = anything,
+    may_bring: Callable[[str], bool] = lambda _: True,
+    may_show: Callable[[str], bool] = lambda _: True,
     limit: int | None = None,
 ) -> tuple[Placed, ...]:
     """Return the places of an answer, best first.
@@ -91,16 +77,16 @@ def arrange(
     return tuple(placed[:limit])
 
 
-def contested(known: Known, node: str) -> tuple[str, ...]:
-    """Return all decisions that hold on a forked topic, for one of them; empty where nothing is contested."""
+def holding(known: Known, node: str) -> tuple[str, ...]:
+    """Return what holds today for a decision: all that do on a forked topic, for one of them."""
     heads = known.chain(known.topic_of(node)).heads
-    return heads if len(heads) > 1 and node in heads else ()
+    return heads if len(heads) > 1 and node in heads else known.heads_of(node)
 
 
 def summary(known: Known, topic: str) -> str:
-    """Return a chain in words, `5 decisions, 4 replaced`; empty for a chain of one."""
+    """Return a chain in words, `5 decisions, 4 replaced`; empty for a chain of one, and without a topic."""
     line = known.chain(topic)
-    if len(line.order) < 2:
+    if not topic or len(line.order) < 2:
         return ""
     forked = f", forked: {len(line.heads)} hold at once" if len(line.heads) > 1 else ""
     return f"{len(line.order)} decisions, {line.replaced} replaced{forked}"
@@ -136,27 +122,20 @@ def _of_one_chain(
     may_bring: Callable[[str], bool],
     may_show: Callable[[str], bool],
 ) -> list[Placed]:
-    holding = _holding(members, known)
-    heads = [node for node in members if node in holding and may_show(node)]
-    missing = [node for node in holding if node not in found and may_bring(node)]
+    live: dict[str, None] = {}  # their own heads, and every head of a forked topic
+    for node in members:
+        own = known.heads_of(node)
+        if node in own or known.superseded_by(node):
+            topic_heads = known.chain(known.topic_of(node)).heads
+            live.update(dict.fromkeys((*own, *(topic_heads if len(topic_heads) > 1 else ()))))
+    heads = [node for node in members if node in live and may_show(node)]
+    missing = [node for node in live if node not in found and may_bring(node)]
     heads += missing[: max(0, MOST_OF_A_CHAIN - len(heads))]
-    others = [node for node in members if node not in holding and may_show(node)]
+    others = [node for node in members if node not in live and may_show(node)]
     kept = others[: max(0, MOST_OF_A_CHAIN - len(heads))]  # the best of them, then shown from the newest back
     shown = [*heads, *_successors_first(sorted(kept, key=lambda node: -found[node].created), known)]
-    left_out = len(others) - len(kept)
-    return [
-        Placed(
-            id=node,
-            scored=found.get(node),
-            superseded_by=known.superseded_by(node),
-            proposed=known.proposed_for(node),
-            heads=contested(known, node) or known.heads_of(node),
-            chain=summary(known, known.topic_of(node)),
-            more=left_out if at == 0 else 0,
-            worth=found[members[0]].scores.final,
-        )
-        for at, node in enumerate(shown)
-    ]
+    more, worth = len(others) - len(kept), found[members[0]].scores.final
+    return [Placed(node, found.get(node), more if at == 0 else 0, worth) for at, node in enumerate(shown)]
 
 
 def _above(known: Known, node: str) -> tuple[str, ...]:
@@ -173,14 +152,3 @@ def _successors_first(nodes: Sequence[str], known: Known) -> list[str]:
         placed[ready[0] if ready else left[0]] = None
         left = [node for node in left if node not in placed]
     return list(placed)
-
-
-def _holding(members: Iterable[str], known: Known) -> dict[str, None]:
-    """Return the decisions that hold for these, in order: their own heads, and every head of a forked topic."""
-    holding: dict[str, None] = {}
-    for node in members:
-        heads = known.heads_of(node)
-        if node in heads or known.superseded_by(node):
-            topic_heads = known.chain(known.topic_of(node)).heads
-            holding.update(dict.fromkeys((*heads, *(topic_heads if len(topic_heads) > 1 else ()))))
-    return holding

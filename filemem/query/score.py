@@ -9,6 +9,7 @@ with small static embeddings and keeps neither scale.
 import math
 import re
 from collections.abc import Container, Iterable, Sequence
+from operator import mul
 from typing import NamedTuple, Protocol
 
 from filemem.query.snippet import COMMON
@@ -55,8 +56,6 @@ class Candidate(Protocol):
     @property
     def id(self) -> str: ...
     @property
-    def path(self) -> str: ...
-    @property
     def created(self) -> int: ...
     @property
     def keyword(self) -> float: ...
@@ -83,7 +82,6 @@ class Scored(NamedTuple):
     """A candidate with its scores."""
 
     id: str
-    path: str
     created: int
     scores: Scores
 
@@ -120,35 +118,26 @@ def score(
     met = [_unit(each.wording) for each in found if each.wording is not None]
     use = weights if weights and (cosines or weights.keyword) else HYBRID if cosines else KEYWORD_ONLY
     use = use._replace(wording=use.wording if met else 0.0, recency=use.recency if recency else 0.0)
-    total = sum(use)
-    best_keyword = max((_finite(each.keyword) for each in found), default=0.0)
+    best_keyword = max((each.keyword for each in found), default=0.0)
     # Where words are all there is to go by, one that a sentence shares with a record makes no full match.
     full = ENOUGH * whole if cosines else whole if word or not whole else max(whole, best_keyword / WORDS_ALONE)
-    best_keyword = max(best_keyword, full) if best_keyword > 0 else 0.0
+    best_keyword = max(best_keyword, full) or 1.0
     best_cosine, best_met, least_met = max(cosines, default=0.0), max(met, default=0.0), min(met, default=0.0)
     named = word and use.keyword > 0 and 0 < sum(each.keyword > 0 for each in found) <= FEW
     rated: list[Scored] = []
     for each in found:
-        keyword = max(0.0, _finite(each.keyword)) / best_keyword if best_keyword > 0 else 0.0
+        keyword = each.keyword / best_keyword
         # A record not yet embedded is judged by its words on this query's scale, or a fresh save would sink.
         vector = keyword * best_cosine if each.cosine is None else _unit(each.cosine)
         title = vector if each.title_cosine is None else _unit(each.title_cosine)
         unmet = keyword * best_met if each.cosine is None else least_met
         wording = unmet if each.wording is None else _unit(each.wording)
-        fresh = recency_of(each.created, now) if recency else 0.0
-        worth = (
-            use.keyword * keyword
-            + use.vector * vector
-            + use.title * title
-            + use.wording * wording
-            + use.recency * fresh
-        )
-        final = min(1.0, worth / total) if total > 0 else 0.0
+        parts = (keyword, vector, title, wording, recency_of(each.created, now) if recency else 0.0)
+        final = min(1.0, sum(map(mul, use, parts)) / sum(use))
         final *= LESSER if each.id in lesser else 1.0
         final = final / 2 + (0.5 if each.keyword > 0 else 0.0) if named else final
-        rated.append(Scored(each.id, each.path, each.created, Scores(keyword, vector, title, wording, fresh, final)))
-    rated.sort(key=lambda item: item.rank)
-    return tuple(rated)
+        rated.append(Scored(each.id, each.created, Scores(*parts, final)))
+    return tuple(sorted(rated, key=lambda item: item.rank))
 
 
 def relevance(scores: Scores) -> float:
@@ -158,8 +147,7 @@ def relevance(scores: Scores) -> float:
     """
     if not scores.vector and not scores.wording:  # no vectors: the words are all there is to go by
         return scores.keyword
-    parts = zip(MEANING_ONLY, scores, strict=False)
-    return likely(sum(weight * part for weight, part in parts) / sum(MEANING_ONLY))
+    return likely(sum(map(mul, MEANING_ONLY, scores)) / sum(MEANING_ONLY))
 
 
 def likely(meaning: float) -> float:
@@ -175,16 +163,12 @@ def promising(parts: Sequence[tuple[float, float | None, float | None]], most: i
     """Return the places of the best candidates by (keyword, cosine, title_cosine): what is quickly known of many."""
     best_keyword = max((one[0] for one in parts), default=0.0) or 1.0
     best_cosine = max((one[1] for one in parts if one[1] is not None), default=0.0)
-    use = HYBRID
 
     def worth(at: int) -> float:
         keyword, cosine, title = parts[at]
         vector = keyword / best_keyword * best_cosine if cosine is None else cosine
-        return (
-            use.keyword * keyword / best_keyword
-            + (use.vector + use.wording) * vector
-            + use.title * (vector if title is None else title)
-        )
+        near = (HYBRID.vector + HYBRID.wording) * vector + HYBRID.title * (vector if title is None else title)
+        return HYBRID.keyword * keyword / best_keyword + near
 
     return sorted(range(len(parts)), key=worth, reverse=True)[:most]
 
@@ -194,14 +178,8 @@ def recency_of(created: int, now: int) -> float:
     return float(0.5 ** (max(0, now - created) / HALF_LIFE))
 
 
-def _unit(cosine: float | None) -> float:
-    if cosine is not None and 0.0 <= cosine <= 1.0:
-        return cosine
-    return min(1.0, max(0.0, _finite(cosine or 0.0)))
-
-
-def _finite(value: float) -> float:
-    return value if math.isfinite(value) else 0.0
+def _unit(cosine: float) -> float:
+    return min(1.0, max(0.0, cosine))
 
 
 # -- is this nearly the same as something already there? For a warning: it never decides anything. -------------
