@@ -123,7 +123,7 @@ def adopt(answer: Answer) -> str:
     return rows_of(*rows, *[f"committed as {made[:10]}"] * bool(made)) or "every file has an id already"
 
 
-_STATUS = ("note", "trouble", "incomplete", "left", "stray", "settings", "degraded")  # what is said of a memory besides
+_STATUS = ("note", "trouble", "incomplete", "left", "settings", "degraded")  # what is said of a memory besides
 
 
 def status(answer: Answer) -> str:

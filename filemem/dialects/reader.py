@@ -81,8 +81,7 @@ def search(
         if len(kept) >= wanted or len(found.hits) < size:
             note = first.note
             if first.hits and not kept:
-                mode = "keyword" if first.degraded else how.get("mode", "hybrid")
-                note = _FILTERED if seen else nothing_like(mode if query.strip() else "", restricted=_restricted(how))
+                note = _FILTERED if seen else nothing_like(bool(query.strip()), restricted=_restricted(how))
             return Results(tuple(kept.values())[:wanted], found.degraded, note)
         size = min(size * 4, _MOST)
 

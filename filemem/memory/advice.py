@@ -17,11 +17,6 @@ LOOKED_AT = 80  # records compared by meaning
 GIST = 900  # characters of a text that are compared by meaning
 NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer, `auth` and `auth api` are not
 NOTHING_YET = "nothing is saved yet"
-LIKENESS = {
-    "hybrid": "shares a word with the query, or comes near to what it means",
-    "keyword": "shares a word with the query",
-    "vector": "comes near to what the query means",
-}  # mode of a search -> what it looks for
 
 
 class Similar(NamedTuple):
@@ -75,7 +70,7 @@ def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
         yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, told)
 
 
-def why_empty(store: Store, wanted: Filter, matched: int, offset: int, mode: str) -> str:
+def why_empty(store: Store, wanted: Filter, matched: int, offset: int, asked: bool) -> str:
     """Say in one sentence why a search shows nothing.
 
     Args:
@@ -83,24 +78,20 @@ def why_empty(store: Store, wanted: Filter, matched: int, offset: int, mode: str
         wanted: the restrictions.
         matched: how many records match all the same.
         offset: how many hits were passed over.
-        mode: how it was searched: a key of LIKENESS; "" where nothing was asked.
+        asked: whether the query had words.
     """
     if matched:
         return passed_over(matched, offset)
     if not store.index.count():
-        return "" if store.obstacle() or not store.index.exists else unbegun(store)
+        begin = "no memory here yet: filemem init, or just save" if store.absent else NOTHING_YET
+        return "" if store.obstacle() or not store.index.exists else begin
     for field, name in FIELDS.items():
         for value in getattr(wanted, field):
             known = [one for one, _ in store.index.terms(name)]
             if value and value not in known:
                 near = meant(value, known)
                 return f"no record has {name} {value!r}" + (f": {near}" if near else "")
-    return nothing_like(mode if store.index.count(wanted) else "", restricted=wanted != Filter())
-
-
-def unbegun(store: Store) -> str:
-    """What to do where nothing is saved."""
-    return "no memory here yet: filemem init, or just save" if store.absent else NOTHING_YET
+    return nothing_like(asked and store.index.count(wanted) > 0, restricted=wanted != Filter())
 
 
 def passed_over(matched: int, offset: int) -> str:
@@ -109,14 +100,8 @@ def passed_over(matched: int, offset: int) -> str:
     return f"{counted}, and offset {offset:,} passes over {'it' if matched == 1 else 'them all'}"
 
 
-def nothing_like(mode: str, *, restricted: bool) -> str:
-    """Say that nothing is like what was asked, or, where nothing was, that nothing is there to list.
-
-    Args:
-        mode: how it was searched: a key of LIKENESS; "" where nothing was asked.
-        restricted: whether some records alone were looked at.
-    """
-    among = " among those that pass the restrictions" if restricted else ""
-    if mode:
-        return f"no record{among} {LIKENESS[mode]}"
+def nothing_like(asked: bool, *, restricted: bool) -> str:
+    """Say that nothing is like what was `asked`, or, where nothing was, that nothing is there to list."""
+    if asked:
+        return f"no record{' among those that pass the restrictions' if restricted else ''} is like the query"
     return "no record passes these restrictions" if restricted else NOTHING_YET

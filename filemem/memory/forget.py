@@ -14,7 +14,7 @@ from filemem.files import is_listed, is_private
 from filemem.memory import fields
 from filemem.memory.save import Saved, answer, left_to_user, message_of, refuse_secrets, show, write
 from filemem.memory.store import FORGOTTEN, Store, mark_of
-from filemem.record import DECISION, Record, derived_id, parse, short_id, topic_key
+from filemem.record import Record, derived_id, parse, short_id
 from filemem.repo.commit import Edit, Made
 from filemem.repo.history import Touch
 
@@ -40,7 +40,13 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
     with store.repo.saving():
         held = store.repo.item(store.files.named(node.path)) is not None
         if left_to_user(store, node.path, node.type) and not is_private(node.path):
-            _refuse_unkept(store, node.path, held)
+            if not held:
+                told = f"{store.shown(node.path)} was never committed, so nothing would keep it"
+                raise Conflict(told, "commit it first, or delete the file yourself")
+            if store.edited(node.path):
+                raise Conflict(
+                    f"{store.shown(node.path)} has edits that are not committed", "commit or undo them first"
+                )
         edits = [Edit(node.path, None, store.files.read(node.path))]
         mark = f"{FORGOTTEN}/{mark_of(node.id)}"
         if held and not is_private(node.path) and not store.files.exists(mark):
@@ -79,7 +85,7 @@ def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool
         message = message_of(record, f"restore {record.title}", agent)
         made = write(store, path, record.type, lambda: (tuple(edits), message)) if edits else Made()
         degraded = show(store, path, data if here is None else here, made)
-    return answer(store, record, made, f"Restored {record.id}", degraded, note=_forks(store, record))
+    return answer(store, record, made, f"Restored {record.id}", degraded)
 
 
 def _said(store: Store, agent: str, allowed: bool, *, reason: str = "") -> tuple[str, str]:
@@ -89,25 +95,10 @@ def _said(store: Store, agent: str, allowed: bool, *, reason: str = "") -> tuple
     return said["reason"], said["agent"]
 
 
-def _forks(store: Store, record: Record) -> str:
-    """That a decision which is brought back holds beside another one, and what ends that; or ""."""
-    key = topic_key(record.topic) if record.type == DECISION else ""
-    chain = store.index.around(store.lookup("topic", [key])).graph.chain(key) if key else None
-    if chain is None or not chain.is_forked or record.id not in chain.heads:
-        return ""
-    ends = f"filemem resolve {shlex.quote(record.topic)} ends that"
-    return f"the topic is forked now, as {len(chain.heads)} decisions hold on it: {ends}"
-
-
 def purge_command(store: Store, record_id: str) -> str:
-    """Return the command that takes a record out of Git's history, and what it cannot reach; nothing is run.
+    """Return the command that takes a record, deleted or not, out of Git's history, and what that cannot reach.
 
-    Args:
-        store: the parts.
-        record_id: its id, short id or path; it may be deleted already.
-
-    Raises:
-        NotFound: no record ever had that name, as far as history is here.
+    Nothing is run. Raises NotFound: no record ever had that id, short id or path, as far as history is here.
     """
     wanted = fields.line("id", record_id).strip()
     touch = _removed(store, wanted)
@@ -116,15 +107,6 @@ def purge_command(store: Store, record_id: str) -> str:
     paths = {named} | {path for row in rows for path in (row.path, row.before) if path}
     options = " ".join(f"--path {shlex.quote(path)}" for path in sorted(paths))
     return f"git filter-repo --invert-paths {options}\n{UNREACHED}"
-
-
-def _refuse_unkept(store: Store, path: str, held: bool) -> None:
-    """Refuse to remove the only copy of what was written. Raises Conflict."""
-    if not held:
-        told = f"{store.shown(path)} was never committed, so nothing would keep it"
-        raise Conflict(told, "commit it first, or delete the file yourself")
-    if store.edited(path):
-        raise Conflict(f"{store.shown(path)} has edits that are not committed", "commit or undo them first")
 
 
 def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:

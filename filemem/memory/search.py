@@ -102,24 +102,25 @@ def search(
     told, degraded = [*map(_oddity, terms.odd), *([TOO_LONG] if terms.cut else [])], ""
     if not (terms.words or terms.phrases):
         shown = present(store, store.index.newest(wanted, limit, offset, without=terms), terms, detail=detail)
-        matched, mode = store.index.count(wanted) if offset and not shown else 0, ""
+        matched = store.index.count(wanted) if offset and not shown else 0
         if shown and text.strip() and wanted == given and not terms.excluded:
             told.append("the query has no word in it: these are the newest")
     else:
         looked_at = max(RANKED, 3 * (limit + offset))
         found = _found(store, terms, wanted, looked_at, mode)
-        if terms.phrases and not found.candidates:
-            told.append("no record holds that phrase; these are the nearest to its words")
+        if loose := bool(terms.phrases and not found.candidates):
             terms = query.loosened(terms)
             found = _found(store, terms, wanted, looked_at, mode)
         scored = _scored(store, found, terms, wanted, mode=mode, recency=recency)
         placed, around = _placed(store, scored, {one.id: one.node for one in found.candidates}, wanted, offset + limit)
         shown = of_places(store, around, placed[offset : offset + limit], terms, detail=detail)
+        if shown and loose:
+            told.append("no record holds that phrase; these are the nearest to its words")
         if shown and mode == "hybrid" and scored[0].scores.final < CLOSE:
             told.append("nothing is close to this: these are the nearest")
         matched, degraded = len(placed), found.degraded or ""
-        mode = "keyword" if degraded else mode
-    told.append(store.repo.incomplete() if shown else advice.why_empty(store, wanted, matched, offset, mode))
+    asked = bool(terms.words or terms.phrases)
+    told.append(store.repo.incomplete() if shown else advice.why_empty(store, wanted, matched, offset, asked))
     return Results(shown, degraded=degraded, note="; ".join(filter(None, told)))
 
 

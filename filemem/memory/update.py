@@ -109,16 +109,7 @@ def _checked(given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, Any], str]:
-    """The arguments of `amend`, and what they do in a few words.
-
-    Args:
-        kind: record type.
-        given: checked fields.
-        now: epoch milliseconds.
-
-    Raises:
-        BadInput: nothing to change, or a field that this type does not take.
-    """
+    """The arguments of `amend`, and what they do in a few words. Raises BadInput: nothing, or not of this type."""
     result, reason = given.get("outcome"), given.get("reason", "")
     only = ("outcome", "reason", "status")
     if kind != DECISION and (wrong := next((name for name in only if name in given), None)):
@@ -126,22 +117,16 @@ def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, A
     if reason and result is None:
         raise BadInput("a reason needs the outcome it explains", "give outcome as well", field="outcome")
     changes: dict[str, Any] = {name: given[name] for name in ("title", "text") if name in given}
-    told = [f"{name} revised" for name in changes]
-    keys: dict[str, object] = {}
-    if "metadata" in given and kind == OBSERVATION:
-        keys["metadata"] = given["metadata"]
-        told.insert(0, "metadata")
-    if "tags" in given:
-        keys["tags"] = list(given["tags"])
-        told.insert(0, "tags")
-    if "status" in given:
-        keys["status"] = given["status"]
-        told.insert(0, given["status"])
+    keys = {name: given[name] for name in ("status", "metadata", "tags") if name in given}
+    if kind != OBSERVATION:
+        keys.pop("metadata", None)
+    told = [str(value) if name == "status" else name for name, value in keys.items()]
+    told += [f"{name} revised" for name in changes]
+    if keys:
+        changes["keys"] = keys
     if result is not None:
         changes["outcome"] = Outcome(now, result, reason)
         told.insert(0, f"{result}: {reason}" if reason else result)
-    if keys:
-        changes["keys"] = keys
     if not changes:
         raise BadInput("nothing to update", "give outcome and reason, status, title, text or tags", field="outcome")
     return changes, ", ".join(told)

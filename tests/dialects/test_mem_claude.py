@@ -197,7 +197,7 @@ def test_an_answer_does_not_speak_of_what_the_reader_may_not_see(memory: Memory)
         "kind": good(memory, "mem-claude", "search", query="zymurgy", obs_type="discovery"),
         "powermem": good(memory, "powermem", "search_memories", query="zymurgy"),
     }
-    nothing = "shares a word with the query, or comes near to what it means"
+    nothing = "is like the query"
     assert {name: nothing in told["note"] for name, told in closed.items()} == dict.fromkeys(closed, True)
     assert good(memory, "mem-claude", "search")["note"] == "nothing is saved yet"
     save(memory, "zymurgy for all", visibility="public")

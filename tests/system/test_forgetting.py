@@ -84,13 +84,6 @@ def test_a_secret_in_a_reason_or_an_agent_stays_in_no_commit_message(memory: Mem
         memory.restore(saved.id, agent=token)
 
 
-def test_a_decision_that_comes_back_beside_its_successor_says_that_the_topic_is_forked(memory: Memory) -> None:
-    decide(memory, "Use Redis")
-    other = decide(memory, "Use NATS", supersedes=[])
-    memory.delete(other.id)
-    assert "filemem resolve caching" in memory.restore(other.id).note
-
-
 def test_an_edited_record_is_not_forgotten(repo: Path, memory: Memory) -> None:
     path = repo / decide(memory, "Use Redis").path
     path.write_text(f"{path.read_text()}More.\n")
