@@ -3,14 +3,10 @@
 The rule of this module: truth is a function of the set of records, never of the order they are read in, and a
 doubt never hides a decision. Where records contradict each other, all of them stay visible and a problem says so.
 
-The words: a successor *replaces* its predecessors. It *demotes* them only while it is accepted or deprecated. A
-*head* is an accepted decision that nothing demotes; two heads on one topic are a *fork*.
-
-How the graph is made:
-1. What is stated: `supersedes`, `synthesizes` within the topic, and "Superseded by" on the old side. Edges follow
-   ids across topics. Edges that run in a circle are dropped, all of them, so that nobody in it is demoted.
-2. One order of all decisions: by time, then path; but what replaces always comes after what it replaces
-   (a file dated `2025-11-20` may replace one saved at ten o'clock that day).
+A successor *replaces* its predecessors; it *demotes* them only while it is accepted or deprecated.
+1. What is stated: `supersedes`, `synthesizes` within the topic, and "Superseded by" on the old side, across topics.
+   Edges that run in a circle are dropped, all of them, so that nobody in it is demoted.
+2. One order of all decisions: by time, then path; but what replaces always comes after what it replaces.
 3. What is not stated: a decision on a stated topic without the key replaces the one before it, and a reference
    to a record that is gone leads to the next older one. Both point back in the order, so no circle can arise.
 
@@ -31,7 +27,6 @@ from typing import NamedTuple
 from filemem.chain.graph import Chain, Flaw, Graph, Node
 
 LOOK_BACK = 256  # decisions passed over before giving up; then nothing is demoted
-ITSELF = "says that it supersedes itself, which is ignored; remove the reference"
 
 Edges = Mapping[str, AbstractSet[str]]  # successor -> what it replaces
 
@@ -60,12 +55,19 @@ def resolve(
     replaces = {new: olds - circles.get(new, {new}) for new, olds in stated.items()}
     order = _order(known, replaces)
     implied, bridged = _unstated(order, gone, circles)
+    whole = defaultdict(set, {new: set(olds) for new, olds in replaces.items()})
+    for new, olds in (*implied.items(), *bridged.items()):
+        whole[new] |= olds
     problems = [
-        *(_in_circle(new, stated[new] & members) for new, members in circles.items()),
-        *(Flaw(new, "supersedes-itself", "warning", ITSELF) for new, olds in stated.items() if new in olds),
-        *(_leads_nowhere(one, one.reference in known_removed, several, bool(bridged.get(one.node))) for one in gone),
+        _leads_nowhere(one, one.reference in known_removed, several, bool(bridged.get(one.node))) for one in gone
     ]
-    return _graph(order, _joined(replaces, implied, bridged), implied, tuple(sorted(problems)))
+    for new, members in circles.items():
+        by_way_of = ", ".join(sorted(stated[new] & members))
+        message = f"supersedes {by_way_of}, which leads back to it; no decision of this circle demotes another"
+        problems.append(Flaw(new, "supersedes-cycle", "error", message))
+    itself = "says that it supersedes itself, which is ignored; remove the reference"
+    problems += [Flaw(new, "supersedes-itself", "warning", itself) for new, olds in stated.items() if new in olds]
+    return _graph(order, whole, implied, tuple(sorted(problems)))
 
 
 class _Gone(NamedTuple):
@@ -76,14 +78,10 @@ class _Gone(NamedTuple):
     reference: str
 
 
-def _names(known: Mapping[str, Node]) -> dict[str, str]:
-    """What a reference may call a node, and whose that is: an id before a path."""
-    return {node.path: node.id for node in known.values()} | {"": ""} | {id_: id_ for id_ in known}
-
-
 def _stated(known: Mapping[str, Node]) -> tuple[dict[str, set[str]], list[_Gone]]:
     """Return what the records say of each other, and the references that lead nowhere."""
-    names = _names(known)
+    # What a reference may call a node, and whose that is: an id before a path.
+    names = {node.path: node.id for node in known.values()} | {"": ""} | {id_: id_ for id_ in known}
     stated: dict[str, set[str]] = defaultdict(set)
     gone: list[_Gone] = []
     for node in known.values():
@@ -183,12 +181,6 @@ def _before(line: Sequence[Node], circle: Collection[str], limit: int) -> set[st
     return set()
 
 
-def _in_circle(node: str, onwards: Collection[str]) -> Flaw:
-    by_way_of = ", ".join(sorted(onwards))
-    message = f"supersedes {by_way_of}, which leads back to it; no decision of this circle demotes another"
-    return Flaw(node, "supersedes-cycle", "error", message)
-
-
 def _leads_nowhere(gone: _Gone, on_purpose: bool, several: Mapping[str, str], bridged: bool) -> Flaw:
     others = several.get(gone.reference)
     why = "was removed" if on_purpose else f"several have: {others}" if others else "names no decision"
@@ -209,34 +201,22 @@ def _reversed(edges: Edges) -> dict[str, set[str]]:
     return back
 
 
-def _joined(*parts: Edges) -> dict[str, set[str]]:
-    whole: dict[str, set[str]] = defaultdict(set)
-    for edges in parts:
-        for new, olds in edges.items():
-            whole[new] |= olds
-    return whole
-
-
 def _graph(order: Sequence[Node], replaces: Edges, implied: Collection[str], problems: tuple[Flaw, ...]) -> Graph:
     """Write everything down in both directions and in the one order."""
     nodes = {node.id: node for node in order}
-    predecessors: dict[str, list[str]] = defaultdict(list)
+    places = {node: place for place, node in enumerate(nodes)}
+    predecessors = {new: sorted(olds, key=places.__getitem__) for new, olds in replaces.items()}
     demoters: dict[str, list[str]] = defaultdict(list)
     proposals: dict[str, list[str]] = defaultdict(list)
-    successors = _reversed(replaces)
-    for old in order:
-        for new in successors.get(old.id, ()):
-            predecessors[new].append(old.id)
-    for new, olds in ((node, predecessors[node]) for node in nodes if node in predecessors):
-        for old_id in olds:
+    for new in filter(replaces.get, nodes):
+        for old in predecessors[new]:
             if nodes[new].demotes:
-                demoters[old_id].append(new)
+                demoters[old].append(new)
             elif nodes[new].status == "proposed":
-                proposals[old_id].append(new)
+                proposals[old].append(new)
     ends = _ends(order, demoters)
-    chains = _chains(order, implied, demoters, ends)
-    directed = _frozen(predecessors), _frozen(demoters)
-    return Graph(nodes, chains, *directed, ends, problems, _frozen(proposals))
+    directed = [{key: tuple(values) for key, values in each.items()} for each in (predecessors, demoters, proposals)]
+    return Graph(nodes, _chains(order, implied, demoters, ends), directed[0], directed[1], ends, problems, directed[2])
 
 
 def _ends(order: Sequence[Node], demoters: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
@@ -273,7 +253,3 @@ def _chains(
         )
         for topic, line in topics.items()
     }
-
-
-def _frozen(lists: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    return {key: tuple(values) for key, values in lists.items()}
