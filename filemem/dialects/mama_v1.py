@@ -51,7 +51,7 @@ def recall_decision(memory: Memory, arguments: Arguments) -> Answer:
     for step in told.chain:
         if not step.foreign:
             hit = Hit(step.record, step.path, step.record.created or step.at, superseded_by=step.superseded_by)
-            history.append(_decided(hit) | present.filled(present.values(step, "supersedes")))
+            history.append(_decided(hit) | present.fields(step, "supersedes?"))
     return {"success": True, "topic": told.topic, **present.lacking(memory), "history": history}
 
 

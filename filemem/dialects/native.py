@@ -90,7 +90,7 @@ def _brief(result: Answer) -> Answer:
     """A result without what `get` tells too; what goes without saying is left out."""
     shown = {name: value for name, value in result.items() if name in _BRIEF and value != _USUAL.get(name)}
     if "successors" in shown:
-        shown["successors"] = [present.values(SimpleNamespace(**one), "id title") for one in shown["successors"]]
+        shown["successors"] = [present.fields(SimpleNamespace(**one), "id title") for one in shown["successors"]]
     return shown
 
 
@@ -192,7 +192,7 @@ def index(memory: Memory, arguments: Arguments) -> Answer:
     if not look.busy:
         state, did = ("rebuilt", "read") if anew else ("in step", "changed")
         message, lacks = f"index {state}: {present.counted(look.changed, 'file')} {did}", memory.lacks_meaning
-    answer = {"success": True, **present.values(look, "changed busy"), "message": message}
+    answer = {"success": True, **present.fields(look, "changed busy"), "message": message}
     return {**answer, **({"degraded": lacks} if lacks else {})}
 
 

@@ -44,16 +44,9 @@ _LISTED = f"{_HEAD} holds? superseded_by? {_BODY} snippet? highlight?"
 _FOUND = f"{_HEAD} score holds? superseded_by {_BODY} scores? snippet? highlight?"
 
 
-def values(value: object, names: str) -> Answer:
-    """Fields of a value under their own names, or as `theirs=ours`; collections as lists."""
-    pairs = (name.partition("=") for name in names.split())
-    shown = ((name, getattr(value, field or name)) for name, _, field in pairs)
-    return {name: list(one) if isinstance(one, tuple) else one for name, one in shown}
-
-
-def filled(answer: Mapping[str, Any], *keep: str) -> Answer:
-    """An answer without what is empty; False is a statement, and `keep` stays in any case."""
-    return {name: one for name, one in answer.items() if one or one is False or name in keep}
+def filled(answer: Mapping[str, Any]) -> Answer:
+    """An answer without what is empty; False is a statement."""
+    return {name: one for name, one in answer.items() if one or one is False}
 
 
 def counted(count: int, word: str) -> str:
@@ -68,7 +61,7 @@ def time(at: int | None) -> str:
 
 def outcomes(log: Iterable[Outcome]) -> list[Answer]:
     """The outcome log, oldest first."""
-    return [{"at": time(entry.at), **values(entry, "outcome reason")} for entry in log]
+    return [{"at": time(entry.at), **fields(entry, "outcome reason")} for entry in log]
 
 
 # -- the texts of a record
@@ -145,7 +138,7 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {
     "reason": lambda hit: reason(hit.record),
     "reasons": lambda hit: outcomes(hit.record.outcomes),
     "score": lambda hit: round(hit.score, 4),
-    "scores": lambda hit: {k: round(v, 3) for k, v in values(hit.scores, _SCORES).items()} if hit.scores else {},
+    "scores": lambda hit: {k: round(v, 3) for k, v in fields(hit.scores, _SCORES).items()} if hit.scores else {},
     "heads": lambda hit: list(hit.heads) if len(hit.heads) > 1 or hit.superseded_by else [],
     "drift": lambda hit: str(hit.drift) if hit.drift and (hit.drift.drifted or hit.drift.reason) else "",
     "drifted": lambda hit: [*hit.drift.changed, *hit.drift.missing] if hit.drift else [],
@@ -164,29 +157,27 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {
 _EMPTY: tuple[object, ...] = (None, "", [], {}, ())
 
 
-def fields(hit: Hit, names: str) -> Answer:
-    """Show some fields of a hit.
+def fields(value: Any, names: str) -> Answer:
+    """Show some fields of a hit, or of another value; collections as lists.
 
     Args:
-        hit: the hit.
-        names: of `FIELDS`, of a hit's parts, or keys of a record; `theirs=ours` shows one under another name. One with
+        value: the hit, or the value.
+        names: of a hit `FIELDS`, its parts, or keys of its record; `theirs=ours` shows one under another name. One with
             `?` behind it is left out if it is empty, one with `!` is null then.
     """
     shown: Answer = {}
     for name in names.split():
         theirs, _, ours = name.rstrip("?!").partition("=")
-        value = _field(hit, ours or theirs)
-        if name[-1] not in "?!" or value not in _EMPTY:
-            shown[theirs] = list(value) if isinstance(value, tuple) else value
+        one = _of_hit(value, ours or theirs) if isinstance(value, Hit) else getattr(value, ours or theirs)
+        if name[-1] not in "?!" or one not in _EMPTY:
+            shown[theirs] = list(one) if isinstance(one, tuple) else one
         elif name[-1] == "!":
             shown[theirs] = None
     return shown
 
 
-def _field(hit: Hit, name: str) -> Any:
-    if name in FIELDS:
-        return FIELDS[name](hit)
-    return getattr(hit if name in Hit._fields else hit.record, name)
+def _of_hit(hit: Hit, name: str) -> Any:
+    return FIELDS[name](hit) if name in FIELDS else getattr(hit if name in Hit._fields else hit.record, name)
 
 
 def similarity(hit: Hit, asked: str = "") -> float:
@@ -207,7 +198,7 @@ def similarities(hits: Sequence[Hit], asked: str) -> list[float]:
 
 def asides(found: Results) -> Answer:
     """What a reader of results should know before them."""
-    return filled(values(found, "degraded note"))
+    return fields(found, "degraded? note?")
 
 
 def lacking(memory: Memory) -> Answer:
@@ -217,7 +208,7 @@ def lacking(memory: Memory) -> Answer:
 
 def waits(saved: Saved) -> Answer:
     """Why what was saved is not committed, or not found yet."""
-    return filled(values(saved, "pending degraded"))
+    return fields(saved, "pending? degraded?")
 
 
 # -- native answers
@@ -227,12 +218,17 @@ def saved(value: Saved) -> Answer:
     """What a write did."""
     waiting = "; written, but not committed yet" if value.pending and not value.commit else ""
     near = [
-        {**values(one, "id title topic"), "similarity": round(one.similarity, 3), "hint": one.hint}
+        {**fields(one, "id title topic"), "similarity": round(one.similarity, 3), "hint": one.hint}
         for one in value.similar
     ]
-    answer = {"success": True, **values(value, "id type"), "message": value.message + waiting}
-    answer |= {**values(value, "path commit pending superseded would_supersede"), "similar": near}
-    return filled(answer | values(value, "degraded note"), "superseded")
+    return {
+        "success": True,
+        **fields(value, "id type"),
+        "message": value.message + waiting,
+        **fields(value, "path? commit? pending? superseded would_supersede?"),
+        **({"similar": near} if near else {}),
+        **fields(value, "degraded? note?"),
+    }
 
 
 def hit(
@@ -252,8 +248,9 @@ def hit(
         edited: its file has changes that are not committed.
         names: title and path of other records that it leads to.
     """
+    titles = {one: {"title": name.title} for one, name in names.items() if name.title}
     related = [
-        filled({"kind": edge.kind, "id": edge.target, "title": _title(edge.target, names)}) | {"reason": edge.reason}
+        {"kind": edge.kind, "id": edge.target, **titles.get(edge.target, {}), "reason": edge.reason}
         for edge in value.related
     ]
     return fields(value, _WHOLE if whole else _FOUND if found else _LISTED) | filled(
@@ -264,10 +261,6 @@ def hit(
             "by": provenance(value, whole=whole),
         }
     )
-
-
-def _title(one: str, names: Mapping[str, Name]) -> str:
-    return names[one].title if one in names else ""
 
 
 def _note(value: Hit, edited: bool) -> str:
@@ -287,43 +280,42 @@ def _note(value: Hit, edited: bool) -> str:
 def provenance(value: Hit, *, whole: bool = True) -> Answer:
     """Who wrote a record, when, in which commit; of who has changed it since, all or only the last."""
     by = value.provenance
-    told = {**values(by, "author agent commit"), "date": time(by.date), "branch": by.branch}
+    told = {**fields(by, "author agent commit"), "date": time(by.date), "branch": by.branch}
     if by.default:
         other = by.default if by.default != by.branch else ""
         told |= {"default": other, "merged": by.merged, "differs": by.differs or None, "landed": time(by.landed)}
     last = {(edit.author, edit.agent): edit for edit in by.edits}  # each once, with their last commit
     edits = sorted(last.values(), key=lambda edit: -edit.at)
-    shown = [filled({**values(one, "author agent commit"), "date": time(one.at)}) for one in edits]
-    return filled({**told, **values(by, "reviewers co_authors"), "edited": shown[: None if whole else 1]})
+    shown = [filled({**fields(one, "author agent commit"), "date": time(one.at)}) for one in edits]
+    return filled({**told, **fields(by, "reviewers co_authors"), "edited": shown[: None if whole else 1]})
 
 
 def why(value: Why, names: Mapping[str, Name]) -> Answer:
     """The decisions that code rests on, the surest first."""
     results = [
-        {**hit(one.hit, names=names), **values(one, "kind because"), **fields(one.hit, "drifted? gone?")}
+        {**hit(one.hit, names=names), **fields(one, "kind because"), **fields(one.hit, "drifted? gone?")}
         for one in value.reasons
     ]
     first, last = value.lines or (0, 0)
     lines = filled({"line": first, "last_line": last if last > first else 0})
-    note = {"note": value.note} if value.note else {}
-    return {"path": value.path, **lines, **note, "count": len(results), "total": value.total, "results": results}
+    answer = {**fields(value, "path"), **lines, **fields(value, "note?")}
+    return {**answer, "count": len(results), "total": value.total, "results": results}
 
 
 def history(value: History) -> Answer:
     """A chain, oldest first."""
-    vacancy = {"note": value.vacancy} if value.vacancy else {}
     chain = [_step(step) for step in value.chain]
-    return {**vacancy, "notes": list(value.notes), **values(value, "topic heads forked"), "chain": chain}
+    return {**fields(value, "note=vacancy? notes topic heads forked"), "chain": chain}
 
 
 def _step(step: Step) -> Answer:
     record = step.record
     return {
-        **values(record, "id title"),
-        **values(step, "author agent commit"),
+        **fields(record, "id title"),
+        **fields(step, "author agent commit"),
         "date": time(step.at),
         "committed": time(step.committed),
-        **values(record, "topic status"),
+        **fields(record, "topic status"),
         "holds": step.holds,
         "outcome": record.outcome,
         "decision": _decided(record),
@@ -331,7 +323,7 @@ def _step(step: Step) -> Answer:
         "reasons": outcomes(record.outcomes),
         "evidence": [str(one) for one in step.evidence],
         "rejected": list(record.rejected),
-        **values(step, "supersedes superseded_by proposed implied foreign path co_authors reviewers"),
+        **fields(step, "supersedes superseded_by proposed implied foreign path co_authors reviewers"),
         "note": "has uncommitted changes" if step.edited else "",
         "revisions": revisions(step.revisions),
     }
@@ -340,20 +332,15 @@ def _step(step: Step) -> Answer:
 def revisions(edits: Iterable[Revision]) -> list[Answer]:
     """The edits of a record in place, oldest first; one that is not committed has no commit."""
     return [
-        {**values(one, "commit author agent"), "date": time(one.at), **values(one, "subject changes")} for one in edits
+        {**fields(one, "commit author agent"), "date": time(one.at), **fields(one, "subject changes")} for one in edits
     ]
 
 
 def comparison(value: Comparison) -> Answer:
     """What a branch does to the memory; `counts` by kind, in the order of the effects."""
     effects = [
-        filled(
-            {
-                **values(one, "kind id type topic title path details"),
-                "others": [other._asdict() for other in one.others],
-            },
-            *("kind", "type", "title"),
-        )
+        fields(one, "kind id? type topic? title path? details?")
+        | filled({"others": [other._asdict() for other in one.others]})
         for one in value.effects
     ]
     sides = {"base": moment(value.base), "head": moment(value.head), "parted": value.parted}
@@ -367,6 +354,5 @@ def moment(value: Moment) -> Answer:
 
 def topic(value: Topic) -> Answer:
     """A topic with what holds today."""
-    told = {**values(value, "topic stated title decisions"), "heads": len(value.heads), "ids": list(value.heads)}
-    told |= {"forked": value.forked, "latest": time(value.latest)}
-    return told | filled({"path": value.path, "note": value.vacancy})
+    told = {**fields(value, "topic stated title decisions ids=heads"), "heads": len(value.heads)}
+    return {**told, "forked": value.forked, "latest": time(value.latest), **fields(value, "path? note=vacancy?")}

@@ -64,7 +64,7 @@ def similar(memory: Memory, arguments: Arguments) -> Answer:
     return {
         "id": hit.id,
         "similar": [
-            {**present.values(other.record, "id topic decision outcome"), "similarity": likeness}
+            {**present.fields(other.record, "id topic decision outcome"), "similarity": likeness}
             for other, likeness in near
         ],
         "count": len(near),
