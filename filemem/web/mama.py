@@ -74,12 +74,15 @@ def export(memory: Memory, arguments: Arguments) -> Result:
     decisions = [shown(hit, MILLISECONDS) for hit in hits] if shape != "markdown" else []
     if shape == "json":
         return {"decisions": decisions, "count": len(decisions), "exported_at": at, **present.lacking(memory)}
-    name = "decisions." + {"markdown": "md", "csv": "csv"}[shape]
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    headers = {"Content-Disposition": f'attachment; filename="decisions.{shape.replace("markdown", "md")}"'}
     if shape == "csv":
         stands = [{"status": "superseded" if hit.superseded_by else hit.record.status} for hit in hits]
         rows = [{**one, **status} for one, status in zip(decisions, stands, strict=True)]
-        return Told(_table(rows), media="text/csv; charset=utf-8", headers=headers)
+        into = io.StringIO()
+        writer = csv.writer(into)
+        writer.writerow(_COLUMNS)
+        writer.writerows([_cell(row.get(name)) for name in _COLUMNS] for row in rows)
+        return Told(into.getvalue(), media="text/csv; charset=utf-8", headers=headers)
     text = f"# Decisions, exported {at}\n\n" + "\n".join(_text(hit) for hit in hits)
     return Told(text, media="text/markdown; charset=utf-8", headers=headers)
 
@@ -87,14 +90,6 @@ def export(memory: Memory, arguments: Arguments) -> Result:
 def every_decision(memory: Memory, most: int = 1_000_000) -> list[Hit]:
     """Decisions, the newest first."""
     return list(find(memory, "", lambda _: True, most, type=DECISION).hits)
-
-
-def _table(decisions: list[Answer]) -> str:
-    into = io.StringIO()
-    writer = csv.writer(into)
-    writer.writerow(_COLUMNS)
-    writer.writerows([_cell(decision.get(name)) for name in _COLUMNS] for decision in decisions)
-    return into.getvalue()
 
 
 def _cell(value: object) -> str:

@@ -41,20 +41,27 @@ _DATA = (("graph", "graph"), ("export", "api/memory/export?format=markdown"), ("
 
 def page(memory: Memory, arguments: Arguments) -> Told:
     """Draw the page: a search where `q` is given, a topic or a record where one is named, else what is new."""
-    view = _View(memory, arguments.get("token", ""))
+    view, status = _View(memory, arguments.get("token", "")), 200
     try:
         if arguments.get("q"):
             body = view.found(arguments["q"])
         elif arguments.get("topic"):
-            body = view.topic(arguments["topic"])
+            chain = memory.history(arguments["topic"])
+            hits = memory.get(*(step.record.id for step in reversed(chain.chain)))
+            body = f"<h2>{escape(chain.topic)}</h2>" + view.articles(hits, whole=True)
         elif arguments.get("id"):
-            body = view.record(arguments["id"])
+            body = view.articles((hit for hit in memory.get(arguments["id"]) if _everybody(hit.record)), whole=True)
         else:
             body = view.newest()
-        status = 200
+        body = f"<p>{escape(memory.lacked)}</p>{body}" if memory.lacked else body
     except FilememError as error:
         body, status = f"<h2>{escape(error.message)}</h2><p>{escape(error.hint)}</p>", 404
     return Told(_frame(view, body, arguments.get("q", "")), status, "text/html; charset=utf-8", HEADERS)
+
+
+def _everybody(record: Record) -> bool:
+    """Whether a record is meant for all who have the repository: a page has no name to give."""
+    return record.visibility != "private" and Reader("").may_see(record)
 
 
 class _View:
@@ -62,8 +69,6 @@ class _View:
 
     def __init__(self, memory: Memory, token: str) -> None:
         self.memory, self.token = memory, token
-        # A page has no name to give, so it is shown what everybody may see: nothing private.
-        self.reader = Reader("", project="")
 
     def link(self, text: str, address: str = "viewer", **asked: str) -> str:
         """A link within this server."""
@@ -72,67 +77,39 @@ class _View:
         where = f"/{address}{mark}{urlencode(given)}" if given else f"/{address}"
         return f'<a href="{escape(where)}">{escape(text)}</a>'
 
-    def may_see(self, record: Record) -> bool:
-        """Whether a record is meant for everybody who has the repository."""
-        return record.visibility != "private" and (record.type != OBSERVATION or self.reader.may_see(record))
-
     def newest(self) -> str:
         """What was decided, observed and left off last."""
-        parts = []
-        if found := self.memory.latest_checkpoint():
-            parts += ["<h2>Checkpoint</h2>", self.article(found[0], whole=True)]
+        found = self.memory.latest_checkpoint()
+        parts = ["<h2>Checkpoint</h2>", self.articles(found[:1], whole=True)] if found else []
         for title, kind, count in (("Decisions", DECISION, DECISIONS), ("Observations", OBSERVATION, OBSERVATIONS)):
-            hits = look(self.memory, "", self.may_see, count, type=kind).hits
-            parts += [f"<h2>{title}</h2>", *self.articles(hits)]
-        return "\n".join([*self.doubts(), *parts])
+            parts += [f"<h2>{title}</h2>", self.articles(look(self.memory, "", _everybody, count, type=kind))]
+        return "\n".join(parts)
 
     def found(self, query: str) -> str:
         """What a search finds."""
-        found = look(self.memory, query, self.may_see, FOUND)
-        notes = [f"<p>{escape(note)}</p>" for note in asides(found).values()]
-        return "\n".join([f"<h2>Found: {len(found)}</h2>", *notes, *self.articles(found)])
+        found = look(self.memory, query, _everybody, FOUND)
+        notes = (f"<p>{escape(note)}</p>" for note in asides(found).values())
+        return "\n".join([f"<h2>Found: {len(found)}</h2>", *notes, self.articles(found)])
 
-    def topic(self, topic: str) -> str:
-        """How a topic was decided, the newest first."""
-        chain = self.memory.history(topic)
-        hits = self.memory.get(*(step.record.id for step in reversed(chain.chain)))
-        shown = (self.article(hit, whole=True) for hit in hits)
-        return "\n".join([f"<h2>{escape(chain.topic)}</h2>", *self.doubts(), *shown])
+    def articles(self, hits: Iterable[Hit], *, whole: bool = False) -> str:
+        """Records, one below the other."""
+        return "\n".join([self.article(hit, whole) for hit in hits] or ["<p>Nothing yet.</p>"])
 
-    def record(self, reference: str) -> str:
-        """One whole record."""
-        hits = [hit for hit in self.memory.get(reference) if self.may_see(hit.record)]
-        shown = [self.article(hit, whole=True) for hit in hits] or ["<p>Nothing to show.</p>"]
-        return "\n".join([*self.doubts(), *shown])
-
-    def doubts(self) -> list[str]:
-        """Why what is shown may not be all."""
-        return [f"<p>{escape(self.memory.lacked)}</p>"] if self.memory.lacked else []
-
-    def articles(self, hits: Iterable[Hit]) -> list[str]:
-        """Records as a list; a sentence where there is none."""
-        return [self.article(hit) for hit in hits] or ["<p>Nothing yet.</p>"]
-
-    def article(self, hit: Hit, *, whole: bool = False) -> str:
+    def article(self, hit: Hit, whole: bool) -> str:
         """One record."""
         record = hit.record
         facts = [format_time(hit.created)[:16].replace("T", " ") if hit.created else "", record.type, record.kind]
         if record.type == DECISION:
-            status = record.status if record.status != "accepted" else ""
-            facts += [
-                record.outcome if record.outcome != "pending" else "",
-                "superseded" if hit.superseded_by else status,
-            ]
-        facts += [hit.provenance.author, hit.provenance.agent]
-        told = escape(" · ".join(fact for fact in facts if fact))
+            status = "superseded" if hit.superseded_by else record.status
+            facts += [word for word in (record.outcome, status) if word not in ("pending", "accepted")]
+        told = escape(" · ".join(filter(None, (*facts, hit.provenance.author, hit.provenance.agent))))
         topic = f"{self.link(record.topic, topic=record.topic)}: " if record.topic else ""
         text = f"<pre>{escape(everything(record))}</pre>" if whole else ""
         if whole and record.open_files:
             text += f"<h4>Open files</h4><pre>{escape(chr(10).join(record.open_files))}</pre>"
         old = ' class="old"' if hit.superseded_by else ""
-        path = escape(hit.path)
         title = self.link(hit.title or record.id, id=record.id)
-        return f"<article{old}><h3>{topic}{title}</h3><small>{told}<br>{path}</small>{text}</article>"
+        return f"<article{old}><h3>{topic}{title}</h3><small>{told}<br>{escape(hit.path)}</small>{text}</article>"
 
 
 def _frame(view: _View, body: str, query: str) -> str:
