@@ -1,13 +1,13 @@
 """The budget of an answer: its texts are cut until it fits, and no result is ever left out.
 
-A result that is not whole says `truncated`. What room there is goes to the best result first: what answers the question
-should not need a second call.
+A result that is not whole says `truncated`. The best result is shown more fully than the others: what answers the
+question should not need a second call.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from filemem.dialects.tool import Answer
@@ -33,49 +33,37 @@ _FACTS = _NAMES | frozenset(
 _LEADS = ("snippet", "decision", "memory", "summary", "text")  # the first of these that a result has is cut last
 _TITLE = 160  # characters
 _ITEM = 40  # characters of a text per item of a list
-# How much of a result is shown at each step: which keys; characters of its lead and reasons, its decision, the rest.
+# How much of a result is shown at each step: which keys; characters of its lead and reasons, and of its other texts.
 _STEPS = (
-    (_NAMES, 0, 0, 0),
-    (_NAMES, 30, 0, 0),
-    (_FACTS, 30, 0, 0),
-    *((_FACTS, *limits) for limits in ((90, 0, 0), (160, 160, 0), (160, 160, 160))),
-    *((_FACTS, limit, limit, limit) for limit in (300, 600, 1_200, 2_400)),
+    *((_FACTS, limit, limit) for limit in (2_400, 1_200, 600, 300, 160)),
+    *((_FACTS, 90, 0), (_FACTS, 30, 0), (_NAMES, 30, 0), (_NAMES, 0, 0)),
 )
-_BASE, _BEST = 2, 4  # the steps to which each result and then the best is raised before any other
+_BEST = 2  # steps by which the best result is shown more fully
 _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def within(answer: Answer, budget: int) -> Answer:
     """Cut the results of an answer until it has at most `budget` characters as JSON."""
-    if len(_encoded(answer)) <= budget:
-        return answer
     lists = [name for name in LISTS if isinstance(answer.get(name), list)]
-    results = [one for name in lists for one in answer[name]]
-    shown = [_shown(one, 0) for one in results]
-    sizes = [len(_encoded(one)) for one in shown]
-    left = budget - len(_encoded(answer | {name: [] for name in lists})) - sum(sizes) - len(results)
-    for at, step in _raises(len(results)):
-        more = _shown(results[at], step)
-        growth = len(_encoded(more)) - sizes[at]
-        if growth <= left:
-            shown[at], sizes[at], left = more, sizes[at] + growth, left - growth
-    rows = iter(shown)
-    return answer | {name: [next(rows) for _ in answer[name]] for name in lists}
-
-
-def _raises(count: int) -> Iterator[tuple[int, int]]:
-    yield from ((at, step) for step in range(1, _BASE + 1) for at in range(count))
-    yield from ((0, step) for step in range(_BASE + 1, _BEST + 1) if count)
-    yield from ((at, step) for step in range(_BASE + 1, len(_STEPS)) for at in range(count))
+    shown, step = answer, 0
+    while len(_encoded(shown)) > budget and step < len(_STEPS) + _BEST:
+        best, others = min(max(0, step - _BEST), len(_STEPS) - 1), min(step, len(_STEPS) - 1)
+        first = next((name for name in lists if answer[name]), "")
+        shown = answer | {
+            name: [_shown(one, best if name == first and at == 0 else others) for at, one in enumerate(answer[name])]
+            for name in lists
+        }
+        step += 1
+    return shown
 
 
 def _shown(result: Any, step: int) -> Any:
     """A result as it is shown at a step, in the order in which it came; `truncated` unless that is all of it."""
-    facts, lead, decision, rest = _STEPS[step]
+    facts, lead, rest = _STEPS[step]
     if isinstance(result, str):
         return cut(result, lead) if lead else "…"
     first = next((name for name in _LEADS if name in result), "")
-    limits = {"decision": decision} | dict.fromkeys((first, "reasons", "already_rejected"), lead)
+    limits = dict.fromkeys((first, "reasons", "already_rejected"), lead)
     shown: Answer = {}
     for name, value in result.items():
         limit = limits.get(name, rest)
