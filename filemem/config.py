@@ -21,9 +21,7 @@ REPOSITORY_FILE = ".filemem.toml"
 POLICIES = ("commit", "leave")
 DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(dict.fromkeys(("decision", "checkpoint", "observation"), "commit"))
 _BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
-_LONGEST_STORE = 255  # bytes
 _LONGEST_USER = 200  # characters
-_MAX_FILE = 64 * 1024  # bytes; a settings file larger than this is not one
 
 
 class Config(NamedTuple):
@@ -110,7 +108,6 @@ def store_path(text: object) -> str:
         return text
     path = PurePosixPath(text)
     bad = {"", ".", ".."} & set(text.split("/")) or any(p.lower().startswith(".git") for p in path.parts)
-    bad = bad or len(text.encode("utf-8", "surrogateescape")) > _LONGEST_STORE
     if bad or path.is_absolute() or "\\" in text or not text.isprintable():
         raise BadInput(
             f"the store must be a folder inside the work tree, not {str(text)!r}",
@@ -181,15 +178,12 @@ def _read(path: Path, shown: str = REPOSITORY_FILE) -> Mapping[str, object]:
     if not path.is_file() or path.is_symlink():
         return {}
     try:
-        with path.open("rb") as file:
-            return _parsed(file.read(_MAX_FILE + 1), shown)
+        return _parsed(path.read_bytes(), shown)
     except OSError as error:
         raise BadInput(f"{shown} cannot be read: {error.strerror}") from None
 
 
 def _parsed(data: bytes, shown: str) -> Mapping[str, object]:
-    if len(data) > _MAX_FILE:
-        raise BadInput(f"{shown} is larger than {_MAX_FILE} bytes", "is it a settings file?")
     import tomllib  # noqa: PLC0415 - 5 ms for a file that most users do not have
 
     try:

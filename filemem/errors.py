@@ -83,8 +83,6 @@ def crash_report(trace: str, arguments: list[str]) -> Path:
         "",
         trace,
     ]
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="filemem-crash-", suffix=".txt", delete=False, encoding="utf-8"
-    ) as file:
-        file.write("\n".join(lines))
-    return Path(file.name)
+    path = Path(tempfile.mkdtemp(prefix="filemem-crash-"), "report.txt")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path

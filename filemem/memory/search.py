@@ -198,6 +198,4 @@ def _passes(around: Around, node: Node, wanted: Filter) -> bool:
 
 def _oddity(typed: str) -> str:
     """Say how something was read that may have been meant otherwise."""
-    if typed.startswith("-"):
-        return f"{typed} was not read as an exclusion: a minus excludes a word"
-    return f"{typed} is no restriction with this value, so it was searched as text"
+    return f"{typed} is no restriction that can be made, so it was read as text"

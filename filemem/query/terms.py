@@ -6,7 +6,7 @@ the user meant something by it.
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from filemem.query.filter import Filter, fold
@@ -31,8 +31,7 @@ class Terms(NamedTuple):
         phrases: quoted, a single word too unless it stands in PROSE; every one must occur.
         excluded: words or phrases behind a minus; none may occur.
         text: the query without exclusions and restrictions, for the embedder.
-        odd: what may have been meant otherwise: a restriction with a value that it cannot have (`outcome:broken`) and a
-            minus before a number, both searched as text; a minus before a restriction, which is left out.
+        odd: restrictions that cannot be made, as `outcome:broken` or `-tag:x`: they are read as words.
         cut: whether there was more than counts.
     """
 
@@ -67,14 +66,11 @@ def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
     left, cut = MAX_TERMS, len(text.encode("utf-8", "replace")) > MAX_BYTES
     for token in _TOKEN.finditer(clean(text).translate(_CURLY)):
         minus, key, quoted, bare = token.group("minus", "key", "quoted", "bare")
-        restriction = {} if minus or not key else _restriction(key, quoted if bare is None else bare, now)
-        if restriction:
+        if restriction := {} if minus or not key else _restriction(key, quoted if bare is None else bare, now):
             wanted = _widen(wanted, restriction)
             continue
-        if key or _ODD.fullmatch(token.group()):
+        if key:
             found["odd"][token.group()] = None
-        if key and minus:
-            continue
         parts = _words(token.group().lstrip("-") if minus else token.group())
         cut |= len(parts) > left
         parts = parts[:left]
@@ -115,16 +111,16 @@ def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None
         end: what is longer than a moment means its last one, not its first.
     """
     word = text.strip().casefold()
-    age = re.fullmatch(_AGE, word)
-    if age is not None or word in _WORDS:
-        if now is None:
-            return None
-        if age is not None:
-            return now - int(age["count"]) * _UNITS[age["unit"]]
-        first = now - now % DAY - _WORDS[word]
-        return now if word == "now" else first + DAY - 1 if end else first
-    year = re.fullmatch("[0-9]{4}", word)
-    span = parse_span(f"{word}-12-31" if year and end else f"{word}-01-01" if year else text)
+    if age := re.fullmatch(_AGE, word):
+        return None if now is None else now - int(age["count"]) * _UNITS[age["unit"]]
+    if word in _DAYS:
+        if now is None or word == "now":
+            return now
+        first = now - now % DAY - _DAYS[word]
+        return first + DAY - 1 if end else first
+    if re.fullmatch("[0-9]{4}", word):
+        text = f"{word}-12-31" if end else f"{word}-01-01"
+    span = parse_span(text)
     return (span[1] if end else span[0]) if span else None
 
 
@@ -139,9 +135,19 @@ def _restriction(key: str, value: str, now: int | None) -> dict[str, object]:
     if key in ("since", "until"):
         moment = parse_moment(value, now, end=key == "until")
         return {} if moment is None else {key: moment}
-    field, read = _READERS[key]
-    found = read(value.strip())
-    return {} if found in (None, (), "", False) else {field: found}
+    value = value.strip()
+    if key == "path":
+        return {"path": value} if value else {}
+    if key == "branch":
+        return {"branches": (value,)} if value else {}
+    if key == "is":
+        return {"live": True} if fold(value) == "live" else {}
+    if key == "topic":  # between commas, and the whole, which may be one topic with a comma in it
+        keys = tuple(dict.fromkeys(filter(None, map(topic_key, (value, *value.split(","))))))
+        return {"topics": keys} if keys else {}
+    field, allowed = _WORDED[key]
+    values = tuple(filter(None, map(fold, value.split(","))))
+    return {field: values} if values and (not allowed or set(values) <= set(allowed)) else {}
 
 
 def _widen(wanted: Filter, more: Mapping[str, object]) -> Filter:
@@ -150,44 +156,23 @@ def _widen(wanted: Filter, more: Mapping[str, object]) -> Filter:
     for field, value in more.items():
         if isinstance(value, tuple):
             changed[field] = tuple(dict.fromkeys((*getattr(wanted, field), *value)))
-    return wanted._replace(**changed)  # type: ignore[arg-type]  # the readers below give each field its type
-
-
-def _folded(value: str) -> tuple[str, ...]:
-    return tuple(part for part in map(fold, value.split(",")) if part)
-
-
-def _one_of(allowed: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
-    def read(value: str) -> tuple[str, ...]:
-        values = _folded(value)
-        return values if set(values) <= set(allowed) else ()
-
-    return read
-
-
-def _topics(value: str) -> tuple[str, ...]:
-    """Topics between commas, and the whole, which may be one topic with a comma in it."""
-    keys = map(topic_key, (value, *value.split(",")))
-    return tuple(dict.fromkeys(key for key in keys if key))
+    return wanted._replace(**changed)  # type: ignore[arg-type]  # `_restriction` gives each field its type
 
 
 _AGE = r"(?P<count>[0-9]{1,5})(?P<unit>[hdwmy])"
 _UNITS = {"h": DAY // 24, "d": DAY, "w": 7 * DAY, "m": 30 * DAY, "y": 365 * DAY}
-_WORDS = {"now": 0, "today": 0, "yesterday": DAY}  # milliseconds before the beginning of this day
-_READERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
-    "type": ("types", _one_of(TYPES)),
-    "outcome": ("outcomes", _one_of(OUTCOMES)),
-    "status": ("statuses", _one_of(STATUSES)),
-    "tag": ("tags", _folded),
-    "agent": ("agents", _folded),
-    "topic": ("topics", _topics),
-    "branch": ("branches", lambda value: (value,) if value else ()),
-    "path": ("path", str),
-    "is": ("live", lambda value: fold(value) == "live"),
+_DAYS = {"now": 0, "today": 0, "yesterday": DAY}  # milliseconds before the beginning of this day
+# A key with words of which each is one value: the field of Filter, and the words that there are, if not any will do.
+_WORDED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "type": ("types", TYPES),
+    "outcome": ("outcomes", OUTCOMES),
+    "status": ("statuses", STATUSES),
+    "tag": ("tags", ()),
+    "agent": ("agents", ()),
 }
-_ODD = re.compile(rf"-[0-9]\S*|(?:{'|'.join((*_READERS, 'since', 'until'))}):")
+_KEYS = "|".join((*_WORDED, "topic", "branch", "path", "is", "since", "until"))
 _TOKEN = re.compile(
     r'(?P<minus>-(?=[^\W\d]|"|[#.]\w))?'
-    rf"(?:(?P<key>{'|'.join((*_READERS, 'since', 'until'))}):)?"
+    rf"(?:(?P<key>{_KEYS}):)?"
     r'(?:"(?P<quoted>[^"]*)"|(?P<bare>\S+))'
 )

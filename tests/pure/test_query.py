@@ -115,8 +115,8 @@ def test_restrictions() -> None:
 
 def test_what_may_have_been_meant_otherwise_is_told() -> None:
     terms, wanted = query.parse("redis -topic:auth topic: ticket -1432")
-    assert (terms.words, terms.excluded, wanted) == (("redis", "topic", "ticket", "-1432"), (), Filter())
-    assert terms.odd == ("-topic:auth", "topic:", "-1432")
+    assert (terms.words, terms.excluded, wanted) == (("redis", "topic", "ticket", "-1432"), ("topic:auth",), Filter())
+    assert terms.odd == ("-topic:auth", "topic:")
     terms, _ = query.parse('ticket -#1432 -.env -"7"')
     assert (terms.words, terms.excluded, terms.odd) == (("ticket",), ("#1432", ".env", "7"), ())
 
