@@ -1,6 +1,6 @@
 """The supersession graph as a value: what a decision says about its place, and what follows from all of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 DEMOTING = frozenset({"accepted", "deprecated"})
@@ -128,3 +128,22 @@ class Graph(NamedTuple):
         chain = self.chain(topic)
         left = [node for node in chain.order if not self.superseded_by(node)]
         return chain.heads or tuple([node for node in left if self.nodes[node].status == "deprecated"][-1:])
+
+    def family(self, node: str, /) -> tuple[str, ...]:
+        """Return the decisions that one belongs to, oldest first: its topic's, or, where it states none, those without
+        a topic that links join to it."""
+        topic = self.topic_of(node)
+        return self.chain(topic).order if topic else self.linked([node], loose=True)
+
+    def linked(self, start: Iterable[str], /, *, loose: bool = False) -> tuple[str, ...]:
+        """Return the decisions that links join to some, those included, oldest first; with `loose`, by those without a
+        topic."""
+        waiting = list(start)
+        seen = set(waiting)
+        while waiting:
+            node = waiting.pop()
+            joined = {*self.predecessors(node), *self.superseded_by(node), *self.proposed_for(node)} - seen
+            new = {one for one in joined if not (loose and self.topic_of(one))}
+            seen |= new
+            waiting.extend(new)
+        return tuple(sorted(seen & self.nodes.keys(), key=lambda each: self.nodes[each].age))

@@ -151,7 +151,7 @@ class Memory:
         }
         found = self.keeper.read(lambda store: search.search(store, words, given, **how))
         if restrictions.get("path"):
-            from filemem.memory.drift import with_code
+            from filemem.memory.evidence import with_code
 
             found = found.replace(hits=self.keeper.ask(lambda store: with_code(store, found.hits)))
         parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), found.degraded)))
@@ -161,7 +161,7 @@ class Memory:
         """Whole records by id, start of a short id, path, file name, number or title. Raises BadInput, NotFound."""
         if not ids:
             raise BadInput("no id given", "give id or ids", field="ids")
-        from filemem.memory.drift import with_code
+        from filemem.memory.evidence import with_code
         from filemem.memory.hits import present
 
         return self.keeper.read(lambda s: with_code(s, present(s, [s.find(one) for one in ids], whole=True)))

@@ -18,7 +18,7 @@ from filemem import secrets
 from filemem.chain.compare import eased
 from filemem.errors import NotFound
 from filemem.files import MAX_SIZE, is_listed, is_private, is_record
-from filemem.memory import drift, evidence
+from filemem.memory import evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
 from filemem.memory.store import Store
 from filemem.record import Parsed, Problem, format_time
@@ -215,8 +215,7 @@ def _of_code(now: Snapshot, base: str) -> Iterator[Problem]:
         before, after = (store.code.listing(tip, ".") for tip in (since, testimony.tip))
         files = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
         known = store.history.ancestors(base)
-    yield from drift.problems(now, testimony, files)
-    yield from evidence.problems(now, testimony, known)
+    yield from evidence.problems(now, testimony, files, known)
 
 
 def _relative(store: Store, path: str, known: Iterable[str]) -> str:

@@ -16,7 +16,6 @@ from filemem.memory import fields
 from filemem.memory.evidence import Testimony
 from filemem.memory.hits import vacancy
 from filemem.memory.store import Store
-from filemem.memory.timeline import family, linked
 from filemem.query import Evidence
 from filemem.record import DECISION, Parsed, Record, parse, topic_key
 from filemem.record.compare import FORM, changes, damage
@@ -91,9 +90,9 @@ def history(store: Store, topic_or_id: str) -> History:
         key = start[0].key
     around = store.index.around(start)
     graph = around.graph
-    members = family(graph, start[0])
+    members = graph.family(start[0].id)
     heads = graph.holding(key) if key else tuple(dict.fromkeys(one for each in members for one in graph.heads_of(each)))
-    chain = _steps(store, around, [around.nodes[one] for one in linked(graph, members)], key)
+    chain = _steps(store, around, [around.nodes[one] for one in graph.linked(members)], key)
     last = around.nodes[members[-1]]
     topic = last.topic if key else start[0].topic
     why, notes = vacancy(graph, around.nodes, last, heads), tuple(filter(None, [store.repo.incomplete()]))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from filemem.chain import Graph
 from filemem.errors import BadInput, NotFound
 from filemem.index import Around, Node
 from filemem.memory import search
@@ -105,9 +104,10 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
     """
     key, around = topic_key(prefix), store.index.around(None)
     found = [_topic(around, chain.order, name) for name, chain in sorted(around.graph.chains.items()) if name]
-    loose, joined = {node.id: node for node in around.nodes.values() if node.type == DECISION and not node.key}, []
+    loose = dict.fromkeys(one.id for one in around.nodes.values() if one.type == DECISION and not one.key)
+    joined = []
     while loose:
-        group = [one for one in family(around.graph, next(iter(loose.values()))) if loose.pop(one, None)]
+        group = [one for one in around.graph.family(next(iter(loose))) if loose.pop(one, True) is None]
         one = _topic(around, group)
         joined.append(one._replace(path=store.shown(one.path)))
     joined.sort(key=lambda one: one.path)
@@ -120,25 +120,6 @@ def topic_keys(store: Store, part: str) -> tuple[str, ...]:
     wanted = topic_key(part)
     found = sorted(store.index.terms("topic", ""), key=lambda one: (not one[0].startswith(wanted), -one[1], one[0]))
     return tuple(key for key, _ in found if wanted in key)
-
-
-def family(graph: Graph, node: Node) -> tuple[str, ...]:
-    """The decisions that one belongs to, oldest first: its topic's, or, where it states none, those without a topic
-    that links join to it."""
-    return graph.chain(node.key).order if node.key else linked(graph, [node.id], loose=True)
-
-
-def linked(graph: Graph, start: Iterable[str], *, loose: bool = False) -> tuple[str, ...]:
-    """The decisions that edges join to some, those included, oldest first; where `loose`, by those without a topic."""
-    waiting = list(start)
-    seen = set(waiting)
-    while waiting:
-        node = waiting.pop()
-        joined = {*graph.predecessors(node), *graph.superseded_by(node), *graph.proposed_for(node)} - seen
-        new = {one for one in joined if not (loose and graph.topic_of(one))}
-        seen |= new
-        waiting.extend(new)
-    return tuple(sorted(seen & graph.nodes.keys(), key=lambda each: graph.nodes[each].age))
 
 
 def _topic(around: Around, members: Sequence[str], key: str = "") -> Topic:

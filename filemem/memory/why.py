@@ -16,8 +16,8 @@ from typing import NamedTuple
 from filemem.errors import BadInput, NotFound
 from filemem.files import fits
 from filemem.index import Node
-from filemem.memory import drift, search
-from filemem.memory.evidence import Testimony
+from filemem.memory import search
+from filemem.memory.evidence import Testimony, with_code
 from filemem.memory.fields import meant
 from filemem.memory.hits import present
 from filemem.memory.store import Store
@@ -103,7 +103,7 @@ def why(store: Store, asked: str, limit: int) -> Why:
     total, known_ids = len(reasons), {one.hit.id for one in reasons}
     reasons += _near(store, place, known_ids, min(NEARBY, limit - total))
     shown = reasons[:limit]
-    hits = drift.with_code(store, [one.hit for one in shown], testimony)
+    hits = with_code(store, [one.hit for one in shown], testimony)
     whole = tuple(one._replace(hit=hit) for one, hit in zip(shown, hits, strict=True))
     return Why(place.path, place.lines, whole, max(total, len(whole)), note)
 

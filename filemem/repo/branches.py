@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
-from filemem.repo.run import GitError
+from filemem.repo.run import GitError, read
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -29,9 +29,13 @@ def default_branch(repo: Repo) -> Branch | None:
     """The default branch, as it is here or else as it was last seen on the other side; None where none can be found.
 
     It is what the other side says it is (`refs/remotes/origin/HEAD`), else the first of the usual names that there is,
-    else the only branch. Git is asked again when a reference was written since.
+    else the only branch. Where files do not show it, Git is asked, again when a reference was written since.
     """
-    refs = repo.common_dir / "refs"  # Git replaces files, so their folders show it
+    refs = repo.common_dir / "refs"
+    name = read(refs / "remotes" / ORIGIN / "HEAD").removeprefix(f"ref: {_THERE}") or USUAL[0]
+    if (tip := read(refs / "heads" / name)) and not tip.startswith("ref: "):
+        return Branch(name, tip)
+    # Git replaces files, so their folders show it.
     places = [repo.common_dir / "packed-refs", repo.common_dir / "reftable" / "tables.list", refs / "heads"]
     stamps = [(str(one), one.stat().st_mtime_ns) for one in (*places, *sorted(refs.glob("remotes/*"))) if one.exists()]
     if (known := _known.get(repo)) is None or known[0] != stamps:

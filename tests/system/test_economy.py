@@ -76,7 +76,7 @@ sys.argv[:1] = ["filemem", "search"]
 with suppress(SystemExit):
     main()
 heavy = {"logging", "numpy"}
-ours = {"memory.save", "memory.why", "memory.drift", "memory.check", "repo.commit"}
+ours = {"memory.save", "memory.why", "memory.evidence", "memory.check", "repo.commit"}
 print(started, *sorted((heavy | {f"filemem.{name}" for name in ours}) & sys.modules.keys()), file=sys.stderr)
 """
 
