@@ -29,8 +29,9 @@ from filemem.index.fresh import (
     compare,
     latest,
 )
+from filemem.index.generation import Dates
 from filemem.index.search import NOT_BUILT, Candidate, Found, Search
-from filemem.index.state import NO_MODEL, Dates, Layer
+from filemem.index.state import NO_MODEL, Layer
 from filemem.index.writer import Load, Progress
 
 __all__ = [
@@ -177,7 +178,7 @@ class Index(Search):
         try:
             with self._now():
                 if self._seal.name:
-                    self._db.compare(self.root, every=True)
+                    self._db.check()
                     compare(self.root, self._seal, every=True)
         except IndexDamaged as error:
             return [error.message]
@@ -241,7 +242,7 @@ class Index(Search):
         *,
         known: Collection[str] | None = None,
     ) -> None:
-        """Build the index anew from all files; until it is done the old one answers. Vectors of known content stay.
+        """Build the index anew from all files.
 
         Args:
             listed: all files of the store.
@@ -300,20 +301,16 @@ class Index(Search):
         """Make the next generation, and then forget what waited; return how many entries that were."""
         items = [item for item in self._entries_waiting() if known is None or item.name in known]
         base, before, dateless = Seal(), {}, []
-        try:
+        if not anew:
             with self._now():
                 base, before, dateless = self._seal, self._sealed(), self._db.undated()
-        except IndexDamaged:
-            if not anew:
-                raise
-        anew = anew or not base.name
-        if dateless and load is not _nothing and not anew:  # a commit may have dated them
+        if dateless and load is not _nothing:  # a commit may have dated them
             named = {change.path for change in changes}
             dated = (path for path in self._dates(dateless) if path in before and path not in named)
             changes = [*changes, *(Change(MODIFIED, path, before[path]) for path in dated)]
-        work = writer.plan(items, {} if anew else before, changes, load, seen)
-        if anew or work.size or work.gone or work.entries:
-            writer.make(self.root, base, work, self.model, self._dates, anew=anew, progress=progress)
+        work = writer.plan(items, before, changes, load, seen)
+        if work.size or work.gone or work.entries or not base.name:
+            writer.make(self.root, base, work, self.model, self._dates, progress)
         with self._lock:
             self._fresh.forget(items)
         return len(items)

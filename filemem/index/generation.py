@@ -9,38 +9,38 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import os
 import sqlite3
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from filemem.changes import Entry
 from filemem.errors import Locked
-from filemem.index.document import Node, node_from
-from filemem.index.fresh import DATABASE, IndexDamaged, Seal, mark, read_file, refused, replace_file
+from filemem.index.document import Doc, Node, node_from
+from filemem.index.fresh import DATABASE, IndexDamaged, Seal, refused
 from filemem.record import Record, names_of, readings, topic_key
 
-_SUM = "index.sum"
 _PATIENCE = 20.0  # seconds that a reader or writer waits for another's commit
-_MOST_VALUES = 4096  # of one statement
 UNSTATED = "topic:"  # before the topic of a record that states none, among its names
 _LAST = 1 << 62  # sorts what has no date behind all else
 _TABLES = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
-CREATE TABLE files (path PRIMARY KEY, blob TEXT, size INTEGER, mtime INTEGER) WITHOUT ROWID;
-CREATE TABLE nodes (row INTEGER PRIMARY KEY, path UNIQUE, id, key, created INTEGER, live INTEGER, shown INTEGER,
-    blob TEXT, node TEXT, meant TEXT);
-CREATE INDEX nodes_id ON nodes (id);
-CREATE INDEX nodes_key ON nodes (key);
-CREATE INDEX nodes_dead ON nodes (row) WHERE live = 0;
-CREATE INDEX nodes_hidden ON nodes (row) WHERE shown = 0;
-CREATE TABLE links (kind TEXT, value, row INTEGER, PRIMARY KEY (kind, value, row)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (path PRIMARY KEY, blob TEXT, size INTEGER, mtime INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS nodes (row INTEGER PRIMARY KEY, path UNIQUE, id, key, created INTEGER, live INTEGER,
+    shown INTEGER, blob TEXT, node TEXT, meant TEXT);
+CREATE INDEX IF NOT EXISTS nodes_id ON nodes (id);
+CREATE INDEX IF NOT EXISTS nodes_key ON nodes (key);
+CREATE INDEX IF NOT EXISTS nodes_dead ON nodes (row) WHERE live = 0;
+CREATE INDEX IF NOT EXISTS nodes_hidden ON nodes (row) WHERE shown = 0;
+CREATE TABLE IF NOT EXISTS links (kind TEXT, value, row INTEGER, PRIMARY KEY (kind, value, row)) WITHOUT ROWID;
 """
 _ROWS = "SELECT row, created, live, shown, blob, node, meant FROM nodes WHERE"
+_NUMBERS = "IN (SELECT value FROM json_each(?))"
+_AMONG = "IN (SELECT CAST(value AS BLOB) FROM json_each(?))"
 _LINKED = ("name", "refers", "target")  # kinds of links
+
+Dates = Callable[[Collection[str]], Mapping[str, int]]  # first-commit dates of paths, epoch milliseconds
 
 
 class Row(NamedTuple):
@@ -83,29 +83,23 @@ class Database:
 
     Args:
         path: the file; None for one in memory.
-        new: make an empty one.
+        create: make the file, or its tables, where they are not there.
     """
 
-    def __init__(self, path: Path | None, *, new: bool = False) -> None:
+    def __init__(self, path: Path | None, *, create: bool = False) -> None:
         self.covers = False  # whether changes lie over the file, and not in it
         self._over: dict[str, Row | None] = {}  # what waits, by path
         self._covered: set[int] = set()  # numbers of the rows that it lies over
         self._dead: set[int] | None = None
-        address = ":memory:"
-        if path:
-            if new:
-                for old in (path, path.with_name(f"{path.name}-journal")):
-                    old.unlink(missing_ok=True)
-            how = "rwc" if new else "rw" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
-            address = f"{path.absolute().as_uri()}?mode={how}"  # names of folders may be any bytes
+        address = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}" if path else ":memory:"
         with _ours():
             self._con = sqlite3.connect(
                 address, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
             )
             # A large transaction stays in memory until its commit, so that it keeps no reader waiting.
             self._con.execute("PRAGMA cache_spill = OFF")
-            self._con.execute(f"PRAGMA synchronous = {'OFF' if new else 'NORMAL'}")  # what is new is synced when whole
-            if new or path is None:
+            self._con.execute("PRAGMA synchronous = NORMAL")
+            if create or path is None:
                 self._con.executescript(_TABLES)
 
     @property
@@ -123,55 +117,28 @@ class Database:
         if self._con.in_transaction:
             yield
             return
-        with _ours():
+        with _ours(), self._con:
             self._con.execute("BEGIN")
-            try:
-                self._con.execute("SELECT 1 FROM facts").fetchone()  # from here on it stands still
-                yield
-            finally:
-                self._con.execute("COMMIT")
+            self._con.execute("SELECT 1 FROM facts").fetchone()  # from here on it stands still
+            yield
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
         """Change all of it or nothing."""
-        with _ours():
+        with _ours(), self._con:
             self._con.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._con.execute("COMMIT")
-            finally:
-                if self._con.in_transaction:
-                    self._con.execute("ROLLBACK")
+            yield
 
-    def compare(self, root: Path, *, every: bool = False) -> None:
-        """Compare the file with its checksum, or look whether it is whole where a writer was killed before noting one;
-        raises `IndexDamaged`.
-        """
-        noted = read_file(root / _SUM)
-        if noted and not every and noted["mark"] == mark(root / DATABASE):
-            return
-        with self.reading():
-            data = self._con.serialize()
-            if noted and noted["commit"] == data[24:28].hex():  # as the header counts commits
-                if noted["sum"] != zlib.crc32(data):
-                    raise IndexDamaged(f"{DATABASE} does not match its checksum")
-            elif self._ask("PRAGMA integrity_check") != [("ok",)]:
-                raise IndexDamaged(f"{DATABASE} is not whole")
-
-    def note_sum(self, root: Path) -> None:
-        """Write down the checksum of the file as it stands."""
-        with self.reading():
-            data = self._con.serialize()
-            said = {"commit": data[24:28].hex(), "sum": zlib.crc32(data), "mark": mark(root / DATABASE)}
-            replace_file(root / _SUM, said)
+    def check(self) -> None:
+        """Read all of the file; raises `IndexDamaged`."""
+        if self._ask("PRAGMA integrity_check") != [("ok",)]:
+            raise IndexDamaged(f"{DATABASE} is not whole")
 
     @property
     def seal(self) -> Seal:
         """The generation in use."""
         found = self._ask("SELECT value FROM facts WHERE name = 'seal'")
-        if not found:
-            raise IndexDamaged(f"{DATABASE} names no generation")
-        return Seal(**json.loads(found[0][0]))
+        return Seal(**json.loads(found[0][0])) if found else Seal()
 
     @seal.setter
     def seal(self, seal: Seal) -> None:
@@ -179,16 +146,20 @@ class Database:
 
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, Entry]:
         """Return what the index was built from: path -> entry; of some paths only, or of all."""
-        sql, wanted = "SELECT path, blob, size, mtime FROM files", list(paths or ())
-        if paths is not None:
-            sql += f" WHERE path IN ({_marks(wanted)})"
-        return {_text(path): Entry(*entry) for path, *entry in self._ask(sql, wanted)}
+        sql = "SELECT path, blob, size, mtime FROM files"
+        found = self._ask(sql) if paths is None else self._ask(f"{sql} WHERE path {_AMONG}", list(paths))
+        return {path.decode("utf-8", "surrogatepass"): Entry(*entry) for path, *entry in found}
 
     def note_files(self, entries: Mapping[str, Entry | None]) -> None:
         """Change the manifest; None takes a path out."""
-        self._do("DELETE FROM files WHERE path = ?", [(path,) for path, entry in entries.items() if entry is None])
-        there = ((path, *entry) for path, entry in entries.items() if entry is not None)
+        self._do("DELETE FROM files WHERE path = ?", [(_bytes(path),) for path, entry in entries.items() if not entry])
+        there = ((_bytes(path), *entry) for path, entry in entries.items() if entry)
         self._do("REPLACE INTO files VALUES (?, ?, ?, ?)", there)
+
+    def clear(self) -> None:
+        """Forget all files and records."""
+        for table in ("files", "nodes", "links"):
+            self._do(f"DELETE FROM {table}", [()])  # noqa: S608 - names only
 
     # questions
 
@@ -199,15 +170,12 @@ class Database:
         asked = set(wanted)
         return found + [row for row in self._over.values() if row and not asked.isdisjoint(row.values(field))]
 
-    def _rows(self, field: str, wanted: list[Any]) -> Iterator[Row]:
+    def _rows(self, field: str, wanted: list[Any]) -> Iterable[Row]:
         """The same, of the file alone."""
-        for at in range(0, len(wanted), _MOST_VALUES):
-            part = wanted[at : at + _MOST_VALUES]
-            which = f"{field} IN ({_marks(part)})"
-            if field in _LINKED:
-                linked = f"kind = '{field}' AND value IN ({_marks(part)})"
-                which = f"row IN (SELECT row FROM links WHERE {linked})"  # noqa: S608 - names only
-            yield from map(_row, self._ask(f"{_ROWS} {which}", part))
+        which = f"{field} {_NUMBERS if field == 'row' else _AMONG}"
+        if field in _LINKED:
+            which = f"row IN (SELECT row FROM links WHERE kind = '{field}' AND value {_AMONG})"  # noqa: S608 - names only
+        return map(_row, self._ask(f"{_ROWS} {which}", wanted))
 
     def every(self) -> list[Row]:
         """Return all records that are shown, newest first."""
@@ -226,12 +194,6 @@ class Database:
         return self._dead - self._covered | {row.number for row in self._over.values() if row and not row.live}
 
     @property
-    def count(self) -> int:
-        """The number of records that are shown."""
-        waiting = [row for row in self._over.values() if row and row.number < 0 and row.shown]
-        return self.total - len(self.hidden()) + len(waiting)
-
-    @property
     def total(self) -> int:
         """The number of records in the file, hidden ones included."""
         return int(self._ask("SELECT count(*) FROM nodes")[0][0])
@@ -243,7 +205,7 @@ class Database:
 
     def undated(self) -> list[str]:
         """Return the paths of the records of which no date was known."""
-        return [_text(path) for (path,) in self._ask("SELECT path FROM nodes WHERE created = 0")]
+        return [row.written.path for row in map(_row, self._ask(f"{_ROWS} created = 0"))]
 
     # changes
 
@@ -268,33 +230,29 @@ class Database:
             self._over.update(rows)
             return
         for row in list(self._rows("path", list(rows))):
-            links = ((kind, value, row.number) for kind, value in _links(row))
+            links = ((kind, _bytes(value), row.number) for kind, value in _links(row))
             self._do("DELETE FROM links WHERE kind = ? AND value = ? AND row = ?", links)
             self._do("DELETE FROM nodes WHERE row = ?", [(row.number,)])
         kept = [row for row in rows.values() if row is not None]
         self._do("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_columns, kept))
-        links = ((kind, value, row.number) for row in kept for kind, value in _links(row))
+        links = ((kind, _bytes(value), row.number) for row in kept for kind, value in _links(row))
         self._do("INSERT OR IGNORE INTO links VALUES (?, ?, ?)", links)
 
-    def _ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Run a question; its list of values is padded to few lengths, so that statements stay prepared."""
+    def _ask(self, sql: str, values: list[Any] | None = None) -> list[Any]:
+        """Run a question, about a list of values if there is one."""
         with _ours():
-            wanted = [_stored(value) for value in values]
-            return self._con.execute(sql, wanted + wanted[:1] * (_padded(len(values)) - len(values))).fetchall()
+            return self._con.execute(sql, () if values is None else (json.dumps(values),)).fetchall()
 
     def _do(self, sql: str, values: Iterable[Iterable[Any]]) -> None:
         with _ours():
-            self._con.executemany(sql, ([_stored(value) for value in each] for each in values))
+            self._con.executemany(sql, map(tuple, values))
 
 
-def _padded(count: int) -> int:
-    """The next power of two; 0 for none."""
-    return 1 << (count - 1).bit_length() if count else 0
-
-
-def _marks(values: list[Any]) -> str:
-    """The places of some values in a statement."""
-    return ",".join("?" * _padded(len(values)))
+def rows_of(docs: Mapping[int, Doc], dates: Dates) -> list[Row]:
+    """Return the rows of documents by number; `dates` is asked for what states none."""
+    undated = [doc.path for doc in docs.values() if not doc.created]
+    known = dates(undated) if undated else {}
+    return [Row(at, doc.created or known.get(doc.path, 0), doc.blob, doc.node) for at, doc in docs.items()]
 
 
 def newest_first(row: Row) -> tuple[int, str]:
@@ -341,22 +299,13 @@ def _row(columns: tuple[Any, ...]) -> Row:
 
 def _columns(row: Row) -> tuple[Any, ...]:
     node, meant = row.written, json.dumps(row.meant) if row.meant else ""
-    text = json.dumps(node, separators=(",", ":"))
-    return row.number, node.path, node.id, node.key, row.created, row.live, row.shown, row.blob, text, meant
+    text, names = json.dumps(node, separators=(",", ":")), map(_bytes, (node.path, node.id, node.key))
+    return row.number, *names, row.created, row.live, row.shown, row.blob, text, meant
 
 
-def _stored(value: Any) -> Any:
-    """Return a value as the database takes it: names of files may be any bytes."""
-    if isinstance(value, str) and not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return value.encode("utf-8", "surrogatepass")
-    return value
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
+def _bytes(value: str) -> bytes:
+    """A text as the database has it: names of files may be any bytes."""
+    return value.encode("utf-8", "surrogatepass")
 
 
 @contextlib.contextmanager

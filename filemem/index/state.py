@@ -22,28 +22,24 @@ from filemem.index.document import TERM_FIELDS, Doc, Node
 from filemem.index.embed import Model, ModelUnavailable
 from filemem.index.fresh import (
     DATABASE,
-    GENERATION,
     WORDS,
     Fresh,
-    IndexDamaged,
     Item,
     Seal,
     compare,
     latest,
-    listed,
     mark,
 )
-from filemem.index.generation import Row
+from filemem.index.generation import Dates, rows_of
 from filemem.index.words import READING, Words
 
 if TYPE_CHECKING:
     from filemem.index.vectors import Ranking, Vectors
 
 NO_MODEL = "no embedding model is configured"
-_LAYOUT = 13  # of the files, and what they say of chains; the rest of the format follows from how texts are read
+_LAYOUT = 14  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 _FORMAT = (READING, Doc._fields, Node._fields, TERM_FIELDS)
 
-Dates = Callable[[Collection[str]], Mapping[str, int]]
 Layer = Callable[[Mapping[str, Entry]], Mapping[str, Doc | None]]  # given what a generation was built from
 
 
@@ -105,7 +101,7 @@ class State:
         when we list is in the generation that we then find.
         """
         items = self._items if self._layer else self._fresh.items()
-        there = self._mark()
+        there = mark(self.root / DATABASE)
         if there != self._opened:
             self._open(there)
             if self._layer:
@@ -113,27 +109,20 @@ class State:
         if items != self._items:
             self._take(items)
 
-    def _mark(self) -> list[int]:
-        found = mark(self.root / DATABASE)
-        if not found and any(map(GENERATION.fullmatch, listed(self.root))):
-            raise IndexDamaged(f"{DATABASE} is gone")
-        return found
-
     def _open(self, there: list[int]) -> None:
         self._db.close()
         self._forget()
         if there:
             database = Catalog(self.root / DATABASE)
             try:
-                database.compare(self.root)
                 with database.reading():
-                    seal = database.seal
-                    compare(self.root, seal, WORDS)
-                    self._words = Words(self.root / seal.name / WORDS)
+                    if (seal := database.seal).name:
+                        compare(self.root, seal, WORDS)
+                        self._words = Words(self.root / seal.name / WORDS)
                     self._version = database.version
             except FilememError:
                 database.close()
-                if (now := self._mark()) != there:  # another process has replaced it while we looked
+                if (now := mark(self.root / DATABASE)) != there:  # another process has replaced it while we looked
                     self._open(now)
                     return
                 raise
@@ -150,16 +139,11 @@ class State:
             self._items, self._docs, self._tokens = (), {}, {}
         first = len(self._items)
         new = {item.path: (-at - 1, item) for at, item in enumerate(items) if at >= first and item.path}
-        dateless = [path for path, (_, item) in new.items() if item.doc and not item.doc.created]
-        dates = self._dates(dateless) if dateless else {}
-        rows: dict[str, Row | None] = {}
-        for path, (number, item) in new.items():
-            if doc := item.doc:
-                rows[path] = Row(number, doc.created or dates.get(path, 0), doc.blob, doc.node)
-                self._docs[number], self._tokens[number] = doc, words.tokens_of(doc)
-            else:
-                rows[path] = None
-        self._db.put(rows)
+        docs = {number: item.doc for number, item in new.values() if item.doc}
+        self._docs |= docs
+        self._tokens |= {number: words.tokens_of(doc) for number, doc in docs.items()}
+        rows = {row.written.path: row for row in rows_of(docs, self._dates)}
+        self._db.put({path: rows.get(path) for path in new})
         self._items, self._waiting = items, latest(items)
 
     def _ranking(self, text: str) -> Ranking:

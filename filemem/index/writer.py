@@ -1,14 +1,15 @@
 """Making the next generation: the one way in which the index changes on disk.
 
-Rule: the caller holds the writer lock, and nothing is visible to anyone until the database is committed, or, if it is
-made anew, put in place.
+Rule: the caller holds the writer lock, and nothing is visible to anyone until the database is committed. What a power
+cut loses shows in the checksums, and is made anew.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,6 @@ from filemem.index.fresh import (
     GENERATION,
     VECTORS,
     WORDS,
-    IndexDamaged,
     Item,
     Seal,
     checksum,
@@ -33,33 +33,31 @@ from filemem.index.fresh import (
     mark,
     writing,
 )
-from filemem.index.generation import Row
+from filemem.index.generation import Dates, Row, rows_of
 from filemem.index.words import Words, WordsWriter
 
 _CHUNK = 256  # documents between two looks at the model
-_NEW = f"{DATABASE}.new"
 
 Load = Callable[[str], Doc | None]  # path -> its document; None where there is none; NotFound: no such file any more
 Progress = Callable[[int, int], object]  # documents done, documents in all
-Dates = Callable[[Collection[str]], Mapping[str, int]]  # first-commit dates of paths, epoch milliseconds
 
 
 class Work(NamedTuple):
     """What a change amounts to, worked out before anything is written.
 
     Args:
-        entries: what the manifest shall say of the paths that differ; None where one is gone.
+        before: the manifest as it is.
+        entries: what it shall say of the paths that differ; None where one is gone.
         docs: documents to put in.
         size: how many at most.
         gone: paths whose documents are to be taken out first.
-        living: blobs of all files, afterwards.
     """
 
+    before: Mapping[str, Entry]
     entries: dict[str, Entry | None]
     docs: Iterable[Doc]
     size: int
     gone: Collection[str]
-    living: Callable[[], set[str]]
 
 
 def plan(
@@ -89,66 +87,56 @@ def plan(
                     entries[path] = Entry(doc.blob)
                 yield doc
 
-    def living() -> set[str]:
-        return {entry.blob for entry in ({**before, **entries}).values() if entry is not None}
-
-    return Work(entries, docs(), len(ready) + len(to_load), {*waiting, *changed}, living)
+    return Work(before, entries, docs(), len(ready) + len(to_load), {*waiting, *changed})
 
 
-def make(
-    root: Path,
-    base: Seal,
-    work: Work,
-    model: Model | None,
-    dates: Dates,
-    *,
-    anew: bool,
-    progress: Progress | None = None,
-) -> None:
-    """Build the next generation and put it into use; raises `BrokenStore` or `IndexDamaged`."""
+def make(root: Path, base: Seal, work: Work, model: Model | None, dates: Dates, progress: Progress | None) -> None:
+    """Build the next generation upon one, or upon nothing, and use it; raises `BrokenStore`, `IndexDamaged`."""
     with writing(root):
-        database = Catalog(root / (_NEW if anew else DATABASE), new=anew)
-        try:
-            if not (anew or work.size or work.gone):
+        path = root / (DATABASE if base.name else f"{DATABASE}.new")
+        if not base.name:
+            path.unlink(missing_ok=True)
+        with closing(Catalog(path, create=True)) as database:
+            if base.name and not (work.size or work.gone):
                 with database.writing():
                     database.note_files(work.entries)
-                database.note_sum(root)
                 return
-            staged = _stage(root, base, _kept(root, base) if anew else (WORDS, VECTORS))
-            rows, seal = _fill(staged, database.last + 1, work, model, dates, progress)
-            if not anew:
-                seal = seal._replace(missing=seal.missing + base.missing)
+            staged = _stage(root, base)
+            rows, total, lacking = _fill(staged, database.last + 1, work, model, dates, progress)
+            seal = Seal(*_publish(root, staged, base), total, base.missing + lacking)
             with database.writing():
                 database.note_files(work.entries)
                 database.put(rows)
-                seal = _publish(root, staged, base, seal)
                 database.seal = seal
-            if anew:
-                (root / f"{DATABASE}-journal").unlink(missing_ok=True)  # of the file that is replaced
-                _sync(root / _NEW)
-                (root / _NEW).replace(root / DATABASE)
-            database.note_sum(root)
-        finally:
-            database.close()
-            shutil.rmtree(root / "next", ignore_errors=True)
+        if not base.name:
+            (root / f"{DATABASE}-journal").unlink(missing_ok=True)  # of the file that is replaced
+            path.replace(root / DATABASE)
         for name in listed(root):
             if GENERATION.fullmatch(name) and name not in (seal.name, base.name):
                 shutil.rmtree(root / name, ignore_errors=True)
 
 
-def _kept(root: Path, base: Seal) -> tuple[str, ...]:
-    """What is taken over where all else is made anew: vectors, if they are whole."""
-    try:
-        compare(root, base, VECTORS, every=True)
-    except IndexDamaged:
-        return ()
-    return (VECTORS,)
+def _stage(root: Path, base: Seal) -> Path:
+    """Return a new private folder holding links to the files of a generation."""
+    target = root / "next"
+    shutil.rmtree(target, ignore_errors=True)
+    for part in (WORDS, VECTORS):
+        (target / part).mkdir(parents=True)
+    compare(root, base)
+    for name in base.files:
+        try:
+            os.link(root / base.name / name, target / name)
+        except OSError:  # no hard links here
+            shutil.copy2(root / base.name / name, target / name)
+    return target
 
 
 def _fill(
     staged: Path, number: int, work: Work, model: Model | None, dates: Dates, progress: Progress | None
-) -> tuple[dict[str, Row | None], Seal]:
-    """Put documents into a staged folder; return their rows, None for what is gone, and what the seal shall say."""
+) -> tuple[dict[str, Row | None], int, int]:
+    """Put documents into a staged folder; return their rows, None for what is gone, how many documents there are then,
+    and how many of the new ones lack vectors.
+    """
     words = WordsWriter(staged / WORDS, work.size)
     for path in work.gone:
         words.remove(path)
@@ -159,7 +147,7 @@ def _fill(
     while chunk := list(islice(docs, _CHUNK)):
         if growth:
             growth.add(chunk)
-        for doc, row in zip(chunk, _rows(chunk, number + done, dates), strict=True):
+        for doc, row in zip(chunk, rows_of(dict(enumerate(chunk, number + done)), dates), strict=True):
             words.add(doc, row.number, row.created)
             rows[doc.path] = row
         done += len(chunk)
@@ -167,58 +155,17 @@ def _fill(
             progress(done, max(done, work.size))
     total = Words(words.close()).total
     if growth:
-        growth.write(map(key, work.living()))
-    return rows, Seal("", {}, total, done if lacking else 0)
+        growth.write({key(entry.blob) for entry in {**work.before, **work.entries}.values() if entry})
+    return rows, total, done if lacking else 0
 
 
-def _rows(docs: Sequence[Doc], first: int, dates: Dates) -> list[Row]:
-    undated = [doc.path for doc in docs if not doc.created]
-    known = dates(undated) if undated else {}
-    return [
-        Row(number, doc.created or known.get(doc.path, 0), doc.blob, doc.node) for number, doc in enumerate(docs, first)
-    ]
-
-
-# folders
-
-
-def _stage(root: Path, base: Seal, parts: tuple[str, ...]) -> Path:
-    """Return a new private folder holding links to the files of the given parts of a generation."""
-    target = root / "next"
-    shutil.rmtree(target, ignore_errors=True)
-    for part in (WORDS, VECTORS):
-        (target / part).mkdir(parents=True)
-    for name in base.files:
-        if name.startswith(parts):
-            compare(root, base._replace(files={name: base.files[name]}))
-            try:
-                os.link(root / base.name / name, target / name)
-            except OSError:  # no hard links here
-                shutil.copy2(root / base.name / name, target / name)
-    return target
-
-
-def _publish(root: Path, staged: Path, base: Seal, about: Seal) -> Seal:
-    """Give the staged folder its name, for the database to name it; return its seal: `about` with name and files."""
+def _publish(root: Path, staged: Path, base: Seal) -> tuple[str, dict[str, list[int]]]:
+    """Give the staged folder its name; return that, and what the seal is to say of the files."""
     number = 1 + max((int(name[1:]) for name in listed(root) if GENERATION.fullmatch(name)), default=0)
     files: dict[str, list[int]] = {}
     for part in (WORDS, VECTORS):
         for name in (f"{part}/{each}" for each in listed(staged / part) if not each.endswith(".lock")):
             known, there = base.files.get(name), mark(staged / name)
             files[name] = known if known and known[:-1] == there else [*there, checksum(staged / name)]
-        _sync(staged / part)
-    seal = about._replace(name=f"g{number:010d}", files=files)
-    staged.rename(root / seal.name)
-    _sync(root)
-    return seal
-
-
-def _sync(path: Path) -> None:
-    """Make a file, or the names in a folder, durable, where the system can."""
-    if os.name == "nt" and path.is_dir():
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    staged.rename(root / f"g{number:010d}")
+    return f"g{number:010d}", files
