@@ -74,7 +74,7 @@ def crash_report(trace: str, arguments: list[str]) -> Path:
     from importlib.metadata import version  # noqa: PLC0415
     from pathlib import Path  # noqa: PLC0415
 
-    packages = ("filemem", "mcp", "tantivy", "numpy", "python-frontmatter")
+    packages = ("filemem", "mcp", "tantivy", "usearch", "python-frontmatter")
     lines = [
         "filemem crash report",
         f"command: {' '.join([Path(arguments[0]).name, *arguments[1:3]])}",

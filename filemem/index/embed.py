@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 BUNDLED = "static-128.4"  # renamed whenever the files in filemem/model change, or what is kept of a text
 _SHIPPED = Path(__file__).parents[1] / "model"  # importlib.resources takes 60 ms to say the same
-_TELLING = 200.0  # length of the vectors of words that are about something: of five tokens four have more
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
@@ -43,11 +42,11 @@ class Model:
         """What the files hold; raises `ModelUnavailable`."""
         for name, value in _ONE_THREAD.items():  # two that fight for busy cores make a search 100 times slower
             os.environ.setdefault(name, value)
-        from filemem.index.vectors import Table
+        from filemem.index.vectors import Configured, bundled
 
         try:
-            return Table(self._folder, _TELLING if self.name == BUNDLED else 0.0)
-        except Exception as error:  # tokenizers raises bare Exception for unreadable files
+            return bundled(self._folder) if self.name == BUNDLED else Configured(self._folder)
+        except Exception as error:  # the libraries below raise bare Exception for unreadable files
             raise ModelUnavailable(
                 f"the embedding model in {self._folder} cannot be read",
                 "put a model2vec model there, or remove the setting to use the one that comes with filemem",

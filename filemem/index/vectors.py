@@ -1,4 +1,4 @@
-"""Meaning in numbers: a model's table, vectors made and kept, and how they compare with a query.
+"""Meaning in numbers: models, vectors made and kept, and how they compare with a query.
 
 Rule: a vector belongs to content, not to a path. Segments are files that are written once, of rows filed under the blob
 they were made from, so switching branches embeds nothing again. numpy and tokenizers cost more than a keyword search:
@@ -7,16 +7,14 @@ only `embed` imports this module, at first need.
 
 from __future__ import annotations
 
-import io
-import json
-import os
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib import format as layout
+from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from filemem.index.document import Doc, clean, key
@@ -28,46 +26,29 @@ Integers = npt.NDArray[np.int64]
 MERGE_RATIO = 4  # a segment is merged into the one before it unless that is this much larger
 MOSTLY_DEAD = 3  # what no file has is dropped where it is this often as many as all
 _SEGMENT = ".rows"
-_HEADER_LENGTH = 8  # bytes: a little-endian integer, then that much JSON, then the arrays
-_LONGEST_HEADER = 1 << 20  # bytes
-_KINDS = {"I8": np.int8, "F16": np.float16, "F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
+_TELLING = 200.0  # length of the vectors of words that are about something: of five tokens four have more
 _BATCH = 256  # texts embedded at a time
 _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
+_LARGE = 50_000  # rows from which on usearch is so much faster that its import, slow as that of numpy, pays
 _STRIPE = 4096  # rows converted to float at a time: what stays in the processor's cache
 
 
 class Table:
-    """A loaded static model: one vector per token, in a file map, and what each is to be multiplied by.
+    """A loaded static model: one vector per token, and what each is to be multiplied by.
 
     Args:
-        folder: see `embed.Model`.
+        rows, weights, tokenizer: of the model.
         telling: how long the vectors of words are that are about something; 0 where that is not known.
     """
 
-    def __init__(self, folder: Path, telling: float) -> None:
-        path = folder / "model.safetensors"
-        with path.open("rb") as file:
-            size = int.from_bytes(file.read(_HEADER_LENGTH), "little")
-            header = json.loads(file.read(min(size, _LONGEST_HEADER)))
-
-        def array(name: str) -> npt.NDArray[Any]:
-            kind, shape, offset = (header[name][part] for part in ("dtype", "shape", "data_offsets"))
-            start = _HEADER_LENGTH + size + offset[0]
-            return np.asarray(np.memmap(path, dtype=_KINDS[kind], mode="r", offset=start, shape=tuple(shape)))
-
-        self._rows = array("embeddings")
-        if "mapping" in header:  # tokens share rows
-            self._rows = self._rows[array("mapping")]
-        count = len(self._rows)
-        self._weights = array("weights").astype(np.float32) if "weights" in header else np.ones(count, np.float32)
-        self._tokenizer: Tokenizer = Tokenizer.from_str((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    def __init__(self, rows: npt.NDArray[Any], weights: Floats, tokenizer: Tokenizer, telling: float = 0.0) -> None:
+        self._rows, self._weights, self._tokenizer, self._telling = rows, weights, tokenizer, telling
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         for unknown in map(self._tokenizer.token_to_id, ("[UNK]", "<unk>")):
             if unknown is not None:
                 self._weights[unknown] = 0.0
-        self._telling = telling
-        self._lengths = np.full(count, np.nan, dtype=np.float32)  # measured once, as few are ever asked for
+        self._lengths = np.full(len(rows), np.nan, dtype=np.float32)  # measured once, as few are ever asked for
 
     def encode(self, texts: Sequence[str]) -> tuple[Floats, Integers, Integers]:
         """Return one row per text, the sum of its tokens, of length 1 or 0; all tokens; and how many each text has."""
@@ -126,6 +107,35 @@ class Table:
 
     def _ids(self, word: str) -> Integers:
         return np.array(self._tokenizer.encode(clean(word), add_special_tokens=False).ids, dtype=np.int64)
+
+
+def bundled(folder: Path) -> Table:
+    """Return the model that ships with filemem, which model2vec reads too, but starts slower."""
+    found = load_file(folder / "model.safetensors")
+    tokenizer: Tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return Table(found["embeddings"], found["weights"].astype(np.float32), tokenizer, _TELLING)
+
+
+class Configured(Table):
+    """A model of the user's, which model2vec loads and encodes with."""
+
+    def __init__(self, folder: Path) -> None:
+        from model2vec import StaticModel
+
+        if not folder.is_dir():
+            raise FileNotFoundError(folder)  # model2vec would look for it on the network
+        logging.getLogger("huggingface_hub.repocard").setLevel(logging.ERROR)  # it misses a model card on every load
+        self._model = StaticModel.from_pretrained(str(folder), force_download=False)
+        rows, mapping, weights = self._model.embedding, self._model.token_mapping, self._model.weights
+        rows = rows if mapping is None else rows[mapping]
+        super().__init__(rows, np.ones(len(rows), np.float32) if weights is None else weights, self._model.tokenizer)
+
+    def encode(self, texts: Sequence[str]) -> tuple[Floats, Integers, Integers]:
+        """See `Table`."""
+        plain = [clean(text) for text in texts]
+        rows = np.asarray(self._model.encode(plain, use_multiprocessing=False), dtype=np.float32)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0), *super().encode(texts)[1:]
 
 
 class Rows(NamedTuple):
@@ -226,19 +236,11 @@ def merged(parts: Sequence[Rows], keys: Iterable[int] | None = None) -> Rows:
 
 
 def read(path: Path) -> Rows:
-    """Map a segment into memory; raises `IndexDamaged`."""
+    """Read a segment; raises `IndexDamaged`."""
     try:
-        data = np.memmap(path, dtype=np.uint8, mode="r")
-        arrays = []
         with path.open("rb") as file:
-            for _ in Rows._fields:
-                layout.read_magic(file)
-                shape, _, kind = layout.read_array_header_1_0(file)
-                size = int(np.prod(shape))
-                arrays.append(np.frombuffer(data, kind, size, file.tell()).reshape(shape))
-                file.seek(size * kind.itemsize, io.SEEK_CUR)
-        return Rows(*arrays)
-    except (OSError, ValueError, TypeError) as error:
+            return Rows(*(np.load(file) for _ in Rows._fields))
+    except (OSError, ValueError, EOFError) as error:
         raise IndexDamaged(f"{path.name} cannot be read") from error
 
 
@@ -272,8 +274,6 @@ class Growth:
         with (self._folder / f"{number:08d}{_SEGMENT}").open("wb") as file:
             for array in result:
                 np.save(file, array)
-            file.flush()
-            os.fsync(file.fileno())
         for path in self._paths[kept:]:
             path.unlink()
 
@@ -318,10 +318,17 @@ class Ranking:
 def nearest(part: Rows, query: Floats) -> Floats:
     """Return for each document the cosine of its passage nearest to the query."""
     scores = np.empty(len(part.rows), dtype=np.float32)
-    for at in range(0, len(scores), _STRIPE):
-        stripe = slice(at, at + _STRIPE)
-        scores[stripe] = part.rows[stripe].astype(np.float32) @ query
-    scores *= part.scales
+    if len(scores) > _LARGE:
+        from usearch.index import search
+
+        asked = np.rint(query * (127 / np.abs(query).max())).astype(np.int8)
+        matches = search(part.rows, asked, len(scores), exact=True, threads=1)
+        scores[matches.keys.astype(np.int64)] = 1.0 - matches.distances
+    else:
+        for at in range(0, len(scores), _STRIPE):
+            stripe = slice(at, at + _STRIPE)
+            scores[stripe] = part.rows[stripe].astype(np.float32) @ query
+        scores *= part.scales
     best: Floats = np.maximum.reduceat(scores, part.starts[:-1]) if len(scores) else scores
     return best
 

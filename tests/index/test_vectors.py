@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from filemem.index import Doc, Index, vectors
+from filemem.index import Doc, Index, Model, vectors
 from filemem.index.document import key
 from filemem.query import Filter, parse
 from tests.index.hashing import Hashing
@@ -44,6 +44,15 @@ def test_a_row_comes_back_as_it_was(tmp_path: Path) -> None:
     assert float(exact.max()) == pytest.approx(1, abs=0.01)
     at = vectors.places(part, [37, 5, 1000])
     assert part.keys[at].tolist() == [5, 37]
+
+
+def test_usearch_compares_large_parts_like_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Model().table
+    docs = [make(number) for number in range(60)] + [doc("empty.md", "")]
+    part, query = vectors.embed(docs, table), table.encode(["cache redis queue"])[0][0]
+    exact = vectors.nearest(part, query)
+    monkeypatch.setattr(vectors, "_LARGE", 10)
+    assert vectors.nearest(part, query) == pytest.approx(exact, abs=0.005)
 
 
 def test_dead_rows_go_when_little_else_is_left(tmp_path: Path) -> None:
