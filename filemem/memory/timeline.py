@@ -82,7 +82,7 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
         return None
     me = ""
     with suppress(BadInput):  # Git knows no name of the user's
-        me = store.repo.identity()[0].name
+        me = store.repo.identity()[0][0]
     hits = present(store, recent)
     hit = next((one for one in hits if one.provenance.author in ("", me)), hits[0])
     notes = []

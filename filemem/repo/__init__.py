@@ -12,7 +12,7 @@ from filemem.changes import object_id
 from filemem.repo import settings, state
 from filemem.repo.objects import Item, Objects
 from filemem.repo.run import LONG, Git, GitError, clean, find, locate, read, stamp
-from filemem.repo.settings import Identity, Settings
+from filemem.repo.settings import Settings
 from filemem.repo.state import SaveLock
 
 __all__ = ["Git", "GitError", "Repo"]
@@ -66,8 +66,8 @@ class Repo:
         """The id of these bytes as a blob."""
         return object_id("blob", data, self.hash_name)
 
-    def identity(self) -> tuple[Identity, Identity]:
-        """Author and committer of our commits. Raises BadInput where Git knows none."""
+    def identity(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Author and committer of our commits, each a name and an address. Raises BadInput where Git knows none."""
         found = self.settings
         return found.identity("author", self.environment), found.identity("committer", self.environment)
 

@@ -301,7 +301,7 @@ def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
     now = repo.head() or "", stamp(repo.git_dir / "index")
     if not repo.unfinished:
         repo.trouble, repo.settled = "", now
-    if repo.settled == now and not Journal(repo).names():
+    if repo.settled == now and not state.numbered(repo.shared / "journal"):
         return ()
     try:
         with repo.saving(_BRIEFLY):
@@ -320,25 +320,27 @@ def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
 
 
 def _end(repo: Repo, files: Placer, entry: Entry) -> Made:
-    """End a save that was interrupted, or had to wait; not where its files were committed otherwise meanwhile."""
+    """End a save that was interrupted, or had to wait; not where the user has changed what it was to change."""
     branch = entry.branch.removeprefix(state.BRANCHES)
     if journal.landed(repo, entry):
         if journal.settle(repo, files, entry, _BRIEFLY):
             Journal(repo).done(entry)
         return Made(entry.commit, branch)
-    lacking = [edit for edit in entry.edits if journal.on_disk(files, edit.path) == edit.before != edit.data]
-    journal.write(files, lacking)
     head = state.head(repo.git)
     reason = repo.busy() or ("" if head.ref else "HEAD is detached")
     if not reason and entry.branch not in ("", head.ref) and state.tip_of(repo.git, entry.branch):
         reason = f"it is for the branch {branch}"
-    if reason:
-        return Made(branch=branch, pending=reason)
-    if any(journal.held(repo, head.tip, edit.path) != edit.old for edit in entry.edits):
-        made: Made | str = Made(branch=branch)
-    else:
+    found = [(edit, journal.on_disk(files, edit.path)) for edit in entry.edits]
+    edited = any(edit.before is not None and now not in (edit.before, edit.data) for edit, now in found)
+    if edited or (not reason and any(journal.held(repo, head.tip, edit.path) != edit.old for edit in entry.edits)):
+        entry.file.unlink(missing_ok=True)
+        return Made(branch=branch)
+    if not reason or all(edit.before is None for edit in entry.edits):
+        journal.write(files, [edit for edit, now in found if now == edit.before != edit.data])
+    made: Made | str = reason
+    if not reason:
         made = _commit(repo, files, Plan(entry.edits, entry.message, entry.at), lambda _: None, _BRIEFLY, written=True)
     if isinstance(made, str):
-        return Made(branch=branch, pending=entry.reason or made)
+        return Made(branch=branch, pending=reason or entry.reason or made)
     entry.file.unlink(missing_ok=True)
     return made

@@ -76,10 +76,6 @@ class Journal:
         self.worktree = os.path.relpath(repo.git_dir, repo.common_dir)
         self._open, self._done = repo.shared / "journal", repo.shared / "recent"
 
-    def names(self) -> list[str]:
-        """The names of what is not done, of all work trees."""
-        return state.numbered(self._open)
-
     def new(self, plan: Plan, branch: str, commit: str = "", reason: str = "") -> Entry:
         """An entry for a plan; entries sort in the order of the saves."""
         file = self._open / f"{time.time_ns():020d}-{plan.at:015d}-{os.getpid()}"

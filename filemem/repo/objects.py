@@ -217,17 +217,19 @@ def commit_object(repo: Repo, tree: str, parents: Sequence[str], text: str, at: 
     Of a merge `parents` has ours first; `at` is epoch milliseconds. Raises BadInput: Git does not know who commits;
     Conflict: it could not be signed.
     """
-    author, committer = repo.identity()
-    seconds, data = max(0, at // 1000), text.encode("utf-8", "replace")  # Git knows no time before 1970
+    roles = dict(zip(("author", "committer"), repo.identity(), strict=True))
+    seconds = max(0, at // 1000)  # Git knows no time before 1970
     when = f"{seconds} {time.strftime('%z', time.localtime(seconds))}"
     if not repo.settings.signed:
         lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
-        lines += [f"author {author} {when}", f"committer {committer} {when}", "\n"]
-        return repo.objects.prepare("commit", "\n".join(lines).encode("utf-8", "replace") + data)
-    who = {"AUTHOR_NAME": author.name, "AUTHOR_EMAIL": author.email, "AUTHOR_DATE": when}
-    who |= {"COMMITTER_NAME": committer.name, "COMMITTER_EMAIL": committer.email, "COMMITTER_DATE": when}
+        lines += [f"{role} {name} <{email}> {when}" for role, (name, email) in roles.items()]
+        return repo.objects.prepare("commit", "\n".join((*lines, "", text)).encode("utf-8", "replace"))
+    extra = dict[str, str]()
+    for role, (name, email) in roles.items():
+        start = f"GIT_{role.upper()}_"
+        extra |= {f"{start}NAME": name, f"{start}EMAIL": email, f"{start}DATE": when}
     arguments = ("-S", *(part for parent in parents for part in ("-p", parent)), tree)
-    extra, config = {f"GIT_{key}": value for key, value in who.items()}, ("i18n.commitEncoding=utf-8",)
+    data, config = text.encode("utf-8", "replace"), ("i18n.commitEncoding=utf-8",)
     try:
         made = repo.git.run("commit-tree", *arguments, input=data, limit=_SIGNING, config=config, extra=extra)
     except GitError as error:

@@ -27,16 +27,6 @@ _BARRING = re.compile(r"filter|ident|encoding|\[attr\]")
 _WILD = re.compile(r"[][*?\\]")
 
 
-class Identity(NamedTuple):
-    """Who makes a commit: a name and an address, free of what would break a commit header."""
-
-    name: str
-    email: str
-
-    def __str__(self) -> str:
-        return f"{self.name} <{self.email}>"
-
-
 class Settings(NamedTuple):
     """Git's configuration: (scope, value) pairs by key as Git prints it, last one wins."""
 
@@ -89,8 +79,8 @@ class Settings(NamedTuple):
             raise Conflict(told, "programs are taken from your own configuration: git config --global")
         return True
 
-    def identity(self, role: str, environment: Mapping[str, str]) -> Identity:
-        """Who Git would name as `role` ("author" or "committer"). Raises BadInput where it is not known."""
+    def identity(self, role: str, environment: Mapping[str, str]) -> tuple[str, str]:
+        """Name and address that Git has for `role` ("author" or "committer"). Raises BadInput where it has none."""
         name, email = (
             environment.get(f"GIT_{role.upper()}_{part.upper()}")
             or self.text(f"{role}.{part}")
@@ -98,9 +88,9 @@ class Settings(NamedTuple):
             or environment.get("EMAIL" if part == "email" else "")
             for part in ("name", "email")
         )
-        identity = Identity(*(_CRUD.sub("", text or "").strip(" .,:;\"'\\") for text in (name, email)))
-        if identity.name and identity.email:
-            return identity
+        name, email = (_CRUD.sub("", text or "").strip(" .,:;\"'\\") for text in (name, email))
+        if name and email:
+            return name, email
         raise BadInput(
             "Git does not know who you are, so nothing can be committed",
             'git config --global user.name "Your Name" && git config --global user.email you@example.com',

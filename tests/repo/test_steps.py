@@ -104,6 +104,17 @@ def test_an_end_at_any_step_is_finished_or_undone(tmp_path: Path, operation: str
         saver.close()
 
 
+def test_what_the_user_made_of_a_file_wins_over_an_interrupted_change(tmp_path: Path) -> None:
+    prepare(tmp_path / "repo", "change")
+    assert not killed_at(tmp_path / "repo", "change", "prepared")
+    write(tmp_path / "repo" / PATH, "# mine\n")
+    saver = Saver(tmp_path / "repo")
+    saver.finish()
+    assert (head_file(tmp_path / "repo", PATH), saver.pending()) == (OLD.decode(), ())
+    assert (tmp_path / "repo" / PATH).read_text() == "# mine\n"
+    saver.close()
+
+
 # commands of the user's
 
 COMMANDS: dict[str, tuple[str, ...]] = {
