@@ -56,7 +56,10 @@ class Staged:
         *folders, name = self.parts
         path = "/".join(self.parts)
         with open_folder(self.work_tree, tuple(folders), create=self.changed) as folder:
-            if not over and _bytes_of(folder, name, path) != replace:
+            there = None
+            with contextlib.suppress(NotFound):
+                there = replace if over else read_file(folder, name, path, MAX_SIZE)
+            if there != replace:
                 raise Conflict(f"{path} {'exists already' if replace is None else 'was changed meanwhile'}", _AGAIN)
             if replace is not None or over or not self._link(folder, name):
                 os.rename(self.source, name, dst_dir_fd=folder)
@@ -214,7 +217,7 @@ class Files:
             raise Conflict(f"{name} does not hold *: private records could be committed", "add a line with *")
 
     def remove(self, path: str, only: bytes | None = None) -> None:
-        """Remove one file, and the folders that it leaves empty; a file that is gone already is no error.
+        """Remove one file; a file that is gone already is no error.
 
         Args:
             path: relative to the store.
@@ -224,17 +227,11 @@ class Files:
             Conflict: it holds other bytes.
         """
         parts = (*self._base, *check_path(path))
-        try:
-            with open_folder(self.work_tree, parts[:-1]) as folder:
-                if only is not None and read_file(folder, parts[-1], path, MAX_SIZE) != only:
-                    raise Conflict(f"{self.named(path)} was changed meanwhile", _AGAIN)
-                os.unlink(parts[-1], dir_fd=folder)
-                os.fsync(folder)
-            for depth in range(len(parts) - 2, len(self._base) - 1, -1):
-                with open_folder(self.work_tree, parts[:depth]) as folder, contextlib.suppress(OSError):
-                    os.rmdir(parts[depth], dir_fd=folder)
-        except NotFound:
-            return
+        with contextlib.suppress(NotFound), open_folder(self.work_tree, parts[:-1]) as folder:
+            if only is not None and read_file(folder, parts[-1], path, MAX_SIZE) != only:
+                raise Conflict(f"{self.named(path)} was changed meanwhile", _AGAIN)
+            os.unlink(parts[-1], dir_fd=folder)
+            os.fsync(folder)
 
     def _stage(self, parts: tuple[str, ...], data: bytes) -> Staged:
         """Write a file aside: in the spool if that is on the file system of the work tree, else beside its target."""
@@ -317,13 +314,6 @@ def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
             return file.read()
     finally:
         os.close(fd)
-
-
-def _bytes_of(folder: int, name: str, path: str) -> bytes | None:
-    try:
-        return read_file(folder, name, path, MAX_SIZE)
-    except NotFound:
-        return None
 
 
 def _broken(error: OSError, path: str) -> BrokenStore | BadInput:

@@ -64,16 +64,15 @@ class Outline(NamedTuple):
     other: Mapping[str, Range]
 
 
-def outline(lines: Lines, known: frozenset[str], *, stated: str = "", may_fence: bool = True) -> Outline:
+def outline(lines: Lines, known: frozenset[str], *, stated: str = "") -> Outline:
     """Find the heading, the known sections and the text among `lines`.
 
     Args:
         lines: the body.
         known: names of sections with a meaning, case folded.
         stated: the title that the header states; another heading is then a part of the text.
-        may_fence: False where no line can belong to a fenced block.
     """
-    code = fenced(lines) if may_fence else frozenset()
+    code = fenced(lines)
     headings = [
         (number, len(match[1]), line[match.end() :].strip())
         for number, line in enumerate(lines)
@@ -123,18 +122,12 @@ def read_text(lines: Lines, ranges: Iterable[Range], code: frozenset[int]) -> st
     """Return the text of these ranges, a blank line between them, escapes undone."""
     parts = []
     for start, stop in ranges:
-        part = "\n".join(lines[start:stop])
-        if "\\" in part:
-            part = "\n".join(_plain(lines, number, code) for number in range(start, stop))
-        part = tidy(part)
-        if part:
-            parts.append(part)
-    return "\n\n".join(parts)
-
-
-def _plain(lines: Lines, number: int, code: frozenset[int]) -> str:
-    line = lines[number]
-    return unescape_line(line) if "\\" in line and number not in code else line
+        part = [
+            unescape_line(line) if "\\" in line and number not in code else line
+            for number, line in enumerate(lines[start:stop], start)
+        ]
+        parts.append(tidy("\n".join(part)))
+    return "\n\n".join(filter(None, parts))
 
 
 def read_items(lines: Lines, ranges: Iterable[Range], code: frozenset[int]) -> tuple[str, ...]:
@@ -238,7 +231,7 @@ def read_outcomes(lines: Lines, ranges: Iterable[Range]) -> tuple[tuple[Outcome,
             line = lines[number]
             if not line.strip():
                 joins = False
-            elif entry := _entry(line):
+            elif (match := re.match(_ENTRY, line)) and (entry := _entry(match)):
                 found.append((entry, [entry.reason]))
                 joins = True
             elif joins and not _BULLET.match(line):
@@ -250,10 +243,7 @@ def read_outcomes(lines: Lines, ranges: Iterable[Range]) -> tuple[tuple[Outcome,
     return in_order(entries), tuple(unread)
 
 
-def _entry(line: str) -> Outcome | None:
-    match = re.match(_ENTRY, line)
-    if not match:
-        return None
+def _entry(match: re.Match[str]) -> Outcome | None:
     at, outcome = parse_time(match[1].replace(" ", "T")), parse_outcome(match[2])
     return None if at is None or outcome is None else Outcome(at, outcome, match[3].strip())
 
@@ -270,18 +260,10 @@ _QUOTE = 200
 
 def edges_in(text: str) -> tuple[Edge, ...]:
     """Return the edges that `text` states, each once, with the line that states it as the reason."""
-    if "decision_" not in text and "file_" not in text:
-        return ()
     found: dict[tuple[str, str], Edge] = {}
-    for match in re.finditer(_STATED, text, re.IGNORECASE):
-        kind = match[1].lower()
-        for target in re.findall(_EDGE_ID, match[2]):
-            found.setdefault((kind, target), Edge(kind, target, _quote(text, match.start(), match.end())))
+    for line in text.split("\n") if "decision_" in text or "file_" in text else ():
+        for match in re.finditer(_STATED, line, re.IGNORECASE):
+            reason = line[max(0, match.end() - _QUOTE) :][:_QUOTE].strip()
+            for target in re.findall(_EDGE_ID, match[2]):
+                found.setdefault((match[1].lower(), target), Edge(match[1].lower(), target, reason))
     return tuple(found.values())
-
-
-def _quote(text: str, start: int, end: int) -> str:
-    begin = max(text.rfind("\n", max(0, start - _QUOTE), start) + 1, start - _QUOTE, 0)
-    stop = text.find("\n", end, start + _QUOTE)
-    line = text[begin : stop if stop >= 0 else max(end, start + _QUOTE)].strip()
-    return line[:_QUOTE]

@@ -59,8 +59,7 @@ def parse(data: bytes, path: str) -> Parsed:
     body = text[header.body :]
     first_line = text.count("\n", 0, header.body) + 1
     lines = body.split("\n")
-    may_fence = "```" in body or "~~~" in body
-    parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header), may_fence=may_fence)
+    parts = md.outline(lines, md.SECTIONS[type_], stated=stated_title(header))
     reading = _Reading(fields, extra, lines, parts, first_line, header, notes)
     _sections(reading)
     stem = path.rpartition("/")[2]

@@ -316,13 +316,9 @@ def _trouble(error: Refused, text: str, first_line: int) -> Note:
 
 def chunks(text: str) -> Iterator[tuple[int, str]]:
     """The parts of a header that begin with a `key:` each, with where they begin; by their look alone."""
-    start = -1
-    for match in _CHUNK.finditer(text):
-        if start >= 0:
-            yield start, text[start : match.start()]
-        start = match.start()
-    if start >= 0:
-        yield start, text[start:]
+    starts = [match.start() for match in _CHUNK.finditer(text)]
+    for start, stop in zip(starts, [*starts[1:], len(text)], strict=True):
+        yield start, text[start:stop]
 
 
 def _salvage(text: str, first_line: int) -> tuple[list[tuple[str | None, Value, int]], list[Note]]:

@@ -269,13 +269,6 @@ def test_more_than_a_mebibyte_is_refused(store: Files) -> None:
         put(store, "b.md", b"x" * (MAX_SIZE + 1))
 
 
-def test_removing_takes_empty_folders_along(store: Files) -> None:
-    put(store, "decisions/a/b/x.md", b"x")
-    put(store, "decisions/y.md", b"y")
-    store.remove("decisions/a/b/x.md")
-    assert sorted(p.name for p in store.root.rglob("*")) == ["decisions", "y.md"]
-
-
 def test_a_private_folder_is_hidden_from_git_before_anything_stands_in_it(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
     files = Files(repo, "memory")
