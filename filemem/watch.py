@@ -51,10 +51,6 @@ class Watcher:
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
-    def wait(self) -> None:
-        """Block until the user interrupts."""
-        self._thread.join()
-
     def __enter__(self) -> Watcher:
         self.start()
         return self

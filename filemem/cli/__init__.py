@@ -9,10 +9,8 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from filemem import VERSION
@@ -25,7 +23,7 @@ _MODULES = {
     "records": "save update resolve forget restore adopt get",
     "find": "search history topics checkpoint why",
     "gate": "diff check",
-    "care": "init sync status index watch",
+    "care": "init sync status index",
     "web": "serve web",
 }
 COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
@@ -74,7 +72,6 @@ Set up and look after:
   sync        Fetch, merge and push the memory
   status      Show counts, the index, and what is not committed
   index       Update the search index, or rebuild it
-  watch       Keep the index up to date until interrupted
   serve       Serve MCP over stdio
   web         Serve a page for people, and the routes of other systems
 """
@@ -84,10 +81,6 @@ def main() -> None:
     """Run the command line; map failures to exit codes by EXIT_CODES."""
     gc.set_threshold(_LIVE)
     atexit.register(gc.freeze)  # else Python looks for garbage in all that was imported before it ends: 8 % of a search
-    for name in ("SIGTERM", "SIGHUP"):
-        with suppress(AttributeError, ValueError):  # not on Windows; not in this thread
-            if signal.getsignal(number := getattr(signal, name)) is signal.SIG_DFL:
-                signal.signal(number, _leave)
     try:
         code = _run(sys.argv[1:])
     except FilememError as error:
@@ -149,10 +142,6 @@ def plain_search(words: Sequence[str]) -> tuple[str, bool, dict[str, Any]] | Non
         else:
             return None
     return folder, options.pop("json", False), {**options, "query": " ".join(query)}
-
-
-def _leave(number: int, _frame: object) -> None:
-    sys.exit(128 + number)
 
 
 def _fail(error: FilememError) -> None:

@@ -1,4 +1,4 @@
-"""Commands that set up and look after a store: init, index, watch, sync, status."""
+"""Commands that set up and look after a store: init, index, sync, status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import click
 
 from filemem.cli.options import Fields, as_json, pass_project, tool
 from filemem.cli.project import Project, emit
-from filemem.cli.show import counted
 
 
 @click.command()
@@ -64,23 +63,6 @@ def index(**options: Any) -> Fields:
       filemem index --rebuild
     """
     return options
-
-
-@click.command()
-@pass_project
-def watch(project: Project) -> None:
-    """Keep the index in step with the files. Until interrupted; `serve` does this by itself.
-
-    \b
-    Example:
-      filemem watch
-    """
-    from filemem.watch import Watcher
-
-    tell = lambda changed: click.echo(f"indexed {counted(changed, 'file')}", err=True)  # noqa: E731
-    with project.memory() as memory, Watcher(memory, tell) as watcher:
-        click.echo(f"watching {memory.folder} (Ctrl-C ends it)", err=True)
-        watcher.wait()
 
 
 @tool(left=lambda answer: answer["left"])

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.dialects.budget import within
-from filemem.dialects.tool import Dialect, Payload, Tool, cut_name, suggest, tool_of
+from filemem.dialects.tool import Dialect, Payload, Tool, suggest, tool_of
 from filemem.errors import BadInput, FilememError
 from filemem.record import schema
 
@@ -72,7 +72,7 @@ def checked(tool: Tool, arguments: Mapping[str, object]) -> dict[str, object]:
     strange = [name for name in given if name not in known]
     if strange and tool.input_schema.get("additionalProperties") is False:  # the likely name is worth more than this
         name = strange[0]
-        raise BadInput(f"{tool.name} has no argument {cut_name(name)}", suggest(name, known), field=name[:64])
+        raise BadInput(f"{tool.name} has no argument {name[:64]!r}", suggest(name, known), field=name[:64])
     if complaints := schema.errors(tool.input_schema, given):
         named = (said if said.startswith(field) else f"{field}: {said}" for field, said in complaints[:_TOLD])
         raise BadInput("; ".join(named), f"correct it and call {tool.name} again", field=complaints[0][0])

@@ -265,7 +265,7 @@ def tool_of(dialect: Dialect, name: str) -> tuple[Dialect, Tool]:
             if tool.name == name:
                 return owner, tool
     listed = [tool.name for tool in dialect.tools if tool not in dialect.hidden]
-    raise NotFound(f"no tool named {cut_name(name)}", suggest(name, listed))
+    raise NotFound(f"no tool named {name[:64]!r}", suggest(name, listed))
 
 
 def envelope(error: FilememError) -> dict[str, object]:
@@ -297,8 +297,3 @@ def suggest(word: str, choices: Iterable[str]) -> str:
     names = sorted(choices)
     near = get_close_matches(word[:64], names, n=1)
     return f"did you mean {near[0]!r}?" if near else "choose one of " + ", ".join(names)
-
-
-def cut_name(name: str) -> str:
-    """A name for a message, cut if somebody made it endless."""
-    return repr(name if len(name) <= 64 else name[:64] + "…")
