@@ -140,9 +140,8 @@ def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
     saves, branch = Journal(repo), state.branch_meant(repo.git)
     told = f"{repo.git_dir / 'index.lock'} is held by another Git command" if reason == LOCKED else reason
     if any(edit.before is not None or edit.data is None for edit in plan.edits):
-        if reason == LOCKED:
-            raise Locked(told, "try again; if no Git command is running there, one was interrupted: remove that file")
-        raise Conflict(f"{told}, so nothing that is committed can be changed", "try again when that is over")
+        kind = Locked if reason == LOCKED else Conflict
+        raise kind(f"{told}, so nothing that is committed can be changed", "try again when that is over")
     edits = tuple(edit._replace(blob=repo.blob_id(edit.data or b"")) for edit in plan.edits)
     entry = saves.new(plan._replace(edits=edits), branch, reason=told)
     saves.write(entry)
