@@ -7,7 +7,9 @@ uses.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,8 @@ from filemem.query import Hit, Name, Results
 from filemem.record import Problem
 
 if TYPE_CHECKING:
+    import filemem.memory as verbs
+    from filemem.memory import check, evidence, forget, hits, search, status, update  # noqa: F401
     from filemem.memory.diff import Comparison
     from filemem.memory.history import History, Revision
     from filemem.memory.past import PastMemory
@@ -26,10 +30,19 @@ if TYPE_CHECKING:
     from filemem.memory.sync import Synced
     from filemem.memory.timeline import Topic
     from filemem.memory.why import Why
+else:
+    verbs = sys.modules[__name__]  # by `__getattr__`
 
 __all__ = ["Hit", "Look", "Memory", "Results"]
 
 MOST_HITS, MOST_PASSED = 1_000, 1_000_000
+
+
+def __getattr__(name: str) -> Any:
+    """The module of a verb: it is imported when it is first asked for."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return import_module(f"{__name__}.{name}")
 
 
 class Memory:
@@ -80,10 +93,8 @@ class Memory:
 
     def at(self, when: str) -> PastMemory:
         """The memory as it was at a commit, tag, branch, date or age, for reading. Raises BadInput, NotFound."""
-        from filemem.memory import past
-
         with self.keeper.lock:
-            self._past = past.at(self._store, when, Memory, self._past)
+            self._past = verbs.past.at(self._store, when, Memory, self._past)
             return self._past
 
     def close(self) -> None:
@@ -139,21 +150,17 @@ class Memory:
         **restrictions: Any,
     ) -> Results:
         """Find records, best first; without a query the newest first. Arguments as for `search.search`."""
-        from filemem.memory import search
-
-        given, words = search.filter_of(restrictions, self.now()), fields.text("query", query)
+        given, words = verbs.search.filter_of(restrictions, self.now()), fields.text("query", query)
         how: dict[str, Any] = {
             "limit": fields.whole("limit", limit, 1, MOST_HITS),
             "offset": fields.whole("offset", offset, 0, MOST_PASSED),
-            "mode": fields.one_of(search.MODES)("mode", mode),
+            "mode": fields.one_of(verbs.search.MODES)("mode", mode),
             "recency": fields.flag("recency", recency),
             "detail": fields.flag("detail", detail),
         }
-        found = self.keeper.read(lambda store: search.search(store, words, given, **how))
+        found = self.keeper.read(lambda store: verbs.search.search(store, words, given, **how))
         if restrictions.get("path"):
-            from filemem.memory.evidence import with_code
-
-            found = found.replace(hits=self.keeper.ask(lambda store: with_code(store, found.hits)))
+            found = found.replace(hits=self.keeper.ask(lambda store: verbs.evidence.with_code(store, found.hits)))
         parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), found.degraded)))
         return found.replace(degraded="; ".join(parts))
 
@@ -161,55 +168,39 @@ class Memory:
         """Whole records by id, start of a short id, path, file name, number or title. Raises BadInput, NotFound."""
         if not ids:
             raise BadInput("no id given", "give id or ids", field="ids")
-        from filemem.memory.evidence import with_code
-        from filemem.memory.hits import present
-
-        return self.keeper.read(lambda s: with_code(s, present(s, [s.find(one) for one in ids], whole=True)))
+        found = self.keeper.read(lambda s: verbs.hits.present(s, [s.find(one) for one in ids], whole=True))
+        return self.keeper.ask(lambda store: verbs.evidence.with_code(store, found))
 
     def history(self, topic_or_id: str) -> History:
         """How a topic was decided, oldest first. Raises NotFound: neither a topic nor a decision."""
-        from filemem.memory import history
-
-        return self.keeper.read(lambda store: history.history(store, fields.line("topic", topic_or_id)))
+        return self.keeper.read(lambda store: verbs.history.history(store, fields.line("topic", topic_or_id)))
 
     def revisions(self, *ids: str) -> dict[str, tuple[Revision, ...]]:
         """How records were edited in place, oldest first, by the id that was found for each. Raises NotFound."""
-        from filemem.memory import history
-
-        return self.keeper.read(lambda store: history.revisions(store, ids))
+        return self.keeper.read(lambda store: verbs.history.revisions(store, ids))
 
     def diff(self, between: str = "") -> Comparison:
         """What a branch does to the memory: `BASE...HEAD`, or what is checked out. Errors as for `diff.compare`."""
-        from filemem.memory import diff
-
-        return self.keeper.read(lambda store: diff.compare(store, between))
+        return self.keeper.read(lambda store: verbs.diff.compare(store, between))
 
     def timeline(self, *, anchor: str = "", query: str = "", depth_before: int = 5, depth_after: int = 5) -> Results:
         """What was saved around a record, a time, or the best hit of a query. Raises BadInput, NotFound."""
-        from filemem.memory import timeline
-
         before = fields.whole("depth_before", depth_before, 0, MOST_HITS)
         after = fields.whole("depth_after", depth_after, 0, MOST_HITS)
         asked = {"anchor": fields.line("anchor", anchor), "query": fields.text("query", query)}
-        return self.keeper.read(lambda s: timeline.timeline(s, **asked, depth_before=before, depth_after=after))
+        return self.keeper.read(lambda s: verbs.timeline.timeline(s, **asked, depth_before=before, depth_after=after))
 
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
         """The checkpoint to go on from, and a note where it is another branch's or author's."""
-        from filemem.memory import timeline
-
-        return self.keeper.read(lambda store: timeline.latest_checkpoint(store, fields.line("branch", branch)))
+        return self.keeper.read(lambda store: verbs.timeline.latest_checkpoint(store, fields.line("branch", branch)))
 
     def topics(self, prefix: str = "") -> tuple[Topic, ...]:
         """The topics that have these words in their name or title, and what holds on each."""
-        from filemem.memory import timeline
-
-        return self.keeper.read(lambda store: timeline.topics(store, fields.line("prefix", prefix)))
+        return self.keeper.read(lambda store: verbs.timeline.topics(store, fields.line("prefix", prefix)))
 
     def topic_keys(self, part: str = "") -> tuple[str, ...]:
         """The topics, as their identities, that have these words in them; those with the most decisions first."""
-        from filemem.memory import timeline
-
-        return self.keeper.ask(lambda store: timeline.topic_keys(store, fields.line("part", part)))
+        return self.keeper.ask(lambda store: verbs.timeline.topic_keys(store, fields.line("part", part)))
 
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
@@ -225,77 +216,55 @@ class Memory:
 
     def why(self, path: str, *, limit: int = 10) -> Why:
         """Which decisions a file rests on, or `PATH:LINE`, the surest first. Raises BadInput, NotFound."""
-        from filemem.memory import why
-
         most = fields.whole("limit", limit, 1, MOST_HITS)
-        return self.keeper.read(lambda store: why.why(store, fields.path("path", path), most))
+        return self.keeper.read(lambda store: verbs.why.why(store, fields.path("path", path), most))
 
     def check(self, *paths: str, base: str = "") -> tuple[int, tuple[Problem, ...]]:
         """Read every record: how many there are, and what is wrong. Arguments and errors as for `check.check`."""
-        from filemem.memory import check
-
         named, since = fields.each("paths", paths, fields.path), fields.line("base", base)
         with self.keeper.lock:
             self._store.refuse_missing()
-            return check.check(self._store, named, since)
+            return verbs.check.check(self._store, named, since)
 
     def status(self) -> dict[str, Any]:
         """How the memory stands: counts, index, what waits for a commit, problems."""
-        from filemem.memory import status
-
-        found = self.keeper.read(lambda store: status.status(store, behind=bool(self.keeper.trouble)))
+        found = self.keeper.read(lambda store: verbs.status.status(store, behind=bool(self.keeper.trouble)))
         return {**found, "degraded": "; ".join(filter(None, (self.lacked, self.lacks_meaning)))}
 
     def save(self, **given: Any) -> Saved:
         """Save a decision (topic, decision, reasoning), checkpoint (summary) or observation. Errors as `save.save`."""
-        from filemem.memory import save
-
-        return self.keeper.write(lambda store: save.save(store, given))
+        return self.keeper.write(lambda store: verbs.save.save(store, given))
 
     def resolve(self, topic: str, **given: Any) -> Saved:
         """End a fork: save the decision that merges all that hold on a topic. Raises NotFound, BadInput."""
-        from filemem.memory import save
-
-        return self.keeper.write(lambda store: save.resolve(store, topic, given))
+        return self.keeper.write(lambda store: verbs.save.resolve(store, topic, given))
 
     def update(self, id: str, **given: Any) -> Saved:  # noqa: A002  the tools' word
         """Append an outcome and its reason, or change status, title, text, tags. Errors as for `update.update`."""
-        from filemem.memory import update
-
-        return self.keeper.write(lambda store: update.update(store, id, given))
+        return self.keeper.write(lambda store: verbs.update.update(store, id, given))
 
     def adopt(self, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
         """Write ids into files that state none. Arguments and errors as for `filemem.memory.update.adopt`."""
-        from filemem.memory import update
-
         named, former = fields.each("files", files, fields.path), fields.line("was", was)
-        return self.keeper.write(lambda store: update.adopt(store, named, former))
+        return self.keeper.write(lambda store: verbs.update.adopt(store, named, former))
 
     def delete(self, id: str, *, reason: str = "", agent: str = "", allow_secret: bool = False) -> Saved:  # noqa: A002
         """Remove a record by a commit; nothing but `restore` brings it back. Errors as for `forget.delete`."""
-        from filemem.memory import forget
-
-        return self.keeper.write(lambda store: forget.delete(store, id, reason, agent, allow_secret=allow_secret))
+        return self.keeper.write(lambda store: verbs.forget.delete(store, id, reason, agent, allow_secret=allow_secret))
 
     def restore(self, id: str, *, agent: str = "", allow_secret: bool = False) -> Saved:  # noqa: A002
         """Bring a record back that was deleted. Errors as for `forget.restore`."""
-        from filemem.memory import forget
-
-        return self.keeper.write(lambda store: forget.restore(store, id, agent, allow_secret=allow_secret))
+        return self.keeper.write(lambda store: verbs.forget.restore(store, id, agent, allow_secret=allow_secret))
 
     def purge_command(self, id: str) -> str:  # noqa: A002
         """The command that takes a record out of Git's history, and what it cannot reach; nothing is run."""
-        from filemem.memory import forget
-
-        return self.keeper.read(lambda store: forget.purge_command(store, id))
+        return self.keeper.read(lambda store: verbs.forget.purge_command(store, id))
 
     def sync(self) -> Synced:
         """Merge what others saved with what was saved here, and push. Errors as for `filemem.memory.sync.sync`."""
-        from filemem.memory import sync
-
         before = self._store.repo.head()
         try:
-            done = sync.sync(self._store)
+            done = verbs.sync.sync(self._store)
         finally:
             self.keeper.in_step(LONG)
-        return self.keeper.ask(lambda store: sync.forks(store, done, before))
+        return self.keeper.ask(lambda store: verbs.sync.forks(store, done, before))

@@ -64,11 +64,8 @@ def of_places(
     Args:
         store: the parts.
         around: the chains that the places are of; its nodes hold all of them.
-        places: what is shown.
-        terms: the query, if there was one.
-        listing: nothing was searched for, so nothing is said to be brought in.
-        whole: read their files.
-        detail: say who wrote them; else only whether they are committed.
+        places, terms: what is shown, and the query, if there was one.
+        listing, whole, detail: nothing was searched for; read files; say who wrote them, not only in which commit.
     """
     graph, nodes = around.graph, [around.nodes[place.id] for place in places]
     records = store.records([node.path for node in nodes])

@@ -99,19 +99,16 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
                     return answer(store, before, Made(store.first_commit(path)), told)
         if is_private(record.path):
             store.files.hide("private")
-
         rounds: list[_Composed] = []
 
         def plan() -> tuple[tuple[Edit, ...], str]:
             rounds.append(composed(known=False) if rounds else first)  # a branch that moved: the files are asked
             record, replaced, data = rounds[-1]
-            message = message_of(record, record.title, record.agent, replaced=[node.id for node in replaced])
-            return (Edit(record.path, data, None),), message
+            return (Edit(record.path, data, None),), message_of(record, record.title, record.agent, replaced)
 
         made = write(store, record.path, kind, plan)
         record, replaced, data = rounds[-1]
         degraded = show(store, record.path, data, made)
-    on = f" on {record.topic}" if kind == DECISION else ""
     demotes, ids = record.status in DEMOTING, tuple(node.id for node in replaced)
     instead = f", replacing {' and '.join(map(called, replaced))}" if replaced and demotes else ""
     rows = enumerate(data.decode().splitlines(), 1)
@@ -120,7 +117,7 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
         store,
         record,
         made,
-        f"{kind.capitalize()} saved{on}{instead}",
+        f"{kind.capitalize()} saved{f' on {record.topic}' if kind == DECISION else ''}{instead}",
         degraded,
         superseded=ids if demotes else (),
         would_supersede=() if demotes else ids,
@@ -253,10 +250,10 @@ def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edi
     return commit.save(store.repo, store.files, whole)
 
 
-def message_of(record: Record, told: str, agent: str, replaced: Iterable[str] = ()) -> str:
+def message_of(record: Record, told: str, agent: str, replaced: Iterable[Node] = ()) -> str:
     """The message of a commit that does something with a record: what, who, and which decisions it replaces."""
     scope = f"{record.type}({record.topic})" if record.type == DECISION and record.topic else record.type
-    trailers = [("Filemem-Id", record.id), *(("Supersedes", old) for old in replaced)]
+    trailers = [("Filemem-Id", record.id), *(("Supersedes", old.id) for old in replaced)]
     return commit.message(f"{scope}: {told}", (*trailers, *([("Agent", agent)] if agent else [])))
 
 
