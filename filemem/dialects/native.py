@@ -7,15 +7,13 @@ are short and static: a model reads them at every start, and nothing stored may 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present
 from filemem.dialects.prompts import RESOURCES
 from filemem.dialects.tool import Answer, Arguments, Dialect, envelope, tools
 from filemem.dialects.tool import arguments as schema
-from filemem.errors import Conflict, NotFound
-from filemem.record import DECISION
+from filemem.errors import Conflict
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -90,7 +88,7 @@ def _brief(result: Answer) -> Answer:
     """A result without what `get` tells too; what goes without saying is left out."""
     shown = {name: value for name, value in result.items() if name in _BRIEF and value != _USUAL.get(name)}
     if "successors" in shown:
-        shown["successors"] = [present.fields(SimpleNamespace(**one), "id title") for one in shown["successors"]]
+        shown["successors"] = [{"id": one["id"], "title": one["title"]} for one in shown["successors"]]
     return shown
 
 
@@ -207,14 +205,6 @@ def status(memory: Memory, _: Arguments) -> Answer:
     return {"success": True, **memory.status()}
 
 
-def read_decision(memory: Memory, arguments: Arguments) -> Answer:
-    """Return one decision."""
-    [found] = get(memory, {"id": arguments["id"]})["results"]
-    if found["type"] != DECISION:
-        raise NotFound(f"{found['id']} is no decision but of type {found['type']}", "read it with get")
-    return {"success": True, "decision": found, **present.lacking(memory)}
-
-
 INSTRUCTIONS = """\
 This is the memory of one project: decisions with reasons, checkpoints and observations, as Markdown in its repository.
 - `search` before you choose an approach or change what looks odd; with a path it tells what governs a file. The answer
@@ -300,21 +290,18 @@ delete deletes: Remove a record by a commit; Git history keeps it.
     reason: text
     agent: text
     allow_secret: flag
-read_decision reads: One decision by id.
-    id!: text
 """,
-    *(save, search, get, timeline, update, load_checkpoint, delete, read_decision),
+    *(save, search, get, timeline, update, load_checkpoint, delete),
     ids={"type": "array", "items": {"type": "string"}, "maxItems": 100},
 )
 
 
-TOOLS = tuple(tool._replace(output_schema=_OUTPUT) for tool in _TABLE[:-1])
+TOOLS = tuple(tool._replace(output_schema=_OUTPUT) for tool in _TABLE)
 DIALECT = Dialect(
     name="native",
     tools=TOOLS,
     instructions=INSTRUCTIONS,
     failure=envelope,
     budget=BUDGET,
-    hidden=_TABLE[-1:],
     resources=RESOURCES,
 )

@@ -42,7 +42,7 @@ RESOURCES = (
         "decision",
         "One decision with its reasons, edges and provenance.",
         "application/json",
-        "read_decision",
+        "get",
     ),
 )
 PROMPTS = (

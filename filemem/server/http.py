@@ -16,8 +16,6 @@ from typing import Any
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
-from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -33,7 +31,6 @@ from filemem.server.front import HANDSHAKE_VERSIONS
 from filemem.server.sdk import Calls, FilememServer, OnCrash, OpenMemory, log_crash
 from filemem.server.wire import MAX_LINE, Refusal, deadly_signals, parse
 
-HEAD_SECONDS = 10.0  # the head of a request must have arrived by then, counted from its start
 SESSIONS = 256  # clients with a session at once; the next is told that there are too many
 IDLE = 1_800.0  # seconds after which a session that nobody uses ends; the client is told to begin anew
 _SESSION = "mcp-session-id"
@@ -85,7 +82,7 @@ def serve(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        http=Prompt,
+        http=AtOnce,
         ws="none",
         lifespan="on",
         limit_concurrency=1024,
@@ -102,37 +99,13 @@ def serve(
     server.run(sockets=[listening])
 
 
-class Prompt(H11Protocol):
-    """Closes a connection that does not get a request head across in HEAD_SECONDS: uvicorn would wait for ever.
-
-    And lets small packets go at once. asyncio does so by itself only where a socket says that it is TCP, which those of
-    `socket.create_server` do not: an answer of two parts then waits 40 ms for the client's acknowledgement.
-    """
-
-    _late: asyncio.TimerHandle | None = None
+class AtOnce(H11Protocol):
+    """Lets small packets go at once: asyncio does so only where a socket says that it is TCP, which those of
+    `socket.create_server` do not, and an answer of two parts then waits 40 ms for the client's acknowledgement."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first head."""
         super().connection_made(transport)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._wait(True)
-
-    def data_received(self, data: bytes) -> None:
-        """Wait on, unless this was the end of a head; between two requests the shorter keep-alive time counts."""
-        super().data_received(data)
-        self._wait(self.cycle is None or self.cycle.response_complete)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
-        self._wait(False)
-        super().connection_lost(exc)
-
-    def _wait(self, waiting: bool) -> None:
-        if waiting and self._late is None:
-            self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
-        elif not waiting and self._late is not None:
-            self._late.cancel()
-            self._late = None
 
 
 def application(
@@ -177,8 +150,6 @@ class Endpoint:
         if isinstance(message, Refusal):
             return await JSONResponse(message.reply(), 400)(scope, receive, send)
         stated = request.headers.get(_VERSION, HANDSHAKE_VERSIONS[0])
-        if message is not None and stated not in KNOWN_PROTOCOL_VERSIONS and not _states_version(message):
-            return await JSONResponse(_unknown_version(stated[:64], message), 400)(scope, receive, send)
         streams = request.method != "POST" or (
             "text/event-stream" in request.headers.get("accept", "")
             and (_SESSION in request.headers or stated not in HANDSHAKE_VERSIONS or _begins(message))
@@ -191,20 +162,6 @@ class Endpoint:
         """Keep both ways open."""
         async with self._streams.run(), self._plain.run():
             yield
-
-
-def _unknown_version(stated: str, message: Mapping[str, object]) -> Mapping[str, object]:
-    """The refusal of a protocol that nobody speaks; left to itself the SDK says that parameters are missing."""
-    told = f"unknown MCP-Protocol-Version {stated!r}: this server speaks {', '.join(KNOWN_PROTOCOL_VERSIONS)}"
-    data = {"supported": list(KNOWN_PROTOCOL_VERSIONS), "requested": stated}
-    error = {"code": UNSUPPORTED_PROTOCOL_VERSION, "message": told, "data": data}
-    return {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
-
-
-def _states_version(message: Mapping[str, object]) -> bool:
-    """Whether a message states the protocol in `_meta` too: the SDK refuses such a one itself, in its own words."""
-    params = message.get("params")
-    return isinstance(params, dict) and isinstance(params.get("_meta"), dict)
 
 
 def _begins(message: Mapping[str, object] | None) -> bool:

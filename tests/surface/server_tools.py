@@ -135,8 +135,6 @@ def main() -> None:
         return
     from filemem.server import http
 
-    if "HEAD_SECONDS" in os.environ:
-        http.HEAD_SECONDS = float(os.environ["HEAD_SECONDS"])
     port = int(sys.argv[sys.argv.index("--http") + 1])
     http.serve(OFFER, open_notebook, VERSION, http.Address(port=port))
 

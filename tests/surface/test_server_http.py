@@ -23,7 +23,7 @@ from uvicorn.server import ServerState
 from filemem.errors import BadInput, Locked
 from filemem.server import http as http_server
 from filemem.server.door import Door
-from filemem.server.http import Address, Prompt, is_loopback, listen
+from filemem.server.http import Address, AtOnce, is_loopback, listen
 from filemem.server.sdk import Calls
 from tests.surface.server_tools import DIALECT, OFFER, TOOLS, VERSION, open_notebook
 
@@ -106,12 +106,12 @@ def test_a_client_for_whom_there_is_no_session_left_is_told_so(monkeypatch: pyte
 
 def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:
     async def connect() -> int:
-        config = uvicorn.Config(lambda *_: None, http=Prompt, log_config=None)
+        config = uvicorn.Config(lambda *_: None, http=AtOnce, log_config=None)
         config.load()
-        made: list[Prompt] = []
+        made: list[AtOnce] = []
 
-        def protocol() -> Prompt:
-            made.append(Prompt(config, ServerState(), {}))
+        def protocol() -> AtOnce:
+            made.append(AtOnce(config, ServerState(), {}))
             return made[-1]
 
         listening = listen(Address(port=0))
@@ -243,17 +243,6 @@ def test_a_client_that_sends_all_of_a_large_body_reads_why_it_is_refused(port: i
     assert answer.endswith(b"}")
 
 
-@pytest.mark.parametrize("accept", ["application/json", "application/json, text/event-stream"])
-def test_an_unknown_protocol_version_is_called_so(port: int, accept: str) -> None:
-    body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list"}).encode()
-    headers = {**ACCEPT, "Accept": accept, "MCP-Protocol-Version": "1999-01-01"}
-    status, _, reply = send(port, "POST", "/mcp", body, **headers)
-    told = json.loads(reply)
-    assert (status, told["id"], told["error"]["code"]) == (400, 7, -32022)
-    assert "unknown MCP-Protocol-Version '1999-01-01'" in told["error"]["message"]
-    assert "2026-07-28" in told["error"]["data"]["supported"]
-
-
 def test_a_huge_header_is_refused(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
         raw.sendall(_head(port, "X-Long: " + "x" * 100_000))
@@ -311,46 +300,6 @@ def test_a_repeated_header_counts_as_wrong() -> None:
 def test_a_body_that_does_not_arrive_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("filemem.server.door.BODY_SECONDS", 0.05)
     assert through(door(), GOOD, arrives=False) == 408
-
-
-@pytest.mark.parametrize("begun", [b"", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "])
-def test_a_head_that_does_not_arrive_is_given_up(begun: bytes) -> None:
-    command = [sys.executable, SCRIPT, "--http", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "HEAD_SECONDS": "0.3"})
-    assert process.stderr is not None
-    try:
-        number = int(process.stderr.readline().decode().rpartition(":")[2].partition("/")[0])
-        _await(number)
-        with socket.create_connection(("127.0.0.1", number), timeout=20) as raw:
-            raw.sendall(begun)
-            began = time.monotonic()
-            _drip(raw, b"x" if begun else b"", 10)
-            assert time.monotonic() - began < 5
-        connection = http.client.HTTPConnection("127.0.0.1", number, timeout=20)
-        for _ in range(3):  # between two requests there may be a pause longer than a head may take
-            connection.request("GET", "/health")
-            assert connection.getresponse().read()
-            time.sleep(0.5)
-        connection.close()
-    finally:
-        process.terminate()
-        process.wait(20)
-        process.stderr.close()
-
-
-def _drip(raw: socket.socket, data: bytes, seconds: float) -> None:
-    """Send a byte now and then, or nothing, until the other side closes the connection."""
-    raw.settimeout(0.05)
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        try:
-            raw.sendall(data)
-            if raw.recv(1) == b"":
-                return
-        except TimeoutError:
-            continue
-        except OSError:
-            return
 
 
 def test_without_a_host_nothing_is_served() -> None:

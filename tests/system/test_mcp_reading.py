@@ -76,7 +76,7 @@ async def reads(client: Client, modern: bool) -> None:
     await save(client, summary="Cache half built", next_steps="Expire entries", open_files=["src/cache.py"])
     assert (await text(client, LATEST))["checkpoint"]["next_steps"] == "Expire entries"
     assert (await text(client, CACHING))["heads"] == [decided]
-    assert (await text(client, f"filemem://decision/{decided}"))["decision"]["text"] == "Shared between workers"
+    assert (await text(client, f"filemem://decision/{decided}"))["results"][0]["text"] == "Shared between workers"
     listed = {str(one.uri) for one in (await client.list_resources(cache_mode="bypass")).resources}
     assert listed == {LATEST, CACHING}
     for uri in ("filemem://decision/nothing", "filemem://topic/none", "filemem://nowhere/1", "file:///etc/passwd"):
