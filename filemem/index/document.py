@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
 
 _topic_key = lru_cache(maxsize=2048)(topic_key)  # a node is asked for its key over and over
 
-TERM_FIELDS = tuple("id short type topic tag outcome status agent affects branch user run".split())  # noqa: SIM905
+TERM_FIELDS = tuple("short type topic tag outcome status agent affects branch user run".split())  # noqa: SIM905
 
 
 class Node(NamedTuple):
@@ -81,21 +81,18 @@ class Node(NamedTuple):
 
 def node_from(parts: Sequence[Any]) -> Node:
     """Return the node that was written as JSON: as the list of its fields."""
-    node = Node._make(parts)
-    return node._replace(
-        supersedes=None if node.supersedes is None else tuple(node.supersedes),
-        superseded_by=tuple(node.superseded_by),
-        edges=tuple((kind, target, reason) for kind, target, reason in node.edges),
-    )
+    return Node._make(map(_tuples, parts))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 class Doc(NamedTuple):
     """What is indexed of one record.
 
     Args:
-        path: store-relative path, the key of the document.
         blob: Git blob id of the bytes it was made from; embeddings are cached under it.
-        created: epoch milliseconds, 0 where the file states none.
         terms: exact values by field (see TERM_FIELDS); matched whole, never analysed.
         title, topic, body: analysed.
         passages: texts to embed, each with the title in front.
@@ -105,8 +102,6 @@ class Doc(NamedTuple):
 
     path: str
     blob: str
-    id: str
-    type: str
     created: int
     terms: Mapping[str, tuple[str, ...]]
     title: str
@@ -125,8 +120,6 @@ def document(record: Record, blob: str) -> Doc:
     return Doc(
         path=record.path,
         blob=blob,
-        id=record.id,
-        type=record.type,
         created=record.created or 0,
         terms={name: values for name, values in _terms(record).items() if values},
         title=record.title,
@@ -138,14 +131,9 @@ def document(record: Record, blob: str) -> Doc:
     )
 
 
-def node_of(record: Record, resolve: Callable[[str], str | None] | None = None) -> Node:
-    """Return the node of a record.
-
-    Args:
-        record: the record as read.
-        resolve: turns a reference as written into an id; without it references stay as they are written.
-    """
-    node = Node(
+def node_of(record: Record) -> Node:
+    """Return the node of a record, its references as they are written."""
+    return Node(
         id=record.id,
         path=record.path,
         type=record.type,
@@ -160,7 +148,6 @@ def node_of(record: Record, resolve: Callable[[str], str | None] | None = None) 
         edges=tuple((edge.kind, edge.target, edge.reason) for edge in record.edges if edge.kind != "supersedes"),
         slug=slug if isinstance(slug := record.extra.get("slug"), str) else "",
     )
-    return node.meaning({each: resolve(each) or each for each in node.references}) if resolve else node
 
 
 def chain_node(node: Node) -> chain.Node:
@@ -175,13 +162,6 @@ def chain_node(node: Node) -> chain.Node:
         demoted_by=node.superseded_by,
         synthesizes=tuple(target for kind, target, _ in node.edges if kind == "synthesizes"),
     )
-
-
-def doc_from(parts: Sequence[Any]) -> Doc:
-    """Return the document that was written as JSON: as the list of its fields."""
-    doc = Doc._make(parts)
-    terms = {name: tuple(values) for name, values in doc.terms.items()}
-    return doc._replace(terms=terms, passages=tuple(doc.passages), node=node_from(doc.node))
 
 
 def key(blob: str) -> int:
@@ -214,7 +194,6 @@ def _terms(record: Record) -> dict[str, tuple[str, ...]]:
     decision = record.type == DECISION
     key = topic_key(record.topic)
     return {
-        "id": (record.id,),
         "short": (short_id(record.id),),
         "type": (record.type,),
         "topic": (key,) if key else (),

@@ -1,4 +1,4 @@
-"""What a query asks of the words: clauses built from terms with caps, never by a parser; and what they are worth. Pure.
+"""What a query asks of the words: clauses built from terms, never by a parser; and what they are worth.
 
 Scripts written without spaces are read character by character, in place, so that any part of a run can be found as a
 phrase. BM25 is computed as Tantivy does, so that a record outside of its files gets the score it would have inside.
@@ -6,47 +6,34 @@ phrase. BM25 is computed as Tantivy does, so that a record outside of its files 
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import log
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from filemem.index.document import clean
+from filemem.index.words import (
+    EXACT,
+    FIELDS,
+    MUST,
+    MUST_NOT,
+    PATH,
+    STEM,
+    Clause,
+    Restriction,
+    Words,
+    analyze,
+    normal,
+    prepared,
+    runs,
+    silent,
+)
 from filemem.query import Terms, split_identifiers
 
-MAX_WORDS = 64
-MAX_WORD = 200  # characters of one word or phrase that count
 MAX_RUN = 32  # characters of one unspaced run that count
-
-EXACT, STEM = "exact", "stem"  # the two ways of reading a text; unspaced scripts are in the exact one only
-Analyze = Callable[[str, str], list[str]]  # way, text -> tokens
-
-# text field -> (part of the document, way it is read, weight of a match in it). Titles are short, so BM25 favours them
-# already: heavier weights than these cost up to 3 points of nDCG@10 on three retrieval sets.
-FIELDS: dict[str, tuple[str, str, float]] = {
-    "title_exact": ("title", EXACT, 0.3),
-    "title_stem": ("title", STEM, 0.7),
-    "topic_exact": ("topic", EXACT, 0.3),
-    "topic_stem": ("topic", STEM, 0.7),
-    "body_exact": ("body", EXACT, 0.6),
-    "body_stem": ("body", STEM, 1.0),
-}
-BODY = tuple(field for field, (part, _, _) in FIELDS.items() if part == "body")
 PAIR = 1.5  # weight of two neighbouring characters of an unspaced script, which has no stemmed field to add to it
 WHOLE_RUN = 3.0  # weight of a whole run of them, beside its pairs
-
 _K1 = 1.2  # as Tantivy has it
-
-
-class Clause(NamedTuple):
-    """One term of one field, or several in a row, and the weight of finding them."""
-
-    field: str
-    terms: tuple[str, ...]
-    boost: float = 1.0
+_Group = tuple[Clause, ...]
 
 
 class Plan(NamedTuple):
@@ -58,138 +45,87 @@ class Plan(NamedTuple):
         excluded: groups, of none of which any clause may match.
     """
 
-    words: tuple[tuple[str, tuple[Clause, ...]], ...] = ()
-    required: tuple[tuple[Clause, ...], ...] = ()
-    excluded: tuple[tuple[Clause, ...], ...] = ()
+    words: tuple[tuple[str, _Group], ...] = ()
+    required: tuple[_Group, ...] = ()
+    excluded: tuple[_Group, ...] = ()
 
     @property
-    def scored(self) -> tuple[Clause, ...]:
+    def scored(self) -> _Group:
         """Every clause that adds to the score, each once."""
-        groups = [clauses for _, clauses in self.words] + list(self.required)
         best: dict[tuple[str, tuple[str, ...]], Clause] = {}
-        for clause in (clause for group in groups for clause in group):
-            best.setdefault((clause.field, clause.terms), clause)
+        for group in (*(clauses for _, clauses in self.words), *self.required):
+            for clause in group:
+                best.setdefault((clause.field, clause.terms), clause)
         return tuple(best.values())
 
-
-# texts
-
-
-# Thai, Lao, Myanmar, Khmer, kana, Bopomofo, Hangul, Han with their extensions
-UNSPACED_SCRIPTS = (
-    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035"
-    "\u3040-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-)
+    def demands(self, known: Words) -> Restriction:
+        """Return what a hit must have and must not have, the ones found by meaning too, without any score."""
+        required = [(MUST, silent(known.any_of(group) or known.one_of(PATH, ()))) for group in self.required]
+        excluded = [known.any_of(group) for group in self.excluded]
+        return required + [(MUST_NOT, query) for query in excluded if query]
 
 
-@cache
-def _unspaced() -> re.Pattern[str]:
-    return re.compile(f"[{UNSPACED_SCRIPTS}]+")  # 5 ms, which plain English need not pay
-
-
-@cache
-def _character() -> re.Pattern[str]:
-    return re.compile(f"[{UNSPACED_SCRIPTS}]")
-
-
-def normal(text: str) -> str:
-    """Return the form in which all text is read: NFKC, so that wide and half-width letters are one; no surrogates."""
-    return unicodedata.normalize("NFKC", clean(text))
-
-
-def prepared(way: str, text: str) -> str:
-    """Return a normal text as the analyser of a way takes it: unspaced characters stand alone, or are left out."""
-    if text.isascii():
-        return text
-    return _character().sub(r" \g<0> ", text) if way == EXACT else _unspaced().sub(" ", text)
-
-
-def runs(text: str) -> list[str]:
-    """Return the runs of scripts without spaces in a normal text."""
-    return [] if text.isascii() else _unspaced().findall(text)
-
-
-# queries
-
-
-def plan(terms: Terms, analyze: Analyze, telling: Mapping[str, float] | None = None) -> Plan:
-    """Return what to look for."""
-    words = [(word, normal(word)) for word in terms.words[:MAX_WORDS]]
+def plan(terms: Terms, telling: Mapping[str, float] | None = None) -> Plan:
+    """Return what to look for; `telling`: how much each word tells, 0..1."""
+    words = [(word, normal(word)) for word in terms.words]
     content = [word for _, word in words if analyze(STEM, word) or runs(word)]
     found = []
     for typed, word in words:
         if word in content or not content:  # stop words count only where there is nothing else
             tells = (telling or {}).get(typed, 1.0)
-            clauses = (clause._replace(boost=tells * clause.boost) for clause in _word_clauses(word, analyze))
-            found.append((typed, tuple(clauses)))
-    phrases = [(typed, _phrase(normal(typed), analyze)) for typed in terms.phrases[:MAX_WORDS]]
-    excluded = [_phrase(normal(typed), analyze) for typed in terms.excluded[:MAX_WORDS]]
+            found.append((typed, tuple(one._replace(boost=tells * one.boost) for one in _word_clauses(word))))
+    phrases = [(typed, _phrase(typed)) for typed in terms.phrases]
     return Plan(
         words=(*found, *(phrase for phrase in phrases if phrase[1])),
         required=tuple(group for _, group in phrases if group),
-        excluded=tuple(group for group in excluded if group),
+        excluded=tuple(group for group in map(_phrase, terms.excluded) if group),
     )
 
 
-def _word_clauses(word: str, analyze: Analyze) -> Iterator[Clause]:
-    word = word[:MAX_WORD]
+def _word_clauses(word: str) -> Iterator[Clause]:
     spelt = prepared(STEM, f"{word} {split_identifiers(word)}")
     for way in (EXACT, STEM):
         for token in dict.fromkeys(analyze(way, spelt)):
             yield from _everywhere(way, (token,))
-    for run in runs(word):
-        yield from _run_clauses(tuple(analyze(EXACT, run[:MAX_RUN])))
-
-
-def _run_clauses(run: tuple[str, ...]) -> Iterator[Clause]:
-    """Ask for an unspaced run whole, and for each pair of neighbours in it; a single character is a plain term."""
-    if len(run) > 2:
-        yield from _everywhere(EXACT, run, WHOLE_RUN)
-        for pair in pairwise(run):
+    for run in runs(word):  # whole, and each pair of neighbours in it; a single character is a plain term
+        characters = tuple(analyze(EXACT, run[:MAX_RUN]))
+        if len(characters) > 2:
+            yield from _everywhere(EXACT, characters, WHOLE_RUN)
+        for pair in pairwise(characters) if len(characters) > 2 else (characters,):
             yield from _everywhere(EXACT, pair, PAIR)
-    elif run:
-        yield from _everywhere(EXACT, run, PAIR)
 
 
-def _phrase(phrase: str, analyze: Analyze) -> tuple[Clause, ...]:
+def _phrase(typed: str) -> _Group:
     """Return the ways to find a phrase: its tokens in a row in any of the fields."""
-    tokens = tuple(analyze(EXACT, phrase[:MAX_WORD]))
-    return tuple(_everywhere(EXACT, tokens)) if tokens else ()
+    return tuple(_everywhere(EXACT, tuple(analyze(EXACT, normal(typed)))))
 
 
 def _everywhere(way: str, tokens: tuple[str, ...], factor: float = 1.0) -> Iterator[Clause]:
     for field, (_, read, boost) in FIELDS.items():
-        if read == way:
+        if read == way and tokens:
             yield Clause(field, tokens, boost * factor)
 
 
 # scores
 
 
-class Statistics(Protocol):
-    """What must be known of all documents: how many, and how many have a term in a field."""
-
-    @property
-    def total(self) -> int: ...
-    def having(self, field: str, term: str) -> int: ...
-
-
-def rarity(clauses: Iterable[Clause], known: Statistics) -> float:
+def rarity(clauses: Iterable[Clause], known: Words) -> float:
     """Return the weight of a word by the rarest of its forms that stands in any text."""
     counts = [known.having(clause.field, term) for clause in clauses for term in clause.terms if clause.boost > 0]
     return _idf(known.total, min((count for count in counts if count), default=0))
 
 
-def whole(asked: Plan, known: Statistics) -> float:
+def whole(asked: Plan, known: Words) -> float:
     """Return the score of a text of usual length that has every word of a plan once."""
     return sum(
         rarity(of, known) * max((one.boost for one in of if one.field == field), default=0.0)
         for _, of in asked.words
-        for field in BODY
+        for field, (part, _, _) in FIELDS.items()
+        if part == "body"
     )
 
 
-def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Statistics) -> float:
+def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Words) -> float:
     """Return about what a document that waits would score in a generation, taken as of usual length."""
     score = 0.0
     for clause in asked.scored:
@@ -202,7 +138,7 @@ def bm25(asked: Plan, tokens: Mapping[str, Sequence[str]], known: Statistics) ->
 def admits(asked: Plan, tokens: Mapping[str, Sequence[str]]) -> bool:
     """Whether a document has what a query requires and nothing that it excludes."""
 
-    def has(group: tuple[Clause, ...]) -> bool:
+    def has(group: _Group) -> bool:
         return any(frequency(clause, tokens[clause.field]) for clause in group)
 
     return all(map(has, asked.required)) and not any(map(has, asked.excluded))

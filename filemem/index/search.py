@@ -8,7 +8,7 @@ decide what a word is worth, also in what waits; what can not be compared by mea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.changes import Entry
@@ -19,7 +19,7 @@ from filemem.index.embed import ModelUnavailable
 from filemem.index.generation import Row, newest_first
 from filemem.index.plan import Plan
 from filemem.index.state import State
-from filemem.index.words import MUST, MUST_NOT, SHOULD, Restriction, both, everything, term_field
+from filemem.index.words import MUST, MUST_NOT, SHOULD, Restriction, both, everything
 from filemem.query import FIELDS, Filter, Terms, governs, matches, promising
 from filemem.record import Record
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from filemem.index.vectors import Ranking
 
 REBUILD = "run `filemem index`"  # what to do about vectors that are missing
+_COLUMNS = {"topic": "key", "short": "name", "ref": "target"}  # of the database
 NOT_BUILT = "the search index is not built yet"  # what an answer lacks then: everything but what was just saved
 
 
@@ -93,7 +94,7 @@ class Search(State):
                     near = self._ranking(terms.text)
                 except ModelUnavailable as error:
                     degraded = f"{error.told}; only words were searched"
-            asked = plan.plan(terms, words.analyze, near.table.telling(terms.words) if near else None)
+            asked = plan.plan(terms, near.table.telling(terms.words) if near else None)
             found = self._sealed_ones(asked, wanted or Filter(), depth, near, by_words=mode != "vector" or near is None)
             for row in self._allowed(wanted or Filter(), asked):
                 score = plan.bm25(asked, self._tokens[row.number], self._words)
@@ -121,8 +122,8 @@ class Search(State):
         self, asked: Plan, wanted: Filter, depth: int, near: Ranking | None, *, by_words: bool
     ) -> dict[int, float]:
         """The best of the generation by words, and the nearest by meaning: what each scores by words, by number."""
-        known, query = self._words, self._words.word_query(asked)
-        limits, hidden = [*self._restriction(wanted), *known.restriction(asked)], self._db.hidden()
+        known, query = self._words, self._words.any_of(asked.scored)
+        limits, hidden = [*self._restriction(wanted), *asked.demands(known)], self._db.hidden()
         demands = [*limits, *self._not_hidden()]
         found = known.search(both(query, demands), depth) if query is not None and by_words else []
         if near:
@@ -155,9 +156,9 @@ class Search(State):
             wanted, limit, offset: as for `candidates`.
         """
         with self._now():
-            asked, wanted = plan.plan(without or Terms(), words.analyze), wanted or Filter()
-            limits = [*self._restriction(wanted), *self._words.restriction(asked), *self._not_hidden()]
-            found = self._words.newest(both(everything(), limits), limit + offset)
+            asked, wanted = plan.plan(without or Terms()), wanted or Filter()
+            limits = [*self._restriction(wanted), *asked.demands(self._words), *self._not_hidden()]
+            found = self._words.search(both(everything(), limits), limit + offset, words.CREATED)
             rows = self._db.rows("row", self._words.numbers(words.ROW, found)) + self._allowed(wanted, asked)
             return [row.node for row in sorted(rows, key=newest_first)[offset : offset + limit]]
 
@@ -168,24 +169,11 @@ class Search(State):
             limits = [*self._restriction(wanted), *self._not_hidden()]
             return self._words.count(both(everything(), limits)) + len(self._allowed(wanted, Plan()))
 
-    def by_terms(self, wanted: Mapping[str, Collection[str]]) -> list[Node]:
-        """Return the nodes with one of some values in some fields: TERM_FIELDS, "path", "ref" (ids referred to)."""
+    def lookup(self, field: str, values: Collection[str]) -> list[Node]:
+        """Return the records with one of some values: id, path, topic (its key), short (id), ref (ids referred to)."""
         with self._now():
-            found: dict[str, Row] = {}
-            for name, values in wanted.items():
-                if name in ("id", "path", "ref"):
-                    rows = self._db.rows("target" if name == "ref" else name, values)
-                else:
-                    query = self._words.one_of(term_field(name), sorted(values))
-                    numbers = self._words.numbers(words.ROW, self._words.search(query, self._words.total))
-                    rows = self._db.rows("row", numbers)
-                    rows += (
-                        row
-                        for row in self._allowed(Filter(), Plan())
-                        if not set(values).isdisjoint(self._docs[row.number].terms.get(name, ()))
-                    )
-                found.update((row.written.path, row) for row in rows if row.shown)
-            return [row.node for row in found.values()]
+            rows = self._db.rows(_COLUMNS.get(field, field), values) if values else []
+            return [row.node for row in rows if row.shown]
 
     def terms(self, field: str, prefix: str = "") -> list[tuple[str, int]]:
         """Return (value, number of records) of a field, in order."""
@@ -202,8 +190,8 @@ class Search(State):
         with self._now():
             return [row.node for row in self._db.every()]
 
-    def around(self, nodes: Iterable[Node] | None) -> Around:
-        """Return the chains that some records belong to; None for all."""
+    def around(self, nodes: Iterable[Node]) -> Around:
+        """Return the chains that some records belong to."""
         with self._now():
             return self._db.around(nodes)
 
@@ -222,7 +210,7 @@ class Search(State):
             rows = self._db.rows("path", paths)
             cards = {at: doc.card for at, doc in self._docs.items()}
             cards |= self._words.cards(row.number for row in rows if row.number > 0)
-            there = self._db.manifest(paths) | {path: item.file for path, item in self._waiting.items() if item.file}
+            there = self._db.manifest(paths) | {path: item.entry for path, item in self._waiting.items() if item.entry}
             known = {row.written.path: cards[row.number] for row in rows if row.number in cards}
             return {path: (there[path], record_from(card)) for path, card in known.items() if path in there}
 
@@ -235,7 +223,7 @@ class Search(State):
         if wanted.path:
             stated = (value for value, _ in known.terms("affects", "", everything()))
             groups.append(("affects", [one for one in stated if governs(one, wanted)]))
-        limits = [(MUST, known.one_of(term_field(name), values)) for name, values in groups]
+        limits = [(MUST, known.one_of(name, values)) for name, values in groups]
         if wanted.since is not None or wanted.until is not None:
             limits.append((MUST, known.between(wanted.since, wanted.until)))
         if wanted.live and (dead := self._db.dead()):

@@ -5,26 +5,42 @@ What Tantivy throws, panics included, leaves here as `IndexDamaged`.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import tantivy
 from tantivy import Occur, Query
 
-from filemem.index.document import TERM_FIELDS, Doc, key
+from filemem.index.document import TERM_FIELDS, Doc, clean, key
 from filemem.index.fresh import IndexDamaged, refused
-from filemem.index.plan import EXACT, FIELDS, STEM, UNSPACED_SCRIPTS, Clause, Plan, normal, prepared
 
+EXACT, STEM = "exact", "stem"  # the two ways of reading a text; unspaced scripts are in the exact one only
+
+# text field -> (part of the document, way it is read, weight of a match in it). Titles are short, so BM25 favours them
+# already: heavier weights than these cost up to 3 points of nDCG@10 on three retrieval sets.
+FIELDS: dict[str, tuple[str, str, float]] = {
+    "title_exact": ("title", EXACT, 0.3),
+    "title_stem": ("title", STEM, 0.7),
+    "topic_exact": ("topic", EXACT, 0.3),
+    "topic_stem": ("topic", STEM, 0.7),
+    "body_exact": ("body", EXACT, 0.6),
+    "body_stem": ("body", STEM, 1.0),
+}
 PATH, ROW, KEY, CREATED = "path", "row", "key", "created"
 _CARD = "card"
 _LONGEST_TOKEN = 100  # bytes
-_MANY = 1000  # documents for which a larger buffer pays
-_SMALL_HEAP, _LARGE_HEAP = 15_000_000, 60_000_000  # bytes; the first is the least Tantivy takes
+_HEAP = 50_000_000  # bytes that are written at a time
+# Thai, Lao, Myanmar, Khmer, kana, Bopomofo, Hangul, Han with their extensions
+UNSPACED_SCRIPTS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035"
+    "\u3040-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
 _STOP_WORDS = (
     "a about after all also am an and any are as at be because been before being but by can could did do does doing"
     " for from had has have having he her here him his how i if in into is it its itself just me more most my no nor"
@@ -32,7 +48,7 @@ _STOP_WORDS = (
     " there these they this those through to too until up very was we were what when where which while who whom why"
     " will with would you your s t ll re ve"
 )
-_VERSION = 7  # of what is read and kept: raised where documents have other texts
+_VERSION = 8  # of what is read and kept: raised where documents have other texts
 READING = (_VERSION, UNSPACED_SCRIPTS, _LONGEST_TOKEN, _STOP_WORDS, [(name, *of[:2]) for name, of in FIELDS.items()])
 
 MUST, MUST_NOT, SHOULD = Occur.Must, Occur.MustNot, Occur.Should
@@ -40,32 +56,50 @@ Restriction = list[tuple[Occur, Query]]
 Match = tuple[float, tantivy.DocAddress]  # what one document that was found scores, and where it is
 
 
-class Border:
-    """Turns what Tantivy throws into `IndexDamaged`, and what the system refused it into `BrokenStore`.
+@contextlib.contextmanager
+def border() -> Iterator[None]:
+    """Turn what Tantivy throws into `IndexDamaged`, and what the system refused it into `BrokenStore`.
 
-    A panic in Rust arrives as an exception that is no `Exception` and whose class can not be imported; a context
-    manager sees it by name without catching everything.
+    A panic in Rust arrives as an exception that is no `Exception` and whose class can not be imported.
     """
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None or not (issubclass(kind, ValueError | OSError) or kind.__name__ == "PanicException"):
-            return
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, ValueError | OSError) and type(error).__name__ != "PanicException":
+            raise
         said = re.search(r"\(os error (\d{1,5})\)", str(error))  # as Rust ends its words for what the system said
         if said and int(said[1]) != errno.ENOENT:  # a file that is gone is damage, a full disk is none
             raise refused(int(said[1])) from error
         raise IndexDamaged("its words cannot be read or written") from error
 
 
-# layout
+# texts
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    return re.compile(f"[{UNSPACED_SCRIPTS}]+")  # 5 ms, which plain English need not pay
+
+
+def normal(text: str) -> str:
+    """Return the form in which all text is read: NFKC, so that wide and half-width letters are one; no surrogates."""
+    return unicodedata.normalize("NFKC", clean(text))
+
+
+def prepared(way: str, text: str) -> str:
+    """Return a normal text as the analyser of a way takes it: unspaced characters stand alone, or are left out."""
+    if text.isascii():
+        return text
+    return _unspaced().sub(lambda run: f" {' '.join(run[0])} " if way == EXACT else " ", text)
+
+
+def runs(text: str) -> list[str]:
+    """Return the runs of scripts without spaces in a normal text."""
+    return [] if text.isascii() else _unspaced().findall(text)
 
 
 def analyze(way: str, text: str) -> list[str]:
-    """Return the tokens of a normal text, read in one of the ways of `plan`."""
+    """Return the tokens of a normal text, read in one of the two ways."""
     return _analyzer(way).analyze(prepared(way, text))
 
 
@@ -73,11 +107,6 @@ def tokens_of(doc: Doc) -> dict[str, list[str]]:
     """Return the tokens of each text field of a document."""
     texts = _texts(doc)
     return {name: analyze(way, texts[part]) for name, (part, way, _) in FIELDS.items()}
-
-
-def term_field(name: str) -> str:
-    """Return the name in the index of a field of exact terms."""
-    return f"is_{name}"
 
 
 def _texts(doc: Doc) -> dict[str, str]:
@@ -108,7 +137,7 @@ def _analyzer(way: str) -> tantivy.TextAnalyzer:
 def schema() -> tantivy.Schema:
     """Return the fields of the index."""
     builder = tantivy.SchemaBuilder()
-    for name in (PATH, *map(term_field, TERM_FIELDS)):
+    for name in (PATH, *TERM_FIELDS):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     for name, (_, way, _) in FIELDS.items():
         builder.add_text_field(name, tokenizer_name=way, index_option="freq" if way == STEM else "position")
@@ -119,6 +148,14 @@ def schema() -> tantivy.Schema:
 
 
 # questions
+
+
+class Clause(NamedTuple):
+    """One term of one text field, or several in a row, and the weight of finding them."""
+
+    field: str
+    terms: tuple[str, ...]
+    boost: float = 1.0
 
 
 class Words:
@@ -132,7 +169,7 @@ class Words:
     """
 
     def __init__(self, index: Path | tantivy.Index) -> None:
-        with Border():
+        with border():
             opened = tantivy.Index.open(str(index)) if isinstance(index, Path) else index
             opened.config_reader("manual", 0)  # the default policy polls, and its reload blocks for 100 ms
             opened.reload()
@@ -144,27 +181,9 @@ class Words:
         """Return how many documents hold a term, removed ones that are not merged away included."""
         found = self._having.get((field, term))
         if found is None:
-            with Border():
+            with border():
                 found = self._having[field, term] = self._searcher.doc_freq(field, term)
         return found
-
-    def word_query(self, plan: Plan) -> Query | None:
-        """Return the scoring query of a plan; None where no document can match."""
-        required = [self._any(group) for group in plan.required]
-        demanded = {clause for group in plan.required for clause in group}
-        wanted = self._any(tuple(clause for clause in plan.scored if clause not in demanded))
-        if any(query is None for query in required) or not (required or wanted):
-            return None
-        clauses = [(Occur.Must, query) for query in required if query]
-        if wanted:
-            clauses.append((Occur.Should if required else Occur.Must, wanted))
-        return Query.boolean_query(clauses)
-
-    def restriction(self, plan: Plan) -> Restriction:
-        """Return what a plan demands of every hit, the ones found by meaning too, without any score."""
-        demands = [(Occur.Must, _silent(self._any(group) or Query.empty_query())) for group in plan.required]
-        excluded = [self._any(group) for group in plan.excluded]
-        return demands + [(Occur.MustNot, query) for query in excluded if query]
 
     def one_of(self, field: str, values: Iterable[str | int]) -> Query:
         """Return a query for documents with any of the exact values, without any score."""
@@ -172,35 +191,29 @@ class Words:
         if not wanted:
             return Query.empty_query()
         if len(wanted) > 200:  # beyond that one automaton is cheaper than many terms
-            return _silent(Query.term_set_query(self._schema, field, wanted))
+            return silent(Query.term_set_query(self._schema, field, wanted))
         terms = [(Occur.Should, Query.term_query(self._schema, field, value, "basic")) for value in wanted]
-        return _silent(Query.boolean_query(terms))
+        return silent(Query.boolean_query(terms))
 
     def between(self, since: int | None, until: int | None) -> Query:
         """Return a query for documents created in a span (epoch ms, both ends inclusive)."""
         low, high = (None if at is None else max(-(2**63), min(at, 2**63 - 1)) for at in (since, until))
-        return _silent(Query.range_query(self._schema, CREATED, tantivy.FieldType.Integer, low, high))
+        return silent(Query.range_query(self._schema, CREATED, tantivy.FieldType.Integer, low, high))
 
-    def search(self, query: Query, limit: int) -> list[Match]:
-        """Return the best matches."""
-        with Border():
-            return list(self._searcher.search(query, max(1, limit), count=False).hits)
-
-    def newest(self, query: Query, limit: int) -> list[Match]:
-        """Return the matches that were created last, newest first."""
-        with Border():
-            hits = self._searcher.search(query, max(1, limit), count=False, order_by_field=CREATED).hits
-        return [(0.0, at) for _, at in hits]
+    def search(self, query: Query, limit: int, order: str | None = None) -> list[Match]:
+        """Return the best matches, or, in the order of a number, those with the largest."""
+        with border():
+            return list(self._searcher.search(query, max(1, limit), count=False, order_by_field=order).hits)
 
     def count(self, query: Query) -> int:
         """Return the number of matches."""
-        with Border():
+        with border():
             found: int = self._searcher.search(query, 1, count=True).count  # type: ignore[attr-defined]  # not in the stubs
         return found
 
     def numbers(self, field: str, matches: Sequence[Match]) -> list[int]:
         """Return the ROW or the KEY of each match."""
-        with Border():
+        with border():
             values = self._searcher.fast_field_values(field, [at for _, at in matches])
         return [int(value or 0) for value in values]
 
@@ -208,27 +221,26 @@ class Words:
         """Return the stored cards of documents by their row numbers."""
         wanted = list(rows)
         found = self.search(self.one_of(ROW, wanted), len(wanted)) if wanted else []
-        with Border():
+        with border():
             cards = [bytes(self._searcher.doc(at).get_first(_CARD) or b"").decode() for _, at in found]
         return dict(zip(self.numbers(ROW, found), cards, strict=True))
 
     def terms(self, name: str, prefix: str, query: Query) -> list[tuple[str, int]]:
         """Return (term, number of documents that match) of a field of exact terms, in order."""
-        with Border():
-            return self._searcher.terms_with_prefix(term_field(name), str(_exact(prefix)), query)
+        with border():
+            return self._searcher.terms_with_prefix(name, str(_exact(prefix)), query)
 
-    def _any(self, clauses: Sequence[Clause]) -> Query | None:
-        queries = [
-            (Occur.Should, Query.boost_query(self._clause(clause), clause.boost))
-            for clause in clauses
-            if clause.boost and all(self.having(clause.field, term) for term in clause.terms)
-        ]
+    def any_of(self, clauses: Iterable[Clause]) -> Query | None:
+        """Return the scoring query for any of some clauses; None where no document can match."""
+        queries = []
+        for field, terms, boost in clauses:
+            if boost and all(self.having(field, term) for term in terms):
+                if len(terms) == 1:
+                    found = Query.term_query(self._schema, field, terms[0], "freq")
+                else:
+                    found = Query.phrase_query(self._schema, field, list(terms))
+                queries.append((Occur.Should, Query.boost_query(found, boost)))
         return Query.boolean_query(queries) if queries else None
-
-    def _clause(self, clause: Clause) -> Query:
-        if len(clause.terms) == 1:
-            return Query.term_query(self._schema, clause.field, clause.terms[0], "freq")
-        return Query.phrase_query(self._schema, clause.field, list(clause.terms))
 
 
 @cache
@@ -239,7 +251,7 @@ def nothing() -> Words:
 
 def everything() -> Query:
     """Return the query that all documents match, without any score."""
-    return _silent(Query.all_query())
+    return silent(Query.all_query())
 
 
 def both(query: Query, restriction: Restriction) -> Query:
@@ -247,7 +259,8 @@ def both(query: Query, restriction: Restriction) -> Query:
     return Query.boolean_query([(Occur.Must, query), *restriction]) if restriction else query
 
 
-def _silent(query: Query) -> Query:
+def silent(query: Query) -> Query:
+    """Return a query that adds nothing to the score."""
     return Query.const_score_query(query, 0.0)
 
 
@@ -258,28 +271,25 @@ class WordsWriter:
     """Adds to and removes from words that nobody reads yet.
 
     Args:
-        folder: private to this writer; empty, or links to the words of the last generation; None for memory.
-        count: how many documents are to come.
+        folder: private to this writer; empty, or links to the words of the last generation.
     """
 
-    def __init__(self, folder: Path | None, count: int) -> None:
-        self._empty = folder is None or not any(folder.iterdir())
-        with Border():
-            self._index = tantivy.Index(schema(), str(folder)) if folder else tantivy.Index(schema())
+    def __init__(self, folder: Path) -> None:
+        with border():
+            self._index = tantivy.Index(schema(), str(folder))
             for way in (EXACT, STEM):
                 self._index.register_tokenizer(way, _analyzer(way))
-            self._writer = self._index.writer(_LARGE_HEAP if count > _MANY else _SMALL_HEAP, 1)
+            self._writer = self._index.writer(_HEAP, 1)
 
     def remove(self, path: str) -> None:
         """Forget the document of a path, if there is one."""
-        if not self._empty:
-            with Border():
-                self._writer.delete_documents_by_term(PATH, _exact(path))
+        with border():
+            self._writer.delete_documents_by_term(PATH, _exact(path))
 
     def add(self, doc: Doc, row: int, created: int) -> None:
         """Add a document; that of the same path must have been removed before."""
         texts = _texts(doc)
-        terms = {term_field(name): [_exact(term) for term in of if term] for name, of in doc.terms.items()}
+        terms = {name: [_exact(term) for term in of if term] for name, of in doc.terms.items()}
         values: dict[str, Any] = {
             **{name: prepared(way, texts[part]) for name, (part, way, _) in FIELDS.items()},
             **terms,
@@ -289,12 +299,12 @@ class WordsWriter:
             KEY: key(doc.blob),
             CREATED: max(-(2**63), min(created, 2**63 - 1)),
         }
-        with Border():
+        with border():
             self._writer.add_document(tantivy.Document.from_dict(values, schema()))
 
     def close(self) -> tantivy.Index:
         """Commit and finish all merges; return what was written, open for `Words`."""
-        with Border():
+        with border():
             self._writer.commit()
             self._writer.wait_merging_threads()
             del self._writer

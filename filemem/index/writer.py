@@ -66,7 +66,7 @@ def plan(
     """Return what the next generation shall hold: what there was, what waits, then the changes, the later winning."""
     changed = {change.path: change.entry for change in changes}
     waiting = {path: item for path, item in latest(items).items() if path not in changed}
-    entries = {path: item.file for path, item in waiting.items()} | changed
+    entries = {path: item.entry for path, item in waiting.items()} | changed
     for path, entry in seen.items():
         known = entries[path] if path in entries else before.get(path)
         if known is not None and known != entry and known.blob == entry.blob:
@@ -137,7 +137,7 @@ def _fill(
     """Put documents into a staged folder; return their rows, None for what is gone, how many documents there are then,
     and how many of the new ones lack vectors.
     """
-    words = WordsWriter(staged / WORDS, work.size)
+    words = WordsWriter(staged / WORDS)
     for path in work.gone:
         words.remove(path)
     rows: dict[str, Row | None] = dict.fromkeys(work.gone)

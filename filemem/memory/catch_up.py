@@ -47,20 +47,20 @@ def catch_up(
         anew: build the index from all files; the old one answers until the switch.
         progress: called with records done and in all.
     """
-    index, was, known = store.index, store.index.notes, {} if anew else store.index.folders
+    index, was, known = store.index, store.index.notes, {} if anew else store.index.notes.folders
     written = store.files.changed_folders(known)
     now: dict[str, Any] = {"head": store.repo.head() or "", "forgotten": _forgotten(store)}
     moved, hidden = not knows_head(store), was.forgotten != now["forgotten"]
-    everything, waiting = full or moved or hidden or not known, index.waiting()
+    everything = full or moved or hidden or not known
+    waiting = index.waiting()  # what is saved while we look is news for the next look: we may see half of it
     if not (everything or hints or written or waiting):
         return Look()
     if not index.writable:
         return Look(busy=True)
     if moved:
         store.history.extend()
-    saves = index.saves()  # what is saved while we look is news for the next look: we may see half of it
     before = {} if anew else index.manifest()
-    folders = written | set(map(posixpath.dirname, (*_inside(store, hints), *waiting)))
+    folders = written | set(map(posixpath.dirname, (*_inside(store, hints), *(item.path for item in waiting))))
     began = time.time_ns()
     after, times, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=None if everything else folders)
     if everything:
@@ -72,12 +72,8 @@ def catch_up(
         found += _hidden_or_back(store, found, after)
     load = partial(store.document, forgotten=store.tombstones)
     touched = any(entry.mtime >= 0 and before.get(path) != entry for path, entry in after.items())
-    if anew:
-        index.rebuild(after, load, progress, known=saves)
-    elif found or touched or moved:  # a commit may have dated what states no date
-        index.apply(found, load, progress, seen=after, known=saves)
-    elif waiting and (full or index.crowded):
-        index.fold(saves)
+    if anew or found or touched or moved or (waiting and (full or index.crowded)):  # a move may have dated records
+        index.apply(found, load, progress, seen=after, waited=waiting, anew=anew)
     index.note(folders=times, **now)
     return Look(len(found))
 
@@ -218,7 +214,7 @@ class Keeper:
 
     def _is_due(self, looks: bool) -> bool:
         """Whether to look before a question: always where others moved HEAD, else where no watcher looks."""
-        index, known = self.store.index, self.store.index.folders
+        index, known = self.store.index, self.store.index.notes.folders
         if self.store.tip != "HEAD" or not (looks or index.notes.looked):  # a past does not move; a watcher builds
             return False
         if not knows_head(self.store):

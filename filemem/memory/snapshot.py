@@ -109,8 +109,11 @@ class Snapshot:
     def nodes(self) -> Mapping[str, Node]:
         """The decisions by id, with their references resolved to ids and their dates filled in."""
         decisions = (one for one in self.by_id.values() if one.type == DECISION)
-        found = (node_of(one, lambda name: self.resolve(name) or name) for one in decisions)
-        return {node.id: node._replace(created=self.dates[node.path]) for node in found}
+        found: dict[str, Node] = {}
+        for node in map(node_of, decisions):
+            meant = node.meaning({each: self.resolve(each) or each for each in node.references})
+            found[node.id] = meant._replace(created=self.dates[node.path])
+        return found
 
     @cached_property
     def _names(self) -> ReferenceIndex:

@@ -184,7 +184,7 @@ class Store:
 
     def lookup(self, field: str, values: Collection[str]) -> list[Node]:
         """The records that have one of these exact terms in a field."""
-        return self.index.by_terms({field: values}) if values else []
+        return self.index.lookup(field, values)
 
     def find(self, reference: str) -> Node:
         """Find the one record that a reference means: id, start of a short id, path, file name, number or title.

@@ -102,7 +102,7 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
     Decisions that state no topic come last, by their paths, as numbers in front of file names sort: one entry for all
     that their links join, which goes by its file name too.
     """
-    key, around = topic_key(prefix), store.index.around(None)
+    key, around = topic_key(prefix), store.index.around(store.index.nodes())
     found = [_topic(around, chain.order, name) for name, chain in sorted(around.graph.chains.items()) if name]
     loose = dict.fromkeys(one.id for one in around.nodes.values() if one.type == DECISION and not one.key)
     joined = []

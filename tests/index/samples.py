@@ -89,9 +89,9 @@ class Tree:
     def load(self, path: str) -> Doc | None:
         return self.docs.get(path)
 
-    def apply(self, index: Index, head: str = "") -> None:
+    def apply(self, index: Index, head: str = "", *, anew: bool = False) -> None:
         """Do what a catch-up does."""
-        before, after = index.manifest(), self.entries()
+        before, after = {} if anew else index.manifest(), self.entries()
         changes = []
         for path in sorted(before.keys() | after.keys()):
             old, new = before.get(path), after.get(path)
@@ -99,8 +99,13 @@ class Tree:
                 changes.append(Change(REMOVED, path, None))
             elif old is None or old.blob != new.blob:
                 changes.append(Change(MODIFIED if old else ADDED, path, new))
-        index.apply(changes, self.load, seen=after)
+        index.apply(changes, self.load, seen=after, anew=anew)
         index.note(head=head)
+
+
+def fold(index: Index) -> None:
+    """Put what waits into a generation."""
+    index.apply((), lambda _: None)
 
 
 def ids(nodes: Iterable[Node]) -> list[str]:
@@ -112,15 +117,13 @@ def facts(index: Index) -> Mapping[str, object]:
     from filemem.query import Filter
 
     nodes = index.nodes()
-    around, every = index.around(nodes), index.around(None)
-    assert (every.graph, every.nodes) == (around.graph, around.nodes)
-    assert sorted(every.pointing) == sorted(around.pointing)
+    around = index.around(nodes)
     return {
         "nodes": nodes,
         "holding": sorted(ids(index.newest(Filter(live=True), 1000))),
         "heads": {key: chain.heads for key, chain in around.graph.chains.items()},
         "pointing": sorted(ids(around.pointing)),
-        "terms": [index.terms(name) for name in ("topic", "tag", "id")],
+        "terms": [index.terms(name) for name in ("topic", "tag", "short")],
         "count": index.count(),
         "manifest": index.manifest(),
         "records": index.records(node.path for node in nodes),

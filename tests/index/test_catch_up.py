@@ -15,7 +15,7 @@ from filemem.changes import Entry
 from filemem.index import Doc, Index
 from filemem.query import Filter, parse
 from tests.index.hashing import Hashing
-from tests.index.samples import START, WORDS, Tree, doc, facts, make, serial
+from tests.index.samples import START, WORDS, Tree, doc, facts, fold, make, serial
 
 QUERIES = ("cache redis", "login password session", serial(3), "payment -refund", "deploy")
 STEPS = st.one_of(
@@ -64,9 +64,9 @@ def answers(index: Index) -> object:
     return (
         found,
         index.newest(failed, 5),
-        sorted(index.by_terms({"outcome": ["success"]})),
+        index.newest(Filter(outcomes=("success",)), 50),
         facts(index),
-        index.saves(),
+        index.waiting(),
     )
 
 
@@ -80,24 +80,24 @@ def run(steps: list[tuple[str, int, int]], root: Path, sample: Callable[[int, in
             tree.docs.pop(path, None)
         if step == "push":
             index.push(tree.docs[path])
-            assert index.waiting()[path] == Entry(tree.docs[path].blob)
+            assert index.waiting()[-1].entry == Entry(tree.docs[path].blob)
         elif step == "push removed":
             index.push_removed(path)
-            assert index.by_terms({"path": [path]}) == []
+            assert index.lookup("path", [path]) == []
         elif step == "fold":
             before = {**facts(index), "manifest": None}
-            index.fold()
+            fold(index)
             assert {**facts(index), "manifest": None} == before
         elif step == "apply":
             tree.apply(index)
         elif step == "rebuild":
-            index.rebuild(tree.entries(), tree.load)
+            tree.apply(index, anew=True)
         elif step == "reopen":
             index.close()
             index = Index(root / "grown", Hashing())
     tree.apply(index)
     fresh = Index(root / "fresh", Hashing())
-    fresh.rebuild(tree.entries(), tree.load)
+    tree.apply(fresh, anew=True)
     assert answers(index) == answers(fresh)
     assert index.verify() == []
     index.close()
@@ -131,7 +131,7 @@ def test_many_folds_stay_small_and_right(root: Path) -> None:
         one = make(number % 25, seed=number // 25, words=10)
         tree.docs[one.path] = one
         index.push(one)
-        index.fold()
+        fold(index)
     assert {node.path for node in index.nodes()} == tree.docs.keys()
     files = [path for path in root.rglob("*") if path.is_file()]
     assert len(files) < 250  # two generations of merged segments, not one for each fold

@@ -9,7 +9,7 @@ import pytest
 
 from filemem.index import Doc, Index
 from filemem.query import Filter, parse
-from tests.index.samples import DAY, START, Tree, doc, facts, ids
+from tests.index.samples import DAY, START, Tree, doc, facts, fold, ids
 
 LIVE = Filter(live=True)
 
@@ -40,11 +40,11 @@ def test_a_successor_demotes_at_once_and_after_folding(index: Index) -> None:
         around = index.around(index.answering("a.md"))
         assert around.graph.superseded_by("decision_a") == ("decision_b",)
         assert around.nodes.keys() == {"decision_a", "decision_b"}
-        index.fold()
+        fold(index)
     index.push_removed("b.md")
     for _ in range(2):
         assert live(index) == ["decision_a", "decision_other"]
-        index.fold()
+        fold(index)
 
 
 def test_without_the_key_the_one_before_on_its_topic_is_replaced(index: Index) -> None:
@@ -54,7 +54,7 @@ def test_without_the_key_the_one_before_on_its_topic_is_replaced(index: Index) -
     for _ in range(2):
         assert live(index) == ["decision_c"]
         assert index.around(index.answering("b.md")).graph.superseded_by("decision_a") == ("decision_b",)
-        index.fold()
+        fold(index)
 
 
 REFERENCES = (
@@ -78,13 +78,13 @@ def test_references_mean_the_file_that_has_the_name_today(index: Index, referenc
     index.push(tree.docs["decisions/0007-use-redis.md"])
     for _ in range(2):
         assert live(index) == ["decision_new"]
-        assert ids(index.by_terms({"ref": ["decision_cache_1_k3f9w2ma"]})) == ["decision_new"]
+        assert ids(index.lookup("ref", ["decision_cache_1_k3f9w2ma"])) == ["decision_new"]
         assert index.answering("new.md")[0].supersedes == ("decision_cache_1_k3f9w2ma",)
-        index.fold()
+        fold(index)
     index.push_removed("decisions/0007-use-redis.md")
     for _ in range(2):
         assert index.answering("new.md")[0].supersedes == (reference,)
-        index.fold()
+        fold(index)
 
 
 def test_a_name_of_two_records_means_neither(index: Index) -> None:
@@ -94,7 +94,7 @@ def test_a_name_of_two_records_means_neither(index: Index) -> None:
     for _ in range(2):
         assert live(index) == ["decision_new", "decision_x1", "decision_x2"]
         assert sorted(ids(index.answering("ADR-7"))) == ["decision_x1", "decision_x2"]
-        index.fold()
+        fold(index)
 
 
 def test_chains_join_across_topics_and_name_what_points_to_them(index: Index) -> None:
@@ -120,19 +120,19 @@ def test_of_two_files_with_one_id_the_older_is_shown(index: Index) -> None:
         assert index.count() == len(index.nodes()) == 1
         assert [one.path for one in index.candidates(parse("choice")[0]).candidates] == [index.nodes()[0].path]
         assert index.terms("id") == [("decision_x", 1)]
-        assert [node.path for node in index.by_terms({"topic": ["cache"]})] == [index.nodes()[0].path]
+        assert [node.path for node in index.lookup("topic", ["cache"])] == [index.nodes()[0].path]
         return [node.path for node in index.newest()]
 
     assert shown() == ["b.md"]
     index.push(choice("a.md", id="decision_x"))
     for _ in range(2):
         assert shown() == ["a.md"]
-        index.fold()
+        fold(index)
     index.push_removed("a.md")
     index.push_removed("b.md")
     for _ in range(2):
         assert shown() == ["c.md"]
-        index.fold()
+        fold(index)
 
 
 def test_names_answer_exactly_first(index: Index) -> None:
@@ -207,4 +207,4 @@ def test_what_a_hit_shows_comes_without_its_file(index: Index) -> None:
         assert found["a.md"][1].rejected == ("Keep it",)
         assert found["a.md"][1].metadata == {"n": 3, "deep": {"x": [1, None, True]}}
         assert found["b.md"][1].text == "Because \ud800 of ünïcode"
-        index.fold()
+        fold(index)

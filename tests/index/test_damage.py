@@ -108,7 +108,7 @@ def check(index: Index, tree: Tree, expected: object, harmless: bool) -> bool:
     except IndexDamaged:
         noticed = True
         assert told
-        index.rebuild(tree.entries(), tree.load)
+        tree.apply(index, anew=True)
     assert noticed or harmless or not told
     tree.apply(index)  # a save lost with the fresh folder is in the store all the same
     assert answers(index) == expected
@@ -146,12 +146,12 @@ def test_damage_is_an_error_and_not_an_empty_answer(words_only: Index) -> None:
         again.count,
         again.nodes,
         again.manifest,
-        lambda: again.by_terms({"id": ["x"]}),
+        lambda: again.lookup("id", ["x"]),
     ):
         with pytest.raises(IndexDamaged, match="damaged"):
             ask()
     words_only.close()
-    again.rebuild(tree.entries(), tree.load)
+    tree.apply(again, anew=True)
     assert again.count() == 1
 
 
@@ -166,7 +166,7 @@ def test_damage_is_an_error_and_not_an_empty_answer(words_only: Index) -> None:
 )
 def test_what_tantivy_says_is_said_in_our_words(ask: Callable[[Path], object], tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_bytes(b"{")
-    with pytest.raises(IndexDamaged) as damaged, words.Border():
+    with pytest.raises(IndexDamaged) as damaged, words.border():
         ask(tmp_path)
     assert damaged.value.told == (
         "the search index is damaged: its words cannot be read or written; "

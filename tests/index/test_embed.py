@@ -91,7 +91,7 @@ def test_vectors_that_were_missing_are_made_by_a_rebuild(root: Path, tmp_path: P
     index = Index(root, Model())
     assert index.outdated
     assert "8 records have no vectors yet" in (index.candidates(parse("cache")[0]).degraded or "")
-    index.rebuild(tree.entries(), tree.load)
+    tree.apply(index, anew=True)
     assert not index.outdated
     assert index.candidates(parse("cache")[0]).degraded is None
 
@@ -138,7 +138,7 @@ from filemem.query import parse
 index = Index(Path(sys.argv[1]), embedder())
 answer = index.candidates(parse("redis")[0], mode=sys.argv[2])
 assert len(answer.candidates) >= 1
-index.newest(); index.by_terms({"topic": ["x"]}); index.terms("topic")
+index.newest(); index.lookup("topic", ["x"]); index.terms("topic")
 print(*sorted({"numpy", "usearch", "tokenizers", "model2vec", "filelock", "tantivy"} & sys.modules.keys()))
 """
 

@@ -7,19 +7,16 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import filelock
 import pytest
 
 from filemem.index import Index
-from filemem.index.fresh import WriterLock
 from filemem.query import parse
 from tests.index.hashing import Hashing
-from tests.index.samples import Tree, make, serial
+from tests.index.samples import Tree, fold, make, serial
 
 TOP = Path(__file__).parents[2]
 
@@ -60,7 +57,7 @@ from pathlib import Path
 from typing import Any
 from filemem.index import Index
 from tests.index.hashing import Hashing
-from tests.index.samples import make
+from tests.index.samples import make, fold
 index = Index(Path(sys.argv[1]), Hashing() if sys.argv[3] == "vectors" else None)
 assert index.writable
 number = int(sys.argv[2])
@@ -70,7 +67,7 @@ while True:
     print(number, flush=True)
     number += 1
     if number % 3 == 0:
-        index.fold()
+        fold(index)
 """
 
 
@@ -101,13 +98,13 @@ def test_another_process_finds_a_save_at_once(words_only: Index) -> None:
             words_only.push(make(number))
             assert ask(child, serial(number)) == 1
             if number % 3 == 0:
-                words_only.fold()
+                fold(words_only)
                 assert ask(child, serial(number)) == 1
         words_only.push_removed(make(100).path)
         assert ask(child, serial(100)) == 0
-        words_only.fold()
+        fold(words_only)
         assert ask(child, serial(100)) == 0
-        words_only.rebuild({}, lambda path: None)
+        words_only.apply((), lambda path: None, anew=True)
         assert ask(child, "cache") == 0
 
 
@@ -124,10 +121,10 @@ def test_a_commit_under_way_is_never_damage(root: Path) -> None:
             for _ in range(3):
                 index.push(make(number, words=20))
                 number += 1
-            index.fold()
+            fold(index)
             if number % 5 == 0:
                 tree.docs.update((make(n, words=20).path, make(n, words=20)) for n in range(100, number))
-                index.rebuild(tree.entries(), tree.load)
+                tree.apply(index, anew=True)
         assert int(child.stdout.read()) > 3
         assert child.wait() == 0
     assert index.verify() == []
@@ -146,11 +143,11 @@ def trial(root: Path, seed: int, kind: str) -> None:
     for one in saved:
         answer = index.candidates(parse(serial(one))[0], mode="keyword")
         assert len(answer.candidates) == 1, (seed, one)
-        assert answer.degraded is None or index.saves()
+        assert answer.degraded is None or index.waiting()
     assert index.verify() == []
     assert index.writable
-    index.fold()
-    assert not index.saves()
+    fold(index)
+    assert not index.waiting()
     assert {make(one).path for one in saved} <= index.manifest().keys()
     assert not (index.root / "next").exists()
     index.close()
@@ -171,33 +168,13 @@ def test_a_hundred_kills_lose_nothing(root: Path, kind: str) -> None:
 
 
 def test_a_lock_whose_file_was_deleted_is_none(root: Path) -> None:
-    first, second = WriterLock(root), WriterLock(root)
-    assert first.acquire()
-    assert not second.acquire()
+    first, second = Index(root), Index(root)
+    assert first.writable
+    assert not second.writable
     shutil.rmtree(root)
-    assert not first.held
-    assert second.acquire()
-    assert not first.acquire()
-    second.release()
-    assert first.acquire()
-    first.release()
-
-
-def test_a_lock_whose_file_is_deleted_as_it_is_taken_is_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = WriterLock(root), WriterLock(root)
-    acquire: Callable[..., object] = filelock.FileLock.acquire
-
-    def late(lock: filelock.FileLock, *arguments: Any, **options: Any) -> object:
-        taken = acquire(lock, *arguments, **options)
-        monkeypatch.setattr(filelock.FileLock, "acquire", acquire)
-        shutil.rmtree(root)
-        assert second.acquire()
-        return taken
-
-    monkeypatch.setattr(filelock.FileLock, "acquire", late)
-    assert not first.acquire()
-    assert not first.held
-    assert second.held
-    second.release()
-    assert first.acquire()
-    first.release()
+    assert not first.is_writer
+    assert second.writable
+    assert not first.writable
+    second.stand_back()
+    assert first.writable
+    first.stand_back()

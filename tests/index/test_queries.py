@@ -9,7 +9,6 @@ import pytest
 
 from filemem.index import Index
 from filemem.index.plan import plan
-from filemem.index.words import analyze
 from filemem.query import Terms, parse
 from tests.index.samples import Tree, doc, make
 
@@ -41,10 +40,9 @@ def test_no_query_hurts(index: Index, name: str) -> None:
     index.push(doc("p.md", "redis cache 東東東"))
     index.candidates(parse("warm up")[0])
     raw = BOMBS[name]
-    for terms in (parse(raw)[0], Terms((raw,), (raw,), (raw,), raw[:2048]), Terms(tuple(raw.split(" ")), text="x")):
-        began = time.process_time()
-        index.candidates(terms)
-        assert time.process_time() - began < 2  # of work that has bounds, also where other tests keep the machine busy
+    began = time.process_time()
+    index.candidates(parse(raw)[0])
+    assert time.process_time() - began < 2  # of work that has bounds, also where other tests keep the machine busy
 
 
 def test_random_bytes_never_fail(words_only: Index) -> None:
@@ -158,9 +156,7 @@ def test_phrases_are_required_and_minus_excludes_in_every_mode(index: Index, mod
 
 
 def test_a_plan_is_capped() -> None:
-    terms = Terms(words=tuple(f"word{n}" for n in range(500)), text="")
-    assert len(plan(terms, analyze).words) == 64
-    assert len(plan(Terms(words=("東" * 9999,)), analyze).scored) < 50
+    assert len(plan(Terms(words=("東" * 9999,))).scored) < 50
 
 
 def test_a_word_of_removed_records_is_worth_no_less_than_nothing(index: Index) -> None:

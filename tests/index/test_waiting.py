@@ -8,7 +8,7 @@ import pytest
 
 from filemem.index import Index
 from filemem.query import Terms, parse
-from tests.index.samples import Tree, doc, make
+from tests.index.samples import Tree, doc, fold, make
 
 QUERIES = (
     "redis cache",
@@ -52,7 +52,7 @@ def test_waiting_and_folded_scores_nearly_agree(tmp_path: Path) -> None:
             assert found[path] == pytest.approx(score, rel=0.4), (query, path)
         seen += len({each.path for each in late} & found.keys())
     assert seen > 5
-    split.fold()
+    fold(split)
     for query in QUERIES:
         assert scores(split, query) == pytest.approx(scores(whole, query), rel=1e-4)
 
@@ -62,7 +62,7 @@ def test_pending_vectors_agree_with_folded_ones(index: Index) -> None:
     index.push(doc("new.md", "Use Redis as a cache", "It is fast. " * 60))
     terms = parse("caching with redis")[0]
     before = {one.path: (one.cosine, one.title_cosine) for one in index.candidates(terms).candidates}
-    index.fold()
+    fold(index)
     after = {one.path: (one.cosine, one.title_cosine) for one in index.candidates(terms).candidates}
     assert before == {path: pytest.approx(pair, abs=1e-6) for path, pair in after.items()}
 
@@ -78,7 +78,7 @@ def test_vectors_of_records_that_come_and_go_while_they_wait_agree_with_folded_o
     index.push_removed(waiting[4].path)
     before = vectors(index, terms)
     assert waiting[4].path not in before
-    index.fold()
+    fold(index)
     assert before == {path: pytest.approx(pair, abs=1e-6) for path, pair in vectors(index, terms).items()}
 
 

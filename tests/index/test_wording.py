@@ -10,7 +10,7 @@ import pytest
 from filemem.index import Doc, Index, Model
 from filemem.index.vectors import Growth, Rows, Table, embed, met, read
 from filemem.query import parse
-from tests.index.samples import Tree, doc
+from tests.index.samples import Tree, doc, fold
 
 TEXTS = {
     1: ("Cache", ("we keep answers in a cache", "nothing else")),
@@ -64,6 +64,6 @@ def test_pending_and_folded_records_are_met_alike(index: Index) -> None:
     terms = parse("caching for slow requests")[0]
     before = {one.path: one.wording for one in index.candidates(terms).candidates}
     assert all(value is not None for value in before.values())
-    index.fold()
+    fold(index)
     after = {one.path: one.wording for one in index.candidates(terms).candidates}
     assert after == {path: pytest.approx(value, abs=0.02) for path, value in before.items()}  # rarity is per generation

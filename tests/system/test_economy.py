@@ -41,7 +41,7 @@ def test_saves_that_a_watcher_names_wait_until_nobody_calls(repo: Path, memory: 
         memory.refresh(hints=[str(repo / saved.path), str((repo / saved.path).parent)])
         assert len(memory._store.index.waiting()) == number + 1
     memory.refresh(full=True)
-    assert memory._store.index.waiting() == {}
+    assert memory._store.index.waiting() == ()
     assert len(memory.search("redis", limit=50).hits) == 3
 
 

@@ -147,7 +147,7 @@ def test_saves_of_this_process_are_folded_in_and_committed(watched: Memory, repo
     saved = [watched.save(title=f"Note {number}", text="batched") for number in range(5)]
     assert {one.record.id for one in watched.search("note batched").hits} >= {one.id for one in saved}
     until(lambda: not git(repo, "status", "--porcelain", "--", *(one.path for one in saved)), SOON)
-    until(lambda: watched._store.index.waiting() == {}, SOON)
+    until(lambda: watched._store.index.waiting() == (), SOON)
     assert watched.status()["pending"] == []
 
 
