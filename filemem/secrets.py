@@ -164,33 +164,23 @@ def find(text: str) -> tuple[Secret, ...]:
 
     Characters that nobody sees hide nothing.
     """
-    if not text.isascii():
-        text = _compiled(_UNSEEN).sub("", text)
-    breaks = [at.start() for at in re.finditer("\n", text)]
-    exact = {Secret(bisect_left(breaks, at) + 1, kind) for at, kind in _shaped(text)}
-    loose = {Secret(bisect_left(breaks, at) + 1, kind) for at, kind in _placed(text)}
-    taken = {secret.line for secret in exact}
-    return tuple(sorted(exact | {secret for secret in loose if secret.line not in taken}))
-
-
-def _shaped(text: str) -> Iterator[tuple[int, str]]:
+    text = text if text.isascii() else _compiled(_UNSEEN).sub("", text)
+    lower, breaks = text.lower(), [at.start() for at in re.finditer("\n", text)]
+    found: dict[int, Secret] = {}
     for needle, kind, pattern in _BY_FORM:
         if needle in text:  # most texts hold none, so this line is what a search costs
             for match in _compiled(pattern).finditer(text):
                 value = match.group()
                 if len(set(value[-24:])) >= _VARIETY and "EXAMPLE" not in value.upper():
-                    yield match.start(), kind
-
-
-def _placed(text: str) -> Iterator[tuple[int, str]]:
-    lower = text.lower()
-    tried = set()
+                    line = bisect_left(breaks, match.start()) + 1
+                    found[line] = min(found.get(line, Secret(line, kind)), Secret(line, kind))
     for needle, kind, pattern in _BY_PLACE:
-        if needle in lower and pattern not in tried:
-            tried.add(pattern)
+        if needle in lower:
             for match in _compiled(pattern).finditer(text):
-                if _is_secret(match["value"], kind):
-                    yield match.start(), kind
+                line = bisect_left(breaks, match.start()) + 1
+                if line not in found and _is_secret(match["value"], kind):
+                    found[line] = Secret(line, kind)
+    return tuple(found[line] for line in sorted(found))
 
 
 def _is_secret(value: str, kind: str) -> bool:

@@ -13,7 +13,7 @@ from functools import lru_cache
 _NAME = re.compile(r"\w+(?:[-./:]+\w+)*")
 _BREAK = re.compile(r"[\W_]+")
 _HASH = re.compile(r"[0-9a-f]{7,}")
-_PIECE = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # what `_pieces` says, for the letters of most names
+_PIECE = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _MAX_PARTS = 12  # of one run without separators; longer ones are hashes or noise, not names
 _MAX_RUN = 64  # characters; the same
 
@@ -52,14 +52,5 @@ def _pieces(run: str) -> list[str]:
     """Cut where lower case meets upper case, letters meet digits, and before the last capital of `HTTPServer`."""
     if run.isascii():
         return _PIECE.findall(run)
-    cuts = [0]
-    for at in range(1, len(run)):
-        before, here = run[at - 1], run[at]
-        after = run[at + 1] if at + 1 < len(run) else ""
-        if (
-            before.isdigit() != here.isdigit()
-            or (here.isupper() and before.islower())
-            or (here.isupper() and before.isupper() and after.islower())
-        ):
-            cuts.append(at)
-    return [run[a:b] for a, b in zip(cuts, [*cuts[1:], len(run)], strict=True)]
+    shape = "".join("0" if char.isdigit() else "A" if char.isupper() else "a" for char in run)
+    return [run[piece.start() : piece.end()] for piece in _PIECE.finditer(shape)]

@@ -97,11 +97,8 @@ def _groups(found: Mapping[str, Scored], known: Known) -> list[list[str]]:
     leader: dict[str, str] = {}
 
     def lead(name: str) -> str:
-        trail = []
         while leader.setdefault(name, name) != name:
-            trail.append(name)
-            name = leader[name]
-        leader.update(dict.fromkeys(trail, name))
+            leader[name] = name = leader[leader[name]]
         return name
 
     for node in found:

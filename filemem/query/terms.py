@@ -69,7 +69,7 @@ def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
         if restriction := {} if minus or not key else _restriction(key, quoted if bare is None else bare, now):
             wanted = _widen(wanted, restriction)
             continue
-        if key:
+        if key or token.group() in _EMPTY:
             found["odd"][token.group()] = None
         parts = _words(token.group().lstrip("-") if minus else token.group())
         cut |= len(parts) > left
@@ -170,9 +170,10 @@ _WORDED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "tag": ("tags", ()),
     "agent": ("agents", ()),
 }
-_KEYS = "|".join((*_WORDED, "topic", "branch", "path", "is", "since", "until"))
+_KEYS = (*_WORDED, "topic", "branch", "path", "is", "since", "until")
+_EMPTY = frozenset(f"{key}:" for key in _KEYS)
 _TOKEN = re.compile(
     r'(?P<minus>-(?=[^\W\d]|"|[#.]\w))?'
-    rf"(?:(?P<key>{_KEYS}):)?"
+    rf"(?:(?P<key>{'|'.join(_KEYS)}):)?"
     r'(?:"(?P<quoted>[^"]*)"|(?P<bare>\S+))'
 )
