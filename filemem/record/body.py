@@ -23,7 +23,7 @@ from filemem.record.lines import (
 )
 from filemem.record.model import CHECKPOINT, DECISION, OBSERVATION, Edge, Outcome
 from filemem.record.model import OUTCOMES as OUTCOME_WORDS
-from filemem.record.times import format_moment, parse_time
+from filemem.record.times import format_time, parse_time
 
 DECISION_SECTION, NEXT_STEPS, FACTS, REJECTED, OUTCOMES = ("Decision", "Next steps", "Facts", "Rejected", "Outcomes")
 SECTIONS: Mapping[str, frozenset[str]] = {
@@ -32,7 +32,8 @@ SECTIONS: Mapping[str, frozenset[str]] = {
     OBSERVATION: frozenset((FACTS.casefold(),)),
 }
 
-_ITEM = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(.*))?$")
+_ITEM = re.compile(r" ?(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(.*))?$")
+_INDENT = re.compile(r"\A[ \t]{1,2}")
 _BLANK_LINES = re.compile(r"\n[^\S\n]+(?=\n)")
 # Section names that open records of other makers: such a heading is no title.
 _NO_TITLE = {"abstract", "background", "context", "considerations", "decision", "description", "motivation"}
@@ -134,39 +135,21 @@ def read_items(lines: Lines, ranges: Iterable[Range], code: frozenset[int]) -> t
     """Return the items of the lists in these ranges; a paragraph between them is an item too."""
     items: list[list[str]] = []
     for start, stop in ranges:
-        margin, after_blank = -1, True
+        apart = True
         for number in range(start, stop):
             line = lines[number] if number in code else unescape_fence(lines[number])
-            if not line.strip():
-                after_blank = True
-                if items:
-                    items[-1].append("")
-                continue
             match = _ITEM.match(line) if number not in code else None
-            if match and (margin < 0 or len(match[1]) <= margin):
-                margin = len(match[1])
-                items.append([match[2] or ""])
-            elif line[0] in " \t" and margin >= 0:
-                items[-1].append(_dedent(line, margin + 2))
-            elif after_blank or not items:
-                margin = -1
-                items.append([line.strip()])
-            else:
-                items[-1].append(line)
-            after_blank = False
+            if match or (line[:1].strip() and apart) or not (items or not line.strip()):
+                items.append([match[1] or "" if match else line.strip()])
+            elif items:
+                items[-1].append(_INDENT.sub("", line))
+            apart = not line.strip()
     return tidy_items("\n".join(item) for item in items)
 
 
 def tidy_items(items: Iterable[str]) -> tuple[str, ...]:
     """Return list items as they are kept: trimmed, no blanks on empty lines, none empty."""
     return tuple(kept for item in items if (kept := _BLANK_LINES.sub("\n", tidy(item).strip())))
-
-
-def _dedent(line: str, most: int) -> str:
-    for width in range(most):
-        if line[width : width + 1] not in (" ", "\t"):
-            return line[width:]
-    return line[most:]
 
 
 def write_items(items: Iterable[str]) -> str:
@@ -217,7 +200,7 @@ def in_order(entries: list[Outcome]) -> tuple[Outcome, ...]:
 
 def write_outcome(entry: Outcome, bullet: str = "-") -> str:
     """Return the log line of an entry."""
-    line = f"{bullet} {format_moment(entry.at)} {entry.outcome}"
+    line = f"{bullet} {format_time(entry.at, short=True)} {entry.outcome}"
     return f"{line}: {reason}" if (reason := one_line(entry.reason)) else line
 
 

@@ -69,27 +69,6 @@ def fenced(lines: Lines) -> frozenset[int]:
     return frozenset(code)
 
 
-def conflicts(lines: Lines) -> list[tuple[int, int, int]]:
-    """Return the unresolved merge conflicts as line numbers: `<<<<<<<`, the end of the first side, `>>>>>>>`."""
-    if not any(line.startswith("<<<<<<<") for line in lines):
-        return []
-    code = fenced(lines)
-    found: list[tuple[int, int, int]] = []
-    start = middle = divider = -1
-    for number, line in enumerate(lines):
-        if number in code:
-            continue
-        if line.startswith("<<<<<<<"):
-            start, middle, divider = number, -1, -1
-        elif line.startswith(("|||||||", "=======")) and start >= 0:
-            middle = number if middle < 0 else middle
-            divider = number if line[0] == "=" else divider
-        elif line.startswith(">>>>>>>") and divider >= 0:
-            found.append((start, middle, number))
-            start = middle = divider = -1
-    return found
-
-
 # -- escapes -------------------------------------------------------------------------------------------------
 
 HEADING = re.compile(r"(#{1,6})(?=[ \t]|$)")

@@ -54,7 +54,9 @@ def _in_text(path: str, data: bytes, record: Record) -> Iterator[Problem]:
         yield Problem(path, text.count("\n", 0, control.start()) + 1, "control-character", "warning", message)
     if text.isascii():
         return
-    if mixed := _mixed(record.topic):
+    # A word of two alphabets that share letter shapes (UTS #39).
+    words = _WORD.findall(record.topic)
+    if mixed := next((word for word in words if all(script.search(word) for script in _ALIKE)), ""):
         line = next((n for n, row in enumerate(text.splitlines(), 1) if row.startswith("topic:")), 1)
         message = (
             f"the topic's word {mixed} mixes Latin and Cyrillic letters, which look alike: it may pass for another"
@@ -63,8 +65,3 @@ def _in_text(path: str, data: bytes, record: Record) -> Iterator[Problem]:
     for number, row in enumerate(text.split("\n"), 1):
         if found := hidden_characters(row):
             yield Problem(path, number, "hidden-character", "warning", f"holds {named(found)}")
-
-
-def _mixed(topic: str) -> str:
-    """The first word of a topic that looks like another: of two alphabets that share letter shapes (UTS #39)."""
-    return next((word for word in _WORD.findall(topic) if all(script.search(word) for script in _ALIKE)), "")

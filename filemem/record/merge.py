@@ -6,6 +6,7 @@ Where one side only added to the log, the other takes these entries over. Anythi
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from filemem.errors import BadInput, Conflict
 from filemem.record.amend import amend
@@ -33,12 +34,13 @@ def merge(base: bytes, ours: bytes, theirs: bytes, path: str) -> bytes:
     if ours == base:
         return theirs
     for one, other in ((ours, theirs), (theirs, ours)):
-        try:
-            added = _added(base, other, path)
-            if added is not None:
-                return _with(one, added, path)
-        except (BadInput, Conflict):
-            continue  # this side cannot be amended
+        with suppress(BadInput, Conflict):  # this side cannot be amended
+            if (added := _added(base, other, path)) is not None:
+                record = parse(one, path).record
+                for entry in added:
+                    if record is None or entry not in record.outcomes:
+                        one = amend(one, path, outcome=entry)  # noqa: PLW2901
+                return one
     pairs = zip(ours.splitlines(), theirs.splitlines(), strict=False)
     line = next((number for number, (one, other) in enumerate(pairs, 1) if one != other), 1)
     raise Conflict(f"{path}:{line}: both sides changed this", "keep one side")
@@ -55,17 +57,9 @@ def _added(base: bytes, side: bytes, path: str) -> list[Outcome] | None:
 
 def _without_log(data: bytes) -> list[str]:
     """Return the lines of a file that say nothing of outcomes."""
+
+    def is_log(line: str) -> bool:
+        return line.casefold() == f"## {OUTCOMES}".casefold() or not read_outcomes([line], [(0, 1)])[1]
+
     lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
-    return [line for line in lines if line and not _OF_HEADER.match(line) and not _of_log(line)]
-
-
-def _of_log(line: str) -> bool:
-    return line.casefold() == f"## {OUTCOMES}".casefold() or not read_outcomes([line], [(0, 1)])[1]
-
-
-def _with(data: bytes, added: list[Outcome], path: str) -> bytes:
-    record = parse(data, path).record
-    for entry in added:
-        if record is None or entry not in record.outcomes:
-            data = amend(data, path, outcome=entry)
-    return data
+    return [line for line in lines if line and not _OF_HEADER.match(line) and not is_log(line)]

@@ -19,7 +19,7 @@ from filemem.record.body import edges_in, read_outcomes
 from filemem.record.foreign import Preamble, read_preamble, read_status
 from filemem.record.identity import PRIVATE, TYPE_OF_FOLDER, derived_id, topic_of_heading
 from filemem.record.keys import add_links, read_fields, shown, stated_title
-from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, Range, conflicts, heading
+from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, Range, fenced, heading
 from filemem.record.model import DECISION, Note, Outcome, Parsed, Problem, Record
 from filemem.record.times import first_date, parse_time
 from filemem.record.yaml import Header, Refused, flow, read_entries, read_yaml
@@ -181,6 +181,7 @@ def _foreign(reading: _Reading, found: Preamble) -> None:
 
 # -- the text of a file --------------------------------------------------------------------------------------
 
+_MARKS = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 
 
@@ -196,17 +197,26 @@ def _decoded(data: bytes, notes: list[Note]) -> str:
         text = text.replace("\0", "\ufffd")
         line = text[: text.find("\ufffd") + 1].count("\n") + 1
         notes.append(Note(line, "encoding", "error", "not UTF-8 (UTF-16, or another encoding)"))
-    return _resolve_conflicts(text, notes) if "<<<<<<<" in text else text
+    return _first_sides(text, notes) if "<<<<<<<" in text else text
 
 
-def _resolve_conflicts(text: str, notes: list[Note]) -> str:
+def _first_sides(text: str, notes: list[Note]) -> str:
     """Read the first side of unresolved merges; line numbers stay what they are."""
     lines = text.split("\n")
-    for start, middle, end in conflicts(lines):
-        message = f"an unresolved merge conflict, up to line {end + 1}; the first side is read; {WAY_OUT}"
-        notes.append(Note(start + 1, CONFLICT, "error", message))
-        lines[start] = ""
-        lines[middle : end + 1] = [""] * (end + 1 - middle)
+    code = fenced(lines)
+    marks: dict[str, int] = {}  # of the merge that was opened last: its first sign of each kind
+    for number, line in enumerate(lines):
+        if not line.startswith(_MARKS) or number in code or not (marks or line[0] == "<"):
+            continue
+        if line[0] != ">":
+            marks = {"<": number} if line[0] == "<" else {line[0]: number} | marks
+        elif "=" in marks:
+            start, middle = marks["<"], marks.get("|", marks["="])
+            message = f"an unresolved merge conflict, up to line {number + 1}; the first side is read; {WAY_OUT}"
+            notes.append(Note(start + 1, CONFLICT, "error", message))
+            lines[start] = ""
+            lines[middle : number + 1] = [""] * (number + 1 - middle)
+            marks = {}
     return "\n".join(lines)
 
 

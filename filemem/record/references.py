@@ -6,6 +6,7 @@ one record resolves.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -110,8 +111,8 @@ def answering(reference: str, records: Iterable[Record]) -> tuple[str, ...]:
     return several
 
 
-def _unquote(match: re.Match[str]) -> str:
-    return bytes.fromhex(match[1].replace("%", "")).decode(errors="replace")
+def _decoded(escaped: str) -> str:
+    return bytes.fromhex(escaped.replace("%", "")).decode(errors="replace")
 
 
 def readings(reference: str, folder: str = "") -> Iterator[str]:
@@ -123,11 +124,12 @@ def readings(reference: str, folder: str = "") -> Iterator[str]:
     elif match := re.fullmatch(r"\[[^\]]*\]\(([^)]*)\)", reference):
         reference = match[1]
     reference = reference.strip(" \t<>()\"'")
-    reference = _ESCAPED_BYTE.sub(_unquote, reference.partition("#")[0] or reference)
+    reference = reference.partition("#")[0] or reference
+    reference = _ESCAPED_BYTE.sub(lambda found: _decoded(found[1]), reference)
     yield reference
     folded = reference.casefold().rstrip("/")
     if folder and folded.endswith(".md") and "://" not in folded and not folded.startswith("/"):
-        yield _joined(folder.casefold(), folded)
+        yield posixpath.normpath(posixpath.join(folder.casefold(), folded))
     folded = _UPWARDS.sub("", folded).lstrip("/")
     yield folded
     yield folded.removeprefix("memory/")
@@ -139,13 +141,3 @@ def readings(reference: str, folder: str = "") -> Iterator[str]:
         yield f"{prefix}{number}"
         if prefix in _ANY_SERIES:
             yield number
-
-
-def _joined(folder: str, path: str) -> str:
-    parts: list[str] = [one for one in folder.split("/") if one]
-    for one in path.split("/"):
-        if one == "..":
-            del parts[-1:]
-        elif one not in ("", "."):
-            parts.append(one)
-    return "/".join(parts)

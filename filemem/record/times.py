@@ -110,12 +110,7 @@ def moment(ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=ms)
 
 
-def format_time(ms: int) -> str:
-    """Return epoch milliseconds as `2025-11-20T14:46:40.123Z`; raises as `moment`."""
-    return moment(ms).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-
-
-def format_moment(ms: int) -> str:
-    """Return epoch milliseconds as outcome logs show them: without the fraction where it is zero."""
-    timespec = "milliseconds" if ms % 1000 else "seconds"
+def format_time(ms: int, *, short: bool = False) -> str:
+    """Return epoch milliseconds as `2025-11-20T14:46:40.123Z`, short without a fraction of zero; raises as `moment`."""
+    timespec = "seconds" if short and not ms % 1000 else "milliseconds"
     return moment(ms).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"

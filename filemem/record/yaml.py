@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from filemem.record.lines import valid
@@ -317,7 +317,7 @@ def _trouble(error: Refused, text: str, first_line: int) -> Note:
 def chunks(text: str) -> Iterator[tuple[int, str]]:
     """The parts of a header that begin with a `key:` each, with where they begin; by their look alone."""
     starts = [match.start() for match in _CHUNK.finditer(text)]
-    for start, stop in zip(starts, [*starts[1:], len(text)], strict=True):
+    for start, stop in pairwise([*starts, len(text)]):
         yield start, text[start:stop]
 
 
