@@ -127,7 +127,7 @@ def provenances(store: Store, paths: Iterable[str], *, detail: bool = True) -> d
         found = store.history.committed(named, store.seen_from) if named else {}
         return {named[path]: Provenance(commit=one) for path, one in found.items()}
     here, boundary = store.branch, store.repo.boundary
-    own = store.repo is not store.code  # a branch that is only a memory is its own default
+    own = store.repo is not store.code and bool(here)  # a branch that is only a memory is its own default
     default = Branch(here, store.repo.head() or "") if own else branches.default_branch(store.repo)
     landed = store.history.landed(named, default.tip) if default else {}
     elsewhere = default is not None and default.name != here

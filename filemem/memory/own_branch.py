@@ -78,12 +78,18 @@ def _home(code: Repo, stated: str | None) -> Home:
         return Home(config, code, Repo.discover(found), TOP, os.path.relpath(found, code.work_tree), named)
     for parent in PurePosixPath(name).parents[:-1]:
         if os.path.lexists(code.work_tree / parent / ".git"):
-            hint = f"work in that one: filemem -C {shlex.quote(str(code.work_tree / parent))}"
+            inner = shlex.quote(str(PurePosixPath(name).relative_to(parent)))
+            hint = f"work in that one: filemem -C {shlex.quote(str(code.work_tree / parent))} --store {inner}"
             raise BadInput(f"store: {name} lies inside another repository, {parent}", hint, field="store")
     if name == TOP or place.is_symlink() or not os.path.lexists(place / ".git"):
         return Home(config, code, code, name, name, named)
-    within = Config().store if (place / Config().store).is_dir() else TOP
-    store = settings.own_store(place, f"{name}/{REPOSITORY_FILE}") or within
+    names = {one for one in os.listdir(place) if not one.startswith(".")}
+    within = Config().store if Config().store in names else TOP
+    store = settings.own_store(place, f"{name}/{REPOSITORY_FILE}")
+    if not store and within == TOP and names and names.isdisjoint(("decisions", "checkpoints", "observations")):
+        told = f"{name} is a repository of its own, and nothing says where in it records stand"
+        raise BadInput(told, f"say it in {name}/{REPOSITORY_FILE}: {SETTINGS.strip()} for its top", field="store")
+    store = store or within
     return Home(config, code, Repo.discover(place), store, posixpath.normpath(f"{name}/{store}"), named)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from filemem.errors import BadInput
 from filemem.memory import Memory, catch_up
 from tests.support import git, index_folder, make_repo, write
 
@@ -71,13 +70,6 @@ def test_what_the_user_removes_from_git_stays_removed(repo: Path) -> None:
     found(repo, "redis")
     assert git(repo, "rev-parse", "HEAD") == head
     assert path.exists()
-
-
-def test_a_store_that_file_systems_may_take_for_git_is_refused(repo: Path) -> None:
-    write(repo / ".filemem.toml", 'store = "git~1"\n')
-    with pytest.raises(BadInput, match="Git directory"):
-        save(repo)
-    assert git(repo, "status", "--porcelain") == "?? .filemem.toml"
 
 
 def test_two_stores_in_one_repository_leave_each_other_alone(repo: Path) -> None:

@@ -106,17 +106,6 @@ def test_two_that_begin_it_apart_come_together(hub: Path, ada: Path) -> None:
     assert titles(ada) == titles(bob) == {"Use Redis", "Use containers"}
 
 
-def test_records_on_the_codes_branch_are_named_in_the_status(ada: Path) -> None:
-    git(ada, "worktree", "move", "memory", "records")
-    write(ada / "memory/decisions/x.md", "# Left behind\n")
-    git(ada, "add", "-f", "memory")
-    git(ada, "commit", "-q", "-m", "x")
-    with opened(ada) as memory:
-        status = str(memory.status())
-    assert "1 record" in status
-    assert "not read" in status
-
-
 @pytest.mark.parametrize(
     ("begin", "told"),
     [
