@@ -66,44 +66,26 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {
 
 
 class Tool(NamedTuple):
-    """One tool: what is listed, and the function behind it.
+    """One tool: what is listed, and the function behind it."""
 
-    Args:
-        name: letters, digits, `_`, `-`; at most 64 characters.
-        description: static text; never built from stored records.
-        input_schema: JSON Schema 2020-12 of the arguments, an object.
-        call: gets the memory and arguments that satisfy `input_schema`; returns plain JSON values, or text.
-        annotations: MCP hints: readOnlyHint, destructiveHint, idempotentHint, openWorldHint.
-        output_schema: JSON Schema of what `call` returns on success, or None if it promises none.
-        cut: whether its answer is cut to the dialect's budget.
-    """
-
-    name: str
-    description: str
-    input_schema: Mapping[str, Any]
-    call: Call
-    annotations: Mapping[str, bool] | None = None
-    output_schema: Mapping[str, Any] | None = None
-    cut: bool = False
+    name: str  # letters, digits, `_`, `-`; at most 64 characters
+    description: str  # never built from stored records
+    input_schema: Mapping[str, Any]  # JSON Schema 2020-12 of the arguments, an object
+    call: Call  # gets the memory and arguments that satisfy the schema; returns plain JSON values, or text
+    annotations: Mapping[str, bool] | None = None  # MCP's hints
+    output_schema: Mapping[str, Any] | None = None  # of what `call` returns on success; None if it promises none
+    cut: bool = False  # whether its answer is cut to the dialect's budget
 
 
 class Resource(NamedTuple):
-    """Something that can be read by its address.
+    """Something that can be read by its address."""
 
-    Args:
-        uri: the address, or a template with one `{name}` in it.
-        name, description: static text.
-        mime: media type of the text that reading it answers.
-        tool: the tool, listed or hidden, whose answer is that text; a template's `{name}` is its only argument.
-        complete: of a template, the names that have a text in them, the likeliest first; all are listed one by one.
-    """
-
-    uri: str
+    uri: str  # the address, or a template with one `{name}` in it
     name: str
     description: str
-    mime: str
-    tool: str
-    complete: Complete | None = None
+    mime: str  # of the text that reading it answers
+    tool: str  # listed or hidden, whose answer is that text; a template's `{name}` is its only argument
+    complete: Complete | None = None  # of a template: the names with a text in them; all are listed one by one
 
     @property
     def variable(self) -> str:
@@ -138,31 +120,18 @@ class Prompt(NamedTuple):
 
 
 class Dialect(NamedTuple):
-    """One set of tools with its own wording of failures.
+    """One set of tools with its own wording of failures."""
 
-    Args:
-        name: the profile name.
-        tools: all that can be called.
-        instructions: text for the model that uses the tools, their names in backquotes; may be empty.
-        failure: turns an error into the dialect's own reply.
-        hidden: tools that can be called and are never listed: old names, names that hosts refuse.
-        resources: what can be read by address.
-        prompts: what a user can choose to ask; `profile` gives every dialect the same.
-        server: the name that the handshake gives.
-        others: profiles whose tools can be called too, if none of this dialect has the name.
-        budget: characters of an answer that is cut, at the default limit.
-    """
-
-    name: str
-    tools: tuple[Tool, ...]
-    instructions: str
+    name: str  # of the profile
+    tools: tuple[Tool, ...]  # all that can be called
+    instructions: str  # for the model that uses the tools, their names in backquotes; may be empty
     failure: Callable[[FilememError], Payload]
-    hidden: tuple[Tool, ...] = ()
+    hidden: tuple[Tool, ...] = ()  # can be called and are never listed: old names, names that hosts refuse
     resources: tuple[Resource, ...] = ()
-    prompts: tuple[Prompt, ...] = ()
-    server: str = "filemem"
-    others: tuple[str, ...] = ()
-    budget: int = 8_000
+    prompts: tuple[Prompt, ...] = ()  # `profile` gives every dialect the same
+    server: str = "filemem"  # the name that the handshake gives
+    others: tuple[str, ...] = ()  # profiles whose tools can be called too, if none of this dialect has the name
+    budget: int = 8_000  # characters of an answer that is cut, at the default limit
 
 
 class Advertised(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from filemem.dialects.budget import within
+from filemem.dialects.call import within
 from filemem.memory import Memory
 from tests.dialects.support import good
 
