@@ -102,9 +102,7 @@ def message(answer: Answer) -> str:
 def save(answer: Answer) -> str:
     """What was saved, where, and what it replaced, or would if it held."""
     where = (answer["message"], f"  {answer['path']}", f"  {answer['id']}{_commit(answer)}")
-    return rows_of(
-        *where, *rows(answer, "superseded would_supersede", 2), *rows(answer, _NOTES, 2), *rows(answer, "similar", 2)
-    )
+    return rows_of(*where, *rows(answer, f"superseded would_supersede {_NOTES} similar", 2))
 
 
 update, restore, index, sync, resolve = message, message, message, message, save
@@ -139,12 +137,10 @@ def status(answer: Answer) -> str:
     rows += [f"missing, and no commit removed it: {one['path']} ({one['restore']})" for one in answer.get("gone", ())]
     rows += [f"not committed yet: {one['path']}, {one['age']} ago: {one['reason']}" for one in waiting]
     rows += ["  what waits is committed by the first command, or by a server, once that is over"] if waiting else []
-    if answer.get("uncommitted"):
-        rows.append(
-            f"not committed, and left to you: {counted(answer['uncommitted'], 'record')} (git status shows them)"
-        )
-    if answer.get("unshared"):
-        rows.append(f"not shared yet: {counted(answer['unshared'], 'commit')} (filemem sync)")
+    if left := answer.get("uncommitted"):
+        rows.append(f"not committed, and left to you: {counted(left, 'record')} (git status shows them)")
+    if left := answer.get("unshared"):
+        rows.append(f"not shared yet: {counted(left, 'commit')} (filemem sync)")
     notes = (styled(f"  {name}: {answer[name]}", "yellow") for name in _STATUS if answer.get(name))
     return rows_of(*rows, *notes)
 
@@ -229,11 +225,8 @@ def _entry(mark: str, hit: Answer, text: str, score: str = "") -> str:
     """A record in short: its title and standing, its text, what else is to be said of it, and where it is from."""
     about = (hit.get("type"), _topic(hit), "" if hit.get("status") == "accepted" else hit.get("status"))
     title = styled(hit["title"], "dim" if hit.get("superseded_by") else "bold")
-    head = (
-        f"{mark}{title}",
-        styled(" · ".join(filter(None, about)), "dim"),
-        "" if hit.get("outcome") == "pending" else _coloured(hit.get("outcome", "")),
-    )
+    came = "" if hit.get("outcome") == "pending" else _coloured(hit.get("outcome", ""))
+    head = (f"{mark}{title}", styled(" · ".join(filter(None, about)), "dim"), came)
     short = hit["id"].rpartition("_")[2]  # the end of an id is enough to name it
     return rows_of(
         "  ".join(filter(None, head)),

@@ -65,15 +65,8 @@ class Nothing(Site):
 
 
 class Door:
-    """Lets through what is meant for us, comes from us, and is small and whole; says why to the rest.
-
-    Args:
-        app: what answers.
-        hosts: the Host headers that are meant for us.
-        origins: pages of these may ask.
-        token: what a request must carry where `strict` or the site says so; "" where none is known.
-        site: what is served beside MCP.
-        strict: every request must carry the token, not only what writes.
+    """Lets through what is meant for us (`hosts`), comes from us (`origins`), and is small and whole; says why to the
+    rest. Where `strict` every request must carry the token, else only what the site says: none can if it is "".
     """
 
     def __init__(
