@@ -29,8 +29,7 @@ from filemem.index.fresh import (
     writing,
 )
 from filemem.index.generation import Dates
-from filemem.index.search import Candidate, Found, Search
-from filemem.index.state import NO_MODEL, Layer
+from filemem.index.search import NO_MODEL, Candidate, Found, Layer, Search
 from filemem.index.writer import Load, Progress
 
 if TYPE_CHECKING:

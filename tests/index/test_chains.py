@@ -119,7 +119,7 @@ def test_of_two_files_with_one_id_the_older_is_shown(index: Index) -> None:
     def shown() -> list[str]:
         assert index.count() == len(index.nodes()) == 1
         assert [one.path for one in index.candidates(parse("choice")[0]).candidates] == [index.nodes()[0].path]
-        assert index.terms("id") == [("decision_x", 1)]
+        assert index.terms("topic") == [("cache", 1)]
         assert [node.path for node in index.lookup("topic", ["cache"])] == [index.nodes()[0].path]
         return [node.path for node in index.newest()]
 
