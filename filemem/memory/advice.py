@@ -74,7 +74,6 @@ def why_empty(store: Store, wanted: Filter, matched: int, offset: int, asked: bo
     """Say in one sentence why a search shows nothing.
 
     Args:
-        store: the parts.
         wanted: the restrictions.
         matched: how many records match all the same.
         offset: how many hits were passed over.

@@ -41,7 +41,6 @@ def catch_up(
     """Bring the index in step with the files.
 
     Args:
-        store: the parts.
         full: look at every file, not only at folders whose time changed.
         hints: absolute paths that a watcher named.
         anew: build the index from all files; the old one answers until the switch.

@@ -48,7 +48,6 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
     """Read every record; return how many files were read, and what is wrong: the worst first, then by path and line.
 
     Args:
-        store: the parts.
         paths: report only these files or folders (store-relative or below the work tree); all where none is given.
         base: report only what merging HEAD into that revision would bring; everything where it is empty.
 

@@ -62,7 +62,6 @@ def of_places(
     """Make hits of places in known order; a record whose file is gone is left out.
 
     Args:
-        store: the parts.
         around: the chains that the places are of; its nodes hold all of them.
         places, terms: what is shown, and the query, if there was one.
         listing, whole, detail: nothing was searched for; read files; say who wrote them, not only in which commit.

@@ -57,12 +57,7 @@ class Saved(NamedTuple):
     would_supersede: tuple[str, ...] = ()  # ids of those that it would replace, were it accepted
 
 
-class _Composed(NamedTuple):
-    """A record that is to be written, what it replaces, and its bytes."""
-
-    record: Record
-    replaced: tuple[Node, ...]
-    data: bytes
+_Composed = tuple[Record, tuple[Node, ...], bytes]  # what is to be written, what it replaces, and its bytes
 
 
 def save(store: Store, given: Mapping[str, object]) -> Saved:
@@ -93,10 +88,10 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
     with store.repo.saving():
         record, replaced, data = first = composed(known=store.index.sound and knows_head(store))
         if len(replaced) == 1:  # a call that is repeated must not replace itself
-            for path, before in store.records([replaced[0].path]).items():
+            for before in store.records([replaced[0].path]).values():
                 if before == record._replace(**{name: getattr(before, name) for name in _OF_THE_SAVE}):
                     told = f"Decision on {record.topic} holds already in these words; nothing was written"
-                    return answer(store, before, Made(store.first_commit(path)), told)
+                    return answer(store, before, Made(), told)
         if is_private(record.path):
             store.files.hide("private")
         rounds: list[_Composed] = []
@@ -168,7 +163,7 @@ def compose(kind: str, given: Mapping[str, Any], store: Store, *, now: int, entr
     record = record._replace(path=record_path(record))
     data = render(record)
     refuse_unreadable(data, record.path)
-    return _Composed(record, replaced, data)
+    return record, replaced, data
 
 
 def _ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
@@ -208,11 +203,7 @@ def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:
 
 
 def refuse_secrets(fields: Mapping[str, Any]) -> bool:
-    """Refuse fields that hold something shaped like a secret; return whether there is some that the caller allows.
-
-    Raises:
-        BadInput: names field, line and kind, never the secret.
-    """
+    """Refuse fields with something shaped like a secret; return whether the caller allows one. Raises BadInput."""
     for name, value in fields.items():
         found = secrets.find("\n".join(map(str, value)) if isinstance(value, tuple) else str(value))
         if found and fields.get("allow_secret"):

@@ -87,7 +87,6 @@ def search(
     """Answer a query.
 
     Args:
-        store: the parts.
         text: words, "phrases", -exclusions, and restrictions such as topic:caching or is:live; "" for the newest.
         given: restrictions besides those in the text.
         limit, offset: how many hits to show, and how many to pass over.

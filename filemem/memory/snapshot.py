@@ -188,7 +188,6 @@ def moment(store: Store, when: object, field: str = "at", *, begins: bool = Fals
     """Return the commit of the memory that is meant.
 
     Args:
-        store: the parts.
         when: a commit, tag, branch or expression such as `HEAD~3`; else a date, a time or an age: the last commit by
             then on this branch, a day, week or month without a time meaning its end (UTC).
         field: what the caller calls it, for messages.

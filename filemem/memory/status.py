@@ -15,12 +15,7 @@ from filemem.repo.journal import pending
 
 
 def status(store: Store, *, behind: bool) -> dict[str, Any]:
-    """Return how the memory stands, as plain values.
-
-    Args:
-        store: the parts.
-        behind: whether the last look at the files failed.
-    """
+    """Return how the memory stands, as plain values; `behind`: the last look at the files failed."""
     index = store.index
     counts = {kind: index.count(Filter(types=(kind,))) for kind in TYPES}
     decisions = [node for node in store.index.nodes() if node.type == DECISION]

@@ -176,12 +176,6 @@ class Store:
         found = self.history.dates([self.files.named(path) for path in paths], self.seen_from)
         return {self.files.inside(path): at for path, at in found.items()}
 
-    def first_commit(self, path: str) -> str:
-        """The commit that brought a record; "" where none has."""
-        named = self.files.named(path)
-        first = self.history.firsts([named], self.seen_from).get(named)
-        return first.id if first else ""
-
     def lookup(self, field: str, values: Collection[str]) -> list[Node]:
         """The records that have one of these exact terms in a field."""
         return self.index.lookup(field, values)

@@ -35,8 +35,7 @@ def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
         data = _amended(store, before, node.path, **changes)
         now = parse(data, node.path).record or old
         if now == old and not store.edited(node.path):
-            kept = Made(store.first_commit(node.path))
-            return answer(store, old, kept, f"{old.id} says that already ({told}); nothing was written")
+            return answer(store, old, Made(), f"{old.id} says that already ({told}); nothing was written")
         message = message_of(old, told, agent)
         made = write(store, node.path, old.type, lambda: ((Edit(node.path, data, before),), message))
         degraded = show(store, node.path, data, made)
@@ -47,7 +46,6 @@ def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, .
     """Write ids into files that state none, so that a rename leaves them the same record; one commit for all.
 
     Args:
-        store: the parts.
         files: their paths, from the top of the work tree.
         was: the id, or the path, that the one file had before it was renamed: references to it lead there again.
 
