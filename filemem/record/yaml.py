@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice, pairwise
+from itertools import count, islice, pairwise
 from typing import Any, NamedTuple
 
 from filemem.record.lines import valid
@@ -151,57 +151,41 @@ class Entry(NamedTuple):
     items: Spans = ()
 
 
-class _Events:
-    """The event stream of one text, with the guard on depth, number, aliases and tags."""
+_Events = Iterator[tuple[str, Any]]
 
-    __slots__ = ("_left", "_next")
 
-    def __init__(self, next_event: Callable[[], Any]) -> None:
-        self._next = next_event
-        self._left = MAX_EVENTS
-
-    def next(self) -> tuple[str, Any]:
-        event = self._next()
-        self._left -= 1
-        if self._left < 0:
-            raise Refused("yaml-size", f"more than {MAX_EVENTS:,} YAML events", event.start_mark.index)
-        if getattr(event, "tag", None) not in (None, _TEXT_TAG):
-            raise Refused("yaml-tag", "tags (`!name`) are not read", event.start_mark.index)
-        return type(event).__name__, event
-
-    def node(self, kind: str, event: Any, depth: int) -> tuple[Value, int, Spans]:
-        """Return the value that starts with `event`, where it ends, and where its items stand."""
-        if kind == "ScalarEvent":
-            return (event.value if event.style else Plain(event.value)), event.end_mark.index, ()
-        at = event.start_mark.index
+def _events(next_event: Callable[[], Any]) -> _Events:
+    """Yield the events of one text and their kinds; too many of them, aliases and tags are refused."""
+    for number in count(1):
+        event = next_event()
+        kind, at = type(event).__name__, event.start_mark.index
+        if number > MAX_EVENTS:
+            raise Refused("yaml-size", f"more than {MAX_EVENTS:,} YAML events", at)
         if kind == "AliasEvent":
             raise Refused("yaml-alias", "aliases (`*name`) are not read", at)
-        if depth >= MAX_DEPTH:
-            raise Refused("yaml-depth", f"more than {MAX_DEPTH} levels deep", at)
-        if kind == "SequenceStartEvent":
-            return self._sequence(event, depth)
-        if kind == "MappingStartEvent":
-            return self._mapping(event, depth)
-        raise Refused("yaml-syntax", "more than one YAML document", at)
+        if getattr(event, "tag", None) not in (None, _TEXT_TAG):
+            raise Refused("yaml-tag", "tags (`!name`) are not read", at)
+        yield kind, event
 
-    def _sequence(self, start: Any, depth: int) -> tuple[Value, int, Spans]:
-        values: list[Value] = []
-        items: list[tuple[int, int]] = []
-        while (found := self.next())[0] != "SequenceEndEvent":
-            value, end, _ = self.node(*found, depth + 1)
-            values.append(value)
-            items.append((found[1].start_mark.index, end))
-        last = items[-1][1] if items else 0
-        return values, found[1].end_mark.index if start.flow_style else last, tuple(items)
 
-    def _mapping(self, start: Any, depth: int) -> tuple[Value, int, Spans]:
-        values: dict[str, Value] = {}
-        end = start.start_mark.index
-        while (found := self.next())[0] != "MappingEndEvent":
-            key = self.node(*found, depth + 1)[0]
-            value, end, _ = self.node(*self.next(), depth + 1)
-            values[key if isinstance(key, str) else flow(key)] = value
-        return values, found[1].end_mark.index if start.flow_style else end, ()
+def _node(events: _Events, kind: str, event: Any, depth: int) -> tuple[Value, int, Spans]:
+    """Return the value that starts with `event`, where it ends, and where its items stand."""
+    if kind == "ScalarEvent":
+        return (event.value if event.style else Plain(event.value)), event.end_mark.index, ()
+    end = event.start_mark.index
+    if depth >= MAX_DEPTH:
+        raise Refused("yaml-depth", f"more than {MAX_DEPTH} levels deep", end)
+    values: list[Value] = []  # of a mapping: a key, its value, the next key ...
+    items: list[tuple[int, int]] = []
+    while (found := next(events))[0] not in ("SequenceEndEvent", "MappingEndEvent"):
+        value, end, _ = _node(events, *found, depth + 1)
+        values.append(value)
+        items.append((found[1].start_mark.index, end))
+    end = found[1].end_mark.index if event.flow_style else end
+    if kind == "SequenceStartEvent":
+        return values, end, tuple(items)
+    keys = (key if isinstance(key, str) else flow(key) for key in values[::2])
+    return dict(zip(keys, values[1::2], strict=True)), end, ()
 
 
 def read_entries(text: str) -> tuple[list[Entry], bool]:
@@ -214,7 +198,7 @@ def read_entries(text: str) -> tuple[list[Entry], bool]:
 
     loader = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader
     try:
-        return _entries(_Events(loader(text).get_event))
+        return _entries(_events(loader(text).get_event))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
@@ -222,24 +206,24 @@ def read_entries(text: str) -> tuple[list[Entry], bool]:
 
 
 def _entries(events: _Events) -> tuple[list[Entry], bool]:
-    events.next()
-    if events.next()[0] == "StreamEndEvent":
+    next(events)
+    if next(events)[0] == "StreamEndEvent":
         return [], False
-    kind, root = events.next()
+    kind, root = next(events)
     if kind != "MappingStartEvent":
         if kind == "ScalarEvent" and not root.value:
             return [], False
         raise Refused("header-not-mapping", "the header is not a list of `key: value`", root.start_mark.index)
     entries: list[Entry] = []
-    while (found := events.next())[0] != "MappingEndEvent":
-        key, key_end, _ = events.node(*found, 1)
-        kind, first = events.next()
-        value, end, items = events.node(kind, first, 1)
+    while (found := next(events))[0] != "MappingEndEvent":
+        key, key_end, _ = _node(events, *found, 1)
+        kind, first = next(events)
+        value, end, items = _node(events, kind, first, 1)
         style = "scalar" if kind == "ScalarEvent" else "flow" if first.flow_style else "block"
         name, at = key if isinstance(key, str) else None, found[1].start_mark.index
         entries.append(Entry(name, value, at, key_end, first.start_mark.index, end, style, items))
-    events.next()
-    if (after := events.next())[0] != "StreamEndEvent":
+    next(events)
+    if (after := next(events))[0] != "StreamEndEvent":
         raise Refused("yaml-syntax", "more than one YAML document", after[1].start_mark.index)
     return entries, bool(root.flow_style)
 
