@@ -21,7 +21,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
-from types import MappingProxyType
 from typing import NamedTuple
 
 from filemem.chain.graph import Chain, Flaw, Graph, Node
@@ -38,14 +37,12 @@ def resolve(
     nodes: Iterable[Node],
     *,
     known_removed: Collection[str] = frozenset(),
-    several: Mapping[str, str] = MappingProxyType({}),
 ) -> Graph:
     """Return the supersession graph of all decisions of a store.
 
     Args:
         nodes: every decision, in any order.
         known_removed: references that a tombstone or Git's history shows to be removed on purpose.
-        several: what several records answer to, and these in words; for what is said of it.
     """
     known: dict[str, Node] = {}
     for node in sorted(nodes, key=lambda node: node.age):
@@ -58,9 +55,7 @@ def resolve(
     whole = defaultdict(set, {new: set(olds) for new, olds in replaces.items()})
     for new, olds in (*implied.items(), *bridged.items()):
         whole[new] |= olds
-    problems = [
-        _leads_nowhere(one, one.reference in known_removed, several, bool(bridged.get(one.node))) for one in gone
-    ]
+    problems = [_leads_nowhere(lost, lost.reference in known_removed, bool(bridged.get(lost.node))) for lost in gone]
     for new, members in circles.items():
         by_way_of = ", ".join(sorted(stated[new] & members))
         message = f"supersedes {by_way_of}, which leads back to it; no decision of this circle demotes another"
@@ -181,16 +176,11 @@ def _before(line: Sequence[Node], circle: Collection[str], limit: int) -> set[st
     return set()
 
 
-def _leads_nowhere(gone: _Gone, on_purpose: bool, several: Mapping[str, str], bridged: bool) -> Flaw:
-    others = several.get(gone.reference)
-    why = "was removed" if on_purpose else f"several have: {others}" if others else "names no decision"
+def _leads_nowhere(gone: _Gone, on_purpose: bool, bridged: bool) -> Flaw:
+    why = "was removed" if on_purpose else "names no decision, or several"
     then = "; the one before it on the topic is taken instead" if gone.key == "supersedes" and bridged else ""
-    return Flaw(
-        gone.node,
-        "supersedes-missing" if gone.key == "supersedes" else "superseded-by-missing",
-        "hint" if on_purpose else "warning",
-        f"{gone.key} {gone.reference}, which {why}{then}",
-    )
+    code, level = f"{gone.key.replace(' ', '-')}-missing", "hint" if on_purpose else "warning"
+    return Flaw(gone.node, code, level, f"{gone.key} {gone.reference}, which {why}{then}")
 
 
 def _reversed(edges: Edges) -> dict[str, set[str]]:

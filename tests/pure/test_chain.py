@@ -139,11 +139,9 @@ def test_problems() -> None:
     assert problems(resolve([node("a", 1, ("a",))])) == [("a", "supersedes-itself", "warning")]
     circle = resolve([node("a", 1, ("b",)), node("b", 2, ("a",))])
     assert problems(circle) == [("a", "supersedes-cycle", "error"), ("b", "supersedes-cycle", "error")]
-    told = "supersedes x, which names no decision"
+    told = "supersedes x, which names no decision, or several"
     assert resolve(lost).problems[0].message == f"{told}; the one before it on the topic is taken instead"
     assert resolve([node("b", 2, ("x",), topic="")]).problems[0].message == told
-    several = resolve([node("b", 2, ("x",), topic="")], several={"x": "One (1); Two (2)"})
-    assert several.problems[0].message == "supersedes x, which several have: One (1); Two (2)"
     assert problems(resolve([node("a", 1), node("b", 2, ("a",))])) == []
     assert isinstance(circle.problems[0], Flaw)
 
