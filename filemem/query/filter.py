@@ -29,10 +29,8 @@ class Filter(NamedTuple):
     """What a hit must satisfy; an empty field restricts nothing.
 
     Args:
-        types, outcomes, statuses: words of the format, lower case.
+        types, outcomes, statuses, branches, users, runs: as they are written; tags, agents: as `fold` leaves them.
         topics: topic keys.
-        tags, agents: as `fold` leaves them.
-        branches, users, runs: names, exact.
         since, until: epoch milliseconds, both inclusive.
         path: a path or glob that the record's `affects` must touch.
         earlier: names that the file at `path` had before, and links to it; one of them does as well.
@@ -77,13 +75,7 @@ def merge(a: Filter, b: Filter) -> Filter:
 
 
 def matches(wanted: Filter, terms: Mapping[str, tuple[str, ...]], created: int) -> bool:
-    """Return whether one document passes.
-
-    Args:
-        wanted: the filter.
-        terms: the document's exact terms of the index.
-        created: its time in epoch milliseconds.
-    """
+    """Return whether one document passes, by its exact terms of the index and its time in epoch milliseconds."""
     if wanted.since is not None and created < wanted.since:
         return False
     if wanted.until is not None and created > wanted.until:

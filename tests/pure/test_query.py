@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from filemem import query
 from filemem.chain import Graph, Node, resolve
-from filemem.query import Filter, Placed, Scored, Scores, Terms, Weights
-from filemem.query.score import recency_of
+from filemem.query import Filter, Placed, Scored, Terms
+from filemem.query.score import Scores, Weights, recency_of
 from filemem.record import parse_time
 
 
@@ -276,7 +276,7 @@ DOCUMENT = {
         (Filter(path="src"), True),
         (Filter(path="*.md"), True),
         (Filter(path="src/cache"), False),
-        (Filter(types=query.NOTHING), False),
+        (Filter(types=("",)), False),
     ],
 )
 def test_matches(wanted: Filter, passes: bool) -> None:
