@@ -111,7 +111,7 @@ class Catalog(Database):
             for path, row in rows.items()
             if row.written.id in ids
         }
-        self.note_facts(rows, shown)
+        self.store({path: row for path, row in shown.items() if row != rows[path]})
         rows = rows | shown
         found, _ = self._gather(row for row in rows.values() if row.shown)
         graph = _graph(found.values())
@@ -120,7 +120,7 @@ class Catalog(Database):
             path: row._replace(live=row.shown and (row.written.type != DECISION or graph.is_head(row.written.id)))
             for path, row in rows.items()
         }
-        self.note_facts(rows, lives)
+        self.store({path: row for path, row in lives.items() if row != rows[path]})
 
 
 def _by_path(rows: Iterable[Row]) -> dict[str, Row]:

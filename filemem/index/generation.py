@@ -156,11 +156,6 @@ class Database:
         there = ((_bytes(path), *entry) for path, entry in entries.items() if entry)
         self._do("REPLACE INTO files VALUES (?, ?, ?, ?)", there)
 
-    def clear(self) -> None:
-        """Forget all files and records."""
-        for table in ("files", "nodes", "links"):
-            self._do(f"DELETE FROM {table}", [()])  # noqa: S608 - names only
-
     # questions
 
     def rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
@@ -194,11 +189,6 @@ class Database:
         return self._dead - self._covered | {row.number for row in self._over.values() if row and not row.live}
 
     @property
-    def total(self) -> int:
-        """The number of records in the file, hidden ones included."""
-        return int(self._ask("SELECT count(*) FROM nodes")[0][0])
-
-    @property
     def last(self) -> int:
         """The largest row number."""
         return int(self._ask("SELECT coalesce(max(row), 0) FROM nodes")[0][0])
@@ -212,15 +202,6 @@ class Database:
     def lay_over(self) -> None:
         """Forget all that lies over the file; what is stored from now on does."""
         self.covers, self._over, self._covered = True, {}, set()
-
-    def note_facts(self, before: Mapping[str, Row], after: Mapping[str, Row]) -> None:
-        """Store the facts that differ."""
-        changed = {path: row for path, row in after.items() if row != before[path]}
-        if self.covers:
-            self.store(changed)
-        else:
-            facts = ((row.live, row.shown, row.number) for row in changed.values())
-            self._do("UPDATE nodes SET live = ?, shown = ? WHERE row = ?", facts)
 
     def store(self, rows: Mapping[str, Row | None]) -> None:
         """Put rows in place of those of their paths, in the file or over it."""

@@ -8,6 +8,7 @@ only `embed` imports this module, at first need.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,7 +49,6 @@ class Table:
         for unknown in map(self._tokenizer.token_to_id, ("[UNK]", "<unk>")):
             if unknown is not None:
                 self._weights[unknown] = 0.0
-        self._lengths = np.full(len(rows), np.nan, dtype=np.float32)  # measured once, as few are ever asked for
 
     def encode(self, texts: Sequence[str]) -> tuple[Floats, Integers, Integers]:
         """Return one row per text, the sum of its tokens, of length 1 or 0; all tokens; and how many each text has."""
@@ -71,8 +71,8 @@ class Table:
         found: dict[str, float] = {}
         for word in words if self._telling else ():
             ids = self._ids(word)
-            self.directions(ids)
-            length = float((self._lengths[ids] * self._weights[ids]).max(initial=0.0))
+            lengths = np.linalg.norm(self._rows[ids].astype(np.float32), axis=1)
+            length = float((lengths * self._weights[ids]).max(initial=0.0))
             found[word] = min(1.0, length / self._telling) if length else 1.0
         return found
 
@@ -92,9 +92,7 @@ class Table:
     def directions(self, ids: Integers) -> Floats:
         """Return the vectors of some tokens, each of length 1."""
         rows: Floats = self._rows[ids].astype(np.float32)
-        new = np.isnan(self._lengths[ids])
-        self._lengths[ids[new]] = np.maximum(np.sqrt((rows[new] ** 2).sum(axis=1)), 1e-9)
-        rows /= self._lengths[ids][:, None]
+        rows /= np.maximum(np.sqrt((rows**2).sum(axis=1, keepdims=True)), 1e-9)
         return rows
 
     def vectors(self) -> Vectors:
@@ -209,16 +207,14 @@ def missing(parts: Iterable[Rows], keys: Iterable[int]) -> set[int]:
 
 
 def merged(parts: Sequence[Rows], keys: Iterable[int] | None = None) -> Rows:
-    """Return all documents of some parts, one at least, as one part sorted by key; only those with one of `keys`."""
+    """Return all documents of some parts, each in one, as one part sorted by key; only those with one of `keys`."""
     counts = np.concatenate([np.diff(part.starts) for part in parts])
     joined = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in ("keys", "rows", "scales", "titles", "title_scales", "tokens")
     }
     token_counts = np.concatenate([np.diff(part.token_starts) for part in parts])
-    order = np.argsort(joined["keys"], kind="stable")
-    ordered = joined["keys"][order]
-    order = order[np.append(True, ordered[1:] != ordered[:-1])[: len(order)]]  # each once, without np.unique
+    order = np.argsort(joined["keys"])
     if keys is not None:
         wanted = set(keys)
         order = order[np.array([each in wanted for each in joined["keys"][order].tolist()], dtype=np.bool_)]
@@ -274,6 +270,8 @@ class Growth:
         with (self._folder / f"{number:08d}{_SEGMENT}").open("wb") as file:
             for array in result:
                 np.save(file, array)
+            file.flush()
+            os.fsync(file.fileno())
         for path in self._paths[kept:]:
             path.unlink()
 
