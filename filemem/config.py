@@ -108,6 +108,7 @@ def store_path(text: object) -> str:
         return text
     path = PurePosixPath(text)
     bad = {"", ".", ".."} & set(text.split("/")) or any(p.lower().startswith(".git") for p in path.parts)
+    bad = bad or len(text.encode("utf-8", "surrogateescape")) > 200  # it names a folder of the index too
     if bad or path.is_absolute() or "\\" in text or not text.isprintable():
         raise BadInput(
             f"the store must be a folder inside the work tree, not {str(text)!r}",
