@@ -130,11 +130,8 @@ def from_body(body: bytes) -> dict[str, object]:
     """Read a body; members that are null are left out."""
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse)
-    except RecursionError:
-        raise BadInput("the body is nested too deeply", "send it flat") from None
-    except ValueError as error:
-        what = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
-        raise BadInput(f"the body is not {what}", "send one JSON object") from None
+    except (ValueError, RecursionError):
+        raise BadInput("the body is not JSON in UTF-8, or nested too deeply", "send one JSON object") from None
     if not isinstance(value, dict):
         raise BadInput("the body must be one JSON object", 'for example {"topic": "caching"}')
     return {name: part for name, part in value.items() if part is not None}
