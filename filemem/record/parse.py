@@ -11,7 +11,7 @@ two equal keys in silence, and crash on deep nesting.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from filemem.record import body as md
@@ -19,8 +19,8 @@ from filemem.record.body import edges_in, read_outcomes
 from filemem.record.foreign import Preamble, read_preamble, read_status
 from filemem.record.identity import PRIVATE, TYPE_OF_FOLDER, derived_id, topic_of_heading
 from filemem.record.keys import add_links, read_fields, shown, stated_title
-from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, Range, fenced, heading
-from filemem.record.model import DECISION, Note, Outcome, Parsed, Problem, Record
+from filemem.record.lines import CONFLICT, MAX_FILE, WAY_OUT, fenced, heading
+from filemem.record.model import DECISION, Note, Parsed, Problem, Record
 from filemem.record.times import first_date, parse_time
 from filemem.record.yaml import Header, Refused, flow, read_entries, read_yaml
 
@@ -95,10 +95,8 @@ class _Reading(NamedTuple):
 def _title_and_text(reading: _Reading) -> None:
     fields, parts = reading.fields, reading.parts
     text = md.read_text(reading.lines, parts.text, parts.code)
-    title = parts.title.text if parts.title else ""
-    if stated := stated_title(reading.header):
-        title = stated
-    elif not title:
+    title = stated_title(reading.header) or (parts.title.text if parts.title else "")
+    if not title:
         title = _heading_of(text, str(fields["path"]))
         text = "" if text == title else text
         reading.notes.append(Note(reading.first_line, "no-heading", "hint", "no heading (`# ...`)"))
@@ -131,12 +129,7 @@ def _sections(reading: _Reading) -> None:
     for field, name in (("rejected", md.REJECTED), ("facts", md.FACTS)):
         ranges = reading.parts.known.get(name.casefold(), ())
         reading.fields[field] = md.read_items(reading.lines, ranges, reading.parts.code)
-    if log := reading.parts.known.get(md.OUTCOMES.casefold()):
-        _outcomes(reading, log)
-
-
-def _outcomes(reading: _Reading, ranges: Iterable[Range]) -> None:
-    log, unread = read_outcomes(reading.lines, ranges)
+    log, unread = read_outcomes(reading.lines, reading.parts.known.get(md.OUTCOMES.casefold(), ()))
     if unread:
         reading.extra["outcomes"] = [reading.lines[number].strip() for number in unread]
         message = "not an entry such as `- 2025-11-25T09:14:03Z failed: reason`"
@@ -144,13 +137,12 @@ def _outcomes(reading: _Reading, ranges: Iterable[Range]) -> None:
             reading.note(number, "bad-outcome", "warning", message)
     if not log:
         return
-    newest: Outcome = log[-1]
-    stated = reading.fields.get("outcome")
-    if stated is not None and stated != newest.outcome:
-        message = f"outcome is {stated}, but the newest entry of `## Outcomes` says {newest.outcome}, which counts"
+    stated, newest = reading.fields.get("outcome"), log[-1].outcome
+    if stated is not None and stated != newest:
+        message = f"outcome is {stated}, but the newest entry of `## Outcomes` says {newest}, which counts"
         line = reading.header.lines.get("outcome", 1)
         reading.notes.append(Note(line, "outcome-differs", "warning", message))
-    reading.fields["outcomes"], reading.fields["outcome"] = log, newest.outcome
+    reading.fields["outcomes"], reading.fields["outcome"] = log, newest
 
 
 def _foreign(reading: _Reading, found: Preamble) -> None:
@@ -171,12 +163,11 @@ def _foreign(reading: _Reading, found: Preamble) -> None:
         add_links(fields, "supersedes", standing.supersedes)
     add_links(fields, "superseded_by", found.superseded_by)
     add_links(fields, "supersedes", found.supersedes)
-    if found.date and fields.get("created") is None and "created" not in extra:
-        fields["created"] = at = parse_time(found.date) or first_date(found.date)
-        if at is None:
+    if fields.get("created") is None and "created" not in extra:
+        at = parse_time(found.date) or first_date(found.date)
+        if found.date and at is None:
             reading.note(found.date_line, "bad-created", "warning", f"not a date: {shown(found.date)}")
-    if found.logged is not None and fields.get("created") is None and "created" not in extra:
-        fields["created"] = found.logged
+        fields["created"] = found.logged if at is None else at
 
 
 # -- the text of a file --------------------------------------------------------------------------------------
