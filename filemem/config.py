@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -67,14 +66,7 @@ def load(work_tree: Path, environment: Mapping[str, str] | None = None) -> Confi
 
 
 def user_folder(kind: str, environment: Mapping[str, str]) -> Path:
-    """The user's folder for our files of a kind, `config` or `cache`.
-
-    On Linux we follow the XDG rule ourselves (a test compares): platformdirs costs half as much as a search.
-    """
-    if os.name == "nt" or sys.platform == "darwin":
-        import platformdirs  # noqa: PLC0415
-
-        return Path({"config": platformdirs.user_config_dir, "cache": platformdirs.user_cache_dir}[kind]("filemem"))
+    """The user's folder for our files of a kind, `config` or `cache`: as XDG has it, on every system."""
     stated = Path(environment.get(f"XDG_{kind.upper()}_HOME", ""))
     return (stated if stated.is_absolute() else Path.home() / f".{kind}") / "filemem"
 
