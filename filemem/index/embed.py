@@ -56,9 +56,10 @@ class Model:
     def trouble(self) -> str:
         """Why it can not be had and what to do, or ""; loads it."""
         try:
-            return "" if self.table else "it is empty"
+            self.encode(["memory"])
         except ModelUnavailable as error:
             return error.told
+        return ""
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Return one row per text, of length 1 or all zeros; raises `ModelUnavailable`."""
