@@ -34,7 +34,8 @@ def similar(store: Store, record: Record) -> tuple[Similar, ...]:
     if record.type == CHECKPOINT:
         return ()
     try:
-        found = [*_alike(store, record), *_near_topics(store, record)]
+        likest = sorted(_alike(store, record), key=lambda one: (-one.similarity, one.id))
+        found = [*likest, *_near_topics(store, record)]
     except BrokenStore:
         return ()
     return tuple({each.id: each for each in found}.values())
@@ -47,17 +48,15 @@ def _alike(store: Store, record: Record) -> Iterator[Similar]:
     alike = (one for one in found if one.node.type == record.type and (one.cosine or 0.0) >= query.NEARLY)
     near = {one.path: one for one in alike if one.id not in without}
     graph = store.index.around(one.node for one in near.values()).graph
-    others = [
-        (path, f"{old.title}\n{old.text}", near[path].cosine)
-        for path, old in store.records(near).items()
-        if not graph.superseded_by(old.id)
-    ]
-    for one in query.similar(own, others):
-        node = near[one.id].node
+    for path, old in store.records(near).items():
+        like = query.likeness(own, f"{old.title}\n{old.text}", near[path].cosine)
+        if not like or graph.superseded_by(old.id):
+            continue
+        node = near[path].node
         told = "says nearly the same; update it instead of saving it twice"
         if node.type == DECISION:
             told = f"it is {node.status}; if it is about the same thing, reuse the topic {node.topic!r} or builds_on"
-        yield Similar(node.id, node.title, node.topic if node.stated else "", one.likeness, told)
+        yield Similar(node.id, node.title, node.topic if node.stated else "", like, told)
 
 
 def _near_topics(store: Store, record: Record) -> Iterator[Similar]:

@@ -191,23 +191,12 @@ MOST_WORDS = 2_000  # of each text; more does not change the answer
 _STEM = 6  # letters; what is beyond them is taken for an ending
 
 
-class Similar(NamedTuple):
-    """A record that says nearly the same; `likeness` on 0..1."""
-
-    id: str
-    likeness: float
-
-
-def similar(text: str, others: Iterable[tuple[str, str, float | None]]) -> tuple[Similar, ...]:
-    """Return which of `others` (id, text, cosine to `text` if known) nearly repeat `text`, the likest first."""
-    own = _words(text)
-    found: list[Similar] = []
-    for node, other_text, cosine in others:
-        other = _words(other_text)
-        shared = len(own & other) / (len(own | other) or 1)
-        if shared >= SAME_WORDS or (cosine is not None and cosine >= NEARLY and shared >= CLOSE_WORDS):
-            found.append(Similar(node, min(1.0, max(shared, cosine or 0.0))))
-    return tuple(sorted(found, key=lambda each: (-each.likeness, each.id)))
+def likeness(text: str, other: str, cosine: float | None) -> float:
+    """How nearly two texts say the same, 0..1, with their cosine if it is known; 0 where they do not."""
+    one, two = _words(text), _words(other)
+    shared = len(one & two) / (len(one | two) or 1)
+    alike = shared >= SAME_WORDS or (cosine is not None and cosine >= NEARLY and shared >= CLOSE_WORDS)
+    return min(1.0, max(shared, cosine or 0.0)) if alike else 0.0
 
 
 def topical(asked: str, topic: str) -> float:

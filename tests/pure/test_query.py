@@ -669,14 +669,11 @@ def test_rejected_alternatives_that_the_query_names() -> None:
 
 def test_likeness_needs_words_in_common() -> None:
     text = "Use a local LRU cache for sessions"
-    others = [
-        ("same", "use a local lru cache, for sessions!", None),
-        ("close", "Use a local cache for user sessions", 0.9),
-        ("near in meaning only", "Evict memory early", 0.95),
-        ("other", "Rotate the signing key", 0.1),
-    ]
-    assert [each.id for each in query.similar(text, others)] == ["same", "close"]
-    assert query.similar("", [("empty", "", None)]) == ()
+    assert query.likeness(text, "use a local lru cache, for sessions!", None) > 0.8
+    assert query.likeness(text, "Use a local cache for user sessions", 0.9) == 0.9
+    assert query.likeness(text, "Evict memory early", 0.95) == 0  # near in meaning only
+    assert query.likeness(text, "Rotate the signing key", 0.1) == 0
+    assert query.likeness("", "", None) == 0
 
 
 # --- time
@@ -686,7 +683,7 @@ HOSTILE: dict[str, Callable[[str], object]] = {
     "split_identifiers": query.split_identifiers,
     "snippet": lambda text: query.snippet(text, query.parse("aaaa-b 数 " + string.ascii_lowercase)[0]),
     "passages": lambda text: query.passages("t", text),
-    "similar": lambda text: query.similar(text, [("x", text, 0.9)]),
+    "likeness": lambda text: query.likeness(text, text, 0.9),
 }
 UNITS = ["a", "(", '"', "aA", "a-", "a_", "-", ". ", "\n", "数", "a:", "tag:", "…", "a1", "。", "/", "\u0301"]
 
