@@ -259,7 +259,7 @@ class Search:
                 like = near.likeness(known.numbers(words.KEY, allowed))
                 keys = sorted(like, key=lambda each: -like[each][0])
             else:
-                keys = near.first(depth + len(hidden))[0]
+                keys = near.first(depth + len(hidden))
             scoring = [(SHOULD, query)] if query is not None else []
             nearest = both(known.one_of(words.KEY, keys[: depth + len(hidden)]), [*demands, *scoring])
             found += known.search(nearest, known.total)

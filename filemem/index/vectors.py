@@ -286,14 +286,13 @@ class Ranking:
         self._query, self.table = query, table
         self._parts = [(part, nearest(part, query)) for part in parts]
 
-    def first(self, count: int) -> tuple[list[int], bool]:
-        """Return the keys of the nearest documents, nearest first, and whether there are no others."""
+    def first(self, count: int) -> list[int]:
+        """Return the keys of the nearest documents, nearest first."""
         best: dict[int, float] = {}
         for part, near in self._parts:
             order = near.argpartition(-count)[-count:] if count < len(near) else slice(None)
             best.update(zip(part.keys[order].tolist(), near[order].tolist(), strict=True))
-        complete = count >= sum(len(part.keys) for part, _ in self._parts)
-        return sorted(best, key=best.__getitem__, reverse=True)[:count], complete
+        return sorted(best, key=best.__getitem__, reverse=True)[:count]
 
     def likeness(self, keys: Iterable[int]) -> dict[int, tuple[float, float]]:
         """Return how near those of the keys that have vectors are: the cosine of the best passage, and of the title."""
