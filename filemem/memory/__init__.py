@@ -71,11 +71,8 @@ class Memory:
     ) -> Memory:
         """Open the memory that a folder belongs to, finish what a crash left, and catch up with the files.
 
-        Errors as for `Store`.
-
         Args:
-            folder: any folder of the work tree.
-            store: folder of records, or None for the configured one.
+            folder, store: as for `Store`, errors too.
             serving: a watcher will keep the index in step; keep helpers alive between calls.
             progress: called with records done and in all, in long work.
             look: bring the index in step; without it only what reads the files themselves may be asked.

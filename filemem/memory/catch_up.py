@@ -54,10 +54,9 @@ def catch_up(
     waiting = index.waiting()  # what is saved while we look is news for the next look: we may see half of it
     if not (everything or hints or written or waiting):
         return Look()
+    store.history.extend()  # so that no question waits for it
     if not index.writable:
         return Look(busy=True)
-    if moved:
-        store.history.extend()
     before = {} if anew else index.manifest()
     folders = written | set(map(posixpath.dirname, (*_inside(store, hints), *(item.path for item in waiting))))
     began = time.time_ns()

@@ -169,7 +169,7 @@ def _checkout(repo: Path, number: int, deadline: float) -> None:
         until(lambda: count(memory) == number, deadline, pause=0.2)
         git(repo, "switch", "-q", "main")
         until(lambda: titles(memory) == {"Of main"}, deadline, pause=0.2)
-        assert memory.search("branch", live=True).hits[0].provenance.author == "Ada"
+        assert memory.search("main", live=True).hits[0].provenance.author == "Ada"
 
 
 def test_a_checkout_that_changes_many_files(tmp_path: Path) -> None:
