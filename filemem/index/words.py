@@ -175,15 +175,11 @@ class Words:
             opened.reload()
             self._searcher, self._schema = opened.searcher(), opened.schema
         self.total: int = self._searcher.num_docs
-        self._having: dict[tuple[str, str], int] = {}
 
     def having(self, field: str, term: str) -> int:
         """Return how many documents hold a term, removed ones that are not merged away included."""
-        found = self._having.get((field, term))
-        if found is None:
-            with border():
-                found = self._having[field, term] = self._searcher.doc_freq(field, term)
-        return found
+        with border():
+            return self._searcher.doc_freq(field, term)
 
     def one_of(self, field: str, values: Iterable[str | int]) -> Query:
         """Return a query for documents with any of the exact values, without any score."""
@@ -197,8 +193,7 @@ class Words:
 
     def between(self, since: int | None, until: int | None) -> Query:
         """Return a query for documents created in a span (epoch ms, both ends inclusive)."""
-        low, high = (None if at is None else max(-(2**63), min(at, 2**63 - 1)) for at in (since, until))
-        return silent(Query.range_query(self._schema, CREATED, tantivy.FieldType.Integer, low, high))
+        return silent(Query.range_query(self._schema, CREATED, tantivy.FieldType.Integer, since, until))
 
     def search(self, query: Query, limit: int, order: str | None = None) -> list[Match]:
         """Return the best matches, or, in the order of a number, those with the largest."""
@@ -297,7 +292,7 @@ class WordsWriter:
             PATH: _exact(doc.path),
             ROW: row,
             KEY: key(doc.blob),
-            CREATED: max(-(2**63), min(created, 2**63 - 1)),
+            CREATED: created,
         }
         with border():
             self._writer.add_document(tantivy.Document.from_dict(values, schema()))
