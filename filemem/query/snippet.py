@@ -50,7 +50,12 @@ def snippet(text: str, terms: Terms, width: int = 240) -> tuple[str, Ranges]:
     found = _wanted(terms).spans(flat)
     start = max(0, min(_best_window(found, width), len(flat) - width))
     end = min(len(flat), start + width)
-    start, end = _to_words(flat, start, end)
+    # Both cuts move inwards to the next gap, unless that costs more than a long word.
+    if start > 0 and not flat[start - 1].isspace():
+        start = flat.find(" ", start, start + 40) + 1 or start
+    if end < len(flat) and not flat[end].isspace():
+        gap = flat.rfind(" ", max(start, end - 40), end)
+        end = gap if gap > start else end
     lead = _ELLIPSIS if start > 0 else ""
     tail = _ELLIPSIS if end < len(flat) else ""
     shift = len(lead) - start
@@ -121,7 +126,7 @@ class _Wanted(NamedTuple):
     def spans(self, text: str) -> list[tuple[int, int, str]]:
         """Start, end and the wanted word, in order, not overlapping."""
         lower = text.lower() if len(text.lower()) == len(text) else text  # one letter becomes two
-        found = [(at, -at - len(part), part) for part in self.unspaced for at in _places(part, text)]
+        found = [(at.start(), -at.end(), one) for one in self.unspaced for at in re.finditer(re.escape(one), text)]
         for stem, names in self.by_stem.items():
             for begun in re.finditer("_*".join(map(re.escape, stem)), lower):
                 at = begun.start()
@@ -146,14 +151,6 @@ def _wanted(terms: Terms) -> _Wanted:
         by_stem[part.replace("_", "").lower()[:_STEM]].append(_plain(part))
     unspaced = (part for part in parts if not part.isascii() and re.search(UNSPACED, part))
     return _Wanted({stem: tuple(dict.fromkeys(names)) for stem, names in by_stem.items()}, tuple(unspaced))
-
-
-def _places(part: str, text: str) -> Iterator[int]:
-    """Yield where a part stands in a text."""
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
 
 
 def _plain(word: str) -> str:
@@ -187,17 +184,6 @@ def _best_window(found: list[tuple[int, int, str]], width: int) -> int:
         if len(inside) > best:
             best, best_at = len(inside), (found[first][0] + end - width) // 2
     return max(0, best_at)
-
-
-def _to_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """Move both cuts inwards to the next gap, unless that costs more than a long word."""
-    if start > 0 and not text[start - 1].isspace():
-        gap = text.find(" ", start, start + 40)
-        start = gap + 1 if gap >= 0 else start
-    if end < len(text) and not text[end].isspace():
-        gap = text.rfind(" ", max(start, end - 40), end)
-        end = gap if gap > start else end
-    return start, end
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:
