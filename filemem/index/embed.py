@@ -56,7 +56,7 @@ class Model:
     def trouble(self) -> str:
         """Why it can not be had and what to do, or ""; loads it."""
         try:
-            self.encode(["memory"])
+            _ = self.table
         except ModelUnavailable as error:
             return error.told
         return ""
