@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING
 from filemem.dialects.tool import Argument, Prompt, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from filemem.memory import Memory
-
-
-def topics(memory: Memory, part: str) -> Sequence[str]:
-    """Complete a topic."""
-    return memory.topic_keys(part)
+    pass
 
 
 RESOURCES = (
@@ -35,7 +28,7 @@ RESOURCES = (
         "How a topic was decided, oldest first, and what holds today.",
         "application/json",
         "timeline",
-        topics,
+        lambda memory: memory.topic_keys(),
     ),
     Resource(
         "filemem://decision/{id}",
@@ -60,7 +53,7 @@ PROMPTS = (
         "Record a decision",
         "Save what was decided, with its reasons, knowing what holds on the topic today.",
         (
-            Argument("topic", "what it is about, e.g. auth_strategy", required=True, complete=topics),
+            Argument("topic", "what it is about, e.g. auth_strategy", required=True),
             Argument("decision", "what was decided", usual="take it from our conversation"),
         ),
         "Record a decision on the topic {topic} in the project's memory. See first what was decided on it so far: the "

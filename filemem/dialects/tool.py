@@ -20,7 +20,6 @@ Arguments = Mapping[str, Any]
 Answer = dict[str, Any]
 Payload = dict[str, object] | str
 Call = Callable[["Memory", Arguments], Payload]
-Complete = Callable[["Memory", str], Sequence[str]]
 
 DIALECTS: Mapping[str, str] = {
     "native": "filemem.dialects.native",
@@ -85,7 +84,7 @@ class Resource(NamedTuple):
     description: str
     mime: str  # of the text that reading it answers
     tool: str  # listed or hidden, whose answer is that text; a template's `{name}` is its only argument
-    complete: Complete | None = None  # of a template: the names with a text in them; all are listed one by one
+    names: Callable[[Memory], Sequence[str]] | None = None  # of a template: what is listed one by one
 
     @property
     def variable(self) -> str:
@@ -100,13 +99,12 @@ class Resource(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """What a prompt asks the user for; `usual` stands where nothing is said, `complete` as for a resource."""
+    """What a prompt asks the user for; `usual` stands where nothing is said."""
 
     name: str
     description: str
     required: bool = False
     usual: str = ""
-    complete: Complete | None = None
 
 
 class Prompt(NamedTuple):

@@ -30,8 +30,6 @@ def capabilities(dialect: Dialect) -> Entry:
         able["resources"] = {"subscribe": False, "listChanged": False}
     if dialect.prompts:
         able["prompts"] = {"listChanged": False}
-    if completes(dialect):
-        able["completions"] = {}
     return able
 
 
@@ -39,12 +37,6 @@ def server(dialect: Dialect, version: str) -> Entry:
     """Who answers: under the name that the dialect's users know, with ours as the title."""
     named: Entry = {"name": dialect.server, "version": version}
     return named if dialect.server == NAME else {**named, "title": NAME}
-
-
-def completes(dialect: Dialect) -> bool:
-    """Whether anything that a user fills in can be completed."""
-    of_prompts = (one.complete for prompt in dialect.prompts for one in prompt.arguments)
-    return any((*(one.complete for one in dialect.resources), *of_prompts))
 
 
 def tool(one: Tool) -> Entry:

@@ -23,10 +23,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from filemem.dialects.call import call, check_values, perform
-from filemem.dialects.tool import Advertised, Complete, Dialect, Payload, Resource, suggest
+from filemem.dialects.call import call, perform
+from filemem.dialects.tool import Advertised, Dialect, Payload, Resource, suggest
 from filemem.errors import BadInput, FilememError, Locked, NotFound
-from filemem.server.front import NAME, completes, lists, resource, resources
+from filemem.server.front import NAME, lists, resource, resources
 from filemem.server.wire import INTERNAL_ERROR, INVALID_PARAMS, dump
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ PATIENCE = 1.0  # seconds that the first call waits for the first look at the fi
 PATIENT = 20.0  # the same where the caller hears how far it is
 CLOSING = 0.5  # seconds for closing the memory
 STEP = 0.2  # seconds between two reports of progress
-LISTED = 100  # resources that are listed, and names in a completion
+LISTED = 100  # resources that are listed
 _SHOWN = 200  # characters of an address in a message
 _MISSING = -32002  # "resource not found" of the handshake protocols; later ones say invalid params
 _DEFECT = ("internal error, logged", "a defect of filemem: please report it; the server goes on")
@@ -154,7 +154,7 @@ def _text(payload: Payload) -> str:
 
 
 class Reading:
-    """Answers for resources, prompts and completions from a dialect's tables and the memory behind `calls`."""
+    """Answers for resources and prompts from a dialect's tables and the memory behind `calls`."""
 
     def __init__(self, dialect: Dialect, calls: Calls) -> None:
         self._dialect, self._calls = dialect, calls
@@ -166,8 +166,12 @@ class Reading:
         found = resources(self._dialect)
         for one in self._dialect.resources if self._calls.is_open else ():
             before, after = one.around
-            for value in await self._completed(one.complete, ""):
-                found.append(resource(one._replace(uri=before + quote(value, safe="") + after, name=value)))
+            try:
+                names = await self._calls.reply(one.names) if one.names else ()
+            except FilememError as error:
+                raise _mcp_error(error, INTERNAL_ERROR) from None
+            for name in names:
+                found.append(resource(one._replace(uri=before + quote(name, safe="") + after, name=name)))
         return types.ListResourcesResult.model_validate({"resources": found[:LISTED]})
 
     async def read_resource(
@@ -213,30 +217,6 @@ class Reading:
             description=one.description, messages=[types.PromptMessage(role="user", content=content)]
         )
 
-    async def complete(self, _: _Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        """Complete what a user types for a template or a prompt."""
-        ref, name = params.ref, params.argument.name
-        if isinstance(ref, types.PromptReference):
-            prompt, told = self._prompts.get(ref.name), f"prompt {ref.name[:64]!r}"
-            known = {one.name: one.complete for one in prompt.arguments} if prompt else {}
-        else:
-            known = {one.variable: one.complete for one in self._dialect.resources if one.uri == ref.uri}
-            told = f"resource template {ref.uri[:_SHOWN]}"
-        if name not in known:
-            raise MCPError(INVALID_PARAMS, f"there is no {told} with an argument {name[:64]!r}")
-        values = await self._completed(known[name], params.argument.value)
-        completion = types.Completion(values=values[:LISTED], total=len(values), has_more=len(values) > LISTED)
-        return types.CompleteResult(completion=completion)
-
-    async def _completed(self, complete: Complete | None, value: str) -> list[str]:
-        if complete is None:
-            return []
-        try:
-            check_values({"value": value})
-            return list(await self._calls.reply(lambda memory: complete(memory, value)))
-        except FilememError as error:
-            raise _mcp_error(error, INVALID_PARAMS) from None
-
 
 def _mcp_error(error: FilememError, code: int, data: object = None) -> MCPError:
     at_fault = isinstance(error, BadInput | NotFound)
@@ -270,7 +250,6 @@ class FilememServer(Server[Any]):
         handlers: dict[str, Any] = {
             "on_list_tools": _always(types.ListToolsResult.model_validate(listed["tools/list"])),
             "on_call_tool": self._call_tool,
-            "on_completion": reading.complete if completes(dialect) else None,
         }
         if dialect.resources:
             templates = types.ListResourceTemplatesResult.model_validate(listed["resources/templates/list"])

@@ -47,10 +47,6 @@ def template(_: object, given: Arguments) -> dict[str, object]:
     return {"id": given["id"], "templateTest": True, "data": f"Data for ID: {given['id']}"}
 
 
-def complete(_: object, part: str) -> list[str]:
-    return [word for word in ("paris", "park", "party") if word.startswith(part)]
-
-
 SCHEMA_2020 = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
@@ -95,7 +91,7 @@ PROMPTS = (
         "test_prompt_with_arguments",
         "With arguments",
         "A prompt that is filled in.",
-        (Argument("arg1", "first", required=True, complete=complete), Argument("arg2", "second", required=True)),
+        (Argument("arg1", "first", required=True), Argument("arg2", "second", required=True)),
         "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'",
     ),
 )

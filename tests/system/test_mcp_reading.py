@@ -1,4 +1,4 @@
-"""Resources, prompts, completions and progress, as official clients of both eras meet them, on both wires."""
+"""Resources, prompts and progress, as official clients of both eras meet them, on both wires."""
 
 from __future__ import annotations
 
@@ -52,10 +52,6 @@ async def text(client: Client, uri: str) -> Any:
     return json.loads(content.text)
 
 
-async def completed(client: Client, ref: Any, name: str, value: str) -> list[str]:
-    return list((await client.complete(ref, {"name": name, "value": value})).completion.values)
-
-
 async def refusal(asked: Awaitable[Any]) -> MCPError:
     try:
         await asked
@@ -68,7 +64,7 @@ async def reads(client: Client, modern: bool) -> None:
     """What is there by address, and what is not."""
     able = client.server_capabilities
     assert able.resources == types.ResourcesCapability(subscribe=False, list_changed=False)
-    assert (able.prompts is None, able.completions is None, able.logging is None) == (False, False, True)
+    assert (able.prompts is None, able.completions is None, able.logging is None) == (False, True, True)
     assert [str(one.uri) for one in (await client.list_resources()).resources] == [LATEST]
     assert {one.uri_template for one in (await client.list_resource_templates()).resource_templates} == TEMPLATES
     assert (await text(client, LATEST))["checkpoint"] is None
@@ -83,17 +79,6 @@ async def reads(client: Client, modern: bool) -> None:
         error = (await refusal(client.read_resource(uri))).error
         assert error.code == (-32602 if modern else -32002)
         assert error.data == {"uri": uri}
-
-
-async def completes(client: Client) -> None:
-    """Topics and ids as they are typed."""
-    topic = types.ResourceTemplateReference(uri="filemem://topic/{topic}")
-    prompt = types.PromptReference(name="record-decision")
-    assert await completed(client, topic, "topic", "Cach") == ["caching"]
-    assert await completed(client, prompt, "topic", "") == ["caching"]
-    assert await completed(client, prompt, "decision", "Use") == []
-    wrong = types.ResourceTemplateReference(uri="filemem://nothing/{x}")
-    assert (await refusal(client.complete(wrong, {"name": "x", "value": ""}))).error.code == -32602
 
 
 async def prompts(client: Client) -> None:
@@ -122,7 +107,6 @@ def test_reading_over_each_wire_in_each_era(tmp_path: Path, wire: str, mode: str
             modern = client.protocol_version == "2026-07-28"
             assert modern == (mode == "auto")
             await reads(client, modern)
-            await completes(client)
             await prompts(client)
 
     if wire == "stdio":
