@@ -16,13 +16,13 @@ from tools.walk import Walk, journeys
 LIMITS = {
     "save": 45,
     "save that replaces": 45,
-    "search": 34,
-    "history": 27,
-    "get": 34,
-    "update": 39,
-    "why": 40,
-    "check": 32,
-    "catch-up": 42,
+    "search": 33,
+    "history": 24,
+    "get": 33,
+    "update": 37,
+    "why": 37,
+    "check": 29,
+    "catch-up": 38,
     "delete": 31,
 }  # modules
 
