@@ -42,7 +42,6 @@ def test_one_save_is_one_commit_of_its_record_alone(repo: Path, saver: Saver) ->
     made = saver.change(X, b"# x\nmore\n")
     assert saver.change(X, None).commit == git(repo, "rev-parse", "HEAD") != made.commit
     assert (head_file(repo, PATH), status(repo)) == (None, before)
-    assert not (repo / "memory/decisions").exists(), "a folder that is left empty goes with its last file"
 
 
 def test_several_edits_are_one_commit(repo: Path, saver: Saver) -> None:
