@@ -40,8 +40,9 @@ def scan(
 ) -> Scan:
     """List the records of a store; `read` reads one of its files, `Files.scan` says what the other arguments mean."""
     start = time.time_ns()
-    known = {_parent(path) for path in before} if folders is not None else set()
-    found = {} if folders is None else {path: one for path, one in before.items() if _parent(path) not in folders}
+    parents = {} if folders is None else {path: path.rpartition("/")[0] for path in before}
+    known = set(parents.values())
+    found = {path: before[path] for path, parent in parents.items() if parent not in (folders or ())}
     result = Scan(found, {}, [])
     pending = [""] if folders is None else sorted(folders)
     while pending:
@@ -97,10 +98,6 @@ def newest(found: os.stat_result) -> int:
 def _skipped(path: str, message: str) -> Problem:
     """Return the problem of a file that is not read."""
     return Problem(path.encode("utf-8", "backslashreplace").decode(), 1, "unreadable", "error", f"{message}; skipped")
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]
 
 
 def check_path(path: str) -> tuple[str, ...]:

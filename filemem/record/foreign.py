@@ -150,9 +150,9 @@ def stated_references(value: str) -> tuple[str, ...]:
     """Return the references of one front matter scalar, such as `FIP-0003, FIP-0005` or `N/A`."""
     if value.strip(" \t[]{}\"'").casefold() in _NOTHING:
         return ()
-    if any(sign in value for sign in ",[(:") or " " in value.strip():
-        return references_in(value) or (value.strip(),)
-    return (value.strip(),)
+    value = value.strip()
+    found = references_in(value) if any(sign in value for sign in ",[(: ") else ()
+    return found or (value,)
 
 
 class Preamble(NamedTuple):
