@@ -2,11 +2,10 @@
 
 from filemem.query.filter import FIELDS, Filter, affects_match, fixed, fold, governs, matches, merge, touches, within
 from filemem.query.hit import Drift, Evidence, Hit, Name, Provenance, Results, Snippet
-from filemem.query.identifiers import split_identifiers
 from filemem.query.order import Placed, arrange, holding, summary
 from filemem.query.score import MEANING_ONLY, NEARLY, Scored, likely, likeness, promising, relevance, score, topical
 from filemem.query.snippet import beyond, passages, rejected_before, snippet
-from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, parse_moment
+from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, parse_moment, split_identifiers
 
 __all__ = ["FIELDS", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "NEARLY", "Drift", "Evidence", "Filter", "Hit", "Name"]
 __all__ += ["Placed", "Provenance", "Results", "Scored", "Snippet", "Terms", "affects_match", "arrange"]
