@@ -336,6 +336,7 @@ def _provenance(hit: Answer) -> str:
     more = [f"dated {stated}"] if made and stated not in ("", made) else []  # the file's word stands apart from Git's
     if by.get("default"):  # another branch is checked out
         more.append(f"on {by['default']}" if by["merged"] else f"only on {by.get('branch') or 'this commit'}")
+        more += ["in another version"] if by.get("differs") else []
     for how, names in (("with", by.get("co_authors")), ("reviewed by", by.get("reviewers"))):
         more += [f"{how} {', '.join(names)}"] if names else []
     more += [f"edited by {one['author']} {one['date'][:10]} {one['commit'][:10]}" for one in by.get("edited", ())[:1]]

@@ -25,7 +25,7 @@ from filemem.record import Parsed, Problem, format_time
 from filemem.record.identity import TYPE_OF_FOLDER
 from filemem.record.lines import hidden_characters, named
 from filemem.record.lint import lint, lint_other
-from filemem.repo import branches, settings
+from filemem.repo import settings
 
 DAY = 86_400_000  # milliseconds; clocks differ, but not by more
 _SAVED = tuple(f"{folder}/2025/01/a.md" for folder in TYPE_OF_FOLDER)  # the like of what is saved
@@ -210,7 +210,7 @@ def _of_code(now: Snapshot, base: str) -> Iterator[Problem]:
     files: Container[str] | None = None
     known: Container[str] = ()
     if base:
-        since = branches.parted(store.code, base, testimony.tip) or base
+        since = store.code.parted(base, testimony.tip) or base
         before, after = (store.code.listing(tip, ".") for tip in (since, testimony.tip))
         files = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
         known = store.history.ancestors(base)

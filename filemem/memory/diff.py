@@ -20,7 +20,7 @@ from filemem.memory.snapshot import Moment, moment, moment_of, of_commit, of_mer
 from filemem.memory.store import Store, mark_of
 from filemem.record import DECISION, Parsed, Record, cut, prose
 from filemem.record.compare import changes, damage
-from filemem.repo import branches
+from filemem.repo import Branch
 
 HEAD = "HEAD"
 # As shown, in this order.
@@ -199,7 +199,7 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
     base = moment(store, left, "range", begins=True) if left else _default(store, head)
     if direct or not base.id:
         return base, head, base.id
-    if parted := branches.parted(store.repo, base.id, head.id):
+    if parted := store.repo.parted(base.id, head.id):
         return base, head, parted
     told = f"{base.name} and {head.name} have no history in common, so there is no point at which they parted"
     hint = f"compare them as they are: filemem diff {base.name}..{head.name}"
@@ -209,13 +209,13 @@ def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
 def _default(store: Store, head: Moment) -> Moment:
     """The default branch; where `head` is just that, what the remote has of it."""
     own = store.repo is not store.code and bool(store.branch)
-    found = branches.Branch(store.branch, head.id) if own else branches.default_branch(store.repo)
+    found = Branch(store.branch, head.id) if own else store.repo.default_branch()
     if found is None:
         raise BadInput("there is no default branch to compare with: no origin/HEAD, main, master or trunk", _EXAMPLE)
     if (found.name, found.tip) != (head.name, head.id):  # a branch that has nothing yet of its own is another
         return moment_of(store.repo, found.tip, found.name)
-    if there := store.repo.resolve(f"refs/remotes/{branches.ORIGIN}/{found.name}"):
-        return moment_of(store.repo, there, f"{branches.ORIGIN}/{found.name}")
+    if there := store.repo.resolve(f"refs/remotes/origin/{found.name}"):
+        return moment_of(store.repo, there, f"origin/{found.name}")
     raise BadInput(f"{found.name} is the default branch itself: there is nothing to compare it with", _EXAMPLE)
 
 

@@ -15,7 +15,7 @@ from filemem.index import Node
 from filemem.memory.store import Store
 from filemem.query import Drift, Evidence, Hit, affects_match, fixed, within
 from filemem.record import DECISION, Problem, Record, parse_outcome, short_id
-from filemem.repo import GitError, branches
+from filemem.repo import GitError
 
 if TYPE_CHECKING:
     from filemem.memory.snapshot import Snapshot
@@ -185,7 +185,7 @@ def _bases(store: Store, wanted: Iterable[Node], testimony: Testimony) -> dict[s
     else:
         bases = {}
         for path, at in store.history.dates(paths, store.tip).items():
-            bases[path] = at, branches.at_time(store.code, testimony.tip, at) or testimony.tip
+            bases[path] = at, store.code.at_time(testimony.tip, at) or testimony.tip
     for path, base in bases.items():
         carried = testimony.carried_out(paths[path].id)
         ways = ((one.at, one.id) for one in reversed(testimony.commits) if one.id in carried)

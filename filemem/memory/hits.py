@@ -14,8 +14,7 @@ from filemem.index import Around, Node
 from filemem.memory.store import Store, listed
 from filemem.query import Hit, Placed, Provenance, Snippet, Terms
 from filemem.record import CONFLICT, DECISION, Edge, Record, prose
-from filemem.repo import branches
-from filemem.repo.branches import Branch
+from filemem.repo import Branch
 
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
 CONFLICTING = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")  # of the Git directory
@@ -127,7 +126,7 @@ def provenances(store: Store, paths: Iterable[str], *, detail: bool = True) -> d
         return {named[path]: Provenance(commit=one) for path, one in found.items()}
     here, boundary = store.branch, store.repo.boundary
     own = store.repo is not store.code and bool(here)  # a branch that is only a memory is its own default
-    default = Branch(here, store.repo.head() or "") if own else branches.default_branch(store.repo)
+    default = Branch(here, store.repo.head() or "") if own else store.repo.default_branch()
     landed = store.history.landed(named, default.tip) if default else {}
     elsewhere = default is not None and default.name != here
     there = store.history.touches(landed, default.tip) if default and elsewhere else {}

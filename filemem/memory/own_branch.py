@@ -17,7 +17,8 @@ from typing import NamedTuple
 from filemem import config as settings
 from filemem.config import REPOSITORY_FILE, Config
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFound
-from filemem.repo import Repo, branches, worktree
+from filemem.repo import Repo
+from filemem.repo.run import LONG
 
 __all__ = ["TOP", "Home", "attach", "branch_of", "find", "project"]
 
@@ -71,7 +72,7 @@ def _home(code: Repo, stated: str | None) -> Home:
     named = bool(stated) or config.store != Config().store
     place = code.work_tree / name
     if branch := "" if stated else branch_of(code, config):
-        found = worktree.of_branch(code, branch) or (place if os.path.lexists(place / ".git") else None)
+        found = _checked_out(code, branch) or (place if os.path.lexists(place / ".git") else None)
         if found is None:
             told = f"the memory of this project is the branch {branch}, and its work tree {name}/ is not attached here"
             raise BrokenStore(told, "`filemem init` attaches it")
@@ -101,7 +102,7 @@ def branch_of(code: Repo, config: Config) -> str:
     """
     if config.branch or os.path.lexists(code.work_tree / config.store):
         return config.branch
-    default = branches.default_branch(code)
+    default = code.default_branch()
     return _settings_at(code, default.tip).branch if default else ""
 
 
@@ -136,7 +137,7 @@ def attach(
         raise Conflict(f"the branch {branch} is checked out already, for work on the project itself", _OTHER)
     tip = code.resolve(f"refs/heads/{branch}")
     _check_memory(code, branch, tip)
-    if worktree.of_branch(code, branch):
+    if _checked_out(code, branch):
         return ""
     folder = "take another folder: filemem --store NAME init --own-branch"
     if place.is_symlink() or (place.exists() and (not place.is_dir() or any(place.iterdir()))):
@@ -151,7 +152,7 @@ def attach(
     if not dry_run:
         with code.saving():
             done += "" if tip else _branch(code, branch, files, at)
-            worktree.add(code, place, branch)
+            _add_work_tree(code, place, branch)
     return done
 
 
@@ -166,7 +167,7 @@ def _check_memory(code: Repo, branch: str, tip: str | None) -> None:
 
 def _branch(code: Repo, branch: str, files: Mapping[str, bytes] | None, at: int) -> str:
     """Make the branch, from the other side or anew; says which."""
-    from filemem.repo import merge, remote  # noqa: PLC0415 - every command imports this module
+    from filemem.repo import remote  # noqa: PLC0415 - every command imports this module
 
     where = remote.usual(code, branch)
     if where and (tip := remote.fetch(code, where, ())):
@@ -178,6 +179,29 @@ def _branch(code: Repo, branch: str, files: Mapping[str, bytes] | None, at: int)
     if files is None:
         sides = f"here or on {where.name}" if where else "here"
         raise NotFound(f"there is no branch {branch} {sides}", "`filemem init --own-branch` begins one")
-    made = merge.commit_files(code, "", files, (), "memory: begin\n", at)
+    made = remote.commit_files(code, "", files, (), "memory: begin\n", at)
     code.git.run("update-ref", f"refs/heads/{branch}", made, "")
     return ", which begins empty"
+
+
+def _checked_out(repo: Repo, branch: str) -> Path | None:
+    """The work tree that a branch is checked out in; None where there is none."""
+    told = repo.git.run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
+    blocks = (dict(row.partition(" ")[::2] for row in block.splitlines()) for block in told.split("\n\n"))
+    places = (Path(each["worktree"]) for each in blocks if each.get("branch") == f"refs/heads/{branch}")
+    return next((place for place in places if os.path.lexists(place / ".git")), None)
+
+
+def _add_work_tree(repo: Repo, place: Path, branch: str) -> None:
+    """Check a branch out into a work tree of its own, which `git status` elsewhere overlooks. Raises BrokenStore."""
+    file, line = repo.common_dir / "info" / "exclude", os.fsencode(f"/{place.relative_to(repo.work_tree).as_posix()}/")
+    try:
+        held = file.read_bytes() if file.is_file() else b""
+        if line not in held.splitlines():
+            file.parent.mkdir(exist_ok=True)
+            with file.open("ab") as end:  # added to: a full disk must not cost the user what stands there
+                end.write((b"" if not held or held.endswith(b"\n") else b"\n") + line + b"\n")
+    except OSError as error:
+        raise BrokenStore(f"{file}: {error.strerror}", "check space and permissions there") from None
+    repo.git.run("worktree", "prune")
+    repo.git.run("worktree", "add", "--force", "--force", "--quiet", str(place), branch, limit=LONG)

@@ -19,7 +19,7 @@ from filemem.memory.fields import line, meant
 from filemem.memory.store import FORGOTTEN, Store, mark_of
 from filemem.query import parse_moment
 from filemem.record import DECISION, Parsed, Problem, Record, format_time, parse, reference_index, resolve_reference
-from filemem.repo import branches, merge
+from filemem.repo.remote import Clash, merged_tree
 
 if TYPE_CHECKING:
     from filemem.record import ReferenceIndex
@@ -50,7 +50,7 @@ class Snapshot:
     skipped: tuple[Problem, ...] = ()  # what a scan could not read
     untracked: frozenset[str] = frozenset()  # files that Git does not have
     lost: tuple[str, ...] = ()  # records that Git has and the work tree has not
-    conflicts: tuple[merge.Clash, ...] = ()  # what Git could not merge
+    conflicts: tuple[Clash, ...] = ()  # what Git could not merge
     reading: Reading = parse  # how a file is read: `parse`, or `lint` where its problems are wanted
 
     @cached_property
@@ -167,7 +167,7 @@ def of_merge(store: Store, base: str, head: str = "HEAD", reading: Reading = par
         Conflict: the two have no history in common.
         BrokenStore: Git is too old for this.
     """
-    tree, clashes = merge.merged_tree(store.repo, base, store.repo.resolve(head) or head)
+    tree, clashes = merged_tree(store.repo, base, store.repo.resolve(head) or head)
     return replace(_of_tree(store, tree, (base, head), reading), conflicts=clashes)
 
 
@@ -210,7 +210,7 @@ def moment(store: Store, when: object, field: str = "at", *, begins: bool = Fals
     if by is None:
         told = store.code.git.run("for-each-ref", "--format=%(refname:short)").decode(errors="replace")
         raise NotFound(f"{field}: no commit, tag, branch or date {name!r}", meant(name, told.split(), f"give {FORMS}"))
-    if found := branches.at_time(store.repo, head, by):
+    if found := store.repo.at_time(head, by):
         return moment_of(store.repo, found, name)
     incomplete = store.repo.incomplete()
     if begins and not incomplete:

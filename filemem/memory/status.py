@@ -10,7 +10,7 @@ from filemem.memory.save import left_to_user
 from filemem.memory.store import TOP, Store
 from filemem.query import Filter
 from filemem.record import DECISION, TYPES
-from filemem.repo import branches, remote
+from filemem.repo import remote
 from filemem.repo.journal import pending
 
 
@@ -66,4 +66,4 @@ def _unshared(store: Store) -> int:
         return 0
     where = remote.upstream(store.repo, branch) or remote.usual(store.repo, branch)
     there = store.repo.resolve(where.tracking) if where else None
-    return branches.between(store.repo, head, there) if there else 0
+    return store.repo.between(head, there) if there else 0

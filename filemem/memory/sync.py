@@ -16,9 +16,8 @@ from typing import NamedTuple
 from filemem.errors import Conflict, NotFound
 from filemem.memory.store import FORGOTTEN, TOP, Store, mark_of
 from filemem.record import DECISION, merge, parse
-from filemem.repo import branches, commit, remote
-from filemem.repo.merge import Clash, commit_files, merged_tree
-from filemem.repo.remote import Raced, Remote
+from filemem.repo import commit, remote
+from filemem.repo.remote import Clash, Raced, Remote, commit_files, merged_tree
 from filemem.repo.run import LONG, GitError
 
 TRIES = 20  # of pushing; each loss means that somebody else has pushed
@@ -149,7 +148,7 @@ def _bring(store: Store, where: Remote, tip: str | None, done: Synced) -> Synced
     if tip and behind:
         new, done = _merged(store, where, head, tip, done) if ahead else (tip, done)
         _move(store, new)
-        done = done._replace(received=done.received + branches.between(repo, tip, head))
+        done = done._replace(received=done.received + repo.between(tip, head))
     return done._replace(waiting=_ahead(store, where, tip) if ahead else 0)
 
 

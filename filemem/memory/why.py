@@ -24,7 +24,7 @@ from filemem.memory.store import Store
 from filemem.query import Filter, Hit, fixed, split_identifiers, touches
 from filemem.record import DECISION, numbers_in
 from filemem.repo import GitError
-from filemem.repo.scratch import ask, scratch
+from filemem.repo.remote import ask, scratch
 
 GOVERNS, TOUCHED, NEAR = "governs", "touched", "near"
 ENOUGH = 0.45  # score of a decision that is near enough to be named

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from filemem.changes import object_id
 from filemem.repo import settings, state
@@ -15,9 +16,18 @@ from filemem.repo.run import LONG, Git, GitError, clean, find, locate, read, sta
 from filemem.repo.settings import Settings
 from filemem.repo.state import SaveLock
 
-__all__ = ["Git", "GitError", "Repo"]
+__all__ = ["Branch", "Git", "GitError", "Repo"]
 
 FOLDER = "filemem"  # of ours, in Git directories
+_USUAL = ("main", "master", "trunk")
+_HEADS, _THERE = state.BRANCHES, "refs/remotes/origin/"
+
+
+class Branch(NamedTuple):
+    """A branch: its name without `refs/heads/` or the remote's, and its last commit."""
+
+    name: str
+    tip: str
 
 
 class Repo:
@@ -35,6 +45,7 @@ class Repo:
         self.settled: object = None  # HEAD and index as they were when all that was saved lately was found in them
         self._lock = SaveLock(self.shared)
         self._settings: tuple[object, Settings] | None = None
+        self._default: tuple[object, Branch | None] | None = None
 
     @classmethod
     def discover(cls, path: str | Path, *, environment: Mapping[str, str] | None = None) -> Repo:
@@ -105,6 +116,48 @@ class Repo:
                 asked = ("-q", "--verify", "--end-of-options", f"{rev}^{{commit}}")
                 return self.git.run("rev-parse", *asked).decode().strip()
         return None
+
+    def default_branch(self) -> Branch | None:
+        """The default branch, as it is here or else as it was last seen on the other side; None where none is found.
+
+        It is what the other side says it is (`refs/remotes/origin/HEAD`), else the first of the usual names that there
+        is, else the only branch. Where files do not show it, Git is asked, again when a reference was written since.
+        """
+        refs = self.common_dir / "refs"
+        name = read(refs / "remotes" / "origin" / "HEAD").removeprefix(f"ref: {_THERE}") or _USUAL[0]
+        if (tip := read(refs / "heads" / name)) and not tip.startswith("ref: "):
+            return Branch(name, tip)
+        # Git replaces files, so their folders show it.
+        places = [self.common_dir / "packed-refs", self.common_dir / "reftable" / "tables.list", refs / "heads"]
+        seen = tuple(map(stamp, (*places, *sorted(refs.glob("remotes/*")))))
+        if self._default is None or self._default[0] != seen:
+            asked = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(symref)", _HEADS, _THERE)
+            rows = [row.split("\0") for row in self.git.run(*asked).decode("utf-8", "surrogateescape").splitlines()]
+            tips = {ref: oid for ref, oid, target in rows if not target}
+            stated = [target.removeprefix(_THERE) for ref, _, target in rows if ref == f"{_THERE}HEAD"]
+            here = [ref.removeprefix(_HEADS) for ref in tips if ref.startswith(_HEADS)]
+            names = (*stated, *_USUAL, *(here if len(here) == 1 else ()))
+            found = (Branch(name, tips[at + name]) for name in names for at in (_HEADS, _THERE) if at + name in tips)
+            self._default = seen, next(found, None)
+        return self._default[1]
+
+    def at_time(self, tip: str, when: int) -> str:
+        """What a branch was at a time (epoch ms), along its first parents; "" before its first commit."""
+        asked = ("rev-list", "--first-parent", "-1", f"--before={when // 1000}", tip, "--")
+        return self.git.run(*asked).decode().strip()
+
+    def parted(self, one: str, other: str) -> str:
+        """The last commit that two have in common; "" where there is none."""
+        try:
+            return self.git.run("merge-base", one, other).decode().split("\n")[0]
+        except GitError as error:
+            if error.code == 1:
+                return ""
+            raise
+
+    def between(self, commit: str, without: str) -> int:
+        """How many commits one has that another has not."""
+        return int(self.git.run("rev-list", "--count", commit, f"^{without}", "--"))
 
     # reading
 

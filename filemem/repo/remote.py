@@ -1,27 +1,82 @@
-"""The repository on the other side: fetching a branch from it, and pushing one to it. Never by force.
+"""What reaches others or merges: fetching, pushing, Git's own merge without a work tree. Never by force.
 
-Of this repository's own configuration only the address counts: Git runs in a scratch repository. What the user's own
-configuration and environment say (ssh, credentials, proxies) holds.
+Rule: GitPython's command layer runs Git in a bare scratch repository that borrows our objects. So of this repository's
+own configuration only the address counts: no programs, refspecs, drivers, attributes or hooks. The user's own holds.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore, Conflict
-from filemem.repo.run import ASKED, GitError
-from filemem.repo.scratch import ask, scratch
+from filemem.repo.objects import commit_object, publish
+from filemem.repo.run import ASKED, OFF, GitError, check_version
 
 if TYPE_CHECKING:
+    from git import Git as Verbs
+
     from filemem.repo import Repo
 
+LIMIT = 600.0  # seconds for one call
+_ELSEWHERE = ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_NAMESPACE", "GIT_PREFIX")
 _SETTINGS = (*ASKED, "http.lowSpeedLimit=1", "http.lowSpeedTime=60")
 _FETCH = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=")
 _PUSH = ("--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
 _RACED = ("fetch first", "non-fast-forward", "stale info", "cannot lock ref", "incorrect old value", "failed to update")
+_PLAIN = (*OFF, f"core.attributesFile={os.devnull}", "merge.default=text", "core.fsync=all")
+_PLAIN += ("merge.directoryRenames=false",)  # a month whose only file was renamed takes no new one along
+_STAGES = {"1": "base", "2": "ours", "3": "theirs"}
+
+
+@contextmanager
+def scratch(repo: Repo, refs: Iterable[str] = (), *, settings: Sequence[str] = OFF) -> Iterator[Verbs]:
+    """Have a bare repository with our objects and nothing else of ours; it is gone afterwards."""
+    import git
+
+    repo.shared.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="git-", dir=repo.shared) as name:
+        folder = Path(name)
+        (folder / "refs").mkdir()
+        (folder / "HEAD").write_text("ref: refs/heads/none\n")
+        rows = ["[core]", "repositoryformatversion = 1", "bare = true"]
+        rows += ["[extensions]", "objectformat = sha256"] if repo.hash_name == "sha256" else []
+        (folder / "config").write_text("".join(f"{row}\n" for row in rows))
+        (folder / "packed-refs").write_text("".join(f"{oid} refs/known/{n}\n" for n, oid in enumerate(refs)))
+        if (repo.common_dir / "shallow").is_file():
+            shutil.copyfile(repo.common_dir / "shallow", folder / "shallow")
+        command = git.Git(name)
+        fixed = {"no_pager": True, "literal_pathspecs": True, "no_replace_objects": True}
+        command.set_persistent_git_options(c=list(settings), git_dir=name, **fixed)
+        # GitPython hands its own environment on: what would lead Git to another repository is set to what says nothing.
+        neutral = {one: "" for one in _ELSEWHERE if one in os.environ}
+        ours = {one: value for one, value in repo.git.environment.items() if one.startswith("GIT_")}
+        path = os.pathsep.join((str(Path(repo.git.program).parent), repo.git.environment["PATH"]))
+        places = {"GIT_OBJECT_DIRECTORY": str(repo.common_dir / "objects"), "GIT_COMMON_DIR": name}
+        places |= {"GIT_INDEX_FILE": str(folder / "index"), "GIT_CONFIG_COUNT": "0", "PATH": path}
+        command.update_environment(**neutral, **ours, **places)
+        yield command
+
+
+def ask(command: Verbs, verb: str, *arguments: str) -> str:
+    """Run one verb to its end; its output without the final newline. Raises GitError."""
+    import git
+
+    limit = None if os.name == "nt" else LIMIT  # GitPython cannot end a process there
+    try:
+        return str(getattr(command, verb)(*arguments, kill_after_timeout=limit))
+    except git.GitCommandError as error:
+        code = error.status if isinstance(error.status, int) else -1
+        raise GitError(verb, code, str(error.stderr).strip().removeprefix("stderr: '").removesuffix("'")) from None
+
+
+# the other side
 
 
 class Remote(NamedTuple):
@@ -126,3 +181,58 @@ def _refused(repo: Repo, remote: Remote, error: GitError) -> BrokenStore:
     told = f"{remote.name} ({remote.url}): {words or f'exit status {error.code}'}"
     hint = f"saves go on here, and the next `filemem sync` catches up; `{repo.git.places.by_hand} fetch` shows more"
     return BrokenStore(re.sub(r"(//[^/@:\s]*):[^/@\s]*@", r"\1:...@", told), hint)
+
+
+# merging
+
+
+class Clash(NamedTuple):
+    """A file that Git cannot merge: its blob ids in the three versions, "" for no file."""
+
+    path: str
+    base: str = ""
+    ours: str = ""
+    theirs: str = ""
+
+
+def merged_tree(repo: Repo, ours: str, theirs: str, *, unrelated: bool = False) -> tuple[str, tuple[Clash, ...]]:
+    """Merge two commits, with `unrelated` also where they have no history in common.
+
+    Returns the tree and the files that clash, which have conflict markers in it.
+
+    Raises:
+        Conflict: they have no history in common.
+        BrokenStore: Git is older than 2.38, or lacks what it needs.
+    """
+    check_version(repo.git, (2, 38))
+    options = ("--write-tree", "-z", "--no-messages", *(["--allow-unrelated-histories"] if unrelated else []))
+    with scratch(repo, settings=_PLAIN) as git:
+        status, told, refusal = git.merge_tree(
+            *options, ours, theirs, with_extended_output=True, with_exceptions=False, stdout_as_string=False
+        )
+    if status > 1:
+        if "unrelated histories" in refusal:
+            raise Conflict("the two have no history in common", "merge them with Git itself")
+        raise GitError("merge-tree", status, refusal)
+    tree, *rows = told.decode("utf-8", "surrogateescape").split("\0")
+    found: dict[str, dict[str, str]] = {}
+    for head, _, path in (row.partition("\t") for row in rows if "\t" in row):
+        _, oid, stage = head.split(" ")
+        plain = path.removesuffix(f"~{ours}").removesuffix(f"~{theirs}")  # where the other side has a folder
+        found.setdefault(plain, {})[_STAGES[stage]] = oid
+    return tree.strip(), tuple(Clash(path, **sides) for path, sides in found.items())
+
+
+def commit_files(
+    repo: Repo, tree: str, files: Mapping[str, bytes | None], parents: Sequence[str], text: str, at: int
+) -> str:
+    """Make a commit of a tree ("" for an empty one) with some files replaced: bytes by path, None removes.
+
+    No branch moves. Further arguments and errors as for `objects.commit_object`.
+    """
+    blobs = {path: repo.objects.prepare("blob", data) for path, data in files.items() if data is not None}
+    tree, made = repo.objects.splice(tree, {path: blobs[path].oid if path in blobs else "" for path in files})
+    publish([*blobs.values(), *made])
+    commit = commit_object(repo, tree, parents, text, at)
+    publish([commit])
+    return commit.oid

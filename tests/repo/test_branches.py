@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from filemem.repo import Repo, branches
-from filemem.repo.branches import Branch
+from filemem.repo import Branch, Repo
 from tests.support import git, make_repo, write
 
 
@@ -21,7 +20,7 @@ def opened(path: Path) -> Iterator[Repo]:
 
 def name(path: Path) -> str:
     with opened(path) as repo:
-        found = branches.default_branch(repo)
+        found = repo.default_branch()
         return found.name if found else ""
 
 
@@ -52,9 +51,9 @@ def test_the_default_branch_here_stands_before_the_one_on_the_other_side(tmp_pat
     git(clone, "commit", "-q", "--allow-empty", "-m", "Here")
     here = git(clone, "rev-parse", "HEAD")
     with opened(clone) as repo:
-        assert branches.default_branch(repo) == Branch("main", here)
-        assert branches.between(repo, here, there) == 1
-        assert branches.parted(repo, here, there) == there
+        assert repo.default_branch() == Branch("main", here)
+        assert repo.between(here, there) == 1
+        assert repo.parted(here, there) == there
 
 
 def test_what_a_branch_was_at_a_time(tmp_path: Path) -> None:
@@ -68,7 +67,7 @@ def test_what_a_branch_was_at_a_time(tmp_path: Path) -> None:
         made.append(git(path, "rev-parse", "HEAD"))
     with opened(path) as repo:
         for when, there in ((1_699_999_999, ""), (1_700_000_000, made[0]), (1_700_000_150, made[1]), (2e9, made[2])):
-            assert branches.at_time(repo, made[2], int(when) * 1000) == there
+            assert repo.at_time(made[2], int(when) * 1000) == there
 
 
 def test_two_without_a_common_past_did_not_part(tmp_path: Path) -> None:
@@ -77,4 +76,4 @@ def test_two_without_a_common_past_did_not_part(tmp_path: Path) -> None:
     git(path, "switch", "-q", "--orphan", "other")
     git(path, "commit", "-q", "--allow-empty", "-m", "x")
     with opened(path) as repo:
-        assert branches.parted(repo, one, git(path, "rev-parse", "HEAD")) == ""
+        assert repo.parted(one, git(path, "rev-parse", "HEAD")) == ""

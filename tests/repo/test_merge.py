@@ -11,7 +11,7 @@ import pytest
 
 from filemem.errors import BrokenStore, Conflict
 from filemem.repo import Repo
-from filemem.repo.merge import Clash, commit_files, merged_tree
+from filemem.repo.remote import Clash, commit_files, merged_tree
 from filemem.repo.run import locate
 from tests.support import git, make_repo, write
 

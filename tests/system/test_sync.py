@@ -392,7 +392,7 @@ def test_a_remote_that_refuses_is_quoted(hub: Path) -> None:
 
 
 def test_a_silent_remote_is_given_up(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("filemem.repo.scratch.LIMIT", 1.5)
+    monkeypatch.setattr("filemem.repo.remote.LIMIT", 1.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         ada = clone(hub, "ada")
         git(ada, "remote", "set-url", "origin", f"http://127.0.0.1:{server.getsockname()[1]}/x")
