@@ -71,12 +71,9 @@ def user_folder(kind: str, environment: Mapping[str, str]) -> Path:
     return (stated if stated.is_absolute() else Path.home() / f".{kind}") / "filemem"
 
 
-def own_store(work_tree: Path, shown: str = REPOSITORY_FILE) -> str:
-    """The folder of records that a repository's settings name, whatever the user's say; "" if they name none.
-
-    `shown` is the settings file as people see it, for messages. Raises BadInput as `load` does.
-    """
-    return _apply(Config(store=""), _read(work_tree / REPOSITORY_FILE, shown), shown, _SHARED).store
+def own_store(work_tree: Path) -> str:
+    """The folder of records that a repository's settings name, whatever the user's say; "" if they name none."""
+    return _apply(Config(store=""), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED).store
 
 
 def stated(data: bytes) -> Config:

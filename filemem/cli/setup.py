@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from filemem import config
-from filemem.errors import BadInput, BrokenStore, NotFound
+from filemem.errors import BadInput, NotFound
 from filemem.files import Files
 from filemem.memory import own_branch
 from filemem.record.identity import PRIVATE
@@ -93,8 +93,8 @@ def run(
             if wanted and stated and wanted != stated:
                 raise BadInput(f"{config.REPOSITORY_FILE} names the {key} {stated}", "change it there first", field=key)
         begin, branch = bool(branch), branch or own_branch.branch_of(code, settings)
-        shown, ours = (name, []) if branch else _store(top, name)
-        steps = [*_settings(top, name, branch), _mcp(top), _agents(top, shown, branch)]
+        ours = [] if branch else _store(top, name)
+        steps = [*_settings(top, name, branch), _mcp(top), _agents(top, name, branch)]
         if branch:
             ours = [_attached(code, name, branch, begin=begin, dry_run=dry_run)]
         if not dry_run:
@@ -112,23 +112,16 @@ def _answer(folder: Path, branch: str, steps: Iterable[Step], *, dry_run: bool) 
     return {**answer, "steps": [step._asdict() for step in steps]}
 
 
-def _store(work_tree: Path, store: str) -> tuple[str, list[Step]]:
-    """Where records stand, as people see it, and the files for it; none in a repository of its own."""
-    found = own_branch.find(work_tree, store)
-    with closing(found.code), closing(found.repo):
-        if found.repo is not found.code:
-            return found.name, []
-        item = found.repo.item(found.store) if found.store != own_branch.TOP else None
-        if item and item.mode == b"160000":
-            fill = f"git submodule update --init {found.name}"
-            raise BrokenStore(f"{found.name} is a submodule that is not here", fill)
-    folder = "" if found.store == own_branch.TOP else f"{found.store}/"
+def _store(work_tree: Path, store: str) -> list[Step]:
+    """The files for the folder of records."""
+    own_branch.find(work_tree, store).code.close()
+    folder = "" if store == own_branch.TOP else f"{store}/"
     wanted = {
         f"{folder}README.md": (README.format(folder=folder), ""),
         f"{folder}{PRIVATE}/.gitignore": ("*\n", "private records are never committed"),
     }
     there = {path: _read(work_tree, path) is not None for path in wanted}
-    return found.name, [
+    return [
         Step(path, "keep", None, "is there already") if there[path] else Step(path, "create", content, note)
         for path, (content, note) in wanted.items()
     ]

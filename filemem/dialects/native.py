@@ -25,7 +25,7 @@ _BRIEF = frozenset(
     """
     id type topic title path created score holds superseded_by proposed successors status outcome reasons
     kind session already_rejected evidence drift chain more note hidden heads decision text snippet
-    highlight
+    highlight branch
     """.split()  # noqa: SIM905
 )  # what a search shows of a result unless detail is asked for
 _USUAL = {"topic": "", "superseded_by": [], "status": "accepted", "outcome": "pending"}

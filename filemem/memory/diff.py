@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from filemem.chain import DEMOTING
 from filemem.chain.compare import consequences
-from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
+from filemem.errors import BadInput, Conflict, NotFound
 from filemem.index import Around, Node
 from filemem.memory.fields import line
 from filemem.memory.past import PastStore
@@ -71,8 +71,6 @@ def compare(store: Store, text: str) -> Comparison:
         Conflict: the two have no history in common.
         BrokenStore: the repository lacks versions of records, or Git is too old to merge.
     """
-    if why := store.unfilled:
-        raise BrokenStore(why)
     base, head, parted = _range(store, line("range", text).strip())
     past = PastStore(store, of_commit(store, parted), Moment(parted, "", head.at))
     with closing(past) as before, closing(PastStore(store, of_commit(store, head.id), head)) as after:

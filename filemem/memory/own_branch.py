@@ -1,14 +1,13 @@
 """Where a project's records live: in a folder of its work tree, or in a work tree of their own.
 
 Rule: a memory on a branch of its own is a linked work tree of that branch, wherever it is attached, and all of the
-branch is the memory. A store that is a submodule, or another repository inside the project, works the same; its own
-settings say where in it records stand. A memory that should be there and is not is an error that says what brings it.
+branch is the memory. A store in any other repository inside the project is refused: that one has a memory of its own.
+A memory that should be there and is not is an error that says what brings it.
 """
 
 from __future__ import annotations
 
 import os
-import posixpath
 import shlex
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -23,6 +22,7 @@ from filemem.repo.run import LONG
 __all__ = ["TOP", "Home", "attach", "branch_of", "find", "project"]
 
 TOP = "."  # the store that is all of its work tree
+SUBMODULE = b"160000"  # mode of another repository in a tree
 SETTINGS = f'store = "{TOP}"\n'  # of such a branch itself, so that it is a memory wherever it is checked out
 
 
@@ -54,7 +54,7 @@ def find(folder: Path, stated: str | None) -> Home:
 
 
 def project(folder: Path) -> Repo:
-    """The repository of the project that a folder belongs to; a store that is a work tree belongs to the one around it.
+    """The repository of the project that a folder belongs to; of a memory's own work tree it is the one around it.
 
     Raises NotFound for no repository, and BadInput for settings that cannot be used.
     """
@@ -63,7 +63,8 @@ def project(folder: Path) -> Repo:
         outer = Repo.discover(found.work_tree.parent)
     except (NotFound, BrokenStore):
         return found
-    return outer if outer.work_tree / settings.load(outer.work_tree).store == found.work_tree else found
+    own = found.git_dir != found.common_dir and found.common_dir.resolve() == outer.common_dir.resolve()
+    return outer if own and outer.work_tree / settings.load(outer.work_tree).store == found.work_tree else found
 
 
 def _home(code: Repo, stated: str | None) -> Home:
@@ -77,21 +78,14 @@ def _home(code: Repo, stated: str | None) -> Home:
             told = f"the memory of this project is the branch {branch}, and its work tree {name}/ is not attached here"
             raise BrokenStore(told, "`filemem init` attaches it")
         return Home(config, code, Repo.discover(found), TOP, os.path.relpath(found, code.work_tree), named)
-    for parent in PurePosixPath(name).parents[:-1]:
-        if os.path.lexists(code.work_tree / parent / ".git"):
-            inner = shlex.quote(str(PurePosixPath(name).relative_to(parent)))
-            hint = f"work in that one: filemem -C {shlex.quote(str(code.work_tree / parent))} --store {inner}"
-            raise BadInput(f"store: {name} lies inside another repository, {parent}", hint, field="store")
-    if name == TOP or place.is_symlink() or not os.path.lexists(place / ".git"):
-        return Home(config, code, code, name, name, named)
-    names = {one for one in os.listdir(place) if not one.startswith(".")}
-    within = Config().store if Config().store in names else TOP
-    store = settings.own_store(place, f"{name}/{REPOSITORY_FILE}")
-    if not store and within == TOP and names and names.isdisjoint(("decisions", "checkpoints", "observations")):
-        told = f"{name} is a repository of its own, and nothing says where in it records stand"
-        raise BadInput(told, f"say it in {name}/{REPOSITORY_FILE}: {SETTINGS.strip()} for its top", field="store")
-    store = store or within
-    return Home(config, code, Repo.discover(place), store, posixpath.normpath(f"{name}/{store}"), named)
+    path = PurePosixPath(name)
+    for inner in (path, *path.parents[:-1]) if name != TOP else ():
+        there = code.work_tree / inner
+        item = None if there.is_dir() and any(there.iterdir()) else code.item(str(inner))
+        if os.path.lexists(there / ".git") or (item and item.mode == SUBMODULE):
+            hint = f"work in that one, filemem -C {shlex.quote(str(there))}, or set another store"
+            raise BadInput(f"the store {name} lies inside another repository, {inner}", hint, field="store")
+    return Home(config, code, code, name, name, named)
 
 
 def branch_of(code: Repo, config: Config) -> str:
@@ -100,7 +94,8 @@ def branch_of(code: Repo, config: Config) -> str:
     The settings of the work tree say so; where it names none and has no records, those of the default branch: in an
     older branch it must not look as if nothing had ever been saved.
     """
-    if config.branch or os.path.lexists(code.work_tree / config.store):
+    place = code.work_tree / config.store
+    if config.branch or (os.path.lexists(place) and not os.path.lexists(place / ".git")):
         return config.branch
     default = code.default_branch()
     return _settings_at(code, default.tip).branch if default else ""

@@ -24,7 +24,6 @@ TOP = "."  # the store that is all of its work tree
 FORGOTTEN = ".forgotten"  # the folder of tombstones
 LEAST = 4  # characters of a short id that name a record
 NAMED = 5  # records in a message
-SUBMODULE = b"160000"  # mode of another repository in a tree
 
 
 def mark_of(record_id: str) -> str:
@@ -241,21 +240,9 @@ class Store:
             return f"{self.name} is not a folder (links are not followed), so no record is read"
         if (self.repo.git_dir / "info/sparse-checkout").exists() and self.repo.sparse(self.files.store):
             return f"a sparse checkout leaves out records: git sparse-checkout add {self.files.store}"
-        if unfilled := self.unfilled:
-            return unfilled
         if not self.folder.exists() and self.repo.item(self.files.store) is not None:
             return f"{self.name} is gone from the work tree, though HEAD has it: git restore {self.files.store}"
         return ""
-
-    @property
-    def unfilled(self) -> str:
-        """That the store is a submodule which is not there yet, with the command that brings it; or ""."""
-        if self.files.store == TOP or (self.folder.exists() and any(self.folder.iterdir())):
-            return ""
-        item = self.repo.item(self.files.store)
-        if item is None or item.mode != SUBMODULE:
-            return ""
-        return f"{self.name} is a submodule: git -C {self.repo.work_tree} submodule update --init {self.files.store}"
 
     def refuse_missing(self) -> None:
         """Refuse to read a store that was named and is not there. Raises NotFound; BrokenStore where all is gone."""

@@ -156,11 +156,10 @@ def test_deleting_what_was_never_committed_does_not_claim_that_git_keeps_it(talk
 
 
 def test_get_says_what_was_probably_meant(talk: Talk) -> None:
-    saved = decide(talk, "meant", "Suggest the nearest id")
-    wrong = saved["id"][:-1] + ("a" if saved["id"][-1] != "a" else "b")
-    error = talk.refused("get", id=wrong)
+    saved = decide(talk, "meant", "Suggest the nearest title")
+    error = talk.refused("get", id="Suggest the nearest titel")
     assert error["kind"] == "not_found"
-    assert f"Suggest the nearest id ({saved['id'][-8:]})" in error["hint"]
+    assert f"Suggest the nearest title ({saved['id'][-8:]})" in error["hint"]
     assert ids(talk.call("get", ids=[saved["id"], saved["path"]])) == [saved["id"]] * 2
 
 

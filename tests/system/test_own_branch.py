@@ -1,4 +1,4 @@
-"""A memory on a branch of its own, or in a repository of its own: the same verbs, and the code's history stays clean.
+"""A memory on a branch of its own: the same verbs, and the code's history stays clean.
 
 A memory that should be there and is not is an error that says what brings it, never an empty memory; and attaching it
 writes over nothing.
@@ -87,7 +87,8 @@ def test_every_work_tree_of_the_code_uses_the_one_memory(ada: Path, tmp_path: Pa
     for place in ("side", "old"):
         assert titles(tmp_path / place) == {"Use Redis"}, place
     save(tmp_path / "old", "Use containers", "deploy")
-    assert titles(ada) == {"Use Redis", "Use containers"}
+    git(ada, "switch", "-q", "--detach", "HEAD~1")
+    assert titles(ada) == {"Use Redis", "Use containers"}, "where no settings name the branch, too"
 
 
 def test_a_clone_of_a_branch_older_than_the_memory_does_not_look_as_if_nothing_was_saved(hub: Path, ada: Path) -> None:
@@ -155,23 +156,6 @@ def test_all_of_the_branch_is_the_memory_whatever_its_own_settings_say(ada: Path
     write(ada / "memory/.filemem.toml", text)
     git(ada / "memory", "commit", "-q", "-a", "-m", "x")
     assert titles(ada) == {"Use Redis"}
-
-
-# a repository of its own
-
-
-@pytest.mark.parametrize(("settings", "prefix"), [('store = "."\n', ""), ('store = "notes"\n', "notes/"), ("", "")])
-def test_a_store_that_is_a_repository_of_its_own(repo: Path, settings: str, prefix: str) -> None:
-    notes = make_repo(repo / "memory", commit=False)
-    if settings:
-        write(notes / ".filemem.toml", settings)
-    _, file = save(repo)
-    assert file.is_relative_to(repo / "memory" / prefix / "decisions")
-    assert titles(repo) == {"Use Redis"}
-    assert git(notes, "rev-list", "--count", "HEAD") == "1"
-    assert git(repo, "log", "-1", "--format=%s") == "Begin"
-    if prefix == "":
-        assert titles(file.parent) == {"Use Redis"}, "from inside it, too"
 
 
 def test_a_store_inside_another_repository_is_refused(repo: Path) -> None:

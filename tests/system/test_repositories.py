@@ -123,7 +123,7 @@ def test_a_store_inside_a_submodule_is_left_to_that_repository(hub: Path, tmp_pa
     git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(hub), "part")
     git(outer, "commit", "-q", "-m", "submodule")
     refused = cli(outer, "--store", "part/memory", *DECISION, "Use Redis")
-    assert (refused.code, f"filemem -C {outer / 'part'} --store memory" in refused.err) == (2, True)
+    assert (refused.code, f"filemem -C {outer / 'part'}" in refused.err) == (2, True)
     assert git(outer, "status", "--porcelain") == ""
 
 
@@ -141,100 +141,31 @@ def test_a_project_that_is_a_submodule(hub: Path, tmp_path: Path) -> None:
     assert ok(outer, "search", "redis")["count"] == 0
 
 
-def test_a_memory_that_is_a_submodule(hub: Path, tmp_path: Path) -> None:
-    notes = clone(hub, "notes")
-    write(notes / ".filemem.toml", 'store = "."\n')
-    git(notes, "add", ".")
-    git(notes, "commit", "-q", "-m", "a memory")
-    git(notes, "push", "-q")
+INIT = (("init",), ("init", "--dry-run"))
+
+
+@pytest.mark.parametrize("filled", [True, False])
+def test_a_submodule_in_place_of_the_memory_is_left_alone(hub: Path, tmp_path: Path, filled: bool) -> None:
     outer = make_repo(tmp_path / "outer")
     git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(hub), "memory")
     git(outer, "commit", "-q", "-m", "submodule")
-    git(outer / "memory", "config", "user.name", "Ada")
-    git(outer / "memory", "config", "user.email", "ada@example.com")
-    saved = ok(outer, *DECISION, "Use Redis")
-    assert saved["path"].startswith("memory/decisions/20")
-    assert ok(outer, "sync")["sent"] == 1
-    git(notes, "pull", "-q")
-    assert ok(notes, "search", "redis")["results"][0]["path"] == saved["path"].removeprefix("memory/")
-    git(tmp_path, "clone", "-q", "outer", "second")
-    assert cli(outer, "diff").code == 0
-    git(outer / "memory", "switch", "-q", "--detach")
-    assert ok(outer, "diff")["counts"] == {}
-    assert ok(outer, "search", "redis")["results"][0]["by"]["merged"]
-    write(outer / "memory/decisions/queues.md", "# Use NATS\n")
-    git(outer / "memory", "add", ".")
-    git(outer / "memory", "commit", "-q", "-m", "queues")
-    told = ok(outer, "diff")
-    assert (told["base"]["name"], told["head"]["name"], told["counts"]) == ("main", "HEAD", {"new": 1})
-    assert not next(one for one in ok(outer, "search", "nats")["results"] if one["title"] == "Use NATS")["by"]["merged"]
-    why = f"memory is a submodule: git -C {tmp_path / 'second'} submodule update --init memory"
-    assert ok(tmp_path / "second", "search", "redis")["degraded"] == why
-    assert why in cli(tmp_path / "second", "status").out
-    git(tmp_path / "second", "config", "user.name", "Ada")
-    git(tmp_path / "second", "config", "user.email", "ada@example.com")
-    for command in ((*DECISION, "x"), ("diff",), ("diff", "1w")):
-        refused = cli(tmp_path / "second", *command)
-        assert (refused.code, "submodule update --init memory" in refused.err) == (7, True), refused
-
-
-def nested(outer: Path, *names: str, committed: bool = True) -> Path:
-    """A repository in `memory/` of another that states no settings, and has some files."""
-    inner = make_repo(outer / "memory", commit=False)
-    for name in names:
-        write(inner / name, "---\ntopic: caching\n---\n# Use Redis\n" if name.endswith(".md") else "x\n")
-    if committed and names:
-        git(inner, "add", ".")
-        git(inner, "commit", "-q", "-m", "a")
-    return inner
-
-
-@pytest.mark.parametrize("committed", [True, False])
-def test_a_memory_that_is_a_repository_without_settings(tmp_path: Path, committed: bool) -> None:
-    outer = make_repo(tmp_path / "outer")
-    inner = nested(outer, "decisions/a.md", "tools/x", committed=committed)
-    for place, extra in ((outer, ()), (outer, ("--store", "memory")), (inner, ())):
-        assert ok(place, *extra, "search", "redis")["results"][0]["path"] == "memory/decisions/a.md"
-        assert [one["topic"] for one in ok(place, *extra, "topics")["topics"]] == ["caching"]
-    saved = ok(outer, *DECISION, "Use an LRU cache")
-    assert saved["path"].startswith("memory/decisions/20")
-    assert git(inner, "log", "-1", "--format=%H") == saved["commit"]
-    assert cli(outer, "check").code == 0
-
-
-def test_an_empty_repository_in_place_of_the_memory_is_one(tmp_path: Path) -> None:
-    outer = make_repo(tmp_path / "outer")
-    inner = nested(outer)
-    assert ok(outer, "topics")["count"] == 0
-    assert ok(inner, *DECISION, "Use Redis")["path"].startswith("memory/decisions/20")
-
-
-def test_the_memory_folder_of_a_repository_in_its_place(tmp_path: Path) -> None:
-    outer = make_repo(tmp_path / "outer")
-    nested(outer, "code.py", "memory/decisions/a.md")
-    assert ok(outer, "search", "redis")["results"][0]["path"] == "memory/memory/decisions/a.md"
-    ok(outer, "init")
-    assert not (outer / "memory/README.md").exists(), "that is the code's"
-    assert "live in `memory/memory/`" in (outer / "AGENTS.md").read_text()
-    assert ok(outer, "search", "redis")["results"][0]["path"] == "memory/memory/decisions/a.md"
-
-
-INIT = (("init",), ("init", "--dry-run"), ("init", "--own-branch"), ("init", "--own-branch", "--dry-run"))
-
-
-def test_a_repository_in_place_of_the_memory_that_may_be_anything(tmp_path: Path) -> None:
-    outer = make_repo(tmp_path / "outer")
-    inner = nested(outer, "code.py")
+    if not filled:
+        git(tmp_path, "clone", "-q", "outer", "second")
+        outer = tmp_path / "second"
     before = snapshot(outer)
-    for command in (("topics",), (*DECISION, "x"), ("check",), ("--store", "memory", "init"), *INIT):
+    for command in (("topics",), (*DECISION, "x"), ("check",), ("diff",), *INIT):
         refused = cli(outer, *command)
-        own = "--own-branch" in command
-        assert refused.code == (5 if own else 2), refused
-        assert own or 'memory/.filemem.toml: store = "."' in refused.err
-    assert (git(inner, "status", "--porcelain"), snapshot(outer)) == ("", before)
-    write(inner / ".filemem.toml", 'store = "."\n')
-    assert ok(outer, "topics")["count"] == 0
-    assert cli(outer, "init").code == 0
+        assert (refused.code, f"filemem -C {outer / 'memory'}" in refused.err) == (2, True), refused
+    assert snapshot(outer) == before
+
+
+def test_a_repository_in_place_of_the_memory_has_one_of_its_own(tmp_path: Path) -> None:
+    outer = make_repo(tmp_path / "outer")
+    inner = make_repo(outer / "memory")
+    for command in (("topics",), (*DECISION, "x"), *INIT):
+        assert cli(outer, *command).code == 2
+    assert ok(inner, *DECISION, "Use Redis")["path"].startswith("memory/decisions/20")
+    assert ok(outer, "--store", "notes", *DECISION, "Use Redis")["path"].startswith("notes/decisions/20")
 
 
 def test_a_linked_work_tree_of_the_code_is_no_memory(repo: Path) -> None:
@@ -243,23 +174,9 @@ def test_a_linked_work_tree_of_the_code_is_no_memory(repo: Path) -> None:
     git(repo, "commit", "-q", "-m", "code")
     git(repo, "worktree", "add", "-q", "-b", "feature", "memory")
     before = snapshot(repo)
-    for command in (("topics",), *INIT):
+    for command in (("topics",), ("init", "--own-branch"), *INIT):
         assert cli(repo, *command).code == (5 if "--own-branch" in command else 2)
     assert snapshot(repo) == before
-
-
-def test_init_writes_into_no_other_repository(hub: Path, tmp_path: Path) -> None:
-    outer = make_repo(tmp_path / "outer")
-    for name in ("part", "memory"):
-        git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(hub), name)
-    git(outer, "commit", "-q", "-m", "submodules")
-    refused = cli(outer, "--store", "part/memory", "init")
-    assert (refused.code, f"filemem -C {outer / 'part'} --store memory" in refused.err) == (2, True), refused
-    git(tmp_path, "clone", "-q", "outer", "second")
-    for command in (("init",), ("init", "--dry-run")):
-        refused = cli(tmp_path / "second", *command)
-        assert (refused.code, "submodule update --init memory" in refused.err) == (7, True), refused
-    assert git(tmp_path / "second", "status", "--porcelain") == "", "else Git could not fill the submodule any more"
 
 
 def test_linked_work_trees_of_one_branch_each(hub: Path) -> None:

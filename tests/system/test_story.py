@@ -68,7 +68,7 @@ def test_edits_of_any_record_and_those_not_committed(repo: Path) -> None:
         assert [(one.changes, one.subject) for one in edits] == [(("text added",), "More")]
 
 
-def test_a_squash_merge_is_told_and_files_go_on_speaking(repo: Path) -> None:
+def test_files_go_on_speaking_after_a_squash_merge(repo: Path) -> None:
     git(repo, "switch", "-q", "-c", "feature")
     first = ok(repo, *DECISION, "Use Redis")
     second = ok(repo, *DECISION, "Use NATS")
@@ -80,10 +80,6 @@ def test_a_squash_merge_is_told_and_files_go_on_speaking(repo: Path) -> None:
     told = ok(repo, "history", "caching")
     assert [step["id"] for step in told["chain"]] == [first["id"], second["id"]]
     assert told["chain"][1]["reasons"][0]["reason"] == "fast"
-    squash = git(repo, "rev-parse", "HEAD")[:10]
-    (note,) = told["notes"]
-    assert note.startswith(f"{squash} brought 2 of these at once (a squash merge or an import)")
-    assert f"note: {squash} brought 2" in cli(repo, "history", "caching").out
 
 
 def test_a_file_that_was_away_and_came_back_keeps_its_past(repo: Path) -> None:
