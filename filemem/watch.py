@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,9 +31,8 @@ QUIET, PATIENCE = 1.0, 10.0  # seconds without a call that a look waits for, and
 class Watcher:
     """Watches one memory's store in a thread of its own."""
 
-    def __init__(self, memory: Memory, tell: Callable[[int], object] | None = None) -> None:
+    def __init__(self, memory: Memory) -> None:
         self.memory = memory
-        self._tell = tell
         self.looked = threading.Event()  # set when the first look has ended: until then answers may lack records
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="filemem-watch", daemon=True)
@@ -100,13 +98,11 @@ class Watcher:
     def _look(self, *, full: bool, hints: list[str] | None = None) -> None:
         began = time.monotonic()
         try:
-            changed = self.memory.refresh(full=full, hints=hints or ()).changed
+            self.memory.refresh(full=full, hints=hints or ())
         except (FilememError, OSError) as error:  # shown with every answer; the next look tries again
             self.memory.keeper.trouble = error.told if isinstance(error, FilememError) else str(error)
         else:
             self.memory.keeper.trouble = None
-            if self._tell is not None and changed:
-                self._tell(changed)
         ended = time.monotonic()
         if full:
             self._next_full = ended + max(TICK, PACE * (ended - began))

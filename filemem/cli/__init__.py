@@ -110,7 +110,7 @@ def _run(words: Sequence[str]) -> int:
         return 0
     from filemem.cli.options import run
 
-    return run(words)
+    return run(words, COMMANDS, HELP)
 
 
 _MODES = ("hybrid", "keyword", "vector")

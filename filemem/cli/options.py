@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from filemem.cli import COMMANDS, HELP
 from filemem.cli.project import Answer, Project, perform
 from filemem.errors import BadInput
 
@@ -61,41 +60,41 @@ def tool(
     return command
 
 
-class _Commands(click.Group):
-    """All of COMMANDS, each imported when it is asked for."""
+class Commands(click.Group):
+    """All commands, each imported from the module that `modules` names when it is asked for; `page` is their help."""
+
+    def __init__(self, modules: Mapping[str, str], page: str) -> None:
+        options = [click.Option(["-C", "folder"], default=""), click.Option(["--store"])]
+        settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+        super().__init__("filemem", params=options, callback=_begin, context_settings=settings)
+        self.modules, self.page = modules, page
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self.modules)
 
     def get_help(self, _ctx: click.Context) -> str:
-        return HELP.rstrip()
+        return self.page.rstrip()
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
         name = "forget" if name == "delete" else name  # the tools' name for the same
-        command: click.Command | None = getattr(import_module(COMMANDS[name]), name) if name in COMMANDS else None
-        return command
+        found: click.Command | None = getattr(import_module(self.modules[name]), name) if name in self.modules else None
+        return found
 
 
-@click.group(
-    "filemem", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
-)
-@click.option("-C", "folder", default="")
-@click.option("--store")
 @click.pass_context
-def cli(ctx: click.Context, folder: str, store: str | None) -> None:
-    """The command of all commands; HELP is its help."""
+def _begin(ctx: click.Context, folder: str, store: str | None) -> None:
     ctx.obj = Project.at(folder, store)
 
 
-def run(words: Sequence[str]) -> int:
+def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:
     """Let click understand the command line, and run the command; return the exit status."""
     try:
-        code = cli.main(list(words), prog_name="filemem", standalone_mode=False)
+        code = Commands(modules, page).main(list(words), prog_name="filemem", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         sys.stderr.write(f"{error.format_message()}\n")
         return error.exit_code
     except click.ClickException as error:
-        named = " ".join(("filemem", *[word for word in words if word in COMMANDS][:1]))  # click names it not always
+        named = " ".join(("filemem", *[word for word in words if word in modules][:1]))  # click names it not always
         field = (error.param.name or "") if isinstance(error, click.BadParameter) and error.param else ""
         raise BadInput(error.format_message(), f"{named} --help shows what it takes", field=field) from None
     return code if isinstance(code, int) else 0

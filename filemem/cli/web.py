@@ -15,7 +15,8 @@ from filemem.cli.project import Project
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
-UNBUILT = 10.0  # seconds that the first call waits if there is no index yet: before that, nothing would be found
+# Seconds that the first call waits for the first look at the files, which goes on beside; and if there is no index yet.
+PATIENCE, UNBUILT = 1.0, 10.0
 _profile = click.option("--profile", default="native", show_default=True, help="Whose tools are listed: docs/mcp.md.")
 _prefix = click.option("--prefix", default="", help="Put this before every tool name, for example mama_.")
 
@@ -99,22 +100,21 @@ def web(
     http.serve(offer, _opener(project), VERSION, address, _report, Site(log, stated), tell)
 
 
-def _opener(project: Project, user: str = "") -> Callable[[Callable[[int, int], object], float], Memory]:
+def _opener(project: Project, user: str = "") -> Callable[[], Memory]:
     """What opens the memory at the first call, with a watcher beside it that keeps its index in step.
 
-    It takes whom to tell how far long work is, and the seconds to wait for the first look at the files, which may build
-    the index; that goes on beside. Closing the memory ends both. `user` is who is meant if a call names none.
+    Closing the memory ends both. `user` is who is meant if a call names none.
     """
 
-    def opened(tell: Callable[[int, int], object], patience: float) -> Memory:
+    def opened() -> Memory:
         from filemem.memory import Memory
         from filemem.watch import Watcher
 
-        memory = Memory.open(project.folder, store=project.store, serving=True, progress=tell)
+        memory = Memory.open(project.folder, store=project.store, serving=True)
         memory.stated_user = user
         watcher = Watcher(memory)
         watcher.start()
-        watcher.looked.wait(patience if memory.keeper.store.index.sound else max(patience, UNBUILT))
+        watcher.looked.wait(PATIENCE if memory.keeper.store.index.sound else UNBUILT)
         memory.closing.append(watcher.stop)
         return memory
 

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present
-from filemem.dialects.prompts import RESOURCES
-from filemem.dialects.tool import Answer, Arguments, Dialect, envelope, tools
+from filemem.dialects.tool import Answer, Arguments, Dialect, Resource, envelope, tools
 from filemem.dialects.tool import arguments as schema
 from filemem.errors import Conflict
 
@@ -303,5 +302,12 @@ DIALECT = Dialect(
     instructions=INSTRUCTIONS,
     failure=envelope,
     budget=BUDGET,
-    resources=RESOURCES,
+    resources=tuple(
+        Resource(f"filemem://{address}", name, description, "application/json", tool)
+        for address, name, description, tool in (
+            ("checkpoint/latest", "latest checkpoint", "Where the work stands.", "load_checkpoint"),
+            ("topic/{topic}", "topic", "How a topic was decided, and what holds today.", "timeline"),
+            ("decision/{id}", "decision", "One decision with its reasons, edges and provenance.", "get"),
+        )
+    ),
 )

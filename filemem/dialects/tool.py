@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -84,7 +84,6 @@ class Resource(NamedTuple):
     description: str
     mime: str  # of the text that reading it answers
     tool: str  # listed or hidden, whose answer is that text; a template's `{name}` is its only argument
-    names: Callable[[Memory], Sequence[str]] | None = None  # of a template: what is listed one by one
 
     @property
     def variable(self) -> str:
@@ -137,6 +136,33 @@ class Advertised(NamedTuple):
 
     dialect: Dialect
     tools: tuple[Tool, ...]
+
+
+# A prompt becomes the user's own words to the model: nothing that is stored stands in one, and it names no tool.
+_PROMPTS = (
+    Prompt(
+        "resume",
+        "Resume the work",
+        "Go on from the latest checkpoint, knowing what was decided since.",
+        (Argument("branch", "whose checkpoint", usual="the branch that is checked out"),),
+        "Go on with the work on this project. Load the latest checkpoint of {branch} from the project's memory, and "
+        "see what was decided since. Look at what has changed in the repository, say in a few sentences what is done "
+        "and what comes next, and go on with it. Before you stop, save a new checkpoint.",
+    ),
+    Prompt(
+        "record-decision",
+        "Record a decision",
+        "Save what was decided, with its reasons, knowing what holds on the topic today.",
+        (
+            Argument("topic", "what it is about, e.g. auth_strategy", required=True),
+            Argument("decision", "what was decided", usual="take it from our conversation"),
+        ),
+        "Record a decision on the topic {topic} in the project's memory. See first what was decided on it so far: the "
+        "new decision replaces what holds. If nothing changes, say so and save nothing.\n\nThe decision: {decision}\n\n"
+        "Save topic, decision in one sentence, reasoning (why, in terms that hold in a year), rejected (each "
+        "alternative, and why not), affects (the paths it governs). Ask me for what you do not know; invent nothing.",
+    ),
+)
 
 
 def arguments(rows: str = "", *, closed: bool = True, **shapes: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,8 +220,7 @@ def profile(name: str, prefix: str = "") -> Advertised:
         raise BadInput(f"no profile named {name!r}", suggest(name, DIALECTS), field="profile")
     dialect: Dialect = import_module(DIALECTS[name]).DIALECT
     others = tuple(other for other in DIALECTS if other not in (name, _ALL))
-    prompts = import_module("filemem.dialects.prompts").PROMPTS
-    known = dialect._replace(tools=dialect.tools + dialect.hidden, others=others, prompts=prompts)
+    known = dialect._replace(tools=dialect.tools + dialect.hidden, others=others, prompts=_PROMPTS)
     listed = dialect.tools
     if name == _ALL:
         every = [profile(other) for other in DIALECTS if other != _ALL]

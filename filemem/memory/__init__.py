@@ -195,10 +195,6 @@ class Memory:
         """The topics that have these words in their name or title, and what holds on each."""
         return self.keeper.read(lambda store: verbs.timeline.topics(store, fields.line("prefix", prefix)))
 
-    def topic_keys(self, part: str = "") -> tuple[str, ...]:
-        """The topics, as their identities, that have these words in them; those with the most decisions first."""
-        return self.keeper.ask(lambda store: verbs.timeline.topic_keys(store, fields.line("part", part)))
-
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
         wanted = fields.each("ids", ids)

@@ -115,13 +115,6 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
     return tuple(one for one, names in named if key in topic_key(names))
 
 
-def topic_keys(store: Store, part: str) -> tuple[str, ...]:
-    """The topics that have these words in them: those that begin with them first, then by number of decisions."""
-    wanted = topic_key(part)
-    found = sorted(store.index.terms("topic", ""), key=lambda one: (not one[0].startswith(wanted), -one[1], one[0]))
-    return tuple(key for key, _ in found if wanted in key)
-
-
 def _topic(around: Around, members: Sequence[str], key: str = "") -> Topic:
     graph = around.graph
     heads = graph.holding(key) if key else tuple(dict.fromkeys(h for one in members for h in graph.heads_of(one)))

@@ -46,7 +46,7 @@ def tool(one: Tool) -> Entry:
     return told | ({"annotations": dict(one.annotations)} if one.annotations else {})
 
 
-def resource(one: Resource, where: str = "uri") -> Entry:
+def _resource(one: Resource, where: str = "uri") -> Entry:
     """One resource, or one template of them, as its list shows it."""
     return {"name": one.name, where: one.uri, "description": one.description, "mimeType": one.mime}
 
@@ -60,16 +60,12 @@ def lists(tools: tuple[Tool, ...], dialect: Dialect) -> Mapping[str, Entry]:
     """The lists that are the same for ever, by the method that asks for them."""
     found: dict[str, Entry] = {"tools/list": {"tools": [tool(one) for one in tools]}}
     if dialect.resources:
-        templates = [resource(one, "uriTemplate") for one in dialect.resources if one.variable]
+        found["resources/list"] = {"resources": [_resource(one) for one in dialect.resources if not one.variable]}
+        templates = [_resource(one, "uriTemplate") for one in dialect.resources if one.variable]
         found["resources/templates/list"] = {"resourceTemplates": templates}
     if dialect.prompts:
         found["prompts/list"] = {"prompts": [_prompt(one) for one in dialect.prompts]}
     return found
-
-
-def resources(dialect: Dialect) -> list[Entry]:
-    """What `resources/list` shows whatever is stored."""
-    return [resource(one) for one in dialect.resources if not one.variable]
 
 
 class Turn(Enum):
@@ -85,8 +81,6 @@ class Front:
     def __init__(self, offer: Advertised, version: str) -> None:
         self.offer, self.version = offer, version
         self._lists = dict(lists(offer.tools, offer.dialect))
-        if offer.dialect.resources:  # nobody has opened the memory yet, so nothing that is stored is listed
-            self._lists["resources/list"] = {"resources": resources(offer.dialect)}
         self.kept: list[Message] = []
         """The handshake so far; whoever takes over must see it first."""
 

@@ -132,8 +132,7 @@ def application(
 class Endpoint:
     """MCP over HTTP: sessions and streams for clients that begin with a handshake, one answer for one question to all.
 
-    A program that only asks needs no session: nothing is kept of it, and the server may restart under it. Who wants
-    progress says `initialize`, or speaks a protocol that needs no session.
+    A program that only asks needs no session: nothing is kept of it, and the server may restart under it.
     """
 
     def __init__(self, server: FilememServer, security: TransportSecuritySettings) -> None:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import anyio
 import mcp_types as types
@@ -26,24 +26,19 @@ from pydantic import ValidationError
 from filemem.dialects.call import call, perform
 from filemem.dialects.tool import Advertised, Dialect, Payload, Resource, suggest
 from filemem.errors import BadInput, FilememError, Locked, NotFound
-from filemem.server.front import NAME, lists, resource, resources
+from filemem.server.front import NAME, lists
 from filemem.server.wire import INTERNAL_ERROR, INVALID_PARAMS, dump
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
-Tell = Callable[[int, int], object]  # what is done, and what there is in all
-OpenMemory = Callable[[Tell, float], "Memory"]
+OpenMemory = Callable[[], "Memory"]
 OnCrash = Callable[[str, BaseException], None]
 Asked = TypeVar("Asked")
 _Context = ServerRequestContext[Any, Any]
 _Params = types.PaginatedRequestParams | None
 
-PATIENCE = 1.0  # seconds that the first call waits for the first look at the files; a longer one goes on beside it
-PATIENT = 20.0  # the same where the caller hears how far it is
 CLOSING = 0.5  # seconds for closing the memory
-STEP = 0.2  # seconds between two reports of progress
-LISTED = 100  # resources that are listed
 _SHOWN = 200  # characters of an address in a message
 _MISSING = -32002  # "resource not found" of the handshake protocols; later ones say invalid params
 _DEFECT = ("internal error, logged", "a defect of filemem: please report it; the server goes on")
@@ -59,8 +54,7 @@ class Calls:
 
     Args:
         dialect: whose tools are called.
-        open_memory: called again at each call for as long as it raises FilememError, which is then the answer; gets
-            whom to tell how far long work is, from any thread, and how many seconds to wait for an index to be built.
+        open_memory: called again at each call for as long as it raises FilememError, which is then the answer.
         on_crash: told the tool and the exception when a tool fails by a defect.
     """
 
@@ -70,8 +64,6 @@ class Calls:
         self._memory: Memory | None = None
         self._ending = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="filemem-calls")
-        self.progress: set[Tell] = set()
-        """Who hears, from any thread, how far the work is that calls may wait for."""
 
     async def run(self, name: str, arguments: Mapping[str, object]) -> types.CallToolResult:
         """Call a tool; a defect in it becomes a failure answer and a crash report.
@@ -103,11 +95,6 @@ class Calls:
         """The answer of a tool as text; failures are raised, as by `reply`."""
         return _text(await self.reply(lambda memory: perform(self.dialect, memory, tool, arguments)))
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the memory was opened already."""
-        return self._memory is not None
-
     def end(self) -> None:
         """Begin no more calls: the one under way goes on, those that wait are answered that nothing was done."""
         self._ending = True
@@ -129,12 +116,8 @@ class Calls:
 
     def _opened(self) -> Memory:
         if self._memory is None:
-            self._memory = self._open_memory(self._tell, PATIENT if self.progress else PATIENCE)
+            self._memory = self._open_memory()
         return self._memory
-
-    def _tell(self, done: int, total: int) -> None:
-        for tell in tuple(self.progress):
-            tell(done, total)
 
     async def _answer(self, future: Future[Asked], what: str) -> Asked:
         """Wait for an answer; if we are cancelled, what has not started never starts. A defect is reported."""
@@ -159,20 +142,6 @@ class Reading:
     def __init__(self, dialect: Dialect, calls: Calls) -> None:
         self._dialect, self._calls = dialect, calls
         self._prompts = {one.name: one for one in dialect.prompts}
-
-    async def list_resources(self, _: _Context, params: _Params) -> types.ListResourcesResult:
-        """List what there always is; once the memory is open, what it knows for templates that are listed too."""
-        refuse_cursor(params)
-        found = resources(self._dialect)
-        for one in self._dialect.resources if self._calls.is_open else ():
-            before, after = one.around
-            try:
-                names = await self._calls.reply(one.names) if one.names else ()
-            except FilememError as error:
-                raise _mcp_error(error, INTERNAL_ERROR) from None
-            for name in names:
-                found.append(resource(one._replace(uri=before + quote(name, safe="") + after, name=name)))
-        return types.ListResourcesResult.model_validate({"resources": found[:LISTED]})
 
     async def read_resource(
         self, context: _Context, params: types.ReadResourceRequestParams
@@ -254,7 +223,7 @@ class FilememServer(Server[Any]):
         if dialect.resources:
             templates = types.ListResourceTemplatesResult.model_validate(listed["resources/templates/list"])
             handlers |= {
-                "on_list_resources": reading.list_resources,
+                "on_list_resources": _always(types.ListResourcesResult.model_validate(listed["resources/list"])),
                 "on_list_resource_templates": _always(templates),
                 "on_read_resource": reading.read_resource,
             }
@@ -266,9 +235,8 @@ class FilememServer(Server[Any]):
         super().__init__(dialect.server, version=version, title=title, **more, **handlers)
         self.middleware.append(explain)
 
-    async def _call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        async with progress(context, self.calls.progress):
-            return await self.calls.run(params.name, params.arguments or {})
+    async def _call_tool(self, _: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        return await self.calls.run(params.name, params.arguments or {})
 
     @asynccontextmanager
     async def _lifespan(self, _: Server[Any]) -> AsyncIterator[None]:
@@ -280,37 +248,6 @@ class FilememServer(Server[Any]):
             if first:
                 with anyio.CancelScope(shield=True):
                     await self.calls.close(CLOSING)
-
-
-@asynccontextmanager
-async def progress(context: _Context, hears: set[Tell]) -> AsyncIterator[None]:
-    """While a call that asked for it runs, tell how far the work is that it may wait for, as heard through `hears`."""
-    if not (context.meta and context.meta.get("progress_token") is not None):
-        yield
-        return
-    newest = (-1, 0)
-
-    def hear(done: int, total: int) -> None:
-        nonlocal newest
-        newest = (done, total)
-
-    async def tell() -> None:
-        told = -1
-        while True:
-            await anyio.sleep(STEP)
-            done, total = newest
-            if done > told:  # the protocol wants it to rise
-                await context.session.report_progress(done, total, f"indexing {done} of {total} records")
-                told = done
-
-    hears.add(hear)
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(tell)
-            yield
-            tasks.cancel_scope.cancel()
-    finally:
-        hears.discard(hear)
 
 
 async def explain(ctx: _Context, call_next: CallNext) -> HandlerResult:

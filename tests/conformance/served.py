@@ -5,23 +5,15 @@ The suite's scenarios call tools, resources and prompts of fixed names. Run as a
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from filemem.dialects.tool import TEXT, Advertised, Argument, Dialect, Prompt, Resource, Tool, arguments, envelope
 from filemem.errors import BadInput
 from filemem.server import http
-from tests.surface.server_tools import VERSION, Notebook
+from tests.surface.server_tools import VERSION, open_notebook
 
 Arguments = Mapping[str, Any]
-
-
-class Reporting(Notebook):
-    """A memory whose work can be long."""
-
-    def __init__(self, tell: Callable[[int, int], object]) -> None:
-        self.tell = tell
 
 
 def simple_text(_: object, _arguments: Arguments) -> str:
@@ -30,13 +22,6 @@ def simple_text(_: object, _arguments: Arguments) -> str:
 
 def error(_: object, _arguments: Arguments) -> str:
     raise BadInput("This tool intentionally returns an error for testing")
-
-
-def progress(memory: Any, _: Arguments) -> str:
-    for done in (0, 50, 100):
-        memory.tell(done, 100)
-        time.sleep(0.3)
-    return "done"
 
 
 def static_text(_: object, _arguments: Arguments) -> str:
@@ -74,7 +59,6 @@ SCHEMA_2020 = {
 TOOLS = (
     Tool("test_simple_text", "Answers a text.", arguments(), simple_text),
     Tool("test_error_handling", "Fails.", arguments(), error),
-    Tool("test_tool_with_progress", "Takes a while.", arguments(), progress),
     Tool("json_schema_2020_12_tool", "Has a schema with all of 2020-12.", SCHEMA_2020, simple_text),
 )
 HIDDEN = (
@@ -101,7 +85,7 @@ DIALECT = Dialect("conformance", TOOLS, "Say what the suite asks.", envelope, HI
 def main() -> None:
     """Serve on a free port."""
     offer = Advertised(DIALECT._replace(tools=TOOLS + HIDDEN), TOOLS)
-    http.serve(offer, lambda tell, _: Reporting(tell), VERSION, http.Address(port=0))  # type: ignore[arg-type,return-value]
+    http.serve(offer, open_notebook, VERSION, http.Address(port=0))
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def test_a_bare_initialize_line_is_answered(repo: Path) -> None:
     answer = json.loads(line)
     assert answer["id"] == 1
     assert answer["result"]["protocolVersion"] == "2024-11-05"
-    assert set(answer["result"]["capabilities"]) == {"tools", "resources", "prompts", "completions"}
+    assert set(answer["result"]["capabilities"]) == {"tools", "resources", "prompts"}
 
 
 @pytest.mark.requirement("mama-server-name")
@@ -149,7 +149,7 @@ def test_every_profile_speaks_over_standard_input_and_output(repo: Path, profile
     [line] = served(repo, profile, HELLO)
     answer = json.loads(line)
     assert answer["result"]["instructions"]
-    assert set(answer["result"]["capabilities"]) == {"tools", "prompts", "completions"}
+    assert set(answer["result"]["capabilities"]) == {"tools", "prompts"}
 
 
 @pytest.mark.requirement("pm-resource", "pm-summary")

@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 import pytest
 
-from filemem.cli import COMMANDS, EXIT_CODES, plain_search
-from filemem.cli.options import cli as group
+from filemem.cli import COMMANDS, EXIT_CODES, HELP, plain_search
+from filemem.cli.options import Commands
 from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
 from tests.support import git, make_repo, write
 from tests.system.tools import FILEMEM, cli, ok, process, snapshot
@@ -36,7 +36,7 @@ def commands(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[s
 
 
 def test_every_help_has_an_example_that_can_be_parsed(repo: Path) -> None:
-    every = commands(group)
+    every = commands(Commands(COMMANDS, HELP))
     assert len(every) > 15
     for path in every:
         done = cli(repo, *path, "--help")

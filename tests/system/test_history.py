@@ -307,7 +307,6 @@ def test_topics_are_listed_with_what_holds(memory: Memory) -> None:
     )
     assert (logging.heads, logging.vacancy) == ((), "nothing holds")
     assert [one.topic for one in memory.topics("lru")] == ["caching"]
-    assert memory.topic_keys("c") == ("caching", "logging")[:1]
 
 
 def test_a_checkpoint_is_of_this_branch_and_author_or_says_whose_it_is(repo: Path, memory: Memory) -> None:
