@@ -49,12 +49,7 @@ class Repo:
 
     @classmethod
     def discover(cls, path: str | Path, *, environment: Mapping[str, str] | None = None) -> Repo:
-        """Find the repository that a folder belongs to.
-
-        Raises:
-            NotFound: there is no repository.
-            BrokenStore: it has no work tree, or there is no Git.
-        """
+        """Find the repository that a folder belongs to. Raises NotFound; BrokenStore: no work tree, or no Git."""
         # The one read of the environment outside `config`: it is passed on to Git, nothing is decided by it.
         return cls(Path(path), os.environ if environment is None else environment)
 
@@ -118,16 +113,15 @@ class Repo:
         return None
 
     def default_branch(self) -> Branch | None:
-        """The default branch, as it is here or else as it was last seen on the other side; None where none is found.
+        """The default branch, here or else as last seen on the other side; None where none is found.
 
-        It is what the other side says it is (`refs/remotes/origin/HEAD`), else the first of the usual names that there
-        is, else the only branch. Where files do not show it, Git is asked, again when a reference was written since.
+        It is what `origin` says it is, else the first of the usual names that there is, else the only branch.
         """
         refs = self.common_dir / "refs"
         name = read(refs / "remotes" / "origin" / "HEAD").removeprefix(f"ref: {_THERE}") or _USUAL[0]
         if (tip := read(refs / "heads" / name)) and not tip.startswith("ref: "):
             return Branch(name, tip)
-        # Git replaces files, so their folders show it.
+        # Else Git is asked, again when a reference was written since: it replaces files, so their folders show it.
         places = [self.common_dir / "packed-refs", self.common_dir / "reftable" / "tables.list", refs / "heads"]
         seen = tuple(map(stamp, (*places, *sorted(refs.glob("remotes/*")))))
         if self._default is None or self._default[0] != seen:
@@ -190,10 +184,7 @@ class Repo:
         return {path: oid for (_, oid, stage), path in fields if stage == "0"}
 
     def edited(self, path: str, data: bytes) -> bool:
-        """Whether these bytes of a file are not what HEAD holds for it, as Git would commit them.
-
-        False where HEAD has no such file, and where only a filter of the user's could tell.
-        """
+        """Whether these bytes are not what HEAD holds for a file; False where only a filter could tell."""
         item = self.item(path)
         if item is None or item.oid == self.blob_id(data) or settings.obstacle(self, path):
             return False
@@ -224,12 +215,7 @@ class Repo:
     # saving
 
     def saving(self, patience: float = 10.0) -> contextlib.AbstractContextManager[None]:
-        """Hold the lock of saves, between processes and between threads; nobody starves.
-
-        Raises:
-            Locked: others kept it for `patience` seconds.
-            BrokenStore: the Git directory cannot be written.
-        """
+        """Hold the lock of saves, between processes and threads. Raises Locked; BrokenStore: it cannot be written."""
         return self._lock.held(patience)
 
     @property

@@ -1,8 +1,8 @@
 """The save: Git's own children hold index.lock, HEAD.lock and the branch's lock while record, entry and branch change.
 
-All that is slow comes before: journal, blobs, trees and commit are on disk when the first lock is taken. While these
-locks are held the user's commands are refused or wait, so nothing is taken back once the branch has moved. When we are
-killed, Git's children see their input end and let go by themselves; the journal finishes the rest.
+All that is slow comes before: journal, blobs, trees and commit are on disk when the first lock is taken. Under the
+locks the user's commands are refused or wait, so nothing is taken back once the branch has moved. When we are killed, Git's
+children see their input end and let go; the journal finishes the rest.
 """
 
 from __future__ import annotations
@@ -47,16 +47,13 @@ class Made(NamedTuple):
 
 
 class _Draft(NamedTuple):
-    """A commit on top of HEAD, on disk but for the branch, and the files that are not in their places yet.
-
-    `readable`: the files will be, byte for byte, what is committed, so that Git may read them for the index.
-    """
+    """A commit on top of HEAD, on disk but for the branch, and the files that are not in their places yet."""
 
     head: Head
     entry: Entry
     objects: list[Loose]
     aside: journal.Aside
-    readable: bool
+    readable: bool  # the files will be, byte for byte, what is committed: Git may read them for the index
 
 
 def message(subject: str, trailers: Iterable[tuple[str, str]] = ()) -> str:
@@ -73,14 +70,12 @@ def _line(text: str, limit: int) -> str:
 def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = lambda _: None) -> Made:
     """Write some files and commit them, and nothing else. The caller holds `repo.saving()`.
 
-    Returns:
-        What became of it. A plan that only adds files may be `pending`; files that are not ours to commit are `left`.
+    Returns what became of it: a plan that only adds files may be `pending`; files that are not ours are `left`.
 
     Raises:
         Conflict: a file has uncommitted edits, another one stands in its place, or the repository is busy.
         Locked: the branch does not hold still, or another command keeps a lock.
-        BadInput: Git does not know who commits.
-        BrokenStore: disk or repository refuse; nothing is left of the save then.
+        BadInput, BrokenStore: Git does not know who commits; disk or repository refuse. Nothing is left of the save.
     """
     repo.identity()
     check_version(repo.git)
@@ -98,14 +93,16 @@ def save(repo: Repo, files: Placer, make: Callable[[], Plan], *, step: Step = la
 
 
 def _commit(repo: Repo, files: Placer, plan: Plan, step: Step, patience: float, *, written: bool = False) -> Made | str:
-    """Commit a plan on top of HEAD; MOVED, LOCKED or what the user is in the middle of where that must wait.
-
-    `written`: the files are in their places, and may be edited by the user meanwhile.
-    """
+    """Commit a plan on top of HEAD, or say why not: MOVED, LOCKED or busy. `written`: the files are in place."""
     head = state.head(repo.git)
     if reason := repo.busy():
         return reason
-    plan = plan._replace(edits=tuple(_worked_out(repo, edit, head) for edit in plan.edits))
+    edits = []
+    for edit in plan.edits:
+        old = journal.held(repo, head.tip, edit.path)
+        blob = "" if edit.data is None else repo.committed_id(edit.path, edit.data, old)
+        edits.append(edit._replace(old=old, blob=blob))
+    plan = plan._replace(edits=tuple(edits))
     changed = [] if written else [edit for edit in plan.edits if edit.data != edit.before]
     left = _not_ours(repo, plan.edits, head)
     if not left and not written:
@@ -154,12 +151,6 @@ def _wait(repo: Repo, files: Placer, plan: Plan, reason: str) -> Made:
 
 
 # what is committed
-
-
-def _worked_out(repo: Repo, edit: Edit, head: Head) -> Edit:
-    """An edit with what HEAD holds for its file, and what a commit on top of it would."""
-    old = journal.held(repo, head.tip, edit.path)
-    return edit._replace(old=old, blob="" if edit.data is None else repo.committed_id(edit.path, edit.data, old))
 
 
 def _not_ours(repo: Repo, edits: Iterable[Edit], head: Head) -> str:
@@ -265,9 +256,8 @@ def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
     entry, trouble, branch = draft.entry, repo.trouble, draft.head.branch
     folders = {each.target.parent for each in draft.objects} | {(repo.common_dir / draft.head.ref).parent}
     try:
-        together(
-            [*(partial(sync_folder, each) for each in folders), *(each.sync_folders for each in draft.aside.files)]
-        )
+        syncs = (partial(sync_folder, each) for each in folders)
+        together([*syncs, *(each.sync_folders for each in draft.aside.files)])
         repo.objects.restore(draft.objects)
         now = state.head(repo.git)
         there = all(journal.on_disk(files, edit.path) == edit.data for edit in entry.edits)
@@ -289,13 +279,9 @@ def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
 
 
 def finish(repo: Repo, files: Placer) -> tuple[Made, ...]:
-    """End what the journal holds of saves that were interrupted or had to wait, and look after those just done.
+    """End saves in the journal that were interrupted or had to wait, look after those just done, return what was ended.
 
-    What cannot be ended or read stands in `repo.trouble` afterwards, with the command that helps; nothing is raised
-    for it. Where another process saves at the moment, it does all this.
-
-    Returns:
-        What became of the saves that were ended.
+    What cannot be ended stands in `repo.trouble`, with the command that helps. Where another process saves, it does it.
     """
     now = repo.head() or "", stamp(repo.git_dir / "index")
     if not repo.unfinished:

@@ -1,9 +1,8 @@
 """What is being saved, on disk before anything else is touched, so that a crash at any moment can be finished.
 
-It lives in the Git directory that all work trees share: a linked work tree's own may be removed under us. One file per
-save: a checksum and a line of JSON. When the save is done the file moves from `journal/` to `recent/` for a minute:
-for so long a command of the user's that had begun before may undo it unseen. What such a command took out of index and
-files is put back where HEAD still has it; nothing is committed a second time.
+It lives in the Git directory that all work trees share: a linked one's own may be removed under us. One file per save:
+a checksum and a line of JSON. When the save is done it moves from `journal/` to `recent/` for a minute: what a command
+that had begun before takes out of index and files is put back where HEAD has it; nothing is committed a second time.
 """
 
 from __future__ import annotations
@@ -94,27 +93,20 @@ class Journal:
             aside.unlink(missing_ok=True)
             raise BrokenStore(f"{self._open}: {error.strerror}", "check space and permissions there") from None
 
-    def entries(self) -> tuple[list[Entry], list[str]]:
-        """The saves that are not done, oldest first, and what cannot be read."""
-        return self._read(self._open)
-
     def done(self, entry: Entry) -> None:
         """Note that HEAD, index and file agree on an entry."""
         with contextlib.suppress(FileNotFoundError):
             os.utime(entry.file)
             entry.file.rename(self._done / entry.file.name)
 
-    def recent(self) -> tuple[list[Entry], list[str]]:
-        """The saves done within the last minute; older ones are forgotten."""
-        for name in state.numbered(self._done):
+    def entries(self, *, recent: bool = False) -> tuple[list[Entry], list[str]]:
+        """The saves that are not done, or else those done within a minute, oldest first; and what cannot be read."""
+        folder, found, bad = self._done if recent else self._open, list[Entry](), list[str]()
+        for name in state.numbered(self._done) if recent else ():
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - (self._done / name).stat().st_mtime < _KEEP:
                     break
                 (self._done / name).unlink()
-        return self._read(self._done)
-
-    def _read(self, folder: Path) -> tuple[list[Entry], list[str]]:
-        found, bad = [], []
         for name in state.numbered(folder):
             try:
                 entry = _unpack(folder / name)
@@ -253,10 +245,7 @@ def shown(repo: Repo, entries: Iterable[Entry]) -> bool:
 
 
 def settle(repo: Repo, files: Placer, entry: Entry, patience: float, *, new: bool = True) -> bool:
-    """Put back into index and files what a command that had begun before us took; returns whether they agree.
-
-    Git's child holds index.lock meanwhile, so that no switch of branches comes between look and deed.
-    """
+    """Put back, under Git's index.lock, what a command that had begun before us took; says whether all agree now."""
     if not any(_taken(repo, files, entry, new=new)):
         return True
     stop = time.monotonic() + patience
@@ -277,10 +266,7 @@ def settle(repo: Repo, files: Placer, entry: Entry, patience: float, *, new: boo
 
 
 def _taken(repo: Repo, files: Placer, entry: Entry, *, new: bool) -> tuple[dict[str, str], list[Edit]]:
-    """What the index (blob ids by path) and the files lack of a save, where HEAD holds it still.
-
-    Only where they are what they were before it: all else is the user's doing.
-    """
+    """What index (blob ids by path) and files lack of a save that HEAD holds, where they are what they were before."""
     head = state.head(repo.git)
     if head.ref != entry.branch or repo.busy():
         return {}, []
@@ -298,21 +284,17 @@ def _taken(repo: Repo, files: Placer, entry: Entry, *, new: bool) -> tuple[dict[
 
 
 def look_after(repo: Repo, files: Placer) -> list[str]:
-    """Look whether saves of the last minute are still there; says of which they are not, and what helps.
-
-    Where the index has them all and none was dropped, that is noted: as it is now it need not be looked at again.
-    """
+    """Look whether saves of the last minute are still there; says of which they are not, and what helps."""
     now = repo.head() or "", stamp(repo.git_dir / "index")
-    recent, troubles = Journal(repo).recent()
-    whole, seen = shown(repo, recent), set[str]()
+    recent, troubles = Journal(repo).entries(recent=True)
+    whole, seen = shown(repo, recent), set[str]()  # where all is whole, it need not be looked at again as it is now
     for entry in reversed(recent):
         paths = {edit.path for edit in entry.edits}
         if seen.isdisjoint(paths):
             if not whole:
                 settle(repo, files, entry, BRIEFLY, new=False)
-            troubles.append(dropped(repo, entry))
+            troubles += [lost] if (lost := dropped(repo, entry)) else []
         seen |= paths
-    troubles = [each for each in troubles if each]
     repo.settled = now if whole and not troubles else None
     return troubles
 
@@ -323,8 +305,6 @@ def dropped(repo: Repo, entry: Entry) -> str:
     if not tip or tip == entry.commit:
         return ""
     lost = [edit.path for edit in entry.edits if edit.blob and held(repo, tip, edit.path) == edit.old != edit.blob]
-    if not lost:
-        return ""
-    branch = entry.branch.removeprefix(state.BRANCHES)
     helps = f"git checkout {entry.commit[:12]} -- {' '.join(lost)}"
-    return f"another command took {lost[0]} out of {branch} again; `{helps}` brings it back"
+    branch = entry.branch.removeprefix(state.BRANCHES)
+    return f"another command took {lost[0]} out of {branch} again; `{helps}` brings it back" if lost else ""

@@ -74,10 +74,7 @@ class Loose(NamedTuple):
 
 
 class Objects:
-    """The object database of one repository, of the format `hash_name`.
-
-    `spool` is a folder for objects that are being written: among the others a gc would remove them at once.
-    """
+    """The object database; `spool` is for objects that are being written: among the others a gc would remove them."""
 
     def __init__(self, git: Git, spool: Path, hash_name: str) -> None:
         self.git, self.spool, self.hash_name = git, spool, hash_name
@@ -122,7 +119,8 @@ class Objects:
         if tree is None:
             if (data := self.read(oid, "tree")) is None:
                 raise BrokenStore(f"the repository lacks the tree {oid}", "run `git fsck`")
-            tree = self._remember(oid, {name: (mode, raw) for mode, name, raw in _ROWS[len(oid) // 2].findall(data)})
+            tree = {name: (mode, raw) for mode, name, raw in _ROWS[len(oid) // 2].findall(data)}
+            self._remember(oid, tree)
         return tree
 
     def root(self, commit: str) -> str:
@@ -152,11 +150,10 @@ class Objects:
             if reader is not None:
                 reader.close()
 
-    def _remember(self, oid: str, tree: Tree) -> Tree:
+    def _remember(self, oid: str, tree: Tree) -> None:
         if len(self._trees) >= _REMEMBERED:
             self._trees.clear()
         self._trees[oid] = tree
-        return tree
 
     # writing
 
@@ -173,10 +170,9 @@ class Objects:
             publish(gone)
 
     def splice(self, root: str, changes: Mapping[str, str]) -> tuple[str, list[Loose]]:
-        """Build the tree that differs from `root` ("" for nothing) in some files only; modes of files are kept.
+        """Build the tree that differs from `root` ("": empty) in some blob ids by path, "" removes; modes are kept.
 
-        `changes` has blob ids by path, "" removes. Returns the new tree's id, and the new trees, to be published.
-        Raises Conflict: something other than a file or folder stands in the way.
+        Returns its id, and the new trees, to be published. Raises Conflict: something stands in the way.
         """
         made: list[Loose] = []
         rows = {tuple(os.fsencode(path).split(b"/")): blob for path, blob in changes.items()}
@@ -212,10 +208,9 @@ class Objects:
 
 
 def commit_object(repo: Repo, tree: str, parents: Sequence[str], text: str, at: int) -> Loose:
-    """A commit of a tree that is to be published, signed where the user's configuration says so; no branch moves.
+    """A commit of a tree, signed where the user's configuration says so; to be published, and no branch moves.
 
-    Of a merge `parents` has ours first; `at` is epoch milliseconds. Raises BadInput: Git does not know who commits;
-    Conflict: it could not be signed.
+    `parents`: ours first; `at`: epoch milliseconds. Raises BadInput: nobody to commit as; Conflict: it is not signed.
     """
     roles = dict(zip(("author", "committer"), repo.identity(), strict=True))
     seconds = max(0, at // 1000)  # Git knows no time before 1970
@@ -224,10 +219,11 @@ def commit_object(repo: Repo, tree: str, parents: Sequence[str], text: str, at: 
         lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
         lines += [f"{role} {name} <{email}> {when}" for role, (name, email) in roles.items()]
         return repo.objects.prepare("commit", "\n".join((*lines, "", text)).encode("utf-8", "replace"))
-    extra = dict[str, str]()
-    for role, (name, email) in roles.items():
-        start = f"GIT_{role.upper()}_"
-        extra |= {f"{start}NAME": name, f"{start}EMAIL": email, f"{start}DATE": when}
+    extra = {
+        f"GIT_{role.upper()}_{part}": value
+        for role, (name, email) in roles.items()
+        for part, value in (("NAME", name), ("EMAIL", email), ("DATE", when))
+    }
     arguments = ("-S", *(part for parent in parents for part in ("-p", parent)), tree)
     data, config = text.encode("utf-8", "replace"), ("i18n.commitEncoding=utf-8",)
     try:
@@ -238,10 +234,7 @@ def commit_object(repo: Repo, tree: str, parents: Sequence[str], text: str, at: 
 
 
 def publish(made: Sequence[Loose], *besides: Callable[[], None]) -> None:
-    """Wait until objects, and whatever else is given, are on disk; then put them where Git looks for them.
-
-    Git itself never waits for the folders of objects; a save does so before it is acknowledged.
-    """
+    """Wait until objects, and whatever else is given, are on disk; then put them where Git looks for them."""
     try:
         together([*besides, *(each.write for each in made)])
         for each in made:

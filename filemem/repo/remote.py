@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.errors import BrokenStore, Conflict
 from filemem.repo.objects import commit_object, publish
-from filemem.repo.run import ASKED, OFF, GitError, check_version
+from filemem.repo.run import OFF, GitError, check_version
 
 if TYPE_CHECKING:
     from git import Git as Verbs
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 LIMIT = 600.0  # seconds for one call
 _ELSEWHERE = ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_NAMESPACE", "GIT_PREFIX")
-_SETTINGS = (*ASKED, "http.lowSpeedLimit=1", "http.lowSpeedTime=60")
+_REACHING = ("core.sshCommand", "credential.helper")  # what the user has said of these holds
+_SETTINGS = (
+    *(option for option in OFF if not option.startswith(_REACHING)),
+    *(f"protocol.{name}.allow=always" for name in ("file", "git", "http", "https", "ssh")),
+    *("http.lowSpeedLimit=1", "http.lowSpeedTime=60"),
+)
 _FETCH = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=")
 _PUSH = ("--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
 _RACED = ("fetch first", "non-fast-forward", "stale info", "cannot lock ref", "incorrect old value", "failed to update")
@@ -37,7 +42,7 @@ _STAGES = {"1": "base", "2": "ours", "3": "theirs"}
 
 @contextmanager
 def scratch(repo: Repo, refs: Iterable[str] = (), *, settings: Sequence[str] = OFF) -> Iterator[Verbs]:
-    """Have a bare repository with our objects and nothing else of ours; it is gone afterwards."""
+    """A bare repository with our objects and nothing else of ours, for a while."""
     import git
 
     repo.shared.mkdir(parents=True, exist_ok=True)
@@ -80,23 +85,22 @@ def ask(command: Verbs, verb: str, *arguments: str) -> str:
 
 
 class Remote(NamedTuple):
-    """A branch on the other side: what that is called here, the branch there, from where it is fetched, and to where
-    it is pushed."""
+    """A branch on the other side."""
 
-    name: str
+    name: str  # of the other side, here
     branch: str
     url: str
     push_url: str
 
     @property
-    def tracking(self) -> str:
-        """The reference that remembers where the branch was."""
-        return f"refs/remotes/{self.name}/{self.branch}"
-
-    @property
     def label(self) -> str:
         """What to call the branch."""
         return f"{self.name}/{self.branch}"
+
+    @property
+    def tracking(self) -> str:
+        """The reference that remembers where the branch was."""
+        return f"refs/remotes/{self.label}"
 
 
 class Raced(Conflict):
@@ -110,8 +114,8 @@ def _named(repo: Repo, name: str, branch: str) -> Remote | None:
 
 def usual(repo: Repo, branch: str) -> Remote | None:
     """A branch of the same name on `origin`, or on the only other side; None where that leaves it open."""
-    found = repo.settings.names_of("remote", "url")
-    return _named(repo, next(iter(found)) if len(found) == 1 else "origin", branch)
+    found = [key[7:-4] for key in repo.settings.values if key.startswith("remote.") and key.endswith(".url")]
+    return _named(repo, found[0] if len(found) == 1 else "origin", branch)
 
 
 def upstream(repo: Repo, branch: str) -> Remote | None:
@@ -129,13 +133,7 @@ def follow(repo: Repo, branch: str, where: Remote) -> None:
 def fetch(repo: Repo, remote: Remote, known: Iterable[str]) -> str | None:
     """Bring the objects of a branch here, and return its tip; None where the other side has no such branch.
 
-    Args:
-        repo: the repository.
-        remote: the branch.
-        known: commits that are here, so that only what is new is sent.
-
-    Raises:
-        BrokenStore: the other side cannot be reached, or refuses.
+    `known` are commits that are here, so that only what is new is sent. Raises BrokenStore: it cannot be reached.
     """
     url, spec = _address(repo, remote.url), f"+refs/heads/{remote.branch}:refs/fetched"
     with scratch(repo, known, settings=_SETTINGS) as git:
@@ -149,12 +147,7 @@ def fetch(repo: Repo, remote: Remote, known: Iterable[str]) -> str | None:
 
 
 def push(repo: Repo, remote: Remote, commit: str) -> None:
-    """Make a commit the tip of a branch on the other side, where it leads on from what is there.
-
-    Raises:
-        Raced: it does not: somebody else was faster.
-        BrokenStore: the other side cannot be reached, or refuses.
-    """
+    """Make a commit the tip of a branch on the other side. Raises Raced: it has moved on; BrokenStore: refused."""
     url = _address(repo, remote.push_url)
     with scratch(repo, settings=_SETTINGS) as git:
         try:
@@ -198,11 +191,7 @@ class Clash(NamedTuple):
 def merged_tree(repo: Repo, ours: str, theirs: str, *, unrelated: bool = False) -> tuple[str, tuple[Clash, ...]]:
     """Merge two commits, with `unrelated` also where they have no history in common.
 
-    Returns the tree and the files that clash, which have conflict markers in it.
-
-    Raises:
-        Conflict: they have no history in common.
-        BrokenStore: Git is older than 2.38, or lacks what it needs.
+    Returns the tree and the files that clash. Raises Conflict: no history in common; BrokenStore: Git is too old.
     """
     check_version(repo.git, (2, 38))
     options = ("--write-tree", "-z", "--no-messages", *(["--allow-unrelated-histories"] if unrelated else []))
@@ -226,10 +215,7 @@ def merged_tree(repo: Repo, ours: str, theirs: str, *, unrelated: bool = False) 
 def commit_files(
     repo: Repo, tree: str, files: Mapping[str, bytes | None], parents: Sequence[str], text: str, at: int
 ) -> str:
-    """Make a commit of a tree ("" for an empty one) with some files replaced: bytes by path, None removes.
-
-    No branch moves. Further arguments and errors as for `objects.commit_object`.
-    """
+    """Make a commit of a tree ("": empty) with some files replaced, None removes; else as `objects.commit_object`."""
     blobs = {path: repo.objects.prepare("blob", data) for path, data in files.items() if data is not None}
     tree, made = repo.objects.splice(tree, {path: blobs[path].oid if path in blobs else "" for path in files})
     publish([*blobs.values(), *made])

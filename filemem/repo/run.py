@@ -36,13 +36,6 @@ OFF = tuple(
     protocol.allow=never gc.auto=0 maintenance.auto=false advice.graftFileDeprecated=false""".split()
 )
 """The settings that every call is given: no program of the repository's runs."""
-_ASKED_FOR = ("core.sshCommand", "credential.helper")  # what reaching others needs
-_TRANSPORTS = ("file", "git", "http", "https", "ssh")
-ASKED = (
-    *(option for option in OFF if not option.startswith(_ASKED_FOR)),
-    *(f"protocol.{name}.allow=always" for name in _TRANSPORTS),
-)
-"""The settings of commands that reach others because the user asked for it."""
 _ALWAYS = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
@@ -69,32 +62,26 @@ class Places(NamedTuple):
 def find(start: Path) -> Places:
     """Look for a repository in a folder and the folders above it.
 
-    Raises:
-        NotFound: there is none.
-        BrokenStore: it has no work tree, or its `.git` file leads nowhere; or the folder lies in a Git directory; or it
-            is gone, and what stands above it is another project's.
+    Raises NotFound: there is none; BrokenStore: it has no work tree, is not whole, or the folder itself is gone.
     """
     _refuse_gone(start)
     start = start.resolve()
     for folder in (start, *start.parents):
-        if os.path.lexists(folder / ".git"):
-            return _places(folder)
+        if os.path.lexists(git_dir := folder / ".git"):
+            break
         if all((folder / name).exists() for name in ("HEAD", "objects", "refs")):
             told = f"{folder} is a Git directory without a work tree"
             raise BrokenStore(told, "filemem needs a checkout: stand in it, or git clone it first")
-    raise NotFound(f"there is no Git repository in {start} or above it", "run `filemem init` there: it makes one")
-
-
-def _places(work_tree: Path) -> Places:
-    git_dir = work_tree / ".git"
+    else:
+        raise NotFound(f"there is no Git repository in {start} or above it", "run `filemem init` there: it makes one")
     if git_dir.is_file():
-        git_dir = (work_tree / read(git_dir).removeprefix("gitdir:").strip()).resolve()
+        git_dir = (folder / read(git_dir).removeprefix("gitdir:").strip()).resolve()
     common = (git_dir / read(git_dir / "commondir")).resolve() if (git_dir / "commondir").is_file() else git_dir
     # Without `commondir` a linked work tree's own folder would pass for a whole repository.
     if not (git_dir / "HEAD").is_file() or not (common / "objects").is_dir():
-        told = f"{work_tree / '.git'} does not lead to a Git directory that is whole"
+        told = f"{folder / '.git'} does not lead to a Git directory that is whole"
         raise BrokenStore(told, "run `git worktree repair`, or clone the repository again")
-    return Places(work_tree, git_dir, common)
+    return Places(folder, git_dir, common)
 
 
 def _refuse_gone(work_tree: Path) -> None:
@@ -293,10 +280,7 @@ def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:
 
 
 def hooked(git: Git, folder: str, tree: str, text: str) -> str:
-    """Run the repository's `pre-commit` and `commit-msg` on a commit to be made; only where the user asks for it.
-
-    Returns the message as the hooks leave it. Raises Conflict: a hook refuses.
-    """
+    """Run `pre-commit` and `commit-msg` for a commit to be made; returns its message then. Raises Conflict: refused."""
     from tempfile import TemporaryDirectory  # noqa: PLC0415
 
     with TemporaryDirectory() as aside:

@@ -37,11 +37,6 @@ class Settings(NamedTuple):
         found = (value for scope, value in reversed(self.values.get(key, ())) if not user_only or scope in _USER)
         return next(found, "")
 
-    def names_of(self, section: str, key: str) -> tuple[str, ...]:
-        """The names below a section that have a key, in the order of the configuration."""
-        start, end = f"{section}.", f".{key}"
-        return tuple(row[len(start) : -len(end)] for row in self.values if row.startswith(start) and row.endswith(end))
-
     def flag(self, key: str, *, user_only: bool = False) -> bool:
         """Whether a switch is on, in Git's spellings; `user_only` as for `text`."""
         return self.text(key, user_only=user_only).lower() in _TRUE
@@ -58,16 +53,12 @@ class Settings(NamedTuple):
 
     @property
     def unfiltered(self) -> tuple[str, ...] | None:
-        """The settings under which no filter runs; None where one may have a name that cannot be given to Git.
-
-        What a repository includes may be a file of its tree, in which a pull names another one.
-        """
+        """The settings under which no filter runs; None where one may have a name that we cannot know or give."""
         names = {key.removeprefix("filter.").rpartition(".")[0] for key in self.values if key.startswith("filter.")}
         if self.own("include", ".path") or any(not name or "=" in name or "\ufffd" in name for name in names):
             return None
-        return tuple(
-            f"filter.{name}.{off}" for name in sorted(names) for off in ("clean=", "process=", "required=false")
-        )
+        off = ("clean=", "process=", "required=false")
+        return tuple(f"filter.{name}.{each}" for name in sorted(names) for each in off)
 
     @property
     def signed(self) -> bool:
@@ -101,8 +92,8 @@ class Settings(NamedTuple):
 def files(git: Git) -> tuple[Path, ...]:
     """The files that Git's configuration is in, there or not."""
     home, xdg = _user_folders(git.environment)
-    places = git.places
-    return places.common_dir / "config", places.git_dir / "config.worktree", home / ".gitconfig", xdg / "git" / "config"
+    _, own, common = git.places
+    return common / "config", own / "config.worktree", home / ".gitconfig", xdg / "git" / "config"
 
 
 def asked(git: Git) -> Settings:
@@ -131,10 +122,8 @@ def obstacle(repo: Repo, path: str) -> str:
 
 
 def ignored(repo: Repo, path: str) -> str:
-    """Which rule makes Git ignore a path that it does not track yet (`.gitignore:3: memory/`), or "".
-
-    Git is asked only where what stands last in some pattern could be the end of a part of the path.
-    """
+    """Which rule makes Git ignore a path that it does not track yet (`.gitignore:3: memory/`), or ""."""
+    # Git is asked only where what stands last in some pattern could be the end of a part of the path.
     lines = _rules(repo, path, "ignore").splitlines()
     rows = (row for line in lines if (row := line.strip()) and row[0] not in "#!")
     ends = {_WILD.split(row.rstrip("/ ").rpartition("/")[2].casefold())[-1] for row in rows}

@@ -99,7 +99,14 @@ def busy(git_dir: Path, common_dir: Path) -> str:
     for name, operation in _MARKERS.items():
         if (git_dir / name).exists():
             return operation
-    return "a commit message is being edited" if _editor_open(git_dir, common_dir) else ""
+    # A commit message was written since HEAD moved last, with Git's comments still in it?
+    message, branch = git_dir / "COMMIT_EDITMSG", common_dir / (read(git_dir / "HEAD").removeprefix("ref: ") or "HEAD")
+    moves = (git_dir / "logs" / "HEAD", git_dir / "HEAD", git_dir / "reftable", common_dir / "reftable", branch)
+    written = stamp(message)[2]
+    if written <= max(stamp(file)[2] for file in moves) or time.time() - written / 1e9 > _EDITOR_LIMIT:
+        return ""
+    edited = any(line.startswith(_COMMENT) for line in read(message).splitlines())
+    return "a commit message is being edited" if edited else ""
 
 
 def branch_meant(git: Git) -> str:
@@ -111,16 +118,6 @@ def branch_meant(git: Git) -> str:
             ref = text if text.startswith(BRANCHES) else BRANCHES + text
             return ref if tip_of(git, ref) else ""
     return ""
-
-
-def _editor_open(git_dir: Path, common_dir: Path) -> bool:
-    """Whether a commit message was written since HEAD moved last, with Git's comments still in it."""
-    message, branch = git_dir / "COMMIT_EDITMSG", common_dir / (read(git_dir / "HEAD").removeprefix("ref: ") or "HEAD")
-    moves = (git_dir / "logs" / "HEAD", git_dir / "HEAD", git_dir / "reftable", common_dir / "reftable", branch)
-    written = stamp(message)[2]
-    if written <= max(stamp(file)[2] for file in moves) or time.time() - written / 1e9 > _EDITOR_LIMIT:
-        return False
-    return message.is_file() and any(line.startswith(_COMMENT) for line in read(message).splitlines())
 
 
 def numbered(folder: Path) -> list[str]:
@@ -135,10 +132,7 @@ def numbered(folder: Path) -> list[str]:
 
 
 class SaveLock:
-    """One save at a time per repository.
-
-    Who waits holds the turnstile, `next`; who comes back at once waits for that. So nobody starves.
-    """
+    """One save at a time per repository. Who waits holds `next`, and who comes back waits for that: nobody starves."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -153,7 +147,9 @@ class SaveLock:
             raise Locked("another save is in progress", "try again")
         outer = self._file
         try:
-            self._file = outer or self._acquired(stop)
+            if outer is None:
+                with self._taken("next", stop):
+                    self._file = self._taken("lock", stop)
             yield
         finally:
             if self._file is not None and outer is None:
@@ -161,18 +157,14 @@ class SaveLock:
             self._file = outer
             self._mutex.release()
 
-    def _acquired(self, stop: float) -> IO[bytes]:
+    def _taken(self, name: str, stop: float) -> IO[bytes]:
+        """A file, locked for as long as it is open."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with self._taken("next", stop):
-                return self._taken("lock", stop)
+            file = (self._folder / name).open("ab")
         except OSError as error:
             told = f"{self._folder} cannot be written: {error.strerror}"
             raise BrokenStore(told, "check who may write to the Git directory") from None
-
-    def _taken(self, name: str, stop: float) -> IO[bytes]:
-        """A file, locked for as long as it is open."""
-        file = (self._folder / name).open("ab")
         while True:
             with suppress(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
