@@ -92,7 +92,12 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
     except Exception:  # noqa: BLE001  the one place where a defect becomes a report instead of a traceback
-        code = _crash()
+        import traceback
+
+        from filemem.errors import crash_report
+
+        path, code = crash_report(traceback.format_exc(), sys.argv), CRASH
+        _fail(FilememError("a defect in filemem, not in what you did; nothing more was written", f"report: {path}"))
     sys.exit(code)
 
 
@@ -113,15 +118,8 @@ def _run(words: Sequence[str]) -> int:
     return run(words, COMMANDS, HELP)
 
 
-_MODES = ("hybrid", "keyword", "vector")
-
-
 def plain_search(words: Sequence[str]) -> tuple[str, bool, dict[str, Any]] | None:
-    """Understand a search that has no other options than the most usual, so that click need not be imported.
-
-    Returns:
-        The folder to work in, whether JSON is asked for, and the options; None for what click must look at.
-    """
+    """Understand a search with the most usual options, so that click need not be imported: folder, JSON, options."""
     left = list(words)
     folder = left[1] if left[:1] == ["-C"] and len(left) > 1 else ""
     left = left[2:] if folder else left
@@ -135,7 +133,7 @@ def plain_search(words: Sequence[str]) -> tuple[str, bool, dict[str, Any]] | Non
             query.append(word)
         elif word in ("--json", "--live"):
             options[word[2:]] = True
-        elif word == "--mode" and (mode := next(given, "")) in _MODES:
+        elif word == "--mode" and (mode := next(given, "")) in ("hybrid", "keyword", "vector"):
             options["mode"] = mode
         elif word in ("-n", "--limit") and (limit := next(given, "")).isdecimal() and len(limit) < 4 and int(limit):
             options["limit"] = int(limit)
@@ -156,13 +154,3 @@ def _fail(error: FilememError) -> None:
     rows = [(styled("error: ", "bold red", sys.stderr), plain(error.message, "message"))]
     rows += [(styled("hint: ", "yellow", sys.stderr), plain(error.hint, "hint"))] if error.hint else []
     sys.stderr.write("".join(f"{label}{text}\n" for label, text in rows))
-
-
-def _crash() -> int:
-    import traceback
-
-    from filemem.errors import crash_report
-
-    path = crash_report(traceback.format_exc(), sys.argv)
-    _fail(FilememError("a defect in filemem, not in what you did; nothing more was written", f"the report: {path}"))
-    return CRASH

@@ -16,7 +16,6 @@ from filemem.cli.show import counted, rows_of, styled
 from filemem.errors import BadInput
 
 _LEVELS = {"error": "red", "warning": "yellow", "hint": "grey"}  # of a problem, the worst first -> its colour
-_GITHUB = {"error": "error", "warning": "warning", "hint": "notice"}
 # No reason to stop a merge: code may be right, a message cannot be mended.
 _ADVISORY = ("drift", "evidence")
 _EFFECTS = {
@@ -50,7 +49,7 @@ def diff(project: Project, /, as_json: bool, range: str, form: str) -> None:  # 
       filemem diff v1.2...HEAD
       filemem diff --format markdown > comment.md
     """
-    perform("diff", project, as_json, {"range": range}, _comment if form == "markdown" else _effects)
+    perform("diff", project, as_json, {"range": range}, _effects if form == "text" else _comment)
 
 
 def _effects(answer: Answer) -> str:
@@ -142,7 +141,7 @@ def _lines(answer: Answer) -> str:
 def workflow_commands(answer: Answer) -> str:
     """Problems as workflow commands, which GitHub shows beside the lines they are about."""
     return "\n".join(
-        f"::{_GITHUB[one['level']]} file={_escaped(one['path'], ':,')},line={one['line']},"
+        f"::{one['level'].replace('hint', 'notice')} file={_escaped(one['path'], ':,')},line={one['line']},"
         f"title=filemem%3A {one['code']}::{_escaped(one['message'])}"
         for one in answer["problems"]
     )

@@ -69,13 +69,7 @@ class Step(NamedTuple):
     note: str = ""
 
 
-def run(
-    folder: Path,
-    store: str | None,
-    *,
-    dry_run: bool,
-    branch: str = "",
-) -> dict[str, Any]:
+def run(folder: Path, store: str | None, *, dry_run: bool, branch: str = "") -> dict[str, Any]:
     """Set a project up, its repository included; with `dry_run` only plan it."""
     try:
         code = own_branch.project(folder)

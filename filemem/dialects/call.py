@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
 
 MAX_DEPTH = 32  # nesting of arguments; what walks them later may recurse
-_TOLD = 3  # complaints in one message
-_LARGEST = 2**63  # where integers of other languages end
 
 
 class Reply(NamedTuple):
@@ -34,58 +32,42 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
     """Call one tool of a dialect."""
     try:
         dialect, tool = tool_of(dialect, name)
-        given = checked(tool, arguments)
+        given: dict[str, Any] = checked(tool, arguments)
         answer = tool.call(memory, given)
         if tool.cut and not isinstance(answer, str):
-            answer = within(answer, _budget(dialect, tool, given))
+            # More for more results than the default, and twice as much where detail is asked for.
+            usual = tool.input_schema["properties"].get("limit", {}).get("default", 0)
+            wanted = max(given.get("limit", usual), usual) / usual if usual else 1
+            answer = within(answer, int(dialect.budget * wanted * (2 if given.get("detail") else 1)))
         return Reply(answer, is_error=False)
     except FilememError as error:
         return Reply(dialect.failure(error), is_error=True)
 
 
-def _budget(dialect: Dialect, tool: Tool, given: Mapping[str, Any]) -> int:
-    """Characters of an answer: more for more results than the default, and twice as many where detail is asked for."""
-    usual = tool.input_schema["properties"].get("limit", {}).get("default", 0)
-    wanted = max(given.get("limit", usual), usual) / usual if usual else 1
-    return int(dialect.budget * wanted * (2 if given.get("detail") else 1))
-
-
 def perform(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]) -> Payload:
-    """Call one tool as `call` does, for who words failures otherwise.
-
-    Raises:
-        FilememError: what the tool raises, or the arguments deserve.
-    """
+    """Call one tool as `call` does, for who words failures otherwise: FilememError is raised."""
     tool = tool_of(dialect, name)[1]
     return tool.call(memory, checked(tool, arguments))
 
 
 def checked(tool: Tool, arguments: Mapping[str, object]) -> dict[str, object]:
-    """The arguments without those that are null, if they satisfy the tool's schema; `55.0` comes as 55, as JSON has it.
-
-    Raises:
-        BadInput: they do not.
-    """
+    """The arguments without nulls, `55.0` as 55, as JSON has it; BadInput if they do not satisfy the tool's schema."""
     given = {name: value for name, value in arguments.items() if value is not None}
-    check_values(given)
+    _check_values(given)
     known: Mapping[str, object] = tool.input_schema.get("properties", {})
     strange = [name for name in given if name not in known]
     if strange and tool.input_schema.get("additionalProperties") is False:  # the likely name is worth more than this
         name = strange[0]
         raise BadInput(f"{tool.name} has no argument {name[:64]!r}", suggest(name, known), field=name[:64])
     if complaints := schema.errors(tool.input_schema, given):
-        named = (said if said.startswith(field) else f"{field}: {said}" for field, said in complaints[:_TOLD])
+        named = (said if said.startswith(field) else f"{field}: {said}" for field, said in complaints[:3])
         raise BadInput("; ".join(named), f"correct it and call {tool.name} again", field=complaints[0][0])
     integral = {k: int(v) for k, v in given.items() if isinstance(v, float) and v.is_integer() and abs(v) < 2**53}
     return {**given, **integral}
 
 
-def check_values(arguments: Mapping[str, object]) -> None:
-    """Refuse what no file can hold: NUL, halves of surrogate pairs, endless numbers, bottomless nesting.
-
-    Raises:
-        BadInput: names the argument.
-    """
+def _check_values(arguments: Mapping[str, object]) -> None:
+    """Refuse what no file can hold: NUL, halves of surrogate pairs, endless numbers, bottomless nesting."""
     waiting: list[tuple[str, object, int]] = [("", arguments, 0)]
     while waiting:
         path, value, depth = waiting.pop()
@@ -100,7 +82,7 @@ def check_values(arguments: Mapping[str, object]) -> None:
                 waiting.append((f"{path}.{key}" if path else key, inner, depth + 1))
         elif isinstance(value, list):
             waiting += [(f"{path}[{at}]", inner, depth + 1) for at, inner in enumerate(value)]
-        elif isinstance(value, int | float) and not -_LARGEST < value < _LARGEST:
+        elif isinstance(value, int | float) and not -(2**63) < value < 2**63:  # where integers of other languages end
             raise BadInput(f"{path}: the number is too large", "send it as text if every digit matters", path)
 
 

@@ -19,7 +19,6 @@ from filemem.memory import fields
 from filemem.record import CHECKPOINT, DECISION
 
 if TYPE_CHECKING:
-    from filemem.dialects.tool import Payload
     from filemem.memory import Memory
     from filemem.memory.save import Saved
     from filemem.query import Hit
@@ -48,11 +47,7 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def decide(memory: Memory, fields: Arguments) -> tuple[Saved, str]:
-    """Save a decision; on a forked topic supersede all that hold, since these tools cannot name one.
-
-    Returns:
-        What was saved, and the words that say which decisions at once were superseded, or "".
-    """
+    """Save a decision, on a forked topic superseding all that hold, as these tools name none; and words on that."""
     try:
         return memory.save(**fields), ""
     except Conflict as fork:
@@ -133,7 +128,7 @@ def waits(saved: Saved) -> str:
 
 
 def _removed(name: str, instead: str) -> Tool:
-    def call(_memory: Memory, _arguments: Arguments) -> Payload:
+    def call(_memory: Memory, _arguments: Arguments) -> Answer:
         raise NotFound(f"{name} was removed", instead)
 
     return Tool(name, f"Removed: {instead}", schema(closed=False), call)

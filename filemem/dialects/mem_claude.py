@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from filemem.query import Hit
 
 KINDS = ("decision", "bugfix", "feature", "refactor", "discovery", "change")
-PROJECT = "manual"
 _ALL = 1_000_000  # more than a store has
 _TYPES = {"sessions": (CHECKPOINT,), "observations": (OBSERVATION, DECISION)}
-_PROMPTS = "prompts are never kept: what was typed is the user's own; observations and sessions are what is kept"
 _SAVED = ("title", "text", "facts", "concepts", "files_read", "files_modified")
 _READABLE = {
     "private": "agent {agent}, and whoever uses this clone; the file is never committed",
@@ -42,7 +40,7 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
     fields: dict[str, Any] = {name: given[name] for name in _SAVED if name in given}
     fields |= {
         "kind": given.get("type", "discovery"),
-        "project": given.get("project", PROJECT),
+        "project": given.get("project", "manual"),
         "session": given.get("memory_session_id") or f"mcp-{memory.now()}-{token_hex(3)}",
         "agent": given.get("agent") or memory.agent or NOBODY,
         "department": given.get("department", NOWHERE),
@@ -73,7 +71,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
 
     enough = _ALL if order == "date_asc" and not query else limit + offset  # a listing begins with the newest
     if kind == "prompts":
-        found = Results((), note=_PROMPTS)
+        found = Results((), note="prompts are never kept: ask for observations or sessions")
     else:
         with in_words(since="dateStart", until="dateEnd"):
             found = reader.search(memory, query, may_see, enough, passes=passes, **how)
@@ -99,7 +97,7 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
         middle, aside = next(iter(found), None), asides(found)
         if middle is None:
             return {"anchor": None, "count": 0, "observations": [], "note": "nothing found", **aside}
-    elif not _moment(anchor):
+    elif not (isinstance(anchor, str) and not anchor.isdigit() and parse_time(anchor) is not None):
         middle = _seen(memory, anchor, who, "anchor")
     before, after = arguments.get("depth_before", 10), arguments.get("depth_after", 10)
     around = memory.timeline(anchor=middle.id if middle else str(anchor), depth_before=100, depth_after=100)
@@ -162,20 +160,13 @@ def _reader(memory: Memory, arguments: Arguments) -> Reader:
 
 def _seen(memory: Memory, reference: Any, who: Reader, field: str) -> Hit:
     """A record that this reader may see; one that is not for it looks as if it were not there."""
-    text = str(reference).strip().lstrip("#")
-    typed = text[1:] if text[:1] in ("S", "P") and text[1:].isdigit() else text
-    named = typed if isinstance(reference, str) else reference
     try:
-        hit = reader.find(memory, named, field)
+        hit = reader.find(memory, reference.strip().lstrip("#") if isinstance(reference, str) else reference, field)
     except NotFound:
         hit = None
     if hit is None or not who.may_see(hit.record):
         raise NotFound(f"{field}: no observation {reference}", "search shows ids")
     return hit
-
-
-def _moment(anchor: Any) -> bool:
-    return isinstance(anchor, str) and not anchor.isdigit() and parse_time(anchor) is not None
 
 
 def _passing(arguments: Arguments) -> Callable[[Hit], bool]:

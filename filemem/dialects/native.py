@@ -64,8 +64,7 @@ def ending(topic: str) -> str:
     """What ends a fork."""
     import shlex  # noqa: PLC0415  for a fork only
 
-    command = f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ..."
-    return f"save one that supersedes or synthesizes them: {command}"
+    return f"save one that supersedes them: filemem resolve {shlex.quote(topic)} --decision ... --reasoning ..."
 
 
 def resolve(memory: Memory, arguments: Arguments) -> Answer:

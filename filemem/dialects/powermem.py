@@ -255,10 +255,6 @@ def _equal(value: object, wanted: object) -> bool:
     return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted  # 1 is not true
 
 
-def _among(value: object, wanted: list[object]) -> bool:
-    return any(_equal(value, one) for one in wanted)
-
-
 def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     """A test of order: only numbers and texts have one, each among themselves."""
     kinds = {int: "number", float: "number", str: "text"}
@@ -272,8 +268,8 @@ TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "gte": _ordered(operator.ge),
     "lt": _ordered(operator.lt),
     "lte": _ordered(operator.le),
-    "in": _among,
-    "nin": lambda value, wanted: not _among(value, wanted),
+    "in": lambda value, wanted: any(_equal(value, one) for one in wanted),
+    "nin": lambda value, wanted: not any(_equal(value, one) for one in wanted),
 }
 INSTRUCTIONS = """\
 Memories of this project and its users, as files in its Git repository: `search_memories` before you ask or assume,
@@ -330,14 +326,13 @@ memory_summary reads: How much is remembered, of whom.
         ]
     },
 )
-_SUMMARY = Resource(
-    "powermem://memory", "memory", "A summary of what is remembered.", "application/json", "memory_summary"
-)
 DIALECT = Dialect(
     name="powermem",
     tools=TOOLS[:-1],
     hidden=TOOLS[-1:],
-    resources=(_SUMMARY,),
+    resources=(
+        Resource("powermem://memory", "memory", "What is remembered, counted.", "application/json", "memory_summary"),
+    ),
     instructions=INSTRUCTIONS,
     failure=worded("error", success=False),
 )

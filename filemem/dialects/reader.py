@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 NOBODY, NOWHERE = "legacy", "default"  # an agent and a department that do not say who they are
-_FILTERED = "what was found does not pass the filters"
 _SPARE, _MOST = 10, 1_000  # hits asked for beyond those wanted at first, and at most, in one search
 
 
@@ -81,13 +80,11 @@ def search(
         if len(kept) >= wanted or len(found.hits) < size:
             note = first.note
             if first.hits and not kept:
-                note = _FILTERED if seen else nothing_like(bool(query.strip()), restricted=_restricted(how))
+                restricted = any(value is not None for name, value in how.items() if name not in ("mode", "recency"))
+                like = nothing_like(bool(query.strip()), restricted=restricted)
+                note = "what was found does not pass the filters" if seen else like
             return Results(tuple(kept.values())[:wanted], found.degraded, note)
         size = min(size * 4, _MOST)
-
-
-def _restricted(how: Mapping[str, Any]) -> bool:
-    return any(value is not None for name, value in how.items() if name not in ("mode", "recency"))
 
 
 def page(found: Results, offset: int, limit: int) -> Results:

@@ -85,17 +85,6 @@ class Resource(NamedTuple):
     mime: str  # of the text that reading it answers
     tool: str  # listed or hidden, whose answer is that text; a template's `{name}` is its only argument
 
-    @property
-    def variable(self) -> str:
-        """The name in a template; empty if this is none."""
-        return self.uri.partition("{")[2].partition("}")[0]
-
-    @property
-    def around(self) -> tuple[str, str]:
-        """What stands before and after the name in a template."""
-        before, _, rest = self.uri.partition("{")
-        return before, rest.partition("}")[2]
-
 
 class Argument(NamedTuple):
     """What a prompt asks the user for; `usual` stands where nothing is said."""

@@ -60,8 +60,8 @@ def lists(tools: tuple[Tool, ...], dialect: Dialect) -> Mapping[str, Entry]:
     """The lists that are the same for ever, by the method that asks for them."""
     found: dict[str, Entry] = {"tools/list": {"tools": [tool(one) for one in tools]}}
     if dialect.resources:
-        found["resources/list"] = {"resources": [_resource(one) for one in dialect.resources if not one.variable]}
-        templates = [_resource(one, "uriTemplate") for one in dialect.resources if one.variable]
+        found["resources/list"] = {"resources": [_resource(one) for one in dialect.resources if "{" not in one.uri]}
+        templates = [_resource(one, "uriTemplate") for one in dialect.resources if "{" in one.uri]
         found["resources/templates/list"] = {"resourceTemplates": templates}
     if dialect.prompts:
         found["prompts/list"] = {"prompts": [_prompt(one) for one in dialect.prompts]}

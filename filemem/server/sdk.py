@@ -159,12 +159,13 @@ class Reading:
 
     def _named(self, uri: str, missing: int) -> tuple[Resource, Mapping[str, object]]:
         for one in self._dialect.resources:
-            before, after = one.around
-            if uri == one.uri and not one.variable:
+            before, brace, rest = one.uri.partition("{")
+            if uri == one.uri and not brace:
                 return one, {}
+            variable, _, after = rest.partition("}")
             value = uri.removeprefix(before).removesuffix(after)
-            if one.variable and value and uri == before + value + after:
-                return one, {one.variable: unquote(value)}
+            if brace and value and uri == before + value + after:
+                return one, {variable: unquote(value)}
         known = ", ".join(one.uri for one in self._dialect.resources)
         raise MCPError(missing, f"no resource {uri[:_SHOWN]}; there are {known}", {"uri": uri[:_SHOWN]})
 
