@@ -286,7 +286,7 @@ def provenance(value: Hit, *, whole: bool = True) -> Answer:
         told |= {"default": other, "merged": by.merged, "differs": by.differs or None, "landed": time(by.landed)}
     last = {(edit.author, edit.agent): edit for edit in by.edits}  # each once, with their last commit
     edits = sorted(last.values(), key=lambda edit: -edit.at)
-    shown = [filled({**fields(one, "author agent commit"), "date": time(one.at)}) for one in edits]
+    shown = [filled({**fields(one, "author agent commit=id"), "date": time(one.at)}) for one in edits]
     return filled({**told, **fields(by, "reviewers co_authors"), "edited": shown[: None if whole else 1]})
 
 

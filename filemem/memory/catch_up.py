@@ -58,7 +58,9 @@ def catch_up(
     if not index.writable:
         return Look(busy=True)
     before = {} if anew else index.manifest()
-    folders = written | set(map(posixpath.dirname, (*_inside(store, hints), *(item.path for item in waiting))))
+    hinted = (posixpath.relpath(hint, store.folder) for hint in hints)
+    inside = {path for path in hinted if not path.startswith("..")} | {item.path for item in waiting}
+    folders = written | set(map(posixpath.dirname, inside))
     began = time.time_ns()
     after, times, _ = store.files.scan(before, hash_name=store.repo.hash_name, folders=None if everything else folders)
     if everything:
@@ -83,15 +85,6 @@ def _hidden_or_back(store: Store, found: Collection[Change], after: Manifest) ->
     paths |= after.keys() - {node.path for node in nodes}  # hidden until now, or unreadable still
     paths -= {change.path for change in found}
     return [Change(MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
-
-
-def _inside(store: Store, hints: Iterable[str]) -> set[str]:
-    """The store paths of named files, as far as they lie in the store."""
-    paths = {posixpath.relpath(hint, store.folder) for hint in hints}
-    return {path for path in paths if not path.startswith("..")}
-
-
-# is there anything to do?
 
 
 def _forgotten(store: Store) -> str:

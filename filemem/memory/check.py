@@ -56,18 +56,19 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
         NotFound: a path that holds no record, or no such revision.
         BrokenStore: the repository lacks versions of records, or Git is too old to merge.
     """
-    against = moment(store, base, "base", begins=True) if base else None
-    if against and against.id:
+    against = moment(store, base, "base").id if base else ""
+    if against:
         reading = cache(_lint)  # what both have is read once
-        before, now = of_commit(store, against.id, reading), of_merge(store, against.id, reading=reading)
+        before, now = of_commit(store, against, reading), of_merge(store, against, reading=reading)
         found = brought(before, now)
     else:
         now = of_work_tree(store, _lint)
         found = [*(each.problem for each in problems(now)), *_of_work_tree(store, now)]
-    found += _of_code(now, against.id if against else "")
+    found += _of_code(now, against)
     wanted = [_relative(store, path, now.files) for path in paths]
     shown = [p for p in found if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
-    named = {one._replace(path=store.shown(_printable(one.path))) for one in shown}
+    plain = ((one, posixpath.dirname(one.path) if secrets.find(one.path) else one.path) for one in shown)
+    named = {one._replace(path=store.shown(path)) for one, path in plain}
     return sum(map(is_listed, now.files)), tuple(sorted(named, key=lambda one: one.order))
 
 
@@ -222,8 +223,3 @@ def _relative(store: Store, path: str, known: Iterable[str]) -> str:
     if inside and not any(one == inside or one.startswith(f"{inside}/") for one in known):
         raise NotFound(f"{path}: no record there", f"name a file or folder below {store.name}/")
     return inside
-
-
-def _printable(path: str) -> str:
-    """A path without a name that looks like a secret."""
-    return posixpath.dirname(path) if secrets.find(path) else path

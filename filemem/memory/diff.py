@@ -187,15 +187,15 @@ def _around(before: PastStore, after: PastStore, ids: Collection[str]) -> tuple[
 
 
 def _range(store: Store, text: str) -> tuple[Moment, Moment, str]:
-    """The two sides, and the commit from which on the second is told; "" for the time before the first."""
+    """The two sides, and the commit from which on the second is told."""
     direct = ".." in text and "..." not in text
     left, _, right = text.partition(".." if direct else "...")
     if (tip := store.repo.head()) is None:
         raise NotFound("nothing is committed yet, so there is nothing to compare", "the first save makes a commit")
     here = right in ("", HEAD)
     head = moment_of(store.repo, tip, store.branch or HEAD) if here else moment(store, right, "range")
-    base = moment(store, left, "range", begins=True) if left else _default(store, head)
-    if direct or not base.id:
+    base = moment(store, left, "range") if left else _default(store, head)
+    if direct:
         return base, head, base.id
     if parted := store.repo.parted(base.id, head.id):
         return base, head, parted

@@ -50,7 +50,6 @@ class Testimony:
     """What the commits of a branch say of decisions, read once for all that are asked about.
 
     Args:
-        store: the parts.
         resolve: the id of the record that a name means, or ""; by the index where it is not given.
     """
 

@@ -7,12 +7,12 @@ never rewritten here: the command that does is printed for the user.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_listed, is_private
 from filemem.memory import fields
 from filemem.memory.save import Saved, answer, left_to_user, message_of, refuse_secrets, show, write
+from filemem.memory.snapshot import Snapshot, of_commit
 from filemem.memory.store import FORGOTTEN, Store, mark_of
 from filemem.record import Record, derived_id, parse, short_id
 from filemem.repo.commit import Edit, Made
@@ -111,10 +111,14 @@ def purge_command(store: Store, record_id: str) -> str:
 
 def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
     """Find a record that was removed, or is hidden, by id, short id, path or exact title. Raises NotFound."""
-    for record, data in _standing(store):
-        names = (record.id, record.path, short_id(record.id), record.title)
-        if store.asked(wanted) in names:
-            return record, data
+    head, hidden = store.repo.head(), store.tombstones
+    known = of_commit(store, head) if head else Snapshot(store, {})
+    for path, parsed in known.parsed.items():
+        record = parsed.record
+        if record is None or store.asked(wanted) not in (record.id, path, short_id(record.id), record.title):
+            continue
+        if mark_of(record.id) in hidden or not store.files.exists(path):  # else it is shown
+            return record, known.data[path]
     touch = _removed(store, wanted)
     if touch is None:
         missing = f" ({why})" if (why := store.repo.incomplete()) else ""
@@ -125,20 +129,6 @@ def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
         why = store.repo.incomplete() or "its text cannot be read"
         raise NotFound(f"{wanted!r} was deleted in {touch.commit.id[:10]}, and its text is not here: {why}")
     return last, data
-
-
-def _standing(store: Store) -> Iterator[tuple[Record, bytes]]:
-    """The records of HEAD that are not shown: their file is gone from the work tree, or a tombstone hides it."""
-    head, known = store.repo.head(), store.tombstones
-    listing = store.repo.listing(head, store.files.store) if head else {}
-    paths = {store.files.inside(named): blob for named, blob in listing.items()}
-    wanted = {path: blob for path, blob in paths.items() if is_listed(path) and (known or not store.files.exists(path))}
-    blobs = dict(store.repo.blobs(set(wanted.values()))) if wanted else {}
-    for path, blob in wanted.items():
-        data = blobs.get(blob) or b""
-        record = parse(data, path).record
-        if record and (mark_of(record.id) in known or not store.files.exists(path)):
-            yield record, data
 
 
 def _removed(store: Store, wanted: str) -> Touch | None:

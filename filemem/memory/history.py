@@ -73,7 +73,6 @@ def history(store: Store, topic_or_id: str) -> History:
     """Return how a topic was decided.
 
     Args:
-        store: the parts.
         topic_or_id: a topic, or a decision whose chain is meant: by id, path, title, number or file name.
 
     Raises:

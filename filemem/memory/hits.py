@@ -6,7 +6,6 @@ Rule: files and the commit table are asked for what is shown, and for no more.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from filemem import query
 from filemem.chain import Graph
@@ -21,31 +20,15 @@ CONFLICTING = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", 
 EDITS_SHOWN = 5  # of a record, the newest
 
 
-class Edited(NamedTuple):
-    """A commit that changed a record after its first one. `at` in epoch milliseconds."""
-
-    commit: str
-    author: str
-    agent: str
-    at: int
-
-
 def present(
     store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, whole: bool = False, detail: bool = True
 ) -> tuple[Hit, ...]:
     """Make hits of records in the order given, with their place in their chains; `whole` reads their files."""
     wanted = list(nodes)
     around = store.index.around(wanted)
-    known = {node.id: node for node in wanted} | dict(around.nodes)
-    return of_places(
-        store,
-        around._replace(nodes=known),
-        [Placed(node.id, None) for node in wanted],
-        terms,
-        listing=True,
-        whole=whole,
-        detail=detail,
-    )
+    around = around._replace(nodes={node.id: node for node in wanted} | dict(around.nodes))
+    places = [Placed(node.id, None) for node in wanted]
+    return of_places(store, around, places, terms, listing=True, whole=whole, detail=detail)
 
 
 def of_places(
@@ -148,7 +131,7 @@ def provenances(store: Store, paths: Iterable[str], *, detail: bool = True) -> d
             landed=landed[path].at if path in landed else None,
             reviewers=first.reviewers,
             co_authors=first.co_authors,
-            edits=tuple(Edited(one.id, one.author, one.agent, one.at) for one in reversed(edits)),
+            edits=tuple(reversed(edits)),
         )
     return said
 

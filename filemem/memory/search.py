@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -22,7 +20,6 @@ SPARE = 10  # candidates beyond what is shown whose chains are asked for at once
 CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
 TOO_LONG = f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it were searched"
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
-_PLACE = re.compile(r"(?s)(?P<path>.+?)(?::|#L)\d{1,9}(?:-L?\d{1,9}|:\d+)?")  # PATH:LINE, :LINE:COLUMN too
 MODES = ("hybrid", "keyword", "vector")
 
 
@@ -97,8 +94,9 @@ def search(
     terms, stated = query.parse(text, store.clock())
     wanted = query.merge(given, stated)
     if wanted.path:
-        wanted = _of_code(store, wanted)
-    told, degraded = [*map(_oddity, terms.odd), *([TOO_LONG] if terms.cut else [])], ""
+        wanted = wanted._replace(path=store.of_code(wanted.path))
+    told, degraded = [f"{one} is no restriction that can be made, so it was read as text" for one in terms.odd], ""
+    told += [TOO_LONG] if terms.cut else []
     if not (terms.words or terms.phrases):
         shown = present(store, store.index.newest(wanted, limit, offset, without=terms), terms, detail=detail)
         matched = store.index.count(wanted) if offset and not shown else 0
@@ -121,13 +119,6 @@ def search(
     asked = bool(terms.words or terms.phrases)
     told.append(store.repo.incomplete() if shown else advice.why_empty(store, wanted, matched, offset, asked))
     return Results(shown, degraded=degraded, note="; ".join(filter(None, told)))
-
-
-def _of_code(store: Store, wanted: Filter) -> Filter:
-    """The filter with its path as it is from the top of the work tree; who governs a file governs each line of it."""
-    found = _PLACE.fullmatch(wanted.path)
-    lines = found is not None and not os.path.lexists(store.code.work_tree / wanted.path)
-    return wanted._replace(path=store.of_code(found["path"] if found and lines else wanted.path))
 
 
 def _found(store: Store, terms: Terms, wanted: Filter, depth: int, mode: str) -> Found:
@@ -193,8 +184,3 @@ def _passes(around: Around, node: Node, wanted: Filter) -> bool:
     }
     asked = wanted._replace(types=(), topics=(), statuses=(), outcomes=(), since=None, until=None, live=False)
     return asked == Filter() and query.matches(wanted, terms, node.created)
-
-
-def _oddity(typed: str) -> str:
-    """Say how something was read that may have been meant otherwise."""
-    return f"{typed} is no restriction that can be made, so it was read as text"

@@ -33,7 +33,7 @@ Reading = Callable[[bytes, str], Parsed]  # of the bytes and the path of a file
 class Moment(NamedTuple):
     """What a revision, a date or an age was found to mean."""
 
-    id: str  # of the commit; "" for the time before the first one
+    id: str  # of the commit
     name: str  # as it was asked for
     at: int  # when it was committed, epoch milliseconds
 
@@ -66,9 +66,8 @@ class Snapshot:
         known: dict[str, bytes] = {}
         for oid, data in self.store.repo.blobs(sorted({self.files[path] for path in paths})) if paths else ():
             if data is None:
-                hint = self.store.repo.incomplete() or "look at the repository with git fsck"
                 told = f"the repository does not have all versions of its records: {oid[:10]} is missing"
-                raise BrokenStore(told, hint)
+                raise BrokenStore(told, self.store.repo.incomplete() or "look at the repository with git fsck")
             known[oid] = data
         return {path: known[self.files[path]] for path in paths}
 
@@ -156,8 +155,8 @@ def of_work_tree(store: Store, reading: Reading = parse) -> Snapshot:
 
 
 def of_commit(store: Store, commit: str, reading: Reading = parse) -> Snapshot:
-    """The records of a commit; none for "", which stands for the time before the first."""
-    return _of_tree(store, commit, (commit,) if commit else (), reading)
+    """The records of a commit."""
+    return _of_tree(store, commit, (commit,), reading)
 
 
 def of_merge(store: Store, base: str, head: str = "HEAD", reading: Reading = parse) -> Snapshot:
@@ -172,8 +171,7 @@ def of_merge(store: Store, base: str, head: str = "HEAD", reading: Reading = par
 
 
 def _of_tree(store: Store, tree: str, tips: tuple[str, ...], reading: Reading) -> Snapshot:
-    named = store.repo.listing(tree, store.files.store) if tree else {}
-    files = {store.files.inside(path): oid for path, oid in named.items()}
+    files = {store.files.inside(path): oid for path, oid in store.repo.listing(tree, store.files.store).items()}
     folder = f"{FORGOTTEN}/"
     forgotten = frozenset(path.removeprefix(folder) for path in files if path.startswith(folder))
     return Snapshot(store, files, forgotten, tips, reading=reading)
@@ -184,14 +182,13 @@ def moment_of(repo: Repo, commit: str, name: str) -> Moment:
     return Moment(commit, name, int(repo.git.run("log", "-1", "--format=%ct", commit, "--")) * 1000)
 
 
-def moment(store: Store, when: object, field: str = "at", *, begins: bool = False) -> Moment:
+def moment(store: Store, when: object, field: str = "at") -> Moment:
     """Return the commit of the memory that is meant.
 
     Args:
         when: a commit, tag, branch or expression such as `HEAD~3`; else a date, a time or an age: the last commit by
             then on this branch, a day, week or month without a time meaning its end (UTC).
         field: what the caller calls it, for messages.
-        begins: a time before the first commit is no error but means nothing: a `Moment` without an id.
 
     Raises:
         BadInput: it is empty.
@@ -212,8 +209,5 @@ def moment(store: Store, when: object, field: str = "at", *, begins: bool = Fals
         raise NotFound(f"{field}: no commit, tag, branch or date {name!r}", meant(name, told.split(), f"give {FORMS}"))
     if found := store.repo.at_time(head, by):
         return moment_of(store.repo, found, name)
-    incomplete = store.repo.incomplete()
-    if begins and not incomplete:
-        return Moment("", f"nothing ({name} is before the first commit)", 0)
     told = f"{field} {name}: nothing was committed by {format_time(by)[:10]}"
-    raise NotFound(told, incomplete or "ask for a later moment")
+    raise NotFound(told, store.repo.incomplete() or "ask for a later moment")

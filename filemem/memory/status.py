@@ -41,8 +41,9 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         },
         "unshared": _unshared(store),
         "pending": [
-            {"path": store.shown(store.files.inside(one.path)), "reason": one.reason, "age": _age(store, one.at)}
+            {"path": store.shown(store.files.inside(one.path)), "reason": one.reason, "age": str(timedelta(0, age))}
             for one in waiting
+            for age in ((store.clock() - one.at) // 1000,)
         ],
     }
     more = {
@@ -53,10 +54,6 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "left": left_to_user(store, "decisions/a.md", DECISION),
     }
     return {**found, **{name: value for name, value in more.items() if value}}
-
-
-def _age(store: Store, at: int) -> str:
-    return str(timedelta(seconds=(store.clock() - at) // 1000))
 
 
 def _unshared(store: Store) -> int:

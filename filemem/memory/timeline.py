@@ -37,7 +37,6 @@ def timeline(
     """Return what was saved before and after a moment, oldest first.
 
     Args:
-        store: the parts.
         anchor: a record's id or a time; empty for the best hit of `query`, or the newest record.
         query: what the moment is about, where no anchor is given.
         depth_before, depth_after: how many records on either side.
@@ -71,7 +70,6 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
     """Return the checkpoint to go on from, and whose it is where it is not this branch's and this author's.
 
     Args:
-        store: the parts.
         branch: the branch to go on with; empty for the one checked out.
     """
     here = branch or store.code.branch() or ""

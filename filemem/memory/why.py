@@ -74,7 +74,6 @@ def why(store: Store, asked: str, limit: int) -> Why:
     """Return the decisions that a file, or some lines of it, rest on.
 
     Args:
-        store: the parts.
         asked: path from the top of the work tree, `PATH:LINE` for a line, `PATH:FIRST-LAST` for several.
         limit: decisions at most.
 

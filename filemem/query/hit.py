@@ -22,7 +22,7 @@ class Provenance(NamedTuple):
         differs: the default branch has another version of it.
         landed: since when the default branch has it, epoch milliseconds; None where that is not known.
         reviewers, co_authors: whom the trailers of that commit name.
-        edits: the newest commits that changed it since, oldest first; each with commit, author, agent and at.
+        edits: the newest commits that changed it since, oldest first.
     """
 
     author: str = ""

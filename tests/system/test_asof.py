@@ -169,10 +169,13 @@ def test_before_the_first_commit_and_before_the_store(tmp_path: Path) -> None:
     assert cli(repo, "get", "redis", "--at", "HEAD~1").code == 4
 
 
-def test_a_memory_with_a_repository_of_its_own_is_as_it_was_when_the_code_was_committed(tmp_path: Path) -> None:
+def test_a_memory_on_a_branch_of_its_own_is_as_it_was_when_the_code_was_committed(tmp_path: Path) -> None:
     project = make_repo(tmp_path / "project", commit=False)
-    notes = make_repo(project / "memory", commit=False)
-    write(notes / ".filemem.toml", 'store = "."\n')
+    notes = project / "memory"
+    write(project / ".filemem.toml", 'branch = "filemem"\n')
+    commit(project, "Begin", **day(1))
+    git(project, "worktree", "add", "-q", "--detach", "memory")
+    git(notes, "switch", "-q", "--orphan", "filemem")
     for number in (1, 3, 5):
         write(notes / f"decisions/n{number}.md", by_hand(f"Way {number}", f"2025-01-{number:02d}"))
         commit(notes, f"note {number}", **day(number))

@@ -276,7 +276,6 @@ def test_only_what_is_committed_is_merged_and_paths_narrow_it(feature: Path) -> 
     commit(feature)
     assert found(feature) == [("decisions/bad.md", "bad-confidence"), ("decisions/worse.md", "bad-confidence")]
     assert [one.path for one in told(feature, "main", "memory/decisions/bad.md")] == ["memory/decisions/bad.md"]
-    assert found(feature, "2001-01-01") == found(feature, ""), "before the first commit there was nothing"
 
 
 def test_a_branch_that_has_nothing_in_common_with_the_base_cannot_be_checked_so(repo: Path) -> None:

@@ -45,12 +45,12 @@ def test_people_come_from_the_commit_and_its_trailers(memory: Memory) -> None:
     assert told.edits == ()
     second = commit(memory, "Say more", TEXT + "\nMeasured since.\n", **GRACE)
     (edit,) = by(memory).edits
-    assert (edit.author, edit.commit) == ("Grace", second)
+    assert (edit.author, edit.id) == ("Grace", second)
     git(memory.work_tree, "mv", FILE, "memory/decisions/renamed.md")
     commit(memory, "Rename")
     assert (by(memory).author, by(memory).commit) == ("Ada", first)
     memory.rebuild()
-    assert (by(memory).author, by(memory).edits[0].commit) == ("Ada", second)
+    assert (by(memory).author, by(memory).edits[0].id) == ("Ada", second)
 
 
 def test_a_file_cannot_say_who_wrote_it(memory: Memory) -> None:
@@ -76,7 +76,7 @@ def test_a_merge_that_takes_one_side_edits_nothing(memory: Memory) -> None:
     commit(memory, "Decide something else")
     git(repo, "merge", "-q", "--no-ff", "-m", "Merge side", "side")
     memory.refresh()
-    assert [edit.commit for edit in by(memory).edits] == [side]
+    assert [edit.id for edit in by(memory).edits] == [side]
 
 
 def test_a_record_that_was_restored_keeps_its_author(memory: Memory) -> None:
@@ -87,7 +87,7 @@ def test_a_record_that_was_restored_keeps_its_author(memory: Memory) -> None:
     back = memory.restore(one)
     told = by(memory)
     assert (told.author, told.commit, told.reviewers) == ("Ada", first, ("Alan <alan@example.com>",))
-    assert (told.edits[-1].author, told.edits[-1].commit) == ("Grace", back.commit)
+    assert (told.edits[-1].author, told.edits[-1].id) == ("Grace", back.commit)
 
 
 def test_a_hit_says_whether_the_default_branch_has_it(memory: Memory) -> None:
