@@ -20,7 +20,6 @@ REPOSITORY_FILE = ".filemem.toml"
 POLICIES = ("commit", "leave")
 DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(dict.fromkeys(("decision", "checkpoint", "observation"), "commit"))
 _BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
-_LONGEST_USER = 200  # characters
 
 
 class Config(NamedTuple):
@@ -52,10 +51,7 @@ class Web(NamedTuple):
 
 
 def load(work_tree: Path, environment: Mapping[str, str] | None = None) -> Config:
-    """Read the settings for a work tree: defaults, then the repository, then the user, then the environment.
-
-    Raises BadInput for a file that is not TOML and for a value that its key does not take; it names the file.
-    """
+    """Read the settings for a work tree: defaults, the repository's, the user's, then the environment's."""
     environment = os.environ if environment is None else environment
     user_file = user_folder("config", environment) / "config.toml"
     everything = {**_SHARED, **_USER}
@@ -108,10 +104,7 @@ def store_path(text: object) -> str:
 
 
 def branch_name(text: object) -> str:
-    """Check the name of a branch; `refs/heads/x` is the whole name of `x`.
-
-    Raises BadInput if Git would not take it, or a command line could mistake it for something else.
-    """
+    """Check the name of a branch, as Git has it and no command line mistakes it; `refs/heads/x` is `x`."""
     text = text.removeprefix("refs/heads/") if isinstance(text, str) else text
     if not isinstance(text, str) or not re.fullmatch(_BRANCH, text) or ".." in text or text.endswith((".", ".lock")):
         raise BadInput(f"not a branch name: {str(text)[:80]!r}", "for example filemem", field="branch")
@@ -184,9 +177,9 @@ def _parsed(data: bytes, shown: str) -> Mapping[str, object]:
 
 # -- what users of other systems have set
 
+# How variables of other systems begin that are not needed here: docs/http.md says why.
 _MAMA = ("MAMA_DB_PATH", "MAMA_SERVER_TOKEN", "MAMA_EMBEDDING_PORT", "MAMA_HTTP_PORT")
 UNNEEDED = (*_MAMA, "DATABASE_PROVIDER", "LLM_", "EMBEDDING_")
-"""How variables of other systems begin that are not needed here; docs/http.md says why."""
 _UNDERSTOOD = ("FILEMEM_", "MAMA_AUTH_TOKEN", "MAMA_SERVER_PORT", "POWERMEM_DIR", "SLACK_BOT_TOKEN")
 
 
@@ -207,11 +200,7 @@ def _unneeded(names: Iterable[str]) -> str:
 
 
 def environment_file(path: Path) -> str:
-    """Take the variables of a file that the user named, as far as the environment does not set them.
-
-    Only those that mean something here are taken: another program's file cannot change how this one runs. Returns a
-    sentence that names those that are not needed; raises BadInput if the file cannot be read.
-    """
+    """Take the variables of a file that mean something here, where the environment has none; name the unneeded ones."""
     from dotenv import dotenv_values  # noqa: PLC0415 - only for users who name such a file
 
     try:
@@ -226,16 +215,13 @@ def environment_file(path: Path) -> str:
 
 
 def powermem_file(path: Path) -> tuple[str, str]:
-    """Read powermem's settings file: the `user_id` that it states, or "", and its other keys, which nothing here needs.
-
-    Raises BadInput if it cannot be read or is not such a file.
-    """
+    """Read powermem's settings file: the `user_id` that it states, or "", and its other keys, which are not needed."""
     import json  # noqa: PLC0415 - only for users of powermem
 
     try:
         value = json.loads(path.read_bytes())
         user = value.pop("user_id", "")
-        if not isinstance(user, str) or not user.isprintable() or len(user) > _LONGEST_USER:
+        if not isinstance(user, str) or not user.isprintable() or len(user) > 200:
             raise ValueError
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}", "name powermem's settings file", field="config") from None
@@ -245,7 +231,7 @@ def powermem_file(path: Path) -> tuple[str, str]:
 
 
 def powermem_user() -> str:
-    """The user that powermem's own settings file names, or "". Raises BadInput for a file that is broken."""
+    """The user that powermem's own settings file names, or ""."""
     folder = os.environ.get("POWERMEM_DIR", "")
     path = (Path(folder) if folder else Path.home() / ".powermem") / "config.json"
     return powermem_file(path)[0] if path.exists() else ""

@@ -13,12 +13,7 @@ if TYPE_CHECKING:
 
 
 class FilememError(Exception):
-    """A failure that the user can act on.
-
-    Args:
-        message: what happened, and where (field, or file:line).
-        hint: what to do about it; may be empty.
-    """
+    """A failure that the user can act on: what happened and where, and what to do about it, if anything."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -63,12 +58,7 @@ class BrokenStore(FilememError):
 
 
 def crash_report(trace: str, arguments: list[str]) -> Path:
-    """Write a crash report into the system's temporary folder and return its path.
-
-    Args:
-        trace: the formatted traceback.
-        arguments: the command line; only its first three words are kept, the rest may hold what was to be saved.
-    """
+    """Write a report into the temporary folder; of the command line three words: the rest may be private."""
     import platform  # noqa: PLC0415 - only who crashes pays for these
     import tempfile  # noqa: PLC0415
     from importlib.metadata import version  # noqa: PLC0415
@@ -76,8 +66,7 @@ def crash_report(trace: str, arguments: list[str]) -> Path:
 
     packages = ("filemem", "mcp", "tantivy", "usearch", "python-frontmatter")
     lines = [
-        "filemem crash report",
-        f"command: {' '.join([Path(arguments[0]).name, *arguments[1:3]])}",
+        f"filemem crash report of: {' '.join([Path(arguments[0]).name, *arguments[1:3]])}",
         f"python {platform.python_version()} on {platform.platform()}",
         *(f"{name} {version(name)}" for name in packages),
         "",

@@ -153,17 +153,12 @@ _NAMES = (
 )
 _UNSEEN = "[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
 _SYMBOLS = frozenset("!#%^*~+")  # as people put into passwords; not those of names, paths and URLs
-_QUOTED_BITS = 2.75  # bits per character; eight different letters have 3
-_BARE_BITS = 3.2
-_URL_VARIETY = 3  # different characters of a password in a URL, at least one more
+_QUOTED_BITS, _BARE_BITS = 2.75, 3.2  # bits per character; eight different letters have 3
 _VARIETY = 6  # different characters in what stands behind a prefix; fewer is `ghp_xxxxxxxx`
 
 
 def find(text: str) -> tuple[Secret, ...]:
-    """Return where a text holds what looks like a secret, by line; where a shape is known, only its kind.
-
-    Characters that nobody sees hide nothing.
-    """
+    """Where a text holds what looks like a secret, by line; characters that nobody sees hide nothing."""
     text = text if text.isascii() else _compiled(_UNSEEN).sub("", text)
     lower, breaks = text.lower(), [at.start() for at in re.finditer("\n", text)]
     found: dict[int, Secret] = {}
@@ -190,7 +185,7 @@ def _is_secret(value: str, kind: str) -> bool:
     if _compiled(_PLACEHOLDERS).search(bare) or _compiled(_NAMES).fullmatch(bare):
         return False
     if kind == "password-in-url":
-        return len(set(bare)) > _URL_VARIETY  # a URL with a password is no accident of prose
+        return len(set(bare)) > 3  # a URL with a password is no accident of prose
     mixed = any(char.isalpha() for char in bare) and any(char.isdigit() or char in _SYMBOLS for char in bare)
     entropy = -sum(count / len(bare) * math.log2(count / len(bare)) for count in Counter(bare).values())
     return mixed and entropy >= (_QUOTED_BITS if quoted or kind in _SURE else _BARE_BITS)

@@ -23,8 +23,7 @@ _MODULES = {
     "records": "save update resolve forget restore adopt get",
     "find": "search history topics checkpoint why",
     "gate": "diff check",
-    "care": "init sync status index",
-    "web": "serve web",
+    "care": "init sync status index serve web",
 }
 COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
 """Command -> the module that has it under its name; only the one that is called is imported."""

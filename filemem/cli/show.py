@@ -225,7 +225,8 @@ def _entry(mark: str, hit: Answer, text: str, score: str = "") -> str:
     """A record in short: its title and standing, its text, what else is to be said of it, and where it is from."""
     about = (hit.get("type"), _topic(hit), "" if hit.get("status") == "accepted" else hit.get("status"))
     title = styled(hit["title"], "dim" if hit.get("superseded_by") else "bold")
-    came = "" if hit.get("outcome") == "pending" else _coloured(hit.get("outcome", ""))
+    outcome = hit.get("outcome", "")
+    came = "" if outcome == "pending" else styled(outcome, _COLOURS.get(outcome, ""))
     head = (f"{mark}{title}", styled(" · ".join(filter(None, about)), "dim"), came)
     short = hit["id"].rpartition("_")[2]  # the end of an id is enough to name it
     return rows_of(
@@ -345,14 +346,11 @@ def _provenance(hit: Answer) -> str:
 
 def _logged(hit: Answer) -> list[str]:
     """The log of outcomes."""
-    return [
-        f"{_coloured(one['outcome'])} {one['at'][:10]}" + (f": {one['reason']}" if one["reason"] else "")
-        for one in hit.get("reasons", ())
-    ]
-
-
-def _coloured(word: str) -> str:
-    return styled(word, _COLOURS.get(word, ""))
+    shown = []
+    for one in hit.get("reasons", ()):
+        came = styled(one["outcome"], _COLOURS.get(one["outcome"], ""))
+        shown.append(f"{came} {one['at'][:10]}" + (f": {one['reason']}" if one["reason"] else ""))
+    return shown
 
 
 def _topic(hit: Answer) -> str:
