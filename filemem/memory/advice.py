@@ -70,13 +70,8 @@ def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
 
 
 def why_empty(store: Store, wanted: Filter, matched: int, offset: int, asked: bool) -> str:
-    """Say in one sentence why a search shows nothing.
-
-    Args:
-        wanted: the restrictions.
-        matched: how many records match all the same.
-        offset: how many hits were passed over.
-        asked: whether the query had words.
+    """Say in one sentence why a search shows nothing: `matched` records match all the same, `offset` of them were
+    passed over; `asked`: the query had words.
     """
     if matched:
         return passed_over(matched, offset)

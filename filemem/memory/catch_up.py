@@ -40,11 +40,8 @@ def catch_up(
 ) -> Look:
     """Bring the index in step with the files.
 
-    Args:
-        full: look at every file, not only at folders whose time changed.
-        hints: absolute paths that a watcher named.
-        anew: build the index from all files; the old one answers until the switch.
-        progress: called with records done and in all.
+    `full` looks at every file, not only at folders whose time changed and at `hints`, the absolute paths that a watcher
+    named. `anew` builds the index from all files; the old one answers until the switch.
     """
     index, was, known = store.index, store.index.notes, {} if anew else store.index.notes.folders
     written = store.files.changed_folders(known)
@@ -180,9 +177,7 @@ class Keeper:
     def in_step(self, patience: float, *, looks: bool = False) -> bool:
         """Look at the files where that is due, or where others moved HEAD; return whether the index is in step.
 
-        Args:
-            patience: seconds to wait for a look that is under way, here or in another process.
-            looks: look as where no watcher does.
+        It waits `patience` seconds for a look that is under way, here or in another process; `looks`: no watcher does.
         """
         stop = time.monotonic() + patience
         try:

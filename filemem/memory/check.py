@@ -51,10 +51,8 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
         paths: report only these files or folders (store-relative or below the work tree); all where none is given.
         base: report only what merging HEAD into that revision would bring; everything where it is empty.
 
-    Raises:
-        Conflict: HEAD has no history in common with `base`.
-        NotFound: a path that holds no record, or no such revision.
-        BrokenStore: the repository lacks versions of records, or Git is too old to merge.
+    Raises NotFound: a path that holds no record, or no such revision; Conflict: HEAD has no history in common with
+    `base`; BrokenStore: versions of records are missing, or Git is too old to merge.
     """
     against = moment(store, base, "base").id if base else ""
     if against:

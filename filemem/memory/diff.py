@@ -63,13 +63,8 @@ def compare(store: Store, text: str) -> Comparison:
     """Say what one side of a range does to the memory: `BASE...HEAD` since the two parted, `BASE..HEAD` as they are.
 
     Each side is a revision, a date or an age; left out they are the default branch, and what is checked out. Where the
-    memory has a branch of its own, `HEAD` on the right means that branch.
-
-    Raises:
-        BadInput: there is no default branch to compare with.
-        NotFound: an unknown revision; says what was probably meant.
-        Conflict: the two have no history in common.
-        BrokenStore: the repository lacks versions of records, or Git is too old to merge.
+    memory has a branch of its own, `HEAD` on the right means that branch. Raises BadInput: there is no default branch;
+    otherwise as `check`.
     """
     base, head, parted = _range(store, line("range", text).strip())
     past = PastStore(store, of_commit(store, parted), Moment(parted, "", head.at))

@@ -47,10 +47,8 @@ def last_outcome(record: Record) -> int:
 
 
 class Testimony:
-    """What the commits of a branch say of decisions, read once for all that are asked about.
-
-    Args:
-        resolve: the id of the record that a name means, or ""; by the index where it is not given.
+    """What the commits of a branch say of decisions, read once for all that are asked about; `resolve` gives the id of
+    the record that a name means, or "".
     """
 
     def __init__(self, store: Store, resolve: Callable[[str], str] | None = None) -> None:
@@ -120,16 +118,10 @@ def with_code(store: Store, hits: Sequence[Hit], testimony: Testimony | None = N
 def problems(
     snapshot: Snapshot, testimony: Testimony, files: Container[str] | None = None, known: Container[str] = ()
 ) -> Iterator[Problem]:
-    """Yield what `check` reports of live decisions that commits speak against, or that their code has left behind.
+    """Yield what `check` reports of live decisions that commits speak against, or that their code has left behind: a
+    path that they name is gone, or half of its files are, and no outcome is newer.
 
-    Code has left a decision behind where a path that it names is gone, or half of its files are; an outcome that is
-    newer answers that.
-
-    Args:
-        snapshot: the records.
-        testimony: what commits say.
-        files: report only drift in these files of the code; None for all.
-        known: ids of commits that are passed over: what the other branch has already.
+    `files`: report only drift in these; `known`: ids of commits that the other branch has already.
     """
     live = [(node, snapshot.by_id[node.id]) for node in snapshot.nodes.values() if snapshot.graph.is_head(node.id)]
     drifts = _drifts(snapshot.store, live, testimony)

@@ -28,10 +28,8 @@ UNREACHED = (
 def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_secret: bool = False) -> Saved:
     """Remove one record by a commit that leaves its tombstone: nothing brings it back but `restore`.
 
-    Raises:
-        BadInput: reason or agent look like a secret, which would stay in the commit's message for ever.
-        NotFound: no such record.
-        Conflict: the file has edits that are not committed, or the repository is busy.
+    Raises NotFound; Conflict: the file has edits that are not committed, or the repository is busy; BadInput: reason or
+    agent look like a secret, which would stay in the commit's message for ever.
     """
     told, agent = _said(store, agent, allow_secret, reason=reason)
     node = store.find(reference)
@@ -61,10 +59,8 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
 def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool = False) -> Saved:
     """Bring a forgotten or deleted record back as it last was, and take its tombstone away.
 
-    Raises:
-        BadInput: as for `delete`.
-        NotFound: nothing that was removed goes by that name, or Git does not have it any more.
-        Conflict: another file stands in its place, or the repository is busy.
+    Raises NotFound: nothing that was removed goes by that name, or Git does not have it any more; Conflict: another
+    file stands in its place, or the repository is busy; BadInput as for `delete`.
     """
     _, agent = _said(store, agent, allow_secret)
     wanted = fields.line("id", reference).strip()

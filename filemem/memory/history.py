@@ -70,14 +70,9 @@ class History(NamedTuple):
 
 
 def history(store: Store, topic_or_id: str) -> History:
-    """Return how a topic was decided.
+    """Return how a topic was decided, or the chain of a decision: by id, path, title, number or file name.
 
-    Args:
-        topic_or_id: a topic, or a decision whose chain is meant: by id, path, title, number or file name.
-
-    Raises:
-        NotFound: neither a topic nor a decision; says what was probably meant.
-        BadInput: a record that is no decision.
+    Raises NotFound: neither; says what was probably meant. BadInput: a record that is no decision.
     """
     key = topic_key(topic_or_id)
     start = [node for node in store.lookup("topic", [key]) if node.key] if key else []

@@ -43,10 +43,8 @@ def of_places(
 ) -> tuple[Hit, ...]:
     """Make hits of places in known order; a record whose file is gone is left out.
 
-    Args:
-        around: the chains that the places are of; its nodes hold all of them.
-        places, terms: what is shown, and the query, if there was one.
-        listing, whole, detail: nothing was searched for; read files; say who wrote them, not only in which commit.
+    `around` holds all chains of the places; `listing`: nothing was searched for; `whole` reads files; `detail` says who
+    wrote them, not only in which commit.
     """
     graph, nodes = around.graph, [around.nodes[place.id] for place in places]
     records = store.records([node.path for node in nodes])

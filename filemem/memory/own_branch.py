@@ -42,8 +42,7 @@ class Home(NamedTuple):
 def find(folder: Path, stated: str | None) -> Home:
     """Find the records of the project that a folder belongs to.
 
-    Raises NotFound for no repository, BadInput for settings that cannot be used, and BrokenStore where the records have
-    a work tree of their own that is not here.
+    Raises NotFound: no repository; BadInput: settings that cannot be used; BrokenStore: their work tree is not here.
     """
     code = project(folder) if stated is None else Repo.discover(folder)
     try:
@@ -54,10 +53,7 @@ def find(folder: Path, stated: str | None) -> Home:
 
 
 def project(folder: Path) -> Repo:
-    """The repository of the project that a folder belongs to; of a memory's own work tree it is the one around it.
-
-    Raises NotFound for no repository, and BadInput for settings that cannot be used.
-    """
+    """The repository of the project that a folder belongs to; of a memory's own work tree it is the one around it."""
     found = Repo.discover(folder)
     try:
         outer = Repo.discover(found.work_tree.parent)
@@ -89,10 +85,8 @@ def _home(code: Repo, stated: str | None) -> Home:
 
 
 def branch_of(code: Repo, config: Config) -> str:
-    """The branch that holds a project's records alone, or "".
-
-    The settings of the work tree say so; where it names none and has no records, those of the default branch: in an
-    older branch it must not look as if nothing had ever been saved.
+    """The branch that holds a project's records alone, or "": as the settings of the work tree say. Where these name
+    none, and it has no records, those of the default branch count: it must not look as if nothing had ever been saved.
     """
     place = code.work_tree / config.store
     if config.branch or (os.path.lexists(place) and not os.path.lexists(place / ".git")):
@@ -120,12 +114,8 @@ def attach(
         files, at: what a new branch begins with, and when (epoch ms); None where there must be one already.
         dry_run: only say what would be done here.
 
-    Returns what was done, in words; "" where it is attached already.
-
-    Raises:
-        NotFound: there is no such branch, and none is to be made.
-        Conflict: something stands in the way, or the branch holds more than a memory.
-        BrokenStore: the other side cannot be reached, or the repository names programs that a checkout would run.
+    Returns what was done, in words; "" where it is attached already. Raises NotFound: there is no such branch;
+    Conflict: something is in the way, or the branch is no memory; BrokenStore: programs would run, or nobody answers.
     """
     place = code.work_tree / name
     if branch == code.branch():

@@ -22,13 +22,7 @@ _WRITES = ("adopt", "delete", "purge_command", "rebuild", "refresh", "resolve", 
 
 
 class PastStore(Store):
-    """A store as a commit has it.
-
-    Args:
-        present: the store that is there now.
-        snapshot: the files of then.
-        then: the commit.
-    """
+    """A store as a commit has it: the `present` one, the files of `then`, and that commit."""
 
     branch = ""  # a commit is on no branch in particular
     absent = False
@@ -106,17 +100,9 @@ class PastMemory:
 
 
 def at(store: Store, when: object, opened: Callable[[Store], Any], last: PastMemory | None = None) -> PastMemory:
-    """Open the memory as it was.
+    """Open the memory as it was: by `opened`, the class `Memory`, unless the `last` one is of the same commit.
 
-    Args:
-        store: the present.
-        when: a revision, a date or an age, as `snapshot.moment` reads it.
-        opened: makes a memory of a store: the class `Memory`.
-        last: the one opened before, which is used again for the same commit.
-
-    Raises:
-        BadInput, NotFound: as `snapshot.moment` says.
-        BrokenStore: the repository lacks versions of records.
+    Raises BadInput and NotFound as `snapshot.moment`, and BrokenStore where versions of records are missing.
     """
     then = moment(store, when)
     if last is not None and last.moment.id == then.id:

@@ -63,11 +63,8 @@ _Composed = tuple[Record, tuple[Node, ...], bytes]  # what is to be written, wha
 def save(store: Store, given: Mapping[str, object]) -> Saved:
     """Check, write, commit and index one record; `given` are the fields as a caller names them.
 
-    Raises:
-        BadInput: a field is wrong or missing, or looks like a secret.
-        NotFound: an edge points to nothing.
-        Conflict: the topic is forked and nothing says which decisions are replaced.
-        BrokenStore: what is there cannot be seen: a submodule that is not filled, a sparse checkout.
+    Raises BadInput: a field is wrong or missing, or looks like a secret; NotFound: an edge points to nothing; Conflict:
+    the topic is forked and nothing says what is replaced; BrokenStore: what is there cannot be seen.
     """
     kind, checked = fields.check(given)
     allowed = refuse_secrets(checked)

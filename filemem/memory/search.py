@@ -24,15 +24,10 @@ MODES = ("hybrid", "keyword", "vector")
 
 
 def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
-    """Read what narrows a search, as callers name it.
+    """Read what narrows a search, as callers name it; `now` is in epoch milliseconds.
 
-    Args:
-        restrictions: type, topic, tag, outcome, status, agent, branch, user, run (one or several words), since,
-            until (a date or an age such as 2w), path, live.
-        now: epoch milliseconds.
-
-    Raises:
-        BadInput: an unknown one, or a value that it does not take.
+    It may be type, topic, tag, outcome, status, agent, branch, user, run (one or several words), since, until (a date
+    or an age such as 2w), path, live. Raises BadInput: an unknown one, or a value that it does not take.
     """
     words: dict[str, tuple[str, Callable[[str], str], tuple[str, ...]]] = {
         "type": ("types", str.casefold, TYPES),

@@ -162,9 +162,7 @@ def of_commit(store: Store, commit: str, reading: Reading = parse) -> Snapshot:
 def of_merge(store: Store, base: str, head: str = "HEAD", reading: Reading = parse) -> Snapshot:
     """The records as merging one commit into another would leave them; what is not committed is no part of it.
 
-    Raises:
-        Conflict: the two have no history in common.
-        BrokenStore: Git is too old for this.
+    Raises Conflict: the two have no history in common; BrokenStore: Git is too old for this.
     """
     tree, clashes = merged_tree(store.repo, base, store.repo.resolve(head) or head)
     return replace(_of_tree(store, tree, (base, head), reading), conflicts=clashes)
@@ -183,16 +181,10 @@ def moment_of(repo: Repo, commit: str, name: str) -> Moment:
 
 
 def moment(store: Store, when: object, field: str = "at") -> Moment:
-    """Return the commit of the memory that is meant.
+    """Return the commit of the memory that is meant; `field` is what the caller calls it, for messages.
 
-    Args:
-        when: a commit, tag, branch or expression such as `HEAD~3`; else a date, a time or an age: the last commit by
-            then on this branch, a day, week or month without a time meaning its end (UTC).
-        field: what the caller calls it, for messages.
-
-    Raises:
-        BadInput: it is empty.
-        NotFound: there is no such commit, or none by then.
+    `when` is a commit, tag, branch or expression such as `HEAD~3`; else a date, a time or an age: the last commit by
+    then on this branch, a day, week or month without a time meaning its end (UTC). Raises BadInput, NotFound.
     """
     name, head = line(field, when).strip(), store.repo.head()
     if not name:

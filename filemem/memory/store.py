@@ -50,10 +50,7 @@ class Store:
     def __init__(self, folder: Path, store: str | None = None, *, serving: bool = False) -> None:
         """Find the repository of a folder and open what stands beside it. Errors as for `own_branch.find`.
 
-        Args:
-            folder: any folder of the work tree.
-            store: folder of records, or None for the configured one.
-            serving: keep helpers alive between calls.
+        `store` is the folder of records, or None for the configured one; `serving` keeps helpers alive between calls.
         """
         home = own_branch.find(folder, store)
         self.config = home.config
@@ -182,8 +179,7 @@ class Store:
     def find(self, reference: str) -> Node:
         """Find the one record that a reference means: id, start of a short id, path, file name, number or title.
 
-        Raises:
-            NotFound: nothing, or more than one record, answers to it; says what was probably meant.
+        Raises NotFound: nothing, or more than one record, answers to it; says what was probably meant.
         """
         wanted = fields.line("id", reference).strip()
         found = self.index.answering(self.asked(wanted)) if wanted else []

@@ -56,11 +56,8 @@ class _LeftError(Conflict):
 def sync(store: Store) -> Synced:
     """Fetch, merge what came with what was saved here, push; again where somebody else was faster.
 
-    Raises:
-        NotFound: the branch follows none on another side.
-        Conflict: both sides changed the same lines (file:line); nothing is changed here or there.
-        Locked: another process saves without end.
-        BrokenStore: the other side cannot be reached, or refuses.
+    Raises NotFound: the branch follows none on another side; Conflict: both sides changed the same lines (file:line),
+    and nothing is changed; Locked: another process saves without end; BrokenStore: the other side refuses.
     """
     repo, where = store.repo, _where(store)
     done = Synced(where.label)

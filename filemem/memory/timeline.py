@@ -36,14 +36,8 @@ def timeline(
 ) -> Results:
     """Return what was saved before and after a moment, oldest first.
 
-    Args:
-        anchor: a record's id or a time; empty for the best hit of `query`, or the newest record.
-        query: what the moment is about, where no anchor is given.
-        depth_before, depth_after: how many records on either side.
-
-    Raises:
-        BadInput: anchor and query both given.
-        NotFound: no such record.
+    `anchor` is a record's id or a time; without it the best hit of `query`, or the newest record. Raises BadInput: both
+    are given; NotFound.
     """
     if anchor and query:
         raise BadInput("give anchor or query, not both", field="anchor")
@@ -67,11 +61,7 @@ def timeline(
 
 
 def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
-    """Return the checkpoint to go on from, and whose it is where it is not this branch's and this author's.
-
-    Args:
-        branch: the branch to go on with; empty for the one checked out.
-    """
+    """Return the checkpoint to go on from, of `branch` or the one checked out, and whose it is if not this author's."""
     here = branch or store.code.branch() or ""
     wanted = Filter(types=(CHECKPOINT,))
     ways = ([wanted._replace(branches=(here,))] if here else []) + [wanted]

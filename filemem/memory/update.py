@@ -19,10 +19,8 @@ _TAKEN = ("outcome", "reason", "status", "title", "text", "tags", "metadata", "a
 def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
     """Append an outcome, or change status, heading, text, tags or metadata of one record.
 
-    Raises:
-        BadInput: nothing to change, or a field that this record's type does not take.
-        NotFound: no such record.
-        Conflict: the file has edits that are not committed, or cannot be amended as it is, or the repository is busy.
+    Raises NotFound; BadInput: nothing to change, or a field that this type does not take; Conflict: the file has edits
+    that are not committed, or cannot be amended as it is, or the repository is busy.
     """
     checked = _checked(given)  # before the record is looked for, as a schema does: one order on every surface
     agent = checked.pop("agent", "") or store.config.agent
@@ -45,14 +43,8 @@ def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
 def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
     """Write ids into files that state none, so that a rename leaves them the same record; one commit for all.
 
-    Args:
-        files: their paths, from the top of the work tree.
-        was: the id, or the path, that the one file had before it was renamed: references to it lead there again.
-
-    Raises:
-        BadInput: a file states an id; or `was` is given for several files.
-        NotFound: no such file.
-        Conflict: as for `update`.
+    `was` is the id, or the path, that the one file had before it was renamed: references to it lead there again. Raises
+    NotFound; BadInput: a file states an id, or `was` is given for several files; Conflict as for `update`.
     """
     if was and len(files) != 1:
         raise BadInput("was names the former id or path of one file", "adopt the files one by one", field="was")

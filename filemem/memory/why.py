@@ -71,15 +71,10 @@ class Place(NamedTuple):
 
 
 def why(store: Store, asked: str, limit: int) -> Why:
-    """Return the decisions that a file, or some lines of it, rest on.
+    """Return at most `limit` decisions that a file, or some lines of it, rest on.
 
-    Args:
-        asked: path from the top of the work tree, `PATH:LINE` for a line, `PATH:FIRST-LAST` for several.
-        limit: decisions at most.
-
-    Raises:
-        BadInput: the path lies outside the work tree, or has no such lines.
-        NotFound: there is no such file, was none, and no decision speaks of it.
+    `asked` is a path from the top of the work tree, `PATH:LINE` for a line, `PATH:FIRST-LAST` for several. Raises
+    BadInput: it lies outside, or has no such lines; NotFound: no such file was, and no decision speaks of it.
     """
     place, testimony = _place(store, asked), Testimony(store)
     note = ""
