@@ -43,7 +43,7 @@ class Repo:
         self.environment = environment
         self.git = Git(locate(environment, places.work_tree), places, clean(environment))
         self.settled: object = None  # HEAD and index as they were when all that was saved lately was found in them
-        self._lock = SaveLock(self.shared)
+        self.saving = SaveLock(self.shared).held
         self._settings: tuple[object, Settings] | None = None
         self._default: tuple[object, Branch | None] | None = None
 
@@ -213,10 +213,6 @@ class Repo:
         return frozenset(row[2:] for row in answer.split("\0") if row.startswith("S "))
 
     # saving
-
-    def saving(self, patience: float = 10.0) -> contextlib.AbstractContextManager[None]:
-        """Hold the lock of saves, between processes and threads. Raises Locked; BrokenStore: it cannot be written."""
-        return self._lock.held(patience)
 
     @property
     def unfinished(self) -> bool:

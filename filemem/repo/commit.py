@@ -1,8 +1,8 @@
 """The save: Git's own children hold index.lock, HEAD.lock and the branch's lock while record, entry and branch change.
 
 All that is slow comes before: journal, blobs, trees and commit are on disk when the first lock is taken. Under the
-locks the user's commands are refused or wait, so nothing is taken back once the branch has moved. When we are killed, Git's
-children see their input end and let go; the journal finishes the rest.
+locks the user's commands are refused or wait, so nothing is taken back once the branch has moved. When we are killed,
+Git's children see their input end and let go; the journal finishes the rest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What Git says of commits and of the records that they touched, kept in SQLite.
 
-Rule: a commit never changes, so what one `git log` said of it is kept for good, and the next asks only for what the
-table lacks. It is derived: a damaged table, or one of another history, is made anew. Parents have smaller numbers than
-their children. An answer counts what its tip reaches. A file is known by its path and followed through renames.
+Rule: a commit never changes, so what one `git log` said of it is kept, and the next asks for what the table lacks. A
+damaged table, or one of another history, is made anew. Parents have smaller numbers than their children.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from filemem.errors import BrokenStore
-from filemem.repo.run import GitError
+from filemem.repo.run import GitError, read
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -48,15 +47,11 @@ _ALL = ("--full-history", "--sparse", "--topo-order", "--reverse", "--ignore-mis
 _QUIET = ("--no-color", "--no-show-signature", "--no-notes", "--no-ext-diff", "--no-textconv")
 _ROWS = ("--raw", "--no-abbrev", "--root", "--ignore-submodules=none", "--diff-merges=combined")
 _WAYS = (("-M", "-l1000", *_ROWS), ("-M100%", *_ROWS), ())  # a partial clone may lack old bytes, or old trees too
-_P = ParamSpec("_P")
-_Answer = TypeVar("_Answer")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class Commit(NamedTuple):
-    """A commit: `at` is when it was made, in epoch milliseconds; what its trailers say, and all of these.
-
-    For each commit that it says it reverts there is a trailer (`REVERTS`, id).
-    """
+    """A commit: when it was made (epoch ms), and what its trailers say; (`REVERTS`, id) for each one it reverts."""
 
     id: str
     parents: tuple[str, ...]
@@ -80,11 +75,11 @@ class Touch(NamedTuple):
     new: str
 
 
-def _answering(method: Callable[Concatenate[History, _P], _Answer]) -> Callable[Concatenate[History, _P], _Answer]:
+def _answering(method: _Method) -> _Method:
     """A question to the table; it is asked once more of a new one where that is damaged, or of another history."""
 
     @wraps(method)
-    def asked(self: History, /, *values: _P.args, **named: _P.kwargs) -> _Answer:
+    def asked(self: History, *values: Any, **named: Any) -> Any:
         with self._lock:
             anew = False
             while True:
@@ -100,14 +95,11 @@ def _answering(method: Callable[Concatenate[History, _P], _Answer]) -> Callable[
                         with suppress(OSError):
                             self._file.with_name(f"{self._file.name}{end}").unlink()
 
-    return asked
+    return cast("_Method", asked)
 
 
 class History:
-    """The past of a repository, seen from any of its commits; `folder` is the store, "." for all.
-
-    Every question brings the table up to what it asks of, and raises GitError, or BrokenStore where it cannot.
-    """
+    """The past of a store's folder ("." for all), as any commit has it. A question may raise GitError, BrokenStore."""
 
     def __init__(self, repo: Repo, folder: str) -> None:
         self._repo, self._folder = repo, folder
@@ -132,12 +124,7 @@ class History:
 
     @_answering
     def touches(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, tuple[Touch, ...]]:
-        """What happened to files, newest first, followed through renames. A merge counts only where it changed one.
-
-        Args:
-            paths: from the top of the work tree; one that nobody ever committed has no touches.
-            tip: a revision; only what it reaches counts.
-        """
+        """What happened to files, newest first, followed through renames; only what `tip` reaches counts."""
         reached = self._reach(tip)
         return {path: self._told(self._followed(path, reached), reached) for path in paths}
 
@@ -149,22 +136,16 @@ class History:
         asked = f"select path, n, id from touched join commits using (n) where path in ({which}) order by n"  # noqa: S608
         return {path: one for path, n, one in self._db.execute(asked, wanted) if n in reached}
 
-    def firsts(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, Commit]:
-        """The commit that first brought each file, also under a former name."""
-        return {path: found[-1].commit for path, found in self.touches(paths, tip).items() if found}
-
     def dates(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, int]:
-        """When each file was first committed, in epoch milliseconds."""
-        return {path: commit.at for path, commit in self.firsts(paths, tip).items()}
+        """When each file was first committed, also under a former name, in epoch milliseconds."""
+        return {path: found[-1].commit.at for path, found in self.touches(paths, tip).items() if found}
 
     @_answering
     def landed(self, paths: Iterable[str], tip: str) -> dict[str, Commit]:
         """The commit that brought each file to a branch: its own first commit, or the merge that took that in."""
-        firsts = self.firsts(paths, tip)
-        if not firsts or (start := self._number(tip)) is None:
-            return {}
-        landings = self._landings_of(start)
-        return {path: self._commit(landings[self._known(first.id) or 0]) for path, first in firsts.items()}
+        firsts = {path: found[-1].commit.id for path, found in self.touches(paths, tip).items() if found}
+        landings = self._landings_of(self._number(tip) or 0) if firsts else {}
+        return {path: self._commit(landings[self._known(first) or 0]) for path, first in firsts.items()}
 
     @_answering
     def brought(self, commits: Iterable[str]) -> dict[str, list[str]]:
@@ -277,8 +258,7 @@ class History:
     def _prepared(self, file: str) -> sqlite3.Connection:
         """A table that is of this history; a new one is begun. Raises DatabaseError for another's."""
         db = sqlite3.connect(file, timeout=10.0, check_same_thread=False, isolation_level=None)
-        shallow = self._repo.common_dir / "shallow"
-        name = f"{_VERSION}\n{self._folder}\n{shallow.read_text() if shallow.is_file() else ''}"
+        name = f"{_VERSION}\n{self._folder}\n{read(self._repo.common_dir / 'shallow')}"
         version = zlib.crc32(name.encode("utf-8", "surrogateescape")) >> 1 | 1
         try:
             db.execute("pragma journal_mode = wal")
@@ -332,7 +312,7 @@ class History:
         db.executemany("insert into touched values (?, ?, ?, ?, ?, ?)", ((n, *each) for each in rows))
 
 
-# what Git prints: it is read by count, so that no message, name or path can pass for the next commit
+# what Git prints: read by count, so that no message, name or path can pass for the next commit
 
 _Row = tuple[str, str, str, str, str]  # kind (A, M, D or R), path, path before, blob before and after ("" for none)
 
@@ -350,17 +330,14 @@ def _logged(repo: Repo, folder: str, commit: str, without: Iterable[str]) -> Ite
             if not way or not repo.incomplete():
                 raise
     fields = iter(printed.decode("utf-8", "replace").split("\0"))
-    header, rows = list[str](), list[_Row]()
+    rows = list[_Row]()
     for field in fields:
         text = field.lstrip("\n")
         if text.startswith("\x01"):
-            if header:
-                yield header, rows
-            header, rows = [text[1:], *(next(fields, "") for _ in range(6))], []
+            rows = []
+            yield [text[1:], *(next(fields, "") for _ in range(6))], rows
         elif text.startswith(":"):
             rows.append(_row(text, fields))
-    if header:
-        yield header, rows
 
 
 def _row(text: str, fields: Iterator[str]) -> _Row:

@@ -232,8 +232,7 @@ def landed(repo: Repo, entry: Entry) -> bool:
 
 def held(repo: Repo, commit: str, path: str) -> str:
     """The blob that a commit, by its id, holds for a file; "" for none."""
-    item = repo.item(path, commit)
-    return item.oid if item else ""
+    return item.oid if (item := repo.item(path, commit)) else ""
 
 
 def shown(repo: Repo, entries: Iterable[Entry]) -> bool:

@@ -29,7 +29,6 @@ FILE, FOLDER = b"100644", b"40000"
 _FILES = (FILE, b"100755", b"100664")
 _REMEMBERED = 64  # trees
 _AT_ONCE = 64  # objects asked for together: few enough for a pipe to take the request
-_CHUNK = 1 << 16  # bytes that are passed over at once
 _CROWDED = 3_500  # loose objects that are worth a pack: some five hundred saves
 _MKDIR_TRIES = 20  # a gc removes folders that are empty for a moment
 _SIGNING = 60.0  # seconds; a passphrase may have to be typed
@@ -289,9 +288,5 @@ def _answer(reader: Helper, kind: str, most: int | None) -> bytes | None:
     if len(head) != 3 or not head[2].isdigit():
         return None  # "<name> missing"
     size = int(head[2])
-    if most is not None and size > most:
-        for start in range(0, size + 1, _CHUNK):
-            reader.exactly(min(_CHUNK, size + 1 - start))
-        return None
     data = reader.exactly(size + 1)[:-1]
-    return data if kind in (head[1], "") else None
+    return data if kind in (head[1], "") and (most is None or size <= most) else None

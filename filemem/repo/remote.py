@@ -73,9 +73,8 @@ def ask(command: Verbs, verb: str, *arguments: str) -> str:
     """Run one verb to its end; its output without the final newline. Raises GitError."""
     import git
 
-    limit = None if os.name == "nt" else LIMIT  # GitPython cannot end a process there
     try:
-        return str(getattr(command, verb)(*arguments, kill_after_timeout=limit))
+        return str(getattr(command, verb)(*arguments, kill_after_timeout=LIMIT))
     except git.GitCommandError as error:
         code = error.status if isinstance(error.status, int) else -1
         raise GitError(verb, code, str(error.stderr).strip().removeprefix("stderr: '").removesuffix("'")) from None

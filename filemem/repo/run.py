@@ -1,10 +1,9 @@
 """Git: where a repository is, which is read from disk, and the one place that runs Git.
 
-A repository may be hostile: its configuration names programs that Git would run for us. So every call has the same
-fixed options that switch them off, an environment without `GIT_*`, an absolute program found outside the repository,
-a time limit, and never a shell. Values go to standard input or after `--`. Every child has a session of its own, so
-that a signal to our group never stops one that holds a lock. Git itself looks for the Git directory, in the top folder
-alone: so it refuses one that belongs to another user (`safe.directory`).
+A repository may be hostile: its configuration names programs that Git would run for us. So every call has fixed
+options that switch them off, an environment without `GIT_*`, an absolute program found outside the repository, a time
+limit, and never a shell. Values go to standard input or after `--`. Every child has a session of its own, so that a
+signal to our group never stops one that holds a lock. Git refuses what belongs to another user (`safe.directory`).
 """
 
 from __future__ import annotations
@@ -203,7 +202,7 @@ class Helper:
 
     def __init__(self, git: Git, *arguments: str, config: Sequence[str] = ()) -> None:
         self.process, self._name = git.start(*arguments, config=config), arguments[0]
-        self._buffer = b""
+        self._buffer = bytearray()
 
     def send(self, data: bytes) -> None:
         """Write a request. Raises GitError where the process is gone."""
@@ -218,14 +217,14 @@ class Helper:
         """One line of the answer without its end. Raises GitError."""
         while b"\n" not in self._buffer:
             self._more()
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return line
+        return self.exactly(self._buffer.index(b"\n") + 1)[:-1]
 
     def exactly(self, size: int) -> bytes:
         """The next `size` bytes of the answer. Raises GitError."""
         while len(self._buffer) < size:
             self._more()
-        data, self._buffer = self._buffer[:size], self._buffer[size:]
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
         return data
 
     def ended(self) -> GitError:
@@ -266,8 +265,7 @@ def clean(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment for Git's processes: nothing of `GIT_*`, no relative search path."""
     kept = {name: value for name, value in environment.items() if not name.upper().startswith("GIT_")}
     path = environment.get("PATH", os.defpath).split(os.pathsep)
-    kept["PATH"] = os.pathsep.join(folder for folder in path if Path(folder).is_absolute())
-    return {**kept, **_ALWAYS}
+    return {**kept, "PATH": os.pathsep.join(each for each in path if Path(each).is_absolute()), **_ALWAYS}
 
 
 def check_version(git: Git, needed: tuple[int, int] = NEEDED) -> None:

@@ -1,8 +1,7 @@
 """What Git's configuration, attributes and ignore rules say that matters to a save, and who says it.
 
-A repository's own configuration may be a stranger's: it may name an author or do without a signature that the user
-asks for elsewhere, but it cannot ask for one; and programs are only ever taken from the user's and the system's
-configuration. A path under a program of anybody's is not committed by us.
+A repository's own configuration may be a stranger's: it may name an author, or do without a signature, but it cannot
+ask for one; programs are only ever the user's or the system's. A path under a program is not committed by us.
 """
 
 from __future__ import annotations

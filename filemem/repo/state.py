@@ -1,8 +1,7 @@
 """HEAD, branch and index: where they stand, why a commit must wait, and how they are held still.
 
-Moving HEAD under a rebase or a merge loses work when it is aborted; under an open commit editor it makes the user's
-commit fail. Refs are read from plain files only where these show them; else Git is asked. Locks are held by Git's own
-children, so that none is left behind when we are killed.
+Moving HEAD under a rebase or a merge loses work when it is aborted; under an open editor it makes the user's commit
+fail. Locks are held by Git's own children, so that none is left behind when we are killed.
 """
 
 from __future__ import annotations
@@ -140,8 +139,8 @@ class SaveLock:
         self._file: IO[bytes] | None = None
 
     @contextlib.contextmanager
-    def held(self, patience: float) -> Iterator[None]:
-        """Hold the lock; who holds it already, in this thread, holds it on. Errors as for `Repo.saving`."""
+    def held(self, patience: float = 10.0) -> Iterator[None]:
+        """Hold the lock; who holds it already, in this thread, holds it on. Raises Locked, BrokenStore."""
         stop = time.monotonic() + patience
         if not self._mutex.acquire(timeout=patience):
             raise Locked("another save is in progress", "try again")
@@ -178,17 +177,16 @@ class SaveLock:
 class Locks:
     """Git's own children that hold index.lock, HEAD.lock and the branch's lock for us; `reading`: one reads the files.
 
-    Take them, `enter` the files, `move` the branch; always `release` at the end. A lock is ours only if our child has
-    it open. A child whose input ends without a `commit` lets go and changes nothing; so it does when we are killed.
+    Always `release` at the end. A child whose input ends without a `commit` lets go and changes nothing.
     """
 
     def __init__(self, repo: Repo, *, reading: bool) -> None:
         self._repo, self._reading = repo, reading
         self._entered, self._target = False, ("", "")
         # Of the index's own features, the monitor stays where the user's configuration says plainly so.
-        found = repo.settings
-        monitor = found.text("core.fsmonitor", user_only=True) == found.text("core.fsmonitor") == "true"
-        config = ("core.safecrlf=false", *(["core.fsmonitor=true"] if monitor else []), *(found.unfiltered or ()))
+        found, key = repo.settings, "core.fsmonitor"
+        monitor = [f"{key}=true"] if found.text(key, user_only=True) == found.text(key) == "true" else []
+        config = ("core.safecrlf=false", *monitor, *(found.unfiltered or ()))
         self._branch = Helper(repo.git, "update-ref", "-m", _REFLOG, "--stdin")
         self._index = Helper(repo.git, *(_READING if reading else _STATED), config=config)
 

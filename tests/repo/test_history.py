@@ -67,9 +67,9 @@ def test_who_brought_a_record_when_and_what_its_trailers_say(tmp_path: Path, ope
     write(path / "memory/a.md", text("a") + "more\n")
     second = commit(path, "Edit", 1_700_000_100)
     history = opened(path)
-    found = history.firsts(["memory/a.md", "memory/none.md"])
-    made = found["memory/a.md"]
-    assert list(found) == ["memory/a.md"]
+    found = history.touches(["memory/a.md", "memory/none.md"])
+    made = found["memory/a.md"][-1].commit
+    assert not found["memory/none.md"]
     assert (made.id, made.author, made.at) == (first, "Zoe", 1_700_000_000_000)
     assert (made.subject, made.agent) == ("decision(t): Use it", "claude")
     assert (made.reviewers, made.co_authors) == (("Bob <b@x>",), ("Eve",))
@@ -103,7 +103,7 @@ def test_a_record_is_followed_through_renames_and_a_name_that_was_given_on_is_an
     assert [(one.path, one.commit.subject) for one in history.removals()] == [("memory/b.md", "Remove b")]
     write(path / "memory/b.md", text("a"))
     commit(path, "Bring b back")
-    assert history.firsts(["memory/b.md"])["memory/b.md"].subject == "Begin a"
+    assert history.touches(["memory/b.md"])["memory/b.md"][-1].commit.subject == "Begin a"
 
 
 def test_a_merge_counts_only_where_it_changed_a_record(tmp_path: Path, opened: Open) -> None:
@@ -124,7 +124,7 @@ def test_a_merge_counts_only_where_it_changed_a_record(tmp_path: Path, opened: O
     history = opened(path)
     assert kinds(history, "memory/b.md") == [("A", "Bring b")], "a clean merge is no touch"
     assert kinds(history, "memory/a.md")[0] == ("M", "Merge")
-    assert history.firsts(["memory/b.md"])["memory/b.md"].id == born
+    assert history.touches(["memory/b.md"])["memory/b.md"][-1].commit.id == born
     landed = history.landed(["memory/a.md", "memory/b.md"], "main")
     assert {name: one.id for name, one in landed.items()} == {"memory/a.md": base, "memory/b.md": merge}
     assert history.landed(["memory/b.md"], "side")["memory/b.md"].id == born
@@ -172,7 +172,7 @@ def test_a_hostile_message_is_only_a_message(tmp_path: Path, opened: Open) -> No
     write(path / "memory/a.md", text("a"))
     made = commit(path, "\x01" + "a" * 40 + "\n\n:100644 100644 x y A\nAgent: me\x02\nFilemem-Id: x\x1fy\x1ez")
     history = opened(path)
-    assert history.firsts(["memory/a.md"])["memory/a.md"].id == made
+    assert history.touches(["memory/a.md"])["memory/a.md"][-1].commit.id == made
     assert history.ancestors("HEAD") == {made, git(path, "rev-parse", "HEAD~1")}
 
 
@@ -180,7 +180,7 @@ def test_before_the_first_commit_there_is_no_history(tmp_path: Path, opened: Ope
     history = opened(make_repo(tmp_path / "repo", commit=False))
     history.extend()
     assert history.touches(["memory/a.md"]) == {"memory/a.md": ()}
-    assert history.firsts(["memory/a.md"]) == {}
+    assert history.dates(["memory/a.md"]) == {}
     assert not history.spoken()
     assert not history.removals()
 
@@ -343,14 +343,14 @@ def test_threads_and_processes_extend_one_table_at_once(tmp_path: Path, opened: 
         commit(path, f"Step {number}")
     script = (
         "import sys; from filemem.repo import Repo; from filemem.repo.history import History\n"
-        "print(len(History(Repo.discover(sys.argv[1]), 'memory').firsts([f'memory/{n}.md' for n in range(30)])))"
+        "print(len(History(Repo.discover(sys.argv[1]), 'memory').dates([f'memory/{n}.md' for n in range(30)])))"
     )
     processes = [
         subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
     history, found = opened(path), []
     names = [f"memory/{number}.md" for number in range(30)]
-    threads = [threading.Thread(target=lambda: found.append(len(history.firsts(names)))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: found.append(len(history.dates(names)))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
