@@ -1,45 +1,113 @@
 """The supersession graph as a value: what a decision says about its place, and what follows from all of it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
+
+from filemem.record import DECISION, Record, topic_key
 
 DEMOTING = frozenset({"accepted", "deprecated"})
 
+_topic_key = lru_cache(maxsize=2048)(topic_key)  # a node is asked for its key over and over
 _UNDATED = 1 << 62  # sorts what nobody knows a date of behind all else
 
 
 class Node(NamedTuple):
-    """What one decision says about its place.
+    """What chains and listings need of a record. Of two decisions with one id the older counts.
 
     Args:
-        id: its identity; of two nodes with one id the older counts.
-        path: store-relative.
-        topic: topic key; empty where none is stated, such a decision takes part in stated edges only.
-        created: epoch milliseconds; 0 where nobody knows.
-        status: proposed, accepted, rejected or deprecated.
-        supersedes: references (ids, or paths of files without an id); None where the key is absent.
-        demoted_by: references to what the record itself says it was superseded by.
-        synthesizes: references; those on its own topic are replaced by it.
+        created: epoch milliseconds: as the file states, else its first commit, else 0.
+        stated: whether the file states its topic; a decision that does not takes part in stated edges only.
+        supersedes: None where the key is absent.
+        superseded_by: what the record itself says it was superseded by.
+        edges: kind, target and reason of all but `supersedes`.
+        slug: what else the header says that it goes by.
+
+    References are as they are written in what `of_record` makes; `meaning` makes ids of them.
     """
 
     id: str
     path: str
-    topic: str
-    created: int
-    status: str
-    supersedes: tuple[str, ...] | None
-    demoted_by: tuple[str, ...] = ()
-    synthesizes: tuple[str, ...] = ()
+    type: str
+    title: str
+    created: int = 0
+    topic: str = ""
+    stated: bool = False
+    status: str = "accepted"
+    outcome: str = ""
+    supersedes: tuple[str, ...] | None = None
+    superseded_by: tuple[str, ...] = ()
+    edges: tuple[tuple[str, str, str], ...] = ()
+    slug: str = ""
+
+    @property
+    def key(self) -> str:
+        """The topic's identity; empty where none is stated."""
+        return _topic_key(self.topic) if self.stated else ""
+
+    @property
+    def folder(self) -> str:
+        """The folder that its file is in: relative links start there."""
+        return self.path.rpartition("/")[0]
+
+    @property
+    def replaces(self) -> tuple[str, ...]:
+        """What its place in a chain depends on, as far as it says so itself."""
+        return (*(self.supersedes or ()), *self.superseded_by, *self.synthesizes)
+
+    @property
+    def synthesizes(self) -> tuple[str, ...]:
+        """What it merges: those on its own topic are replaced by it."""
+        return tuple(target for kind, target, _ in self.edges if kind == "synthesizes")
 
     @property
     def demotes(self) -> bool:
-        """True where what it replaces is no longer live."""
+        """Whether what it replaces is no longer live."""
         return self.status in DEMOTING
 
     @property
     def age(self) -> tuple[int, str, str]:
-        """The sort key of decisions: created, then path; the id only so that no two are equal."""
+        """The sort key of records: created, then path; the id only so that no two are equal."""
         return (self.created or _UNDATED, self.path, self.id)
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Every record that it refers to, each once."""
+        targets = (*(self.supersedes or ()), *self.superseded_by, *(target for _, target, _ in self.edges))
+        return tuple(dict.fromkeys(targets))
+
+    def meaning(self, ids: Mapping[str, str]) -> Node:
+        """Return the node with its references replaced by what they mean."""
+
+        def meant(references: Iterable[str]) -> tuple[str, ...]:
+            return tuple(dict.fromkeys(ids.get(reference, reference) for reference in references))
+
+        return self._replace(
+            supersedes=None if self.supersedes is None else meant(self.supersedes),
+            superseded_by=meant(self.superseded_by),
+            edges=tuple((kind, ids.get(target, target), reason) for kind, target, reason in self.edges),
+        )
+
+    @classmethod
+    def of_record(cls, record: Record) -> Node:
+        """Return the node of a record, its references as they are written."""
+        return cls(
+            id=record.id,
+            path=record.path,
+            type=record.type,
+            title=record.title,
+            created=record.created or 0,
+            topic=record.topic,
+            stated=record.topic_stated,
+            status=record.status,
+            outcome=record.outcome if record.type == DECISION else "",
+            supersedes=record.supersedes,
+            superseded_by=record.superseded_by,
+            edges=tuple((edge.kind, edge.target, edge.reason) for edge in record.edges if edge.kind != "supersedes"),
+            slug=slug if isinstance(slug := record.extra.get("slug"), str) else "",
+        )
 
 
 class Chain(NamedTuple):
@@ -91,7 +159,7 @@ class Graph(NamedTuple):
 
     def topic_of(self, node: str, /) -> str:
         """Return the topic key of a decision; empty where it states none."""
-        return self.nodes[node].topic if node in self.nodes else ""
+        return self.nodes[node].key if node in self.nodes else ""
 
     def is_head(self, node: str, /) -> bool:
         """Return whether this decision holds today: accepted, and demoted by nothing."""

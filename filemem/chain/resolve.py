@@ -81,8 +81,8 @@ def _stated(known: Mapping[str, Node]) -> tuple[dict[str, set[str]], list[_Gone]
     gone: list[_Gone] = []
     for node in known.values():
         merged = [names.get(reference, "") for reference in node.synthesizes]
-        stated[node.id].update(old for old in merged if old and node.topic and known[old].topic == node.topic)
-        for key, references in (("supersedes", node.supersedes or ()), ("superseded by", node.demoted_by)):
+        stated[node.id].update(old for old in merged if old and node.key and known[old].key == node.key)
+        for key, references in (("supersedes", node.supersedes or ()), ("superseded by", node.superseded_by)):
             for reference in dict.fromkeys(references):
                 other = names.get(reference)
                 if other is None:
@@ -156,9 +156,9 @@ def _unstated(
     bridged: dict[str, set[str]] = {}
     earlier: dict[str, list[Node]] = defaultdict(list)
     for node in order:
-        if not node.topic:
+        if not node.key:
             continue
-        line, circle = earlier[node.topic], circles.get(node.id, ())
+        line, circle = earlier[node.key], circles.get(node.id, ())
         if node.demotes and node.supersedes is None:
             implied[node.id] = _before(line, circle, _ANY_TIME)
         if node.id in limits:
@@ -231,8 +231,8 @@ def _chains(
 ) -> dict[str, Chain]:
     topics: dict[str, list[str]] = defaultdict(list)
     for node in order:
-        if node.topic:
-            topics[node.topic].append(node.id)
+        if node.key:
+            topics[node.key].append(node.id)
     return {
         topic: Chain(
             topic,

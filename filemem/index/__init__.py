@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from filemem.chain import Node
 from filemem.changes import MODIFIED, Change, Entry, Manifest
 from filemem.errors import Locked
 from filemem.index import writer
 from filemem.index.chains import Around
-from filemem.index.document import Doc, Node, chain_node, document, node_of
+from filemem.index.document import Doc, document
 from filemem.index.embed import Model, ModelUnavailable, embedder
 from filemem.index.fresh import (
     IndexDamaged,
@@ -29,14 +30,14 @@ from filemem.index.fresh import (
     writing,
 )
 from filemem.index.generation import Dates
-from filemem.index.search import NO_MODEL, Candidate, Found, Layer, Search
+from filemem.index.search import NO_MODEL, Found, Layer, Search
 from filemem.index.writer import Load, Progress
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-__all__ = ["Around", "Candidate", "Doc", "Found", "Index", "IndexDamaged", "Model", "ModelUnavailable", "Node"]
-__all__ += ["chain_node", "document", "embedder", "node_of"]
+__all__ = ["Around", "Doc", "Found", "Index", "IndexDamaged", "Model", "ModelUnavailable", "Node", "document"]
+__all__ += ["embedder"]
 
 MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little
 LONG_WAITING = 2 * 10**9  # nanoseconds; the same

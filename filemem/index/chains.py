@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from filemem import chain
-from filemem.index.document import Node, chain_node
+from filemem.chain import Node
 from filemem.index.generation import UNSTATED, Database, Row, bare
 from filemem.record import DECISION, answering, names_of, readings, reference_index, resolve_reference, topic_key
 
@@ -20,12 +20,12 @@ class Around(NamedTuple):
 
     Args:
         graph: who supersedes whom, and what holds.
-        nodes: the decisions in it by id, references resolved.
+        nodes: the decisions in it by id.
         pointing: every record that was met and refers to one of them, by whatever edge.
     """
 
     graph: chain.Graph
-    nodes: dict[str, Node]
+    nodes: Mapping[str, Node]
     pointing: tuple[Node, ...]
 
 
@@ -44,8 +44,8 @@ class Catalog(Database):
         """Return the chains that some records belong to."""
         start = self.rows("id", [node.id for node in nodes if node.type == DECISION])
         found, pointing = self._gather(row for row in start if row.shown)
-        resolved = {row.written.id: row.node for row in found.values()}
-        return Around(_graph(found.values()), resolved, tuple(row.node for row in pointing.values()))
+        graph = chain.resolve(row.node for row in found.values())
+        return Around(graph, graph.nodes, tuple(row.node for row in pointing.values()))
 
     def _gather(self, start: Iterable[Row]) -> tuple[dict[str, Row], dict[str, Row]]:
         """Collect every decision on which the places of some depend, and all that point to one of them, by id."""
@@ -104,7 +104,7 @@ class Catalog(Database):
     def _decide(self, rows: dict[str, Row], ids: set[str]) -> None:
         """Work out which of the records with one of some ids are shown, and which decisions among them hold."""
         eldest: dict[str, Row] = {}
-        for row in sorted(rows.values(), key=lambda row: row.age, reverse=True):
+        for row in sorted(rows.values(), key=lambda row: row.written.age, reverse=True):
             eldest[row.written.id] = row
         shown = {
             path: row._replace(shown=row is eldest[row.written.id])
@@ -114,7 +114,7 @@ class Catalog(Database):
         self.store({path: row for path, row in shown.items() if row != rows[path]})
         rows = rows | shown
         found, _ = self._gather(row for row in rows.values() if row.shown)
-        graph = _graph(found.values())
+        graph = chain.resolve(row.node for row in found.values())
         rows = _by_path(found.values()) | rows
         lives = {
             path: row._replace(live=row.shown and (row.written.type != DECISION or graph.is_head(row.written.id)))
@@ -130,7 +130,3 @@ def _by_path(rows: Iterable[Row]) -> dict[str, Row]:
 def _names(rows: Iterable[Row]) -> set[tuple[str, int, str]]:
     """Each name with its strength and whose it is."""
     return {(name, strength, row.written.id) for row in rows for strength, name in names_of(bare(row.written))}
-
-
-def _graph(rows: Iterable[Row]) -> chain.Graph:
-    return chain.resolve(chain_node(row.node)._replace(created=row.created) for row in rows)

@@ -1,82 +1,16 @@
-"""A document is a function of one file: what is indexed of a record, and the node that chains need. Pure."""
+"""A document is a function of one file: what is indexed of a record. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from filemem import chain, query
+from filemem import query
+from filemem.chain import Node
 from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
 
-_topic_key = lru_cache(maxsize=2048)(topic_key)  # a node is asked for its key over and over
-
 TERM_FIELDS = tuple("short type topic tag outcome status agent affects branch user run".split())  # noqa: SIM905
-
-
-class Node(NamedTuple):
-    """What chains and listings need of a record.
-
-    Args:
-        created: epoch milliseconds; 0 where the file states no date.
-        stated: whether the file states its topic.
-        supersedes: None where the key is absent.
-        superseded_by: what the record itself says it was superseded by.
-        edges: kind, target and reason of all but `supersedes`.
-        slug: what else the header says that it goes by.
-
-    References are as they are written in what `document` makes, and ids, where they mean a record, in what the index
-    answers with.
-    """
-
-    id: str
-    path: str
-    type: str
-    title: str
-    created: int = 0
-    topic: str = ""
-    stated: bool = False
-    status: str = "accepted"
-    outcome: str = ""
-    supersedes: tuple[str, ...] | None = None
-    superseded_by: tuple[str, ...] = ()
-    edges: tuple[tuple[str, str, str], ...] = ()
-    slug: str = ""
-
-    @property
-    def key(self) -> str:
-        """The topic's identity; empty where none is stated."""
-        return _topic_key(self.topic) if self.stated else ""
-
-    @property
-    def folder(self) -> str:
-        """The folder that its file is in: relative links start there."""
-        return self.path.rpartition("/")[0]
-
-    @property
-    def replaces(self) -> tuple[str, ...]:
-        """What its place in a chain depends on, as far as it says so itself."""
-        merged = (target for kind, target, _ in self.edges if kind == "synthesizes")
-        return (*(self.supersedes or ()), *self.superseded_by, *merged)
-
-    @property
-    def references(self) -> tuple[str, ...]:
-        """Every record that it refers to, each once."""
-        targets = (*(self.supersedes or ()), *self.superseded_by, *(target for _, target, _ in self.edges))
-        return tuple(dict.fromkeys(targets))
-
-    def meaning(self, ids: Mapping[str, str]) -> Node:
-        """Return the node with its references replaced by what they mean."""
-
-        def meant(references: Iterable[str]) -> tuple[str, ...]:
-            return tuple(dict.fromkeys(ids.get(reference, reference) for reference in references))
-
-        return self._replace(
-            supersedes=None if self.supersedes is None else meant(self.supersedes),
-            superseded_by=meant(self.superseded_by),
-            edges=tuple((kind, ids.get(target, target), reason) for kind, target, reason in self.edges),
-        )
 
 
 def node_from(parts: Sequence[Any]) -> Node:
@@ -126,41 +60,8 @@ def document(record: Record, blob: str) -> Doc:
         topic=" ".join(part for part in (topic, query.split_identifiers(topic)) if part),
         body=f"{body}\n\n{query.split_identifiers(analysed)}",
         passages=query.passages(f"{topic}: {record.title}" if topic else record.title, body),
-        node=node_of(record),
+        node=Node.of_record(record),
         card=_card(record),
-    )
-
-
-def node_of(record: Record) -> Node:
-    """Return the node of a record, its references as they are written."""
-    return Node(
-        id=record.id,
-        path=record.path,
-        type=record.type,
-        title=record.title,
-        created=record.created or 0,
-        topic=record.topic,
-        stated=record.topic_stated,
-        status=record.status,
-        outcome=record.outcome if record.type == DECISION else "",
-        supersedes=record.supersedes,
-        superseded_by=record.superseded_by,
-        edges=tuple((edge.kind, edge.target, edge.reason) for edge in record.edges if edge.kind != "supersedes"),
-        slug=slug if isinstance(slug := record.extra.get("slug"), str) else "",
-    )
-
-
-def chain_node(node: Node) -> chain.Node:
-    """Return the part of a node that decides supersession; its references should be ids."""
-    return chain.Node(
-        id=node.id,
-        path=node.path,
-        topic=node.key,
-        created=node.created,
-        status=node.status,
-        supersedes=node.supersedes,
-        demoted_by=node.superseded_by,
-        synthesizes=tuple(target for kind, target, _ in node.edges if kind == "synthesizes"),
     )
 
 

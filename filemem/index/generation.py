@@ -15,15 +15,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filemem.chain import Node
 from filemem.changes import Entry
 from filemem.errors import Locked
-from filemem.index.document import Doc, Node, node_from
+from filemem.index.document import Doc, node_from
 from filemem.index.fresh import DATABASE, IndexDamaged, Seal, refused
 from filemem.record import Record, names_of, readings, topic_key
 
 _PATIENCE = 20.0  # seconds that a reader or writer waits for another's commit
 UNSTATED = "topic:"  # before the topic of a record that states none, among its names
-_LAST = 1 << 62  # sorts what has no date behind all else
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files (path PRIMARY KEY, blob TEXT, size INTEGER, mtime INTEGER) WITHOUT ROWID;
@@ -35,7 +35,7 @@ CREATE INDEX IF NOT EXISTS nodes_dead ON nodes (row) WHERE live = 0;
 CREATE INDEX IF NOT EXISTS nodes_hidden ON nodes (row) WHERE shown = 0;
 CREATE TABLE IF NOT EXISTS links (kind TEXT, value, row INTEGER, PRIMARY KEY (kind, value, row)) WITHOUT ROWID;
 """
-_ROWS = "SELECT row, created, live, shown, blob, node, meant FROM nodes WHERE"
+_ROWS = "SELECT row, live, shown, blob, node, meant FROM nodes WHERE"
 _NUMBERS = "IN (SELECT value FROM json_each(?))"
 _AMONG = "IN (SELECT CAST(value AS BLOB) FROM json_each(?))"
 _LINKED = ("name", "refers", "target")  # kinds of links
@@ -48,13 +48,11 @@ class Row(NamedTuple):
 
     Args:
         number: by which the words of the generation know it; below 0 where it waits.
-        created: what orders it: as the file states, or its first commit; 0 where nobody knows.
         written: its node, references as they are written.
         meant: the ids of those that are no ids.
     """
 
     number: int
-    created: int
     blob: str
     written: Node
     live: bool = True
@@ -65,11 +63,6 @@ class Row(NamedTuple):
     def node(self) -> Node:
         """Its node, references resolved."""
         return self.written.meaning(self.meant) if self.meant else self.written
-
-    @property
-    def age(self) -> tuple[int, str]:
-        """What orders records with one id: the first is shown."""
-        return self.created or _LAST, self.written.path
 
     def values(self, field: str) -> Iterable[str | int]:
         """Return what the record has in a field that `Database.rows` takes."""
@@ -233,12 +226,13 @@ def rows_of(docs: Mapping[int, Doc], dates: Dates) -> list[Row]:
     """Return the rows of documents by number; `dates` is asked for what states none."""
     undated = [doc.path for doc in docs.values() if not doc.created]
     known = dates(undated) if undated else {}
-    return [Row(at, doc.created or known.get(doc.path, 0), doc.blob, doc.node) for at, doc in docs.items()]
+    dated = ((at, doc.blob, doc.node, doc.created or known.get(doc.path, 0)) for at, doc in docs.items())
+    return [Row(at, blob, node._replace(created=created)) for at, blob, node, created in dated]
 
 
 def newest_first(row: Row) -> tuple[int, str]:
     """What orders records in listings."""
-    return -row.created, row.written.path
+    return -row.written.created, row.written.path
 
 
 def _links(row: Row) -> tuple[tuple[str, str], ...]:
@@ -274,14 +268,14 @@ def _node(text: str) -> Node:
 
 
 def _row(columns: tuple[Any, ...]) -> Row:
-    number, created, live, shown, blob, node, meant = columns
-    return Row(number, created, blob, _node(node), bool(live), bool(shown), json.loads(meant) if meant else {})
+    number, live, shown, blob, node, meant = columns
+    return Row(number, blob, _node(node), bool(live), bool(shown), json.loads(meant) if meant else {})
 
 
 def _columns(row: Row) -> tuple[Any, ...]:
     node, meant = row.written, json.dumps(row.meant) if row.meant else ""
     text, names = json.dumps(node, separators=(",", ":")), map(_bytes, (node.path, node.id, node.key))
-    return row.number, *names, row.created, row.live, row.shown, row.blob, text, meant
+    return row.number, *names, node.created, row.live, row.shown, row.blob, text, meant
 
 
 def _bytes(value: str) -> bytes:

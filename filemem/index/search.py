@@ -16,17 +16,18 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple
 
+from filemem.chain import Node
 from filemem.changes import Entry
 from filemem.errors import FilememError
 from filemem.index import plan, words
 from filemem.index.chains import Around, Catalog
-from filemem.index.document import TERM_FIELDS, Doc, Node, key, record_from
+from filemem.index.document import TERM_FIELDS, Doc, key, record_from
 from filemem.index.embed import Model, ModelUnavailable
 from filemem.index.fresh import DATABASE, WORDS, Fresh, Item, Seal, compare, latest, mark
 from filemem.index.generation import Dates, Row, newest_first, rows_of
 from filemem.index.plan import Plan
 from filemem.index.words import MUST, MUST_NOT, READING, SHOULD, Restriction, Words, both, everything
-from filemem.query import FIELDS, Filter, Terms, governs, matches, promising
+from filemem.query import FIELDS, Candidate, Filter, Terms, governs, matches, promising
 from filemem.record import Record
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 REBUILD = "run `filemem index`"  # what to do about vectors that are missing
 NO_MODEL = "no embedding model is configured"
-_LAYOUT = 14  # of the files, and what they say of chains; the rest of the format follows from how texts are read
+_LAYOUT = 15  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 _FORMAT = (READING, Doc._fields, Node._fields, TERM_FIELDS)
 
 Layer = Callable[[Mapping[str, Entry]], Mapping[str, Doc | None]]  # given what a generation was built from
@@ -45,32 +46,6 @@ NOT_BUILT = "the search index is not built yet"  # what an answer lacks then: ev
 def undated(_paths: Collection[str]) -> Mapping[str, int]:
     """Know no dates: what an index is given that nobody can ask for first commits."""
     return {}
-
-
-class Candidate(NamedTuple):
-    """A record that retrieval puts forward; for the parts of its score see `query.Candidate`.
-
-    Args:
-        created: epoch milliseconds: as the file states, else its first commit, else 0.
-    """
-
-    node: Node
-    blob: str
-    created: int
-    keyword: float = 0.0
-    cosine: float | None = None
-    title_cosine: float | None = None
-    wording: float | None = None
-
-    @property
-    def id(self) -> str:
-        """The record's id."""
-        return self.node.id
-
-    @property
-    def path(self) -> str:
-        """The record's path."""
-        return self.node.path
 
 
 class Found(NamedTuple):
@@ -220,9 +195,7 @@ class Search:
             rows = self._db.rows("row", found)
             like = near.likeness(key(row.blob) for row in rows) if near else {}
             parts = [(found[row.number], *like.get(key(row.blob), (None, None))) for row in rows]
-            made = [
-                Candidate(rows[at].node, rows[at].blob, rows[at].created, *parts[at]) for at in promising(parts, depth)
-            ]
+            made = [Candidate(rows[at].node, rows[at].blob, *parts[at]) for at in promising(parts, depth)]
             if near and asked.words:
                 made = self._worded(made, asked, near)
             return Found(tuple(made), degraded, plan.whole(asked, self._words))
@@ -370,6 +343,6 @@ class Search:
             for row in self._db.rows("row", self._docs)
             if row.shown
             and (row.live or not wanted.live)
-            and matches(plain, self._docs[row.number].terms, row.created)
+            and matches(plain, self._docs[row.number].terms, row.written.created)
             and plan.admits(asked, self._tokens[row.number])
         ]

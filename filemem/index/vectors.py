@@ -7,7 +7,6 @@ only `embed` imports this module, at first need.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -118,6 +117,8 @@ class Configured(Table):
     """A model of the user's, which model2vec loads and encodes with."""
 
     def __init__(self, folder: Path) -> None:
+        import logging  # with model2vec, which needs it; a search does not
+
         from model2vec import StaticModel
 
         if not folder.is_dir():

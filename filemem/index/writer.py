@@ -148,7 +148,7 @@ def _fill(
         if growth:
             growth.add(chunk)
         for doc, row in zip(chunk, rows_of(dict(enumerate(chunk, number + done)), dates), strict=True):
-            words.add(doc, row.number, row.created)
+            words.add(doc, row.number, row.written.created)
             rows[doc.path] = row
         done += len(chunk)
         if progress:

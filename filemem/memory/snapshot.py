@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from filemem import chain
 from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.files import MAX_SIZE, is_listed
-from filemem.index.document import Node, chain_node, node_of
 from filemem.memory.fields import line, meant
 from filemem.memory.store import FORGOTTEN, Store, mark_of
 from filemem.query import parse_moment
@@ -105,11 +104,11 @@ class Snapshot:
         return found
 
     @cached_property
-    def nodes(self) -> Mapping[str, Node]:
+    def nodes(self) -> Mapping[str, chain.Node]:
         """The decisions by id, with their references resolved to ids and their dates filled in."""
         decisions = (one for one in self.by_id.values() if one.type == DECISION)
-        found: dict[str, Node] = {}
-        for node in map(node_of, decisions):
+        found: dict[str, chain.Node] = {}
+        for node in map(chain.Node.of_record, decisions):
             meant = node.meaning({each: self.resolve(each) or each for each in node.references})
             found[node.id] = meant._replace(created=self.dates[node.path])
         return found
@@ -125,9 +124,7 @@ class Snapshot:
     @cached_property
     def graph(self) -> chain.Graph:
         """Which decision holds."""
-        return chain.resolve(
-            map(chain_node, self.nodes.values()), known_removed=set(filter(self.is_forgotten, self.missing))
-        )
+        return chain.resolve(self.nodes.values(), known_removed=set(filter(self.is_forgotten, self.missing)))
 
     @cached_property
     def missing(self) -> frozenset[str]:

@@ -49,7 +49,7 @@ def timeline(
         if not (anchor or best):
             return Results((), note="nothing found" if query else "nothing saved yet")
         middle = store.find(anchor or best[0].id)
-        moment = middle.created or store.dates([middle.path]).get(middle.path) or store.clock()
+        moment = middle.created or store.clock()
         name = middle.id
     skip = middle.id if middle else ""
     older = [n for n in store.index.newest(Filter(until=moment), depth_before + 1, 0) if n.id != skip][:depth_before]
@@ -107,7 +107,7 @@ def _topic(around: Around, members: Sequence[str], key: str = "") -> Topic:
     graph = around.graph
     heads = graph.holding(key) if key else tuple(dict.fromkeys(h for one in members for h in graph.heads_of(one)))
     held = [around.nodes[head] for head in heads]
-    newest = max(held, key=lambda node: graph.nodes[node.id].age, default=None)
+    newest = max(held, key=lambda node: node.age, default=None)
     last = around.nodes[members[-1]]
     # A heading names what holds, a topic all of the chain, whatever that went on under.
     named = newest if newest and not key and not newest.stated else last
@@ -116,7 +116,7 @@ def _topic(around: Around, members: Sequence[str], key: str = "") -> Topic:
         decisions=len(members),
         heads=heads,
         title=newest.title if newest else "",
-        latest=graph.nodes[last.id].created,
+        latest=last.created,
         stated=last.stated,
         forked=len(held) > 1 and all(key and node.key == key for node in held),
         vacancy=vacancy(graph, around.nodes, last, heads),

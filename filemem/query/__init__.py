@@ -3,24 +3,23 @@
 from filemem.query.filter import FIELDS, Filter, affects_match, fixed, fold, governs, matches, merge, touches, within
 from filemem.query.hit import Drift, Evidence, Hit, Name, Provenance, Results, Snippet
 from filemem.query.order import Placed, arrange, holding, summary
-from filemem.query.score import MEANING_ONLY, NEARLY, Scored, likely, likeness, promising, relevance, score, topical
+from filemem.query.score import (
+    MEANING_ONLY,
+    NEARLY,
+    Candidate,
+    Scored,
+    likely,
+    likeness,
+    promising,
+    relevance,
+    score,
+    topical,
+)
 from filemem.query.snippet import beyond, passages, rejected_before, snippet
 from filemem.query.terms import MAX_BYTES, MAX_TERMS, Terms, loosened, parse, parse_moment, split_identifiers
 
-__all__ = ["FIELDS", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "NEARLY", "Drift", "Evidence", "Filter", "Hit", "Name"]
-__all__ += ["Placed", "Provenance", "Results", "Scored", "Snippet", "Terms", "affects_match", "arrange"]
-__all__ += [
-    "beyond",
-    "fixed",
-    "fold",
-    "governs",
-    "holding",
-    "likely",
-    "likeness",
-    "loosened",
-    "matches",
-    "merge",
-    "parse",
-]
-__all__ += ["parse_moment", "passages", "promising", "rejected_before", "relevance", "score", "snippet"]
+__all__ = ["FIELDS", "MAX_BYTES", "MAX_TERMS", "MEANING_ONLY", "NEARLY", "Candidate", "Drift", "Evidence", "Filter"]
+__all__ += ["Hit", "Name", "Placed", "Provenance", "Results", "Scored", "Snippet", "Terms", "affects_match", "arrange"]
+__all__ += ["beyond", "fixed", "fold", "governs", "holding", "likely", "likeness", "loosened", "matches", "merge"]
+__all__ += ["parse", "parse_moment", "passages", "promising", "rejected_before", "relevance", "score", "snippet"]
 __all__ += ["split_identifiers", "summary", "topical", "touches", "within"]

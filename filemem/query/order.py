@@ -7,32 +7,12 @@ what led there after it, at most three in all; what is left out is counted. Ever
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from filemem.chain import Graph
 from filemem.query.score import Scored
 
 MOST_OF_A_CHAIN = 3
-
-
-class Line(Protocol):
-    """The decisions of one topic, oldest first, those that hold today, and how many are superseded."""
-
-    @property
-    def order(self) -> tuple[str, ...]: ...
-    @property
-    def heads(self) -> tuple[str, ...]: ...
-    @property
-    def replaced(self) -> int: ...
-
-
-class Known(Protocol):
-    """What is known about supersession; `filemem.chain.Graph` is one. Unknown ids give empty answers."""
-
-    def topic_of(self, node: str, /) -> str: ...
-    def chain(self, topic: str, /) -> Line: ...
-    def superseded_by(self, node: str, /) -> tuple[str, ...]: ...
-    def proposed_for(self, node: str, /) -> tuple[str, ...]: ...
-    def heads_of(self, node: str, /) -> tuple[str, ...]: ...
 
 
 class Placed(NamedTuple):
@@ -53,7 +33,7 @@ class Placed(NamedTuple):
 
 def arrange(
     scored: Iterable[Scored],
-    known: Known,
+    known: Graph,
     *,
     may_bring: Callable[[str], bool] = lambda _: True,
     may_show: Callable[[str], bool] = lambda _: True,
@@ -77,13 +57,13 @@ def arrange(
     return tuple(placed[:limit])
 
 
-def holding(known: Known, node: str) -> tuple[str, ...]:
+def holding(known: Graph, node: str) -> tuple[str, ...]:
     """Return what holds today for a decision: all that do on a forked topic, for one of them."""
     heads = known.chain(known.topic_of(node)).heads
     return heads if len(heads) > 1 and node in heads else known.heads_of(node)
 
 
-def summary(known: Known, topic: str) -> str:
+def summary(known: Graph, topic: str) -> str:
     """Return a chain in words, `5 decisions, 4 replaced`; empty for a chain of one, and without a topic."""
     line = known.chain(topic)
     if not topic or len(line.order) < 2:
@@ -92,7 +72,7 @@ def summary(known: Known, topic: str) -> str:
     return f"{len(line.order)} decisions, {line.replaced} replaced{forked}"
 
 
-def _groups(found: Mapping[str, Scored], known: Known) -> list[list[str]]:
+def _groups(found: Mapping[str, Scored], known: Graph) -> list[list[str]]:
     """Put together what shares a topic or a head; groups and members in the order of `found`."""
     leader: dict[str, str] = {}
 
@@ -115,7 +95,7 @@ def _groups(found: Mapping[str, Scored], known: Known) -> list[list[str]]:
 def _of_one_chain(
     members: Sequence[str],
     found: Mapping[str, Scored],
-    known: Known,
+    known: Graph,
     may_bring: Callable[[str], bool],
     may_show: Callable[[str], bool],
 ) -> list[Placed]:
@@ -135,12 +115,12 @@ def _of_one_chain(
     return [Placed(node, found.get(node), more if at == 0 else 0, worth) for at, node in enumerate(shown)]
 
 
-def _above(known: Known, node: str) -> tuple[str, ...]:
+def _above(known: Graph, node: str) -> tuple[str, ...]:
     """Return what stands in the place of a decision, or is proposed to."""
     return (*known.superseded_by(node), *known.proposed_for(node))
 
 
-def _successors_first(nodes: Sequence[str], known: Known) -> list[str]:
+def _successors_first(nodes: Sequence[str], known: Graph) -> list[str]:
     """Return the same decisions, each behind those that supersede it, or would, whatever their dates say."""
     placed: dict[str, None] = {}
     left = list(nodes)

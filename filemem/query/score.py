@@ -8,8 +8,9 @@ import math
 import re
 from collections.abc import Container, Iterable, Sequence
 from operator import mul
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from filemem.chain import Node
 from filemem.query.snippet import COMMON
 
 
@@ -43,26 +44,32 @@ FEW = 3  # records that hold a word that is asked for alone
 HALF_LIFE = 180 * 86_400_000  # milliseconds after which recency is worth half
 
 
-class Candidate(Protocol):
-    """What retrieval hands over for one record; any class with these attributes will do.
+class Candidate(NamedTuple):
+    """What retrieval puts forward.
 
-    `keyword` is the raw BM25 score (0 where no word matched), `cosine` that of the best passage, `title_cosine`
-    that of the title alone; None where there is no vector. `wording` says how well each word of the query is met by
-    the likest word of one passage; None where that was not looked at, because the rest of the score is too low.
+    Args:
+        keyword: the raw BM25 score; 0 where no word matched.
+        cosine, title_cosine: of the best passage, and of the title alone; None where there is no vector.
+        wording: how well each word of the query is met by the likest word of one passage; None where that was not
+            looked at, because the rest of the score is too low.
     """
 
+    node: Node
+    blob: str
+    keyword: float = 0.0
+    cosine: float | None = None
+    title_cosine: float | None = None
+    wording: float | None = None
+
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The record's id."""
+        return self.node.id
+
     @property
-    def created(self) -> int: ...
-    @property
-    def keyword(self) -> float: ...
-    @property
-    def cosine(self) -> float | None: ...
-    @property
-    def title_cosine(self) -> float | None: ...
-    @property
-    def wording(self) -> float | None: ...
+    def path(self) -> str:
+        """The record's path."""
+        return self.node.path
 
 
 class Scores(NamedTuple):
@@ -130,11 +137,11 @@ def score(
         title = vector if each.title_cosine is None else _unit(each.title_cosine)
         unmet = keyword * best_met if each.cosine is None else least_met
         wording = unmet if each.wording is None else _unit(each.wording)
-        parts = (keyword, vector, title, wording, recency_of(each.created, now) if recency else 0.0)
+        parts = (keyword, vector, title, wording, recency_of(each.node.created, now) if recency else 0.0)
         final = min(1.0, sum(map(mul, use, parts)) / sum(use))
         final *= LESSER if each.id in lesser else 1.0
         final = final / 2 + (0.5 if each.keyword > 0 else 0.0) if named else final
-        rated.append(Scored(each.id, each.created, Scores(*parts, final)))
+        rated.append(Scored(each.id, each.node.created, Scores(*parts, final)))
     return tuple(sorted(rated, key=lambda item: item.rank))
 
 

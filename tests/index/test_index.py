@@ -129,7 +129,7 @@ def test_candidates_carry_all_parts_of_a_score(index: Index) -> None:
     assert (by_path["b.md"].cosine or 0) > (by_path["c.md"].cosine or 0)
     assert by_path["a.md"].title_cosine is not None
     assert by_path["a.md"].node.path == "a.md"
-    assert by_path["a.md"].created == START
+    assert by_path["a.md"].node.created == START
 
 
 def test_vector_mode_ranks_by_meaning_and_keeps_keyword_scores(index: Index) -> None:

@@ -16,8 +16,13 @@ LATER = 5_000
 
 
 def node(name: str, created: int, supersedes: tuple[str, ...] | None = (), **more: object) -> Node:
-    told: dict[str, object] = {"path": f"decisions/{name}.md", "topic": T, "status": "accepted", **more}
-    return Node(id=name, created=created, supersedes=supersedes, **told)  # type: ignore[arg-type]
+    told: dict[str, object] = {"path": f"decisions/{name}.md", "topic": T, **more}
+    made = Node(name, "", "decision", name, created, stated=True, supersedes=supersedes)
+    return made._replace(**told)  # type: ignore[arg-type]
+
+
+def merging(*others: str) -> tuple[tuple[str, str, str], ...]:
+    return tuple(("synthesizes", other, "") for other in others)
 
 
 def hand(name: str, created: int, **more: object) -> Node:
@@ -37,9 +42,9 @@ STORIES: dict[str, tuple[list[Node], str]] = {
     "two branches": ([node("a", 1), node("b", 2, ("a",)), node("c", 3, ("a",))], "b c"),
     "two first decisions": ([node("a", 1), node("b", 2)], "a b"),
     "merged by supersedes": ([node("a", 1), node("b", 2), node("m", 3, ("a", "b"))], "m"),
-    "merged by synthesizes": ([node("a", 1), node("b", 2), node("m", 3, (), synthesizes=("a", "b"))], "m"),
+    "merged by synthesizes": ([node("a", 1), node("b", 2), node("m", 3, (), edges=merging("a", "b"))], "m"),
     "a synthesis of other topics takes nothing from them": (
-        [node("a", 1), node("x", 1, topic="other"), node("m", 3, (), topic="third", synthesizes=("a", "x"))],
+        [node("a", 1), node("x", 1, topic="other"), node("m", 3, (), topic="third", edges=merging("a", "x"))],
         "a",
     ),
     "hand-written in a row": ([hand("a", 1), hand("b", 2), hand("c", 3)], "c"),
@@ -55,8 +60,11 @@ STORIES: dict[str, tuple[list[Node], str]] = {
     "implied over a deprecated one": ([hand("a", 1), hand("d", 2, status="deprecated"), hand("c", 3)], "c"),
     "no topic, no implied order": ([hand("a", 1, topic=""), hand("b", 2, topic=""), hand("c", 3)], "c"),
     "superseded elsewhere": ([node("a", 1), node("b", 2, ("a",), topic="sessions")], ""),
-    "stated on the old side": ([node("a", 1, demoted_by=("b",)), node("b", 2)], "b"),
-    "stated on the old side by a proposal": ([node("a", 1, demoted_by=("b",)), node("b", 2, status="proposed")], "a"),
+    "stated on the old side": ([node("a", 1, superseded_by=("b",)), node("b", 2)], "b"),
+    "stated on the old side by a proposal": (
+        [node("a", 1, superseded_by=("b",)), node("b", 2, status="proposed")],
+        "a",
+    ),
     "by path": ([node("a", 1), node("b", 2, ("decisions/a.md",))], "b"),
     "gone in the middle": ([node("a", 1), node("c", 3, ("b",))], "c"),
     "gone at the beginning": ([node("b", 2, ("a",))], "b"),
@@ -65,7 +73,7 @@ STORIES: dict[str, tuple[list[Node], str]] = {
     "a circle of two": ([node("a", 1, ("b",)), node("b", 2, ("a",))], "a b"),
     "a circle with a tail": ([node("a", 1, ("b",)), node("b", 2, ("a",)), node("c", 3, ("b",))], "a c"),
     "a circle on something": ([node("x", 0), node("a", 1, ("b", "x")), node("b", 2, ("a",))], "a b"),
-    "a circle through the old side": ([hand("a", 1, demoted_by=("b",)), hand("b", 2, demoted_by=("a",))], "a b"),
+    "a circle through the old side": ([hand("a", 1, superseded_by=("b",)), hand("b", 2, superseded_by=("a",))], "a b"),
     "no circle while one is only proposed": ([node("a", 1, ("p",)), node("p", 2, ("a",), status="proposed")], "a"),
     "dated by the day, behind what it replaces": ([node("b", 10), node("a", 5, ("b",)), hand("c", 20)], "c"),
     "same time, by path": ([hand("z", 1), hand("a", 1)], "z"),
@@ -135,7 +143,7 @@ def test_problems() -> None:
     lost = [node("a", 1), node("b", 2, ("x",))]
     assert problems(resolve(lost)) == [("b", "supersedes-missing", "warning")]
     assert problems(resolve(lost, known_removed={"x"})) == [("b", "supersedes-missing", "hint")]
-    assert problems(resolve([node("a", 1, demoted_by=("x",))])) == [("a", "superseded-by-missing", "warning")]
+    assert problems(resolve([node("a", 1, superseded_by=("x",))])) == [("a", "superseded-by-missing", "warning")]
     assert problems(resolve([node("a", 1, ("a",))])) == [("a", "supersedes-itself", "warning")]
     circle = resolve([node("a", 1, ("b",)), node("b", 2, ("a",))])
     assert problems(circle) == [("a", "supersedes-cycle", "error"), ("b", "supersedes-cycle", "error")]
@@ -165,12 +173,15 @@ def stores(
         Node(
             id=name,
             path=f"{name}.md",
+            type="decision",
+            title=name,
+            stated=True,
             topic=draw(st.sampled_from(["", "x", "y"])),
             created=draw(st.integers(1, 5)),
             status=draw(st.sampled_from(statuses)),
             supersedes=draw(st.none() | references),
-            demoted_by=draw(st.just(()) | references),
-            synthesizes=draw(st.just(()) | references),
+            superseded_by=draw(st.just(()) | references),
+            edges=merging(*draw(st.just(()) | references)),
         )
         for name in NAMES[: draw(st.integers(0, len(NAMES)))]
     ]
@@ -183,7 +194,7 @@ def acyclic(nodes: list[Node]) -> list[Node]:
     for number, each in enumerate(nodes):
         supersedes = None if each.supersedes is None else tuple(ref for ref in each.supersedes if ref in known)
         merged = tuple(ref for ref in each.synthesizes if ref in known)
-        kept.append(each._replace(created=number + 1, supersedes=supersedes, synthesizes=merged, demoted_by=()))
+        kept.append(each._replace(created=number + 1, supersedes=supersedes, edges=merging(*merged), superseded_by=()))
         known.add(each.id)
     return kept
 
@@ -244,8 +255,8 @@ def test_members_of_a_circle_do_not_demote_each_other(nodes: list[Node]) -> None
 @given(stores(), st.sampled_from(["supersedes", "synthesizes"]))
 def test_a_merge_closes_a_fork(nodes: list[Node], key: str) -> None:
     held = resolve(nodes).chain("x").heads
-    merge = {"supersedes": (), key: held}
-    merged = Node(id="merge", path="m.md", topic="x", created=LATER, status="accepted", **merge)
+    stated, edges = (held, ()) if key == "supersedes" else ((), merging(*held))
+    merged = node("merge", LATER, stated, topic="x", edges=edges)
     assert resolve([*nodes, merged]).chain("x").heads == ("merge",)
 
 
@@ -254,7 +265,7 @@ def test_a_merge_closes_a_fork(nodes: list[Node], key: str) -> None:
 def test_a_proposal_changes_nobodys_place(nodes: list[Node]) -> None:
     graph = resolve(nodes)
     everything = tuple(graph.nodes)
-    proposal = Node(id="p", path="p.md", topic="x", created=LATER, status="proposed", supersedes=everything)
+    proposal = node("p", LATER, everything, topic="x", status="proposed")
     after = resolve([*nodes, proposal])
     assert {name: after.superseded_by(name) for name in everything} == {
         name: graph.superseded_by(name) for name in everything

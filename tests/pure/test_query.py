@@ -8,7 +8,6 @@ import string
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -16,22 +15,9 @@ from hypothesis import strategies as st
 
 from filemem import query
 from filemem.chain import Graph, Node, resolve
-from filemem.query import Filter, Placed, Scored, Terms
+from filemem.query import Candidate, Filter, Placed, Scored, Terms
 from filemem.query.score import Scores, Weights, recency_of
 from filemem.record import parse_time
-
-
-class Found(NamedTuple):
-    """A candidate."""
-
-    id: str
-    path: str
-    created: int
-    keyword: float = 0.0
-    cosine: float | None = None
-    title_cosine: float | None = None
-    wording: float | None = None
-
 
 DAY = 86_400_000
 NOW = int(datetime(2025, 11, 20, 12, tzinfo=UTC).timestamp() * 1000)
@@ -370,8 +356,8 @@ def test_hostile_globs_take_no_time(pattern: str, path: str) -> None:
 # --- scores
 
 
-def found(name: str, keyword: float = 0.0, cosine: float | None = None, **more: object) -> Found:
-    return Found(name, f"{name}.md", more.pop("created", NOW), keyword, cosine, **more)  # type: ignore[arg-type]
+def found(name: str, keyword: float = 0.0, cosine: float | None = None, created: int = NOW, **more: float) -> Candidate:
+    return Candidate(Node(name, f"{name}.md", "decision", name, created), "", keyword, cosine, **more)
 
 
 def order(scored: tuple[Scored, ...]) -> str:
@@ -429,9 +415,8 @@ def test_of_equal_scores_the_younger_is_first() -> None:
 @given(
     st.lists(
         st.builds(
-            Found,
-            id=st.sampled_from("abcdefgh"),
-            path=st.just("p"),
+            found,
+            name=st.sampled_from("abcdefgh"),
             created=st.integers(0, 2 * NOW),
             keyword=st.floats(0, 1e6),
             cosine=st.none() | st.floats(-1.001, 1.001),
@@ -441,7 +426,7 @@ def test_of_equal_scores_the_younger_is_first() -> None:
     ),
     st.booleans(),
 )
-def test_every_part_is_on_0_to_1(candidates: list[Found], recency: bool) -> None:
+def test_every_part_is_on_0_to_1(candidates: list[Candidate], recency: bool) -> None:
     for each in query.score(candidates, now=NOW, recency=recency, weights=Weights(1, 1, 1, 1)):
         parts = each.scores
         assert all(0 <= part <= 1 for part in (parts.keyword, parts.vector, parts.title, parts.recency, parts.final))
@@ -453,7 +438,7 @@ def test_every_part_is_on_0_to_1(candidates: list[Found], recency: bool) -> None
 def decision(
     name: str, created: int, supersedes: tuple[str, ...] = (), topic: str = "t", status: str = "accepted"
 ) -> Node:
-    return Node(name, f"{name}.md", topic, created, status, supersedes)
+    return Node(name, f"{name}.md", "decision", name, created, topic, True, status, supersedes=supersedes)
 
 
 def scored(**finals: float) -> list[Scored]:
@@ -477,7 +462,7 @@ def test_the_live_decision_takes_the_best_place_of_its_chain() -> None:
 
 def test_a_proposal_stands_above_the_decision_that_was_given_up_for_it() -> None:
     """Records of other makers say `superseded by` on the old side, also while the new one is under review."""
-    old = decision("old", 2, topic="")._replace(status="deprecated", demoted_by=("new.md",))
+    old = decision("old", 2, topic="")._replace(status="deprecated", superseded_by=("new.md",))
     graph = resolve([old, decision("new", 1, topic="")._replace(status="proposed")])
     assert placed(graph, old=0.9, x=0.8, new=0.3) == "new old x"
     assert placed(graph, old=0.9, x=0.8) == "old x"  # it holds for nobody, so it is not brought in
