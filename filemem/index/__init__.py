@@ -16,19 +16,20 @@ from filemem.changes import MODIFIED, Change, Entry, Manifest
 from filemem.errors import Locked
 from filemem.index import writer
 from filemem.index.chains import Around
-from filemem.index.document import Doc, document
-from filemem.index.embed import Model, ModelUnavailable, embedder
-from filemem.index.fresh import (
+from filemem.index.document import (
+    Doc,
     IndexDamaged,
     Item,
     Notes,
     Seal,
     compare,
+    document,
     mark,
     read_file,
     replace_file,
     writing,
 )
+from filemem.index.embed import Model, ModelUnavailable, embedder
 from filemem.index.generation import Dates
 from filemem.index.search import NO_MODEL, Found, Layer, Search
 from filemem.index.writer import Load, Progress

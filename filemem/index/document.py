@@ -1,16 +1,42 @@
-"""A document is a function of one file: what is indexed of a record. Pure."""
+"""What is indexed of a record, and the index folder: its notes, and the documents that wait in it to be folded in.
+
+Rule: a file is written whole and renamed into place, so that a reader sees the old one or the new one. An entry of
+`fresh/` is deleted only after a generation that holds it is in use: whoever lists that folder first and looks at the
+generation second misses nothing.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
-from collections.abc import Mapping, Sequence
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from filemem import query
 from filemem.chain import Node
+from filemem.changes import Entry
+from filemem.errors import BrokenStore
 from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
 
 TERM_FIELDS = tuple("short type topic tag outcome status agent affects branch user run".split())  # noqa: SIM905
+WORDS, VECTORS, DATABASE = "words", "vectors", "index.db"
+GENERATION = re.compile(r"g\d{10}")
+_ENTRY = re.compile(r"[0-9]{20}-[0-9a-f]{8}\.json")
+_README = """\
+This folder is filemem's search index. Everything in it is derived from the records in the work tree and may be
+deleted at any time; the next `filemem` command makes it again.
+
+index.db      what the index was built from, what records say of each other, and which generation is in use
+g0000000001/  a generation: words/ (Tantivy) and vectors/
+fresh/        records that were saved but are not yet part of a generation
+notes.json    when the work tree was last looked at
+lock          held by the process that writes
+"""
 
 
 def node_from(parts: Sequence[Any]) -> Node:
@@ -122,3 +148,185 @@ def _body(record: Record) -> tuple[str, ...]:
         " ".join((*record.tags, *record.concepts)),
         " ".join((*record.affects, *record.open_files, *record.files_read, *record.files_modified)),
     )
+
+
+# the folder
+
+
+class IndexDamaged(BrokenStore):
+    """The index can not be used and must be rebuilt; the records are not affected."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the search index is damaged: {what}", "run `filemem index --rebuild`; the records are not affected"
+        )
+
+
+def refused(number: int) -> BrokenStore:
+    """Return the error for something that the system refused a library, by its number."""
+    full = number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return BrokenStore(
+        f"the search index can not be written or read: {os.strerror(number)}",
+        f"{'free some disk space' if full else 'see what the system says'}; the records are not affected",
+    )
+
+
+@contextlib.contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """Make the index folder and its explanation; turn what the system refuses into `BrokenStore`."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        if not (root / "README.md").exists():
+            (root / "README.md").write_text(_README, encoding="utf-8")
+        yield
+    except OSError as error:
+        raise BrokenStore(
+            f"the index folder {root} can not be written: {error.strerror or error}",
+            "make it writable, free some space, or let the index live in your cache folder",
+        ) from error
+
+
+def replace_file(path: Path, value: object) -> None:
+    """Write a value as JSON, at once: a power cut may leave a torn file, and what it says can be lost."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(value), encoding="utf-8")
+    temporary.replace(path)
+
+
+def read_file(path: Path) -> Any:
+    """Read what `replace_file` wrote; None where it is torn or gone."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def listed(root: Path) -> list[str]:
+    """Return the names in a folder; none where there is no such folder."""
+    try:
+        return os.listdir(root)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+class Seal(NamedTuple):
+    """What is known of one generation without opening it.
+
+    Args:
+        name: of its folder; "" for none.
+        files: name relative to that -> [inode, bytes, time, CRC-32].
+        docs: documents in the words.
+        missing: documents that have no vectors because the model could not be had.
+    """
+
+    name: str = ""
+    files: Mapping[str, list[int]] = {}
+    docs: int = 0
+    missing: int = 0
+
+
+def mark(path: Path) -> list[int]:
+    """Return what any write to a file changes: its inode, size and time; [] where it is gone."""
+    try:
+        found = path.stat()
+    except OSError:
+        return []
+    return [found.st_ino, found.st_size, found.st_mtime_ns]
+
+
+def checksum(path: Path) -> int:
+    """Return the CRC-32 of a file; -1 where it can not be read."""
+    try:
+        return zlib.crc32(path.read_bytes())
+    except OSError:
+        return -1
+
+
+def compare(root: Path, seal: Seal, part: str = "", *, every: bool = False) -> None:
+    """Compare the files of one part of a generation with the seal; raises `IndexDamaged`."""
+    for name, (*known, crc) in seal.files.items():
+        path = root / seal.name / name
+        if name.startswith(part) and (every or mark(path) != known) and checksum(path) != crc:
+            raise IndexDamaged(f"{seal.name}/{name} does not match its checksum")
+
+
+class Notes(NamedTuple):
+    """Where HEAD was, and what the work tree looked like, when the index was last found right.
+
+    Losing them costs one full look at the store, never an answer.
+
+    Args:
+        looked: when every file was looked at last, in nanoseconds since 1970.
+        cost: how long that took, in nanoseconds.
+        forgotten: what the tombstones were then, in the caller's words.
+        folders: the times of folders, in nanoseconds.
+    """
+
+    head: str = ""
+    looked: int = 0
+    cost: int = 0
+    forgotten: str = ""
+    folders: Mapping[str, int] = {}
+
+
+class Item(NamedTuple):
+    """One entry that waits: a document put in place of any other of its path, or a path that is gone (no `doc`)."""
+
+    name: str
+    path: str
+    doc: Doc | None = None
+    entry: Entry | None = None
+
+    @property
+    def saved(self) -> int:
+        """When it was saved, in nanoseconds since 1970."""
+        return int(self.name.partition("-")[0])
+
+
+class Fresh:
+    """What waits, as this process knows it: one immutable file a save.
+
+    Args:
+        root: the index folder.
+        clock: nanoseconds since 1970.
+    """
+
+    def __init__(self, root: Path, clock: Callable[[], int]) -> None:
+        self._root, self._folder, self._clock = root, root / "fresh", clock
+        self._items: dict[str, Item] = {}
+
+    def push(self, path: str, doc: Doc | None, entry: Entry | None) -> None:
+        """Add an entry; raises `BrokenStore` where the folder can not be written."""
+        entry = Entry(doc.blob) if doc and entry is None else entry
+        last = max((item.saved for item in self._items.values()), default=0)
+        name = f"{max(self._clock(), last + 1):020d}-{os.urandom(4).hex()}.json"
+        said = {"path": path, "blob": doc.blob, "card": doc.card} if doc else {"path": path}
+        with writing(self._root):
+            self._folder.mkdir(exist_ok=True)
+            replace_file(self._folder / name, {**said, "entry": entry})
+        self._items[name] = Item(name, path, doc, entry)
+
+    def items(self) -> tuple[Item, ...]:
+        """Return the entries that wait now, oldest first."""
+        names = sorted(filter(_ENTRY.fullmatch, listed(self._folder)))
+        loaded = (self._items.get(name) or self._load(name) for name in names)
+        self._items = {item.name: item for item in loaded if item is not None}
+        return tuple(self._items.values())
+
+    def forget(self, items: Iterable[Item]) -> None:
+        """Delete entries that a generation in use holds."""
+        for item in items:
+            (self._folder / item.name).unlink(missing_ok=True)
+
+    def _load(self, name: str) -> Item | None:
+        """Read an entry; None where it was just folded in, or is torn: then the next look finds the file itself."""
+        found = read_file(self._folder / name)
+        if found is None:
+            return None
+        doc = document(record_from(found["card"]), found["blob"]) if "card" in found else None
+        return Item(name, found["path"], doc, Entry(*found["entry"]) if found["entry"] else None)
+
+
+def latest(items: Iterable[Item]) -> dict[str, Item]:
+    """Return the last word on each path."""
+    return {item.path: item for item in items}

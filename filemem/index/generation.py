@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from filemem.chain import Node
 from filemem.changes import Entry
 from filemem.errors import Locked
-from filemem.index.document import Doc, node_from
-from filemem.index.fresh import DATABASE, IndexDamaged, Seal, refused
+from filemem.index.document import DATABASE, Doc, IndexDamaged, Seal, node_from, refused
 from filemem.record import Record, names_of, readings, topic_key
 
 _PATIENCE = 20.0  # seconds that a reader or writer waits for another's commit

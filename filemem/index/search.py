@@ -21,9 +21,21 @@ from filemem.changes import Entry
 from filemem.errors import FilememError
 from filemem.index import plan, words
 from filemem.index.chains import Around, Catalog
-from filemem.index.document import TERM_FIELDS, Doc, key, record_from
+from filemem.index.document import (
+    DATABASE,
+    TERM_FIELDS,
+    WORDS,
+    Doc,
+    Fresh,
+    Item,
+    Seal,
+    compare,
+    key,
+    latest,
+    mark,
+    record_from,
+)
 from filemem.index.embed import Model, ModelUnavailable
-from filemem.index.fresh import DATABASE, WORDS, Fresh, Item, Seal, compare, latest, mark
 from filemem.index.generation import Dates, Row, newest_first, rows_of
 from filemem.index.plan import Plan
 from filemem.index.words import MUST, MUST_NOT, READING, SHOULD, Restriction, Words, both, everything

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from filemem.index.document import Doc, clean, key
-from filemem.index.fresh import VECTORS, IndexDamaged, Seal, compare
+from filemem.index.document import VECTORS, Doc, IndexDamaged, Seal, clean, compare, key
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import tantivy
 from tantivy import Occur, Query
 
-from filemem.index.document import TERM_FIELDS, Doc, clean, key
-from filemem.index.fresh import IndexDamaged, refused
+from filemem.index.document import TERM_FIELDS, Doc, IndexDamaged, clean, key, refused
 
 EXACT, STEM = "exact", "stem"  # the two ways of reading a text; unspaced scripts are in the exact one only
 

@@ -17,22 +17,23 @@ from typing import NamedTuple
 from filemem.changes import Change, Entry, Manifest
 from filemem.errors import NotFound
 from filemem.index.chains import Catalog
-from filemem.index.document import Doc, key
-from filemem.index.embed import Model
-from filemem.index.fresh import (
+from filemem.index.document import (
     DATABASE,
     GENERATION,
     VECTORS,
     WORDS,
+    Doc,
     Item,
     Seal,
     checksum,
     compare,
+    key,
     latest,
     listed,
     mark,
     writing,
 )
+from filemem.index.embed import Model
 from filemem.index.generation import Dates, Row, rows_of
 from filemem.index.words import Words, WordsWriter
 
