@@ -88,13 +88,7 @@ def _comment(answer: Answer) -> str:
 @as_json
 @click.pass_context
 def check(
-    ctx: click.Context,
-    as_json: bool,
-    form: str,
-    strict: bool,
-    lint: bool,
-    base: str,
-    paths: tuple[str, ...],
+    ctx: click.Context, as_json: bool, form: str, strict: bool, lint: bool, base: str, paths: tuple[str, ...]
 ) -> None:
     """Report problems with the records, one line each: path:line: code message, the worst first.
 

@@ -40,10 +40,8 @@ def tool(
 ) -> Callable[[Callable[..., Fields]], click.Command]:
     """Make a command of a function that turns options into the arguments of the native tool of its name.
 
-    Args:
-        options: the command's, besides `--json`.
-        verb: the tool, if it is not called as the function.
-        left: whether an answer leaves something to the user: the exit status is 1 then.
+    `verb` is the tool, if it is not called as the function; `left` whether an answer leaves something to the user: the
+    exit status is 1 then.
     """
 
     def command(arguments: Callable[..., Fields]) -> click.Command:

@@ -93,7 +93,7 @@ def checkpoint(hit: Hit, unit: str) -> Answer:
 
 
 def listed(hits: Sequence[Hit], unit: str, query: str) -> list[Answer]:
-    """The results of a search for `query`; `unit` as for `shown`."""
+    """The results of a search for `query`."""
     return [shown(hit, unit, near) for hit, near in zip(hits, similarities(hits, query), strict=True)]
 
 

@@ -61,10 +61,12 @@ def suggest_decision(memory: Memory, arguments: Arguments) -> Answer:
     asked = arguments["userQuestion"]
     found = memory.search(asked, type=DECISION, limit=max(limit, _CANDIDATES), recency=False)
     now = memory.now()
-    rated = [
-        _suggested(hit, near, max(0.0, (now - hit.created) / DAY), weight, scale, decay)
-        for hit, near in zip(found.hits, similarities(found.hits, asked), strict=True)
-    ]
+    rated: list[Answer] = []
+    for hit, near in zip(found.hits, similarities(found.hits, asked), strict=True):
+        age = max(0.0, (now - hit.created) / DAY)
+        final = (1 - weight) * near + weight * (freshness(age, scale, decay) if near >= FLOOR else 0.0)
+        scores = {"similarity": near, "recency_days": round(age, 3), "final_score": round(final, 4)}
+        rated.append({**present.fields(hit, "decision_id=id topic decision"), **scores, "outcome": _theirs(hit)})
     rated.sort(key=lambda one: -one["final_score"])  # stable: among equals the known order stays
     empty = {} if rated else {"message": "nothing like it was decided yet"}
     return {"success": True, **empty, **asides(found), "suggestions": rated[:limit]}
@@ -135,13 +137,6 @@ def _decided(hit: Hit) -> Answer:
     answer = present.fields(hit, "decision_id=id topic decision reasoning=text confidence timestamp=created")
     failed = " failure_reason=reason?" if hit.record.outcome == "failed" else ""
     return {**answer, "outcome": _theirs(hit), **present.fields(hit, f"limitation?{failed}")}
-
-
-def _suggested(hit: Hit, near: float, age: float, weight: float, scale: float, decay: float) -> Answer:
-    fresh = freshness(age, scale, decay) if near >= FLOOR else 0.0
-    final = (1 - weight) * near + weight * fresh
-    scores = {"similarity": near, "recency_days": round(age, 3), "final_score": round(final, 4)}
-    return {**present.fields(hit, "decision_id=id topic decision"), **scores, "outcome": _theirs(hit)}
 
 
 INSTRUCTIONS = """\

@@ -64,7 +64,8 @@ def ending(topic: str) -> str:
     """What ends a fork."""
     import shlex  # noqa: PLC0415  for a fork only
 
-    return f"save one that supersedes them: filemem resolve {shlex.quote(topic)} --decision ... --reasoning ..."
+    command = f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ..."
+    return f"save one that supersedes or synthesizes them: {command}"
 
 
 def resolve(memory: Memory, arguments: Arguments) -> Answer:

@@ -61,7 +61,7 @@ def time(at: int | None) -> str:
 
 def outcomes(log: Iterable[Outcome]) -> list[Answer]:
     """The outcome log, oldest first."""
-    return [{"at": time(entry.at), **fields(entry, "outcome reason")} for entry in log]
+    return [{"at": time(entry.at), "outcome": entry.outcome, "reason": entry.reason} for entry in log]
 
 
 # -- the texts of a record
@@ -101,7 +101,7 @@ def reason(record: Record) -> str:
 
 
 def _hidden(record: Record) -> str:
-    """How many characters of a record a reader does not see and a model reads; "" for none."""
+    """How many characters of a record a model reads and no reader sees."""
     texts = (getattr(record, name) for name in ("title", "topic", "decision", "text", "next_steps", "limitation"))
     count = len(hidden_characters("\n".join((*dict.fromkeys(texts), *record.rejected, *record.facts))))
     return counted(count, "character") if count else ""
@@ -116,10 +116,6 @@ def _decided(record: Record) -> str:
 
 def _holds(hit: Hit) -> bool | None:
     return hit.record.status == "accepted" and not hit.superseded_by if hit.record.type == DECISION else None
-
-
-def _related(hit: Hit) -> list[Answer]:
-    return [{"id": edge.target, "edge": edge.kind, "edge_reason": edge.reason} for edge in hit.related]
 
 
 FIELDS: Mapping[str, Callable[[Hit], Any]] = {
@@ -149,7 +145,7 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {
     "snippet": lambda hit: hit.snippet.text,
     "highlight": lambda hit: [list(span) for span in hit.snippet.ranges],
     "replaced_by": lambda hit: [number(one) for one in hit.superseded_by],
-    "related": _related,
+    "related": lambda hit: [{"id": e.target, "edge": e.kind, "edge_reason": e.reason} for e in hit.related],
     "related_to": lambda hit: hit.related[0].target if hit.related else None,
     "edge_reason": lambda hit: hit.related[0].reason if hit.related else None,
 }
@@ -158,12 +154,9 @@ _EMPTY: tuple[object, ...] = (None, "", [], {}, ())
 
 
 def fields(value: Any, names: str) -> Answer:
-    """Show some fields of a hit, or of another value; collections as lists.
+    """Show some fields: of a hit `FIELDS`, its parts, or keys of its record; of another value its attributes.
 
-    Args:
-        value: the hit, or the value.
-        names: of a hit `FIELDS`, its parts, or keys of its record; `theirs=ours` shows one under another name. One with
-            `?` behind it is left out if it is empty, one with `!` is null then.
+    `theirs=ours` shows one under another name; with `?` behind it is left out if it is empty, with `!` it is null then.
     """
     shown: Answer = {}
     for name in names.split():
@@ -217,10 +210,7 @@ def waits(saved: Saved) -> Answer:
 def saved(value: Saved) -> Answer:
     """What a write did."""
     waiting = "; written, but not committed yet" if value.pending and not value.commit else ""
-    near = [
-        {**fields(one, "id title topic"), "similarity": round(one.similarity, 3), "hint": one.hint}
-        for one in value.similar
-    ]
+    near = [{**fields(one, "id title topic hint"), "similarity": round(one.similarity, 3)} for one in value.similar]
     return {
         "success": True,
         **fields(value, "id type"),
@@ -239,15 +229,7 @@ def hit(
     edited: bool = False,
     names: Mapping[str, Name] = MappingProxyType({}),
 ) -> Answer:
-    """One result.
-
-    Args:
-        value: the hit.
-        whole: add the parts that only matter when one record is read.
-        found: a search brought it, so that its score and what replaced it are always given.
-        edited: its file has changes that are not committed.
-        names: title and path of other records that it leads to.
-    """
+    """One result: `whole` as it is read, or as a search `found` it; `names` are those of records that it leads to."""
     titles = {one: {"title": name.title} for one, name in names.items() if name.title}
     related = [
         {"kind": edge.kind, "id": edge.target, **titles.get(edge.target, {}), "reason": edge.reason}

@@ -24,7 +24,7 @@ _SPARE, _MOST = 10, 1_000  # hits asked for beyond those wanted at first, and at
 class Reader(NamedTuple):
     """Who reads: an agent of a department, working on a project; empty for any project.
 
-    Names are taken as they are said: they keep what is not meant for others out of the way, they are no lock.
+    Names are taken as they are said: they keep things out of the way, they are no lock.
     """
 
     agent: str
@@ -55,17 +55,10 @@ def search(
     passes: Callable[[Hit], bool] = lambda _: True,
     **how: Any,
 ) -> Results:
-    """Find the first hits that pass, best first; without a query the newest first.
+    """Find the `wanted` first hits that pass, best first; without a query the newest first.
 
     What the reader may not see is not spoken of either: an answer without hits says what it would without such records.
-
-    Args:
-        memory: the memory.
-        query: as the facade takes it.
-        may_see: whether a record is meant for who asks.
-        wanted: how many are needed.
-        passes: what else the index cannot tell.
-        how: further arguments of the facade's search.
+    `passes` is what else the index cannot tell, `how` further arguments of the facade's search.
     """
     kept: dict[str, Hit] = {}
     at, size, seen = 0, min(wanted + _SPARE, _MOST), False

@@ -157,11 +157,8 @@ _PROMPTS = (
 def arguments(rows: str = "", *, closed: bool = True, **shapes: Mapping[str, Any]) -> dict[str, Any]:
     """Read the schema of an object from rows of `name ...: shape = default # description`.
 
-    Args:
-        rows: one on each line; `!` after a name says that it is required. A shape is a word of `_SHAPES` or `shapes`,
-            whole numbers as `1..100` or `0..`, or words to choose from as `a|b`; a default is JSON.
-        closed: names that are not among the rows are refused.
-        shapes: further words for shapes.
+    `!` after a name says that it is required. A shape is a word of `_SHAPES` or `shapes`, whole numbers as `1..100` or
+    `0..`, or words to choose from as `a|b`; a default is JSON. `closed` refuses names that are not among the rows.
     """
     properties: dict[str, Any] = {}
     required = []
@@ -187,10 +184,7 @@ def _shape(word: str, more: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any
 def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, ...]:
     """Read a table of tools: `name reads|writes|deletes [open] [cut]: description`, and its arguments indented below.
 
-    Args:
-        table: the text; `open` lets names pass that are not listed, `cut` answers within the dialect's budget.
-        calls: the functions behind the tools, under the tools' names.
-        shapes: as for `arguments`.
+    `open` lets names pass that are not listed, `cut` keeps to the dialect's budget; `calls` have the tools' names.
     """
     known = {call.__name__: call for call in calls}
     found = []

@@ -87,13 +87,10 @@ class Calls:
         """Run something else on the memory, in turn with the calls; failures, also to open it, are the future's."""
         return self._thread.submit(lambda: question(self._opened()))
 
-    async def reply(self, question: Callable[[Memory], Asked]) -> Asked:
-        """Ask, and wait for the answer; FilememError as opening the memory or the question does, or for a defect."""
-        return await self._answer(self.ask(question), "a request")
-
     async def read(self, tool: str, arguments: Mapping[str, object]) -> str:
-        """The answer of a tool as text; failures are raised, as by `reply`."""
-        return _text(await self.reply(lambda memory: perform(self.dialect, memory, tool, arguments)))
+        """The answer of a tool as text; FilememError as the tool or opening the memory raises it, or for a defect."""
+        asked = self.ask(lambda memory: perform(self.dialect, memory, tool, arguments))
+        return _text(await self._answer(asked, "a request"))
 
     def end(self) -> None:
         """Begin no more calls: the one under way goes on, those that wait are answered that nothing was done."""
