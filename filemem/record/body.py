@@ -66,13 +66,7 @@ class Outline(NamedTuple):
 
 
 def outline(lines: Lines, known: frozenset[str], *, stated: str = "") -> Outline:
-    """Find the heading, the known sections and the text among `lines`.
-
-    Args:
-        lines: the body.
-        known: names of sections with a meaning, case folded.
-        stated: the title that the header states; another heading is then a part of the text.
-    """
+    """Find the heading, the sections that `known` names, case folded, and the text; a `stated` title is the heading."""
     code = fenced(lines)
     headings = [
         (number, len(match[1]), line[match.end() :].strip())

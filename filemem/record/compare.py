@@ -24,14 +24,7 @@ _FIELDS = [one for one in dict.fromkeys((*_FIRST, *_NAMES, *Record._fields)) if 
 
 
 def changes(before: Record, after: Record) -> tuple[str, ...]:
-    """Return what changed from one version of a record to the next, the weightiest first.
-
-    Args:
-        before, after: as they were read, each with its path at the time.
-
-    Returns:
-        Phrases such as `status accepted -> deprecated` or `reasoning changed`; `FORM` if both say the same.
-    """
+    """Phrases for what changed between two versions, the weightiest first; `FORM` if both say the same."""
     told = [f"renamed from {before.path}"] if before.path != after.path else []
     for field in _FIELDS:
         old, new = getattr(before, field), getattr(after, field)

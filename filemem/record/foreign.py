@@ -66,10 +66,7 @@ _USUAL = frozenset(  # headings of every record of a kind: they say nothing abou
 
 
 def prose(text: str) -> str:
-    """Return what of a text is worth quoting: without comments, status, date and the headings that every record has.
-
-    The whole text where nothing else is in it.
-    """
+    """What of a text is worth quoting: no comments, status, date or usual headings, unless that is all."""
     first, *parts = text.split("<!--")  # a regular expression would look for each end again and again
     readable = first + "".join(part.partition("-->" if "-->" in part else "\n")[2] for part in parts)
     kept: list[str] = []
@@ -125,12 +122,7 @@ def _after(pattern: str, text: str) -> tuple[str, ...]:
 
 
 def references_in(text: str, *, bare: bool = True) -> tuple[str, ...]:
-    """Return the links, file names, ids and numbers that `text` names, as written.
-
-    Args:
-        text: up to 5,000 characters of it count; web addresses only if they name a Markdown file.
-        bare: whether any number counts, not only one at the start.
-    """
+    """The links, file names, ids and numbers, all with `bare`, that the first 5,000 characters of a text name."""
     text = text[:5000]
     found: list[str] = []
     for match in re.finditer(_REFERENCE, text):
@@ -156,10 +148,7 @@ def stated_references(value: str) -> tuple[str, ...]:
 
 
 class Preamble(NamedTuple):
-    """What stands in the body of a record whose header does not say it: values and their line numbers.
-
-    `logged` is the earliest day in its changelog, in epoch milliseconds.
-    """
+    """What the body says where the header does not, and where; `logged` is the earliest day of its changelog."""
 
     status: str = ""
     status_line: int = 0

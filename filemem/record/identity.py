@@ -53,14 +53,7 @@ def topic_of_heading(heading: str) -> str:
 
 
 def new_id(type: str, created_ms: int, entropy: bytes, topic: str = "") -> str:  # noqa: A002
-    """Return a new record id such as `decision_caching_1763650000123_k3f9w2ma`.
-
-    Args:
-        type: decision, checkpoint or observation.
-        created_ms: epoch milliseconds.
-        entropy: at least five random bytes; five are used.
-        topic: used by decisions only.
-    """
+    """A new record id such as `decision_caching_1763650000123_k3f9w2ma`, of at least five random bytes of entropy."""
     if type not in TYPES or len(entropy) < _ENTROPY:
         raise ValueError(f"new_id needs one of {TYPES} and {_ENTROPY} random bytes")
     tail = f"{created_ms}_{_base32(entropy[:_ENTROPY])}"
@@ -90,13 +83,9 @@ def number(id: str) -> int:  # noqa: A002
 
 
 def slug(text: str, limit: int = 60) -> str:
-    """Return `text` as one portable path component.
+    """A text as one portable path component of at most `limit` bytes.
 
     Letters of every script stay, all else becomes `-`; control and format characters vanish.
-
-    Args:
-        text: anything.
-        limit: most bytes of UTF-8 to return.
     """
     folded = _nfc_fold(text)
     kept = _NOT_ASCII_SLUG.sub("-", folded) if folded.isascii() else _unicode_slug(folded)

@@ -77,12 +77,7 @@ _ESCAPED_FENCE = re.compile(rf"({PREFIX})(\\+)(?=```|~~~)")
 
 
 def escape(text: str, known: frozenset[str] | None = None) -> str:
-    """Escape text that callers give, so that reading returns it.
-
-    Args:
-        text: the lines.
-        known: the sections with a meaning, for text below the heading; None for text in a section of its own.
-    """
+    """Escape text of callers, so that reading returns it; `known` are the sections with a meaning, None inside one."""
     lines = text.split("\n")
     code = fenced(lines)
     return "\n".join(line if number in code else _escape_line(line, known) for number, line in enumerate(lines))

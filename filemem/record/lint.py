@@ -19,12 +19,7 @@ _ALIKE = (re.compile("[A-Za-z\u00c0-\u024f]"), re.compile("[\u0400-\u052f]"))  #
 
 
 def lint(path: str, data: bytes) -> Parsed:
-    """Read one record and say all that is wrong with it alone.
-
-    Args:
-        path: relative to the store.
-        data: the file's bytes.
-    """
+    """Read one record and say all that is wrong with it alone."""
     parsed = parse(data, path)
     if parsed.record is None:
         return parsed

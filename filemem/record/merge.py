@@ -18,17 +18,7 @@ _OF_HEADER = re.compile("---$|['\"]?outcome['\"]? *:")  # the key, and a header 
 
 
 def merge(base: bytes, ours: bytes, theirs: bytes, path: str) -> bytes:
-    """Return what both sides made of a file.
-
-    Args:
-        base: the version that both come from; empty if each side made the file.
-        ours: one side.
-        theirs: the other; line numbers in messages are its own.
-        path: store-relative, for messages and for the type where the header does not say it.
-
-    Raises:
-        Conflict: both sides changed more than the log of outcomes (file:line in the message).
-    """
+    """Return what both sides made of a file; Conflict, with a line of `theirs`, if both did more than add outcomes."""
     if ours == theirs or theirs == base:
         return ours
     if ours == base:

@@ -38,12 +38,7 @@ _FILE_DATE = re.compile(r"(?:\A|--)(\d{4})(-?)(\d\d)\2(\d\d)(?=[-_ .])")
 
 
 def parse(data: bytes, path: str) -> Parsed:
-    """Read one file.
-
-    Args:
-        data: the bytes of the file.
-        path: store-relative, with `/`; decides the type where the header does not, and stands in problems.
-    """
+    """Read one file; its store-relative path decides the type where the header does not."""
     notes: list[Note] = []
     if len(data) > MAX_FILE:
         return Parsed(None, (Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB"),))

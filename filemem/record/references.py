@@ -69,10 +69,7 @@ def _number(match: re.Match[str]) -> tuple[str, str]:
 
 
 def numbers_in(text: str) -> tuple[str, ...]:
-    """Return the numbers that a text names with their series, such as `ADR-0012` or `FIP 3`, for `resolve_reference`.
-
-    `no 2` and `number 3` are words of any text.
-    """
+    """The numbers that a text names with their series, such as `ADR-0012` or `FIP 3`; `no 2` are words of any text."""
     series = _ANY_SERIES - {"adr", "madr"}
     return tuple(one[0] for one in _IN_TEXT.finditer(text) if one[1].casefold() not in series)
 
@@ -90,12 +87,7 @@ def resolve_reference(reference: str, records_index: ReferenceIndex, folder: str
 
 
 def answering(reference: str, records: Iterable[Record]) -> tuple[str, ...]:
-    """Return the ids of the records that `reference` may mean: one where it is clear, else all.
-
-    Args:
-        reference: as `resolve_reference` takes it.
-        records: all that have names.
-    """
+    """The ids of the records that a reference may mean: one where it is clear, else all."""
     wanted = {name: place for place, name in reversed([*enumerate(readings(reference))])}
     found: dict[tuple[int, int], dict[str, None]] = {}
     for record in records:

@@ -66,16 +66,7 @@ def _value(record: Record, field: str, shape: str) -> str:
 
 
 def refuse_unreadable(data: bytes, path: str, before: bytes = b"") -> None:
-    """Raise where the bytes of a record, as they would be written, cannot be read again without loss.
-
-    Args:
-        data: the bytes of the file.
-        path: store-relative, for the type where the header does not say it.
-        before: what the file holds now: errors that it has already are not of our making.
-
-    Raises:
-        BadInput: says why, and names the field that is largest.
-    """
+    """Raise BadInput where a record as it would be written cannot be read again, and not for what `before` has already."""
     known = {problem.code for problem in parse(before, path).problems}
     errors = (problem for problem in parse(data, path).problems if problem.level == "error")
     wrong = next((problem for problem in errors if problem.code not in known), None)

@@ -40,12 +40,7 @@ _LIMITS: Mapping[str, Mapping[str, str]] = {
 
 
 def errors(schema: Mapping[str, Any], value: object) -> tuple[tuple[str, str], ...]:
-    """Return what is wrong with `value`: pairs of a field path (`open_files[1]`, "" for the whole) and a sentence.
-
-    Args:
-        schema: a JSON Schema, 2020-12.
-        value: plain data as JSON gives it.
-    """
+    """Pairs of a field path (`open_files[1]`, "" for the whole) and what is wrong there by a JSON Schema, 2020-12."""
     try:
         found = list(_validator(json.dumps(schema)).iter_errors(value))
     except (ValueError, TypeError) as error:

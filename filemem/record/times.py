@@ -100,11 +100,7 @@ _LAST = _milliseconds(datetime.max.replace(tzinfo=UTC))
 
 
 def moment(ms: int) -> datetime:
-    """Return epoch milliseconds as an aware UTC datetime.
-
-    Raises:
-        BadInput: the moment is outside the years 1 to 9999.
-    """
+    """Epoch milliseconds as an aware UTC datetime; BadInput outside the years 1 to 9999."""
     if not _FIRST <= ms <= _LAST:
         raise BadInput(f"{ms} milliseconds since 1970 is outside the years 1 to 9999", "check the clock of the machine")
     return _EPOCH + timedelta(milliseconds=ms)

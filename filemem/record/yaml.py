@@ -189,11 +189,7 @@ def _node(events: _Events, kind: str, event: Any, depth: int) -> tuple[Value, in
 
 
 def read_entries(text: str) -> tuple[list[Entry], bool]:
-    """Return the keys of the mapping that `text` is, and whether it is written in braces.
-
-    Raises:
-        Refused: it is not YAML, too deep, too large, not a mapping, or uses aliases or tags.
-    """
+    """The keys of a mapping, and whether it is written in braces; Refused if it is none, too large, or has aliases."""
     import yaml  # noqa: PLC0415 - 20 ms; most headers are simple
 
     loader = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader
