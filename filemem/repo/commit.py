@@ -237,10 +237,8 @@ def _change(repo: Repo, draft: _Draft, locks: Locks, step: Step) -> str:
     if why := locks.take_branch(head.ref, entry.commit, head.tip):
         return why
     step("branch locked")
-    if why := repo.busy():
+    if why := repo.busy() or ("" if state.head_ref(repo.git) == head.ref else MOVED):
         return why
-    if state.head_ref(repo.git) != head.ref:
-        return MOVED
     step("checked")
     draft.aside.place()
     step("placed")

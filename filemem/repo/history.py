@@ -221,8 +221,7 @@ class History:
 
     def _reach(self, tip: str) -> Collection[int]:
         """The numbers of the commits that a tip reaches."""
-        start = self._number(tip)
-        if start is None:
+        if (start := self._number(tip)) is None:
             return ()
         if self._db.execute("select n from tips").fetchall() == [(start,)]:
             return range(1, start + 1)

@@ -219,8 +219,7 @@ def on_disk(files: Placer, path: str) -> bytes | None:
 
 def landed(repo: Repo, entry: Entry) -> bool:
     """Whether the branch has, or had, what an entry is about."""
-    tip = state.tip_of(repo.git, entry.branch) if entry.branch else repo.head() or ""
-    if not tip:
+    if not (tip := state.tip_of(repo.git, entry.branch or "HEAD")):
         return False
     if tip == entry.commit or all(held(repo, tip, edit.path) == edit.blob for edit in entry.edits):
         return True

@@ -110,7 +110,13 @@ class Objects:
             self.close()
             self._reader = Helper(self.git, "cat-file", "--batch")
         self._reader.send("".join(f"{oid}\n" for oid in oids).encode())
-        return {oid: _answer(self._reader, kind, most) for oid in oids}
+        found = dict[str, bytes | None]()
+        for oid in oids:
+            head = self._reader.line().decode().split(" ")
+            if len(head) == 3 and head[2].isdigit():  # else "<name> missing"
+                data = self._reader.exactly(int(head[2]) + 1)[:-1]
+                found[oid] = data if kind in (head[1], "") and (most is None or len(data) <= most) else None
+        return found
 
     def tree(self, oid: str) -> Tree:
         """A tree. Raises BrokenStore where it is not there."""
@@ -281,12 +287,3 @@ def together(calls: Sequence[Callable[[], object]]) -> None:
         thread.join()
     if errors:
         raise errors[0]
-
-
-def _answer(reader: Helper, kind: str, most: int | None) -> bytes | None:
-    head = reader.line().decode().split(" ")
-    if len(head) != 3 or not head[2].isdigit():
-        return None  # "<name> missing"
-    size = int(head[2])
-    data = reader.exactly(size + 1)[:-1]
-    return data if kind in (head[1], "") and (most is None or size <= most) else None
