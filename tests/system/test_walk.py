@@ -16,12 +16,12 @@ from tools.walk import Walk, journeys
 LIMITS = {
     "save": 45,
     "save that replaces": 45,
-    "search": 33,
+    "search": 31,
     "history": 24,
-    "get": 33,
+    "get": 32,
     "update": 37,
-    "why": 37,
-    "check": 29,
+    "why": 36,
+    "check": 28,
     "catch-up": 38,
     "delete": 31,
 }  # modules
