@@ -38,12 +38,7 @@ def resolve(
     *,
     known_removed: Collection[str] = frozenset(),
 ) -> Graph:
-    """Return the supersession graph of all decisions of a store.
-
-    Args:
-        nodes: every decision, in any order.
-        known_removed: references that a tombstone or Git's history shows to be removed on purpose.
-    """
+    """The supersession graph of all decisions; `known_removed` are references that were removed on purpose."""
     known: dict[str, Node] = {}
     for node in sorted(nodes, key=lambda node: node.age):
         known.setdefault(node.id, node)

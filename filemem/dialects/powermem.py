@@ -135,10 +135,7 @@ def memory_summary(memory: Memory, _: Arguments) -> Answer:
 
 
 def _text(messages: Any) -> str:
-    """The text of messages in any of the forms that chat programs use.
-
-    Those without text (a call of a tool, an empty system message, an image) are passed over where others have some.
-    """
+    """The text of messages in any of the forms that chat programs use; those without text are passed over."""
     listed = messages if isinstance(messages, list) else [messages]
     said = [(_part(one, "role"), text) for one in listed if (text := _part(one, "content")).strip()]
     if not said:

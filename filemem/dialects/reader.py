@@ -22,10 +22,7 @@ _SPARE, _MOST = 10, 1_000  # hits asked for beyond those wanted at first, and at
 
 
 class Reader(NamedTuple):
-    """Who reads: an agent of a department, working on a project; empty for any project.
-
-    Names are taken as they are said: they keep things out of the way, they are no lock.
-    """
+    """Who reads, as it says: no lock, it keeps things out of the way. A project that is empty means any."""
 
     agent: str
     department: str = NOWHERE

@@ -44,14 +44,8 @@ class Staged:
     def publish(self, replace: bytes | None, *, over: bool = False) -> None:
         """Put the file into its place, creating folders as needed.
 
-        Args:
-            replace: the bytes that the file there must still hold; None: no file may stand there.
-            over: whatever stands there.
-
-        Raises:
-            Conflict: another file stands there.
-            BadInput: a link or a file stands where a folder must be.
-            BrokenStore: the disk refuses.
+        `replace` are the bytes that the file there must still hold, None for no file; `over` replaces whatever stands there.
+        Raises Conflict if another file stands there, BadInput if a link does, BrokenStore if the disk refuses.
         """
         *folders, name = self.parts
         path = "/".join(self.parts)
@@ -102,13 +96,7 @@ class Staged:
 
 
 class Files:
-    """The files of one store.
-
-    Args:
-        work_tree: the top folder of the Git work tree.
-        store: the folder of records in it, "." for all.
-        spool: a folder for temporary files that no watcher looks at.
-    """
+    """The files of one store, a folder of the work tree or `.`; `spool` is for temporary files that nobody watches."""
 
     def __init__(self, work_tree: str | Path, store: str, spool: Path | None = None) -> None:
         self.work_tree = Path(work_tree)
@@ -131,12 +119,7 @@ class Files:
         return path.startswith(self._prefix)
 
     def read(self, path: str) -> bytes:
-        """The bytes of one file; `path` is relative to the store.
-
-        Raises:
-            NotFound: there is no such file.
-            BadInput: it is not a regular file of at most 1 MiB, or the path leaves the store.
-        """
+        """The bytes of a file up to 1 MiB: NotFound if there is none, BadInput if it is not one of the store's."""
         *folders, name = check_path(path)
         with open_folder(self.work_tree, (*self._base, *folders)) as folder:
             return read_file(folder, name, path, MAX_SIZE)
@@ -189,23 +172,14 @@ class Files:
         return changed
 
     def stage(self, path: str, data: bytes) -> Staged:
-        """Write a file aside; nothing shows until `publish`.
-
-        Raises:
-            BadInput: the path may not be written, or there are more than 1 MiB.
-            BrokenStore: the disk refuses.
-        """
+        """Write a file aside, unseen until `publish`; BadInput if it may not be there or is over 1 MiB."""
         parts = check_path(path)
         if len(data) > MAX_SIZE:
             raise BadInput(f"{path}: {len(data)} bytes are more than {MAX_SIZE}", "write less", field="text")
         return self._stage((*self._base, *parts), data)
 
     def hide(self, folder: str) -> None:
-        """Make Git overlook a folder of the store: a `.gitignore` holding `*` in it, unless it is there.
-
-        Raises:
-            Conflict: there is one that does not hold `*`: what is written there could be committed.
-        """
+        """Make Git overlook a folder by a `.gitignore` holding `*`; Conflict where there is another one."""
         name, parts = self.named(f"{folder}/.gitignore"), (*self._base, *check_path(folder))
         try:
             with open_folder(self.work_tree, parts) as at:
@@ -217,15 +191,7 @@ class Files:
             raise Conflict(f"{name} does not hold *: private records could be committed", "add a line with *")
 
     def remove(self, path: str, only: bytes | None = None) -> None:
-        """Remove one file; a file that is gone already is no error.
-
-        Args:
-            path: relative to the store.
-            only: the bytes that it must still hold; None: whatever it holds.
-
-        Raises:
-            Conflict: it holds other bytes.
-        """
+        """Remove a file if it is there; Conflict unless it holds the bytes `only`, where given."""
         parts = (*self._base, *check_path(path))
         with contextlib.suppress(NotFound), open_folder(self.work_tree, parts[:-1]) as folder:
             if only is not None and read_file(folder, parts[-1], path, MAX_SIZE) != only:
@@ -262,15 +228,8 @@ def open_folder(
 ) -> Iterator[int]:
     """Open the folder `parts` below the work tree, one step at a time; what the system refuses meanwhile is told.
 
-    Args:
-        work_tree: the one folder that is opened by its path.
-        parts: names of the folders below it.
-        create: make the folders that are missing; receives the folders that got a new one.
-
-    Raises:
-        NotFound: it, or what was looked for in it, is not there.
-        BadInput: a link or a file stands on the way.
-        BrokenStore: the disk refuses.
+    `create` makes folders that are missing and receives those that got a new one. Raises NotFound if it is not there,
+    BadInput if a link or a file stands on the way, BrokenStore if the disk refuses.
     """
     at = -1
     try:
@@ -294,12 +253,7 @@ def open_folder(
 
 
 def read_file(folder: int, name: str, path: str, limit: int) -> bytes:
-    """Read a regular file of at most `limit` bytes from an open folder; `path` is for messages.
-
-    Raises:
-        NotFound: it is not there.
-        BadInput: it is a link, something other than a regular file, or larger.
-    """
+    """Read at most `limit` bytes: NotFound if there is no file, BadInput if it is larger or not a regular one."""
     try:
         fd = os.open(name, _FILE, dir_fd=folder)
     except FileNotFoundError:

@@ -36,16 +36,7 @@ COMMON = frozenset(
 
 
 def snippet(text: str, terms: Terms, width: int = 240) -> tuple[str, Ranges]:
-    """Return the most telling fragment of a text and where the query's words stand in it.
-
-    Args:
-        text: any text; white space is joined.
-        terms: the query; without words the beginning is returned.
-        width: characters at most, the ellipses not counted.
-
-    Returns:
-        The fragment, and ranges (start, end) in it, not overlapping, in order.
-    """
+    """The most telling fragment of a text, at most `width` characters, and where the query's words stand in it."""
     flat = " ".join(text.split())
     found = _wanted(terms).spans(flat)
     start = max(0, min(_best_window(found, width), len(flat) - width))

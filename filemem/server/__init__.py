@@ -62,10 +62,7 @@ def serve_stdio(offer: Advertised, open_memory: OpenMemory, *, version: str, on_
 def _listen(
     front: Front, wire: Wire, messages: Iterator[Message | Refusal], listed: Callable[[], None]
 ) -> Message | None:
-    """Answer until a message must be handed over; return it, or None when the input ended.
-
-    `listed` is called once, when the tools were listed.
-    """
+    """Answer until a message must be handed over, which is returned; `listed` is called when the tools were listed."""
     waiting = [listed]
     for message in messages:
         turn = message.reply() if isinstance(message, Refusal) else front.answer(message)

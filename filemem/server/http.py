@@ -68,10 +68,7 @@ def serve(
     site: Site | None = None,
     on_start: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Serve MCP at /mcp, GET /health, and what a site has besides, until a signal ends the process.
-
-    `on_start` gets the port, once it is listened on.
-    """
+    """Serve MCP at /mcp, GET /health and a site's routes until a signal comes; `on_start` gets the port."""
     address = address or Address()
     listening = listen(address)
     port = listening.getsockname()[1]

@@ -50,13 +50,7 @@ def log_crash(tool: str, error: BaseException) -> None:
 
 
 class Calls:
-    """Runs tool calls in order, opening the memory at the first one.
-
-    Args:
-        dialect: whose tools are called.
-        open_memory: called again at each call for as long as it raises FilememError, which is then the answer.
-        on_crash: told the tool and the exception when a tool fails by a defect.
-    """
+    """Runs tool calls in order. The memory is opened at the first one, or the next, where that raises FilememError."""
 
     def __init__(self, dialect: Dialect, open_memory: OpenMemory, on_crash: OnCrash = log_crash) -> None:
         self.dialect, self._open_memory, self.on_crash = dialect, open_memory, on_crash

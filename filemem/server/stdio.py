@@ -137,13 +137,7 @@ def _plain(message: types.JSONRPCMessage) -> Message:
 
 
 def serve(server: FilememServer, wire: Wire, messages: Iterator[Message | Refusal], answered: list[object]) -> int:
-    """Serve one connection over stdio; return the exit status for the process, which should end right after.
-
-    Args:
-        server, wire: what is served, and by what.
-        messages: all that came and all that comes.
-        answered: ids of the first requests that need no second answer.
-    """
+    """Serve one connection over stdio, but for requests that were `answered`; return the exit status of the process."""
 
     async def connected() -> int:
         connection = Connection(wire, answered)
