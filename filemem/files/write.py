@@ -44,7 +44,7 @@ class Staged:
     def publish(self, replace: bytes | None, *, over: bool = False) -> None:
         """Put the file into its place, creating folders as needed.
 
-        `replace` are the bytes that the file there must still hold, None for no file; `over` replaces whatever stands there.
+        `replace` are the bytes that must still stand there, None for no file; `over` replaces whatever stands there.
         Raises Conflict if another file stands there, BadInput if a link does, BrokenStore if the disk refuses.
         """
         *folders, name = self.parts
