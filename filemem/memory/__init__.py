@@ -198,7 +198,7 @@ class Memory:
     def names(self, ids: Collection[str]) -> dict[str, Name]:
         """Title and path of records by id; ids that no record has are left out."""
         wanted = fields.each("ids", ids)
-        return self.keeper.ask(lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.lookup("id", wanted)})
+        return self.keeper.ask(lambda s: {n.id: Name(n.title, s.shown(n.path)) for n in s.index.lookup("id", wanted)})
 
     def edited(self, hit: Hit) -> bool:
         """Whether a hit's file has changes that are not committed, so that its commit does not have all of it."""

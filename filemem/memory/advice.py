@@ -64,7 +64,7 @@ def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
     key = topic_key(record.topic) if record.type == DECISION and not record.supersedes else ""
     start = key[: max(3, len(key) * 2 // 3)]
     topics = [topic for topic, _ in store.index.terms("topic", start) if topic != key][:NEAR] if key else []
-    for node in store.lookup("topic", alike(key, topics, 1, NEAR_TOPIC))[:1]:
+    for node in store.index.lookup("topic", alike(key, topics, 1, NEAR_TOPIC))[:1]:
         told = f"this topic is new; if {node.topic!r} is the same thing, use that name"
         yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, told)
 

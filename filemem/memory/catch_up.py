@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from filemem import changes
-from filemem.changes import MODIFIED, Change, Manifest
+from filemem.changes import MODIFIED, Change
 from filemem.errors import BrokenStore, Locked, NotFound
 from filemem.index import IndexDamaged
 from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, mark_of
@@ -66,22 +66,18 @@ def catch_up(
         times = {folder: at for folder, at in known.items() if folder not in folders} | times
     found = list(changes.diff(before, after))
     if hidden and not anew:
-        found += _hidden_or_back(store, found, after)
+        marks, nodes = store.tombstones, list(store.index.nodes())  # one came or went without its record's file
+        paths = {node.path for node in nodes if mark_of(node.id) in marks} | (
+            after.keys() - {one.path for one in nodes}
+        )
+        paths -= {change.path for change in found}
+        found += [Change(MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
     load = partial(store.document, forgotten=store.tombstones)
     touched = any(entry.mtime >= 0 and before.get(path) != entry for path, entry in after.items())
     if anew or found or touched or moved or (waiting and (full or index.crowded)):  # a move may have dated records
         index.apply(found, load, progress, seen=after, waited=waiting, anew=anew)
     index.note(folders=times, **now)
     return Look(len(found))
-
-
-def _hidden_or_back(store: Store, found: Collection[Change], after: Manifest) -> list[Change]:
-    """The records to read again whose files stand as they were, because a tombstone came or went without them."""
-    known, nodes = store.tombstones, list(store.index.nodes())
-    paths = {node.path for node in nodes if mark_of(node.id) in known}
-    paths |= after.keys() - {node.path for node in nodes}  # hidden until now, or unreadable still
-    paths -= {change.path for change in found}
-    return [Change(MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
 
 
 def _forgotten(store: Store) -> str:

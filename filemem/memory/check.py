@@ -145,10 +145,9 @@ def _together(snapshot: Snapshot) -> Iterator[Finding]:
         if chain.is_forked:
             heads = [by_id[head] for head in chain.heads]
             topic, named = heads[-1].topic, ", ".join(shown(one.path) for one in heads)
-            ends = f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ... ends it"
-            problem = Problem(
-                heads[-1].path, 1, "forked-topic", "warning", f"{topic} is forked: {named} hold at once; {ends}"
-            )
+            text = f"{topic} is forked: {named} hold at once; "
+            text += f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ... ends it"
+            problem = Problem(heads[-1].path, 1, "forked-topic", "warning", text)
             yield Finding(problem, key, " ".join(sorted(chain.heads)))
 
 

@@ -140,8 +140,8 @@ class Change:
     def _hanging(self) -> Iterator[Effect]:
         """Decisions that refer to what is not there any more."""
         gone = self.was.keys() - self.now.keys()
-        referring = {node.id for node in self.before.lookup("ref", gone)} | self.ids | set(self._follows.hanging)
-        for node in self.after.lookup("id", referring):
+        referring = {node.id for node in self.before.index.lookup("ref", gone)} | self.ids | set(self._follows.hanging)
+        for node in self.after.index.lookup("id", referring):
             if node.type != DECISION:
                 continue
             meant = [one.id for to in node.references for one in self.before.index.answering(to)] if gone else []
@@ -159,7 +159,7 @@ def _touched(before: PastStore, after: PastStore) -> set[str]:
     """The ids of the records whose files differ."""
     was, now = before.listing, after.listing
     paths = [path for path in was.keys() | now.keys() if was.get(path) != now.get(path)]
-    ids = {node.id for side in (before, after) for node in side.lookup("path", paths)}
+    ids = {node.id for side in (before, after) for node in side.index.lookup("path", paths)}
     if turned := before.forgotten ^ after.forgotten:
         ids |= {node.id for side in (before, after) for node in side.index.nodes() if mark_of(node.id) in turned}
     return ids
@@ -167,7 +167,7 @@ def _touched(before: PastStore, after: PastStore) -> set[str]:
 
 def _parsed(side: PastStore, ids: Collection[str]) -> Mapping[str, Parsed]:
     """Records as they read, by id."""
-    paths = {node.path: node.id for node in side.lookup("id", ids)}
+    paths = {node.path: node.id for node in side.index.lookup("id", ids)}
     return {paths[path]: one for path, one in side.parsed(paths).items()}
 
 
@@ -175,7 +175,7 @@ def _around(before: PastStore, after: PastStore, ids: Collection[str]) -> tuple[
     """The chains of some records in both states: the same decisions in both, as far as they are there."""
     reached = set(ids)
     while True:
-        old, new = (side.index.around(side.lookup("id", reached)) for side in (before, after))
+        old, new = (side.index.around(side.index.lookup("id", reached)) for side in (before, after))
         if (more := reached.union(old.nodes, new.nodes)) == reached:
             return old, new
         reached = more

@@ -108,7 +108,7 @@ class Testimony:
 def with_code(store: Store, hits: Sequence[Hit], testimony: Testimony | None = None) -> tuple[Hit, ...]:
     """Return hits with how the code stands that they govern, and what commits say came of them."""
     wanted = {hit.id: hit.record for hit in hits if hit.record.type == DECISION}
-    decisions = [(node, wanted[node.id]) for node in store.lookup("id", list(wanted))]
+    decisions = [(node, wanted[node.id]) for node in store.index.lookup("id", list(wanted))]
     told = testimony or Testimony(store)
     drifts = _drifts(store, decisions, told)
     said = {node.id: told.of(node, record) for node, record in decisions}

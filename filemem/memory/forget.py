@@ -42,9 +42,8 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
                 told = f"{store.shown(node.path)} was never committed, so nothing would keep it"
                 raise Conflict(told, "commit it first, or delete the file yourself")
             if store.edited(node.path):
-                raise Conflict(
-                    f"{store.shown(node.path)} has edits that are not committed", "commit or undo them first"
-                )
+                told = f"{store.shown(node.path)} has edits that are not committed"
+                raise Conflict(told, "commit or undo them first")
         edits = [Edit(node.path, None, store.files.read(node.path))]
         mark = f"{FORGOTTEN}/{mark_of(node.id)}"
         if held and not is_private(node.path) and not store.files.exists(mark):
@@ -66,7 +65,7 @@ def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool
     wanted = fields.line("id", reference).strip()
     with store.repo.saving():
         record, data = _gone(store, wanted)
-        if store.lookup("id", [record.id]):
+        if store.index.lookup("id", [record.id]):
             raise NotFound(f"{wanted!r} is there: {record.title}", "only what was removed can be restored")
         path, mark = record.path, f"{FORGOTTEN}/{mark_of(record.id)}"
         here = store.files.read(path) if store.files.exists(path) else None

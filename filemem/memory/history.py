@@ -75,7 +75,7 @@ def history(store: Store, topic_or_id: str) -> History:
     Raises NotFound: neither; says what was probably meant. BadInput: a record that is no decision.
     """
     key = topic_key(topic_or_id)
-    start = [node for node in store.lookup("topic", [key]) if node.key] if key else []
+    start = [node for node in store.index.lookup("topic", [key]) if node.key] if key else []
     if not start:
         start = [store.find(topic_or_id)]
         if start[0].type != DECISION:

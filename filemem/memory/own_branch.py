@@ -19,17 +19,14 @@ from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, NotFou
 from filemem.repo import Repo
 from filemem.repo.run import LONG
 
-__all__ = ["TOP", "Home", "attach", "branch_of", "find", "project"]
-
 TOP = "."  # the store that is all of its work tree
 SUBMODULE = b"160000"  # mode of another repository in a tree
 SETTINGS = f'store = "{TOP}"\n'  # of such a branch itself, so that it is a memory wherever it is checked out
 
 
 class Home(NamedTuple):
-    """Where records live: the settings and the repository of the project's `code`, and the `repo` that holds them (the
-    same, unless they have a work tree of their own); the folder `store` in it, whose `name` people see from the top
-    of `code`; and whether somebody has `stated` that."""
+    """Where records live: in the folder `store` of `repo`; people see its `name` from the top of the project's `code`,
+    which is the same repository unless they have a work tree of their own; `stated`: somebody named the folder."""
 
     config: Config
     code: Repo

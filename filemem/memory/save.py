@@ -122,7 +122,7 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
 def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
     """End a fork by a decision that merges all that hold on a topic. Raises NotFound, BadInput: it is not forked."""
     key = topic_key(fields.line("topic", topic))
-    found = [node for node in store.lookup("topic", [key]) if node.key == key] if key else []
+    found = [node for node in store.index.lookup("topic", [key]) if node.key == key] if key else []
     if not found:
         known = [name for name, _ in store.index.terms("topic")]
         raise NotFound(f"no topic {topic!r}", fields.meant(key, known, "filemem topics lists them"))
@@ -180,11 +180,11 @@ def _ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, .
 def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:
     """What a new decision replaces: what it says, else the heads of its topic. Raises Conflict where that is forked."""
     if "supersedes" in given:
-        return tuple(store.lookup("id", given["supersedes"])) if given["supersedes"] else ()
+        return tuple(store.index.lookup("id", given["supersedes"])) if given["supersedes"] else ()
     key = topic_key(given["topic"])
     if not key:
         raise BadInput("topic has no letters or digits", "name what the decision is about", field="topic")
-    around = store.index.around(store.lookup("topic", [key]))
+    around = store.index.around(store.index.lookup("topic", [key]))
     heads = around.graph.next_supersedes(key)
     merged = set(given.get("synthesizes", ()))
     if len(heads) > 1 and not merged:
@@ -246,10 +246,7 @@ def message_of(record: Record, told: str, agent: str, replaced: Iterable[Node] =
 
 
 def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
-    """Make what was written found at once; `data` is None for a removal. Says what went wrong, or "".
-
-    It comes after the commit, so it must not fail, or a caller would save again.
-    """
+    """Make what was written, or removed (None), found at once; says what went wrong, or a caller would save again."""
     try:
         if data is not None and (record := parse(data, path).record):
             doc = document(record, blob_id(data, store.repo.hash_name))

@@ -127,14 +127,13 @@ def _found(store: Store, terms: Terms, wanted: Filter, depth: int, mode: str) ->
 
 
 def _scored(store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: str, recency: bool) -> list[Scored]:
-    weights = query.MEANING_ONLY if mode == "vector" else None
     checkpoints = {one.id for one in found.candidates if one.node.type == CHECKPOINT}
     lesser = checkpoints if wanted.types != (CHECKPOINT,) else ()
     rated = query.score(
         found.candidates,
         now=store.clock(),
         recency=recency,
-        weights=weights,
+        weights=query.MEANING_ONLY if mode == "vector" else None,
         lesser=lesser,
         whole=found.whole,
         word=terms.is_word,
@@ -147,8 +146,7 @@ def _placed(
 ) -> tuple[tuple[Placed, ...], Around]:
     """Put what was found in known order; return `limit` places, and the chains that they are of.
 
-    Chains are asked for the best of them first; of the others only those matter that belong to these chains. Only
-    where that leaves places empty, because many are of few chains, are all asked for.
+    Chains are asked for the best of them first, and for all only where many are of few chains, so that places are left.
     """
     for count in (limit + min(SPARE, limit), len(scored)):
         around = store.index.around(known[one.id] for one in scored[:count])

@@ -172,10 +172,6 @@ class Store:
         found = self.history.dates([self.files.named(path) for path in paths], self.seen_from)
         return {self.files.inside(path): at for path, at in found.items()}
 
-    def lookup(self, field: str, values: Collection[str]) -> list[Node]:
-        """The records that have one of these exact terms in a field."""
-        return self.index.lookup(field, values)
-
     def find(self, reference: str) -> Node:
         """Find the one record that a reference means: id, start of a short id, path, file name, number or title.
 
@@ -184,7 +180,7 @@ class Store:
         wanted = fields.line("id", reference).strip()
         found = self.index.answering(self.asked(wanted)) if wanted else []
         if not found and len(wanted) >= LEAST:
-            found = self.lookup("short", [short for short, _ in self.index.terms("short", wanted.casefold())])
+            found = self.index.lookup("short", [short for short, _ in self.index.terms("short", wanted.casefold())])
         if len(found) > 1:
             told = f"{len(found)} records answer to {wanted!r}: {listed(sorted(found, key=lambda one: one.path))}"
             raise NotFound(told, "name one by its short id or path")
@@ -195,7 +191,7 @@ class Store:
     def _hint(self, wanted: str) -> str:
         """Which record was probably meant."""
         key = topic_key(wanted)
-        if key and (chain := [node for node in self.lookup("topic", [key]) if node.key]):
+        if key and (chain := [node for node in self.index.lookup("topic", [key]) if node.key]):
             return f"it is a topic; its last decision is {called(max(chain, key=lambda node: node.created))}"
         titles = {node.title.casefold(): called(node) for node in self.index.nodes()}
         near = [titles[title] for title in fields.alike(wanted.casefold(), titles, 3, 0.5)]

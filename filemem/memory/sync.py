@@ -94,7 +94,7 @@ def forks(store: Store, done: Synced, before: str | None) -> Synced:
         return done
     told = store.repo.git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, head)
     came = [path for path in told.decode("utf-8", "surrogateescape").split("\0") if path and store.files.holds(path)]
-    nodes = store.lookup("path", [store.files.inside(path) for path in came])
+    nodes = store.index.lookup("path", [store.files.inside(path) for path in came])
     topics = {node.key: node.topic for node in nodes if node.type == DECISION and node.key}
     graph = store.index.around(nodes).graph
     forked = tuple(sorted(topic for key, topic in topics.items() if graph.chain(key).is_forked))

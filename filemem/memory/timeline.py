@@ -87,8 +87,7 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
 def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
     """List the topics with a word in their name or in the title of what holds, each with that, in alphabetical order.
 
-    Decisions that state no topic come last, by their paths, as numbers in front of file names sort: one entry for all
-    that their links join, which goes by its file name too.
+    Decisions that state no topic come last, by their paths: one entry for all that their links join.
     """
     key, around = topic_key(prefix), store.index.around(store.index.nodes())
     found = [_topic(around, chain.order, name) for name, chain in sorted(around.graph.chains.items()) if name]

@@ -8,7 +8,7 @@ from typing import Any
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.memory import fields
 from filemem.memory.save import Saved, answer, message_of, refuse_secrets, show, write
-from filemem.memory.store import TOP, Store
+from filemem.memory.store import Store
 from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, derived_id, new_id, parse
 from filemem.record.keys import SECRETS_ALLOWED
 from filemem.repo.commit import Edit, Made
@@ -22,7 +22,11 @@ def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
     Raises NotFound; BadInput: nothing to change, or a field that this type does not take; Conflict: the file has edits
     that are not committed, or cannot be amended as it is, or the repository is busy.
     """
-    checked = _checked(given)  # before the record is looked for, as a schema does: one order on every surface
+    known = {**fields.FIELDS[OBSERVATION], **fields.FIELDS[DECISION], **fields.COMMON}
+    for name, value in given.items():  # before the record is looked for, as a schema does: one order on every surface
+        if name not in _TAKEN and (value is not None or name not in fields.NAMES):
+            raise BadInput(f"update has no field {name!r}", fields.nearest(name, _TAKEN), field=name)
+    checked: dict[str, Any] = {name: known[name](name, value) for name, value in given.items() if value is not None}
     agent = checked.pop("agent", "") or store.config.agent
     node = store.find(reference)
     changes, told = _changes(node.type, checked, store.clock())
@@ -51,8 +55,6 @@ def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, .
     edits, adopted = [], []
     with store.repo.saving():
         for path in dict.fromkeys(map(store.asked, files)):
-            if store.name != TOP and not store.files.exists(path) and path in files:
-                raise BadInput(f"{path} is no file of the store {store.name}/", "name a record file", field="files")
             before, old = _as_it_is(store, path)
             if old.id_stated:
                 raise BadInput(f"{store.shown(path)} states its id already: {old.id}", field="files")
@@ -87,15 +89,6 @@ def _as_it_is(store: Store, path: str) -> tuple[bytes, Record]:
     if (found := parse(data, path).record) is None:
         raise NotFound(f"{store.shown(path)} cannot be read as a record", "filemem check says why")
     return data, found
-
-
-def _checked(given: Mapping[str, object]) -> dict[str, Any]:
-    """Check the fields of an update; null ones are left out. Raises BadInput."""
-    known = {**fields.FIELDS[OBSERVATION], **fields.FIELDS[DECISION], **fields.COMMON}
-    for name, value in given.items():
-        if name not in _TAKEN and (value is not None or name not in fields.NAMES):
-            raise BadInput(f"update has no field {name!r}", fields.nearest(name, _TAKEN), field=name)
-    return {name: known[name](name, value) for name, value in given.items() if value is not None}
 
 
 def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, Any], str]:

@@ -173,14 +173,10 @@ def _stating(store: Store, paths: Collection[str]) -> list[Reason]:
     for hit in present(store, [node for node in nodes.values() if graph.is_head(node.id)]):
         stated = [one for one in hit.record.affects if any(touches(one, path) for path in paths)]
         if stated:
-            found.append((max(map(closeness, stated)), Reason(hit, GOVERNS, f"affects {', '.join(stated)}")))
+            closest = max((not set("*?") & set(one), len(fixed(one))) for one in stated)  # a path before a glob
+            found.append((closest, Reason(hit, GOVERNS, f"affects {', '.join(stated)}")))
     found.sort(key=lambda one: (one[0], one[1].hit.created), reverse=True)
     return [reason for _, reason in found]
-
-
-def closeness(pattern: str) -> tuple[bool, int]:
-    """Return how closely a pattern speaks of a file: a path before a glob, a long one before a short one."""
-    return "*" not in pattern and "?" not in pattern, len(fixed(pattern))
 
 
 def _touched(
@@ -192,11 +188,11 @@ def _touched(
     for commit, subject in commits.items():
         told = f"{commit[:10]}, which changed {place.what}: {subject}"
         paths = [store.files.inside(path) for path in came.get(commit, ())]
-        for node in store.lookup("path", paths) if len(paths) <= IMPORT else ():
+        for node in store.index.lookup("path", paths) if len(paths) <= IMPORT else ():
             because.setdefault(node.id, f"came with {told}")
         for one in testimony.named_by(commit, numbers_in(subject)):
             because.setdefault(one, f"named by {told}")
-    nodes = {node.id: node for node in store.lookup("id", because.keys() - known) if node.type == DECISION}
+    nodes = {node.id: node for node in store.index.lookup("id", because.keys() - known) if node.type == DECISION}
     listed = [nodes[one] for one in because if one in nodes and store.shown(nodes[one].path) != place.path]
     return [Reason(hit, TOUCHED, because[hit.id]) for hit in present(store, listed)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from filemem.memory.evidence import statements
-from filemem.memory.why import closeness, lines_in
+from filemem.memory.why import lines_in
 from filemem.query import Drift
 
 
@@ -54,7 +54,3 @@ def test_lines_are_found_in_the_version_that_is_committed(
     now: str, lines: tuple[int, int], before: tuple[int, int] | None
 ) -> None:
     assert lines_in(now.replace(" ", "\n"), "a\nb\nc", lines) == before
-
-
-def test_a_path_speaks_more_closely_of_a_file_than_a_glob() -> None:
-    assert sorted(["src/**", "src/a.py", "**", "src"], key=closeness) == ["**", "src/**", "src", "src/a.py"]

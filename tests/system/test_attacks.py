@@ -87,7 +87,7 @@ def test_after_an_index_that_could_not_be_built_the_next_one_is_used(repo: Path)
     save(repo)
     with Memory.open(repo, serving=True) as memory:
         memory.refresh(full=True)
-        assert memory._store.from_files().lookup("topic", ["caching"])
+        assert memory._store.from_files().index.lookup("topic", ["caching"])
         memory.save(topic="caching", decision="Use an LRU cache", reasoning="fewer parts")
         assert len(memory.save(topic="caching", decision="Use both", reasoning="two levels").superseded) == 1
 
