@@ -160,11 +160,7 @@ class Preamble(NamedTuple):
 
 
 def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
-    """Read what a body states of its record.
-
-    That is lines and rows such as `Date: ...` or `| Status | ... |` above the first section and in `## Status`, the
-    sections `## Status`, `## Date`, `## Supersedes` and `## Superseded by`, and the dates of a changelog.
-    """
+    """Read what lines and rows above the first section, sections such as `## Status`, and a changelog state."""
     named = [name for name in (*_SECTIONS, *_LOGS) if name in parts.other]
     sections = {name: [at for at in range(*parts.other[name]) if lines[at].strip()] for name in named}
     found: dict[str, tuple[str, int]] = {}
