@@ -255,6 +255,8 @@ def show(store: Store, path: str, data: bytes | None, made: Made) -> str:
             store.index.push_removed(path)
         if made.commit and knows(store, made.onto):
             store.index.note(head=made.commit)  # so that nobody takes our own commit for a move of HEAD
+            if made.entry:
+                store.history.append(made.entry, made.onto, store.repo.identity()[0][0])
     except BrokenStore as error:
         return f"saved, but not searchable yet: {error.told}"
     return ""

@@ -44,6 +44,7 @@ class Made(NamedTuple):
     left: str = ""  # why the files are written and left uncommitted
     trouble: str = ""  # what went wrong beside it, with the command that helps
     onto: str = ""  # the id of the commit that it stands on
+    entry: Entry | None = None  # what was committed, unless Git must be asked: of renames, of what a hook wrote
 
 
 class _Draft(NamedTuple):
@@ -270,7 +271,8 @@ def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
             trouble = journal.dropped(repo, entry) or trouble
     except (FilememError, OSError) as error:
         trouble = f"committed, but it could not be verified: {error}"
-    return Made(entry.commit, branch, trouble=trouble, onto=draft.head.tip)
+    plain = not repo.run_hooks and all(edit.data is not None for edit in entry.edits)
+    return Made(entry.commit, branch, trouble=trouble, onto=draft.head.tip, entry=entry if plain else None)
 
 
 # what the journal holds

@@ -21,6 +21,7 @@ from filemem.repo.run import GitError, read
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
+    from filemem.repo.journal import Entry
 
 __all__ = ["Commit", "History", "Touch"]
 
@@ -121,6 +122,23 @@ class History:
     def extend(self) -> None:
         """Bring the table up to HEAD."""
         self._number("HEAD")
+
+    @_answering
+    def append(self, entry: Entry, onto: str, author: str) -> None:
+        """Add what a save has just committed onto a known commit, so that the next question starts no process.
+
+        It removes no file: for that, Git looks for renames.
+        """
+        if self._known(onto) is None:
+            return
+        subject, _, rest = entry.message.partition("\n\n")
+        trailers = "\x1f".join(line.replace(": ", "\x1e", 1) for line in rest.splitlines())
+        header = entry.commit, onto, str(entry.at // 1000), author, subject.strip(), trailers, ""
+        changed = (one for one in entry.edits if one.old != one.blob)
+        rows = [("M" if one.old else "A", one.path, "", one.old, one.blob) for one in changed]
+        with self._db as db:
+            db.execute("begin immediate")
+            self._add(db, header, rows)
 
     @_answering
     def touches(self, paths: Iterable[str], tip: str = "HEAD") -> dict[str, tuple[Touch, ...]]:

@@ -45,6 +45,26 @@ def test_saves_that_a_watcher_names_wait_until_nobody_calls(repo: Path, memory: 
     assert len(memory.search("redis", limit=50).hits) == 3
 
 
+def test_the_commit_table_learns_of_a_save_from_the_save(
+    repo: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert memory.search("redis").hits  # the table is in step
+    first = memory.save(topic="caching", decision="Use an LRU", reasoning="one process", agent="claude", tags=["a"])
+    memory.update(first.id, outcome="success", reason="quick")
+    started: list[object] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", lambda *given, **_: started.append(given))
+        told = memory.get(first.id)[0].provenance
+    assert (told.agent, len(told.edits), started) == ("claude", 1, [])
+    history = memory._store.history
+    path = first.path
+    quick = history.touches([path])
+    history.close()
+    for left in (repo / ".git/filemem").glob("commits.db*"):
+        left.unlink()
+    assert history.touches([path]) == quick  # as git log prints it
+
+
 def test_an_edit_that_a_watcher_names_does_not_wait(repo: Path, memory: Memory) -> None:
     saved = memory.save(title="A note", text="about redis")
     path = repo / saved.path

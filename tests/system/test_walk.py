@@ -16,13 +16,13 @@ from tools.walk import Walk, journeys
 LIMITS = {
     "save": 45,
     "save that replaces": 45,
-    "search": 31,
-    "history": 24,
-    "get": 32,
-    "update": 37,
-    "why": 36,
-    "check": 28,
-    "catch-up": 38,
+    "search": 30,
+    "history": 23,
+    "get": 31,
+    "update": 38,
+    "why": 35,
+    "check": 27,
+    "catch-up": 37,
     "delete": 31,
 }  # modules
 
