@@ -67,9 +67,8 @@ def catch_up(
     found = list(changes.diff(before, after))
     if hidden and not anew:
         marks, nodes = store.tombstones, list(store.index.nodes())  # one came or went without its record's file
-        paths = {node.path for node in nodes if mark_of(node.id) in marks} | (
-            after.keys() - {one.path for one in nodes}
-        )
+        paths = {node.path for node in nodes if mark_of(node.id) in marks}
+        paths |= after.keys() - {node.path for node in nodes}
         paths -= {change.path for change in found}
         found += [Change(MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
     load = partial(store.document, forgotten=store.tombstones)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from filemem.index import Node
 from filemem.memory.store import Store
 from filemem.query import Drift, Evidence, Hit, affects_match, fixed, within
+from filemem.query.hit import CHANGED, FRESH, MISSING, UNKNOWN
 from filemem.record import DECISION, Problem, Record, parse_outcome, short_id
 from filemem.repo import GitError
 
 if TYPE_CHECKING:
     from filemem.memory.snapshot import Snapshot
 
-FRESH, CHANGED, MISSING, UNKNOWN = "fresh", "changed", "missing", "unknown"
 NAMED = 5  # files that a message names
 DAY = 86_400_000  # milliseconds
 

@@ -91,10 +91,9 @@ def _said(store: Store, agent: str, allowed: bool, *, reason: str = "") -> tuple
 
 
 def purge_command(store: Store, record_id: str) -> str:
-    """Return the command that takes a record, deleted or not, out of Git's history, and what that cannot reach.
+    """Return the command that takes a record, deleted or not, out of history, and what that cannot reach; run nothing.
 
-    Nothing is run. Raises NotFound: no record ever had that id, short id or path, as far as history is here.
-    """
+    Raises NotFound: no record ever had that id, short id or path, as far as history is here."""
     wanted = fields.line("id", record_id).strip()
     touch = _removed(store, wanted)
     named = touch.path if touch else store.files.named(store.find(wanted).path)

@@ -222,10 +222,9 @@ def left_to_user(store: Store, path: str, kind: str) -> str:
 
 
 def write(store: Store, path: str, kind: str, plan: Callable[[], tuple[tuple[Edit, ...], str]]) -> Made:
-    """Write, change or remove files of one record, and commit that where records of its kind are committed.
+    """Write, change or remove files of one record as `plan` says, and commit that where its kind is committed.
 
-    `plan` says what to do, paths in the store; it is asked again where the branch moved meanwhile. Raises Conflict: a
-    file has edits that are not committed, or the repository is busy.
+    The plan is asked again where the branch moved. Raises Conflict: a file has other edits, or the repository is busy.
     """
 
     def whole() -> Plan:

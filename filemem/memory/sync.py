@@ -125,9 +125,7 @@ def _refuse_rewritten(store: Store, where: Remote, seen: str | None, tip: str | 
 
 
 def _bring(store: Store, where: Remote, tip: str | None, done: Synced) -> Synced:
-    """Bring what was fetched into the branch, under the save lock; `waiting` counts the commits that are to be pushed.
-    Raises Conflict.
-    """
+    """Bring what was fetched into the branch; `waiting` counts the commits that are to be pushed. Raises Conflict."""
     repo, call, head = store.repo, store.repo.git.places.by_hand, store.repo.head()
     if head is None:
         raise _LeftError("nothing is committed here yet", f"{call} pull")
