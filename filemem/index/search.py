@@ -55,11 +55,6 @@ _COLUMNS = {"topic": "key", "short": "name", "ref": "target"}  # of the database
 NOT_BUILT = "the search index is not built yet"  # what an answer lacks then: everything but what was just saved
 
 
-def undated(_paths: Collection[str]) -> Mapping[str, int]:
-    """Know no dates: what an index is given that nobody can ask for first commits."""
-    return {}
-
-
 class Found(NamedTuple):
     """Candidates in no particular order.
 
@@ -84,7 +79,7 @@ class Search:
         self,
         folder: Path,
         model: Model | None = None,
-        dates: Dates = undated,
+        dates: Dates = lambda _: {},
         clock: Callable[[], int] = time.time_ns,
         layer: Layer | None = None,
     ) -> None:
@@ -208,8 +203,10 @@ class Search:
             like = near.likeness(key(row.blob) for row in rows) if near else {}
             parts = [(found[row.number], *like.get(key(row.blob), (None, None))) for row in rows]
             made = [Candidate(rows[at].node, rows[at].blob, *parts[at]) for at in promising(parts, depth)]
-            if near and asked.words:
-                made = self._worded(made, asked, near)
+            if near and asked.words:  # how well each is met, if only by a word of like meaning
+                told = {typed: plan.rarity(of, self._words) ** 0.5 for typed, of in asked.words}
+                met = near.wording([key(one.blob) for one in made], told)
+                made = [one._replace(wording=met.get(key(one.blob))) for one in made]
             return Found(tuple(made), degraded, plan.whole(asked, self._words))
 
     def _ranking(self, text: str) -> Ranking:
@@ -249,12 +246,6 @@ class Search:
             nearest = both(known.one_of(words.KEY, keys[: depth + len(hidden)]), [*demands, *scoring])
             found += known.search(nearest, known.total)
         return dict(zip(known.numbers(words.ROW, found), (score for score, _ in found), strict=True))
-
-    def _worded(self, found: list[Candidate], asked: Plan, near: Ranking) -> list[Candidate]:
-        """Add to candidates how well each word of the query is met, if only by a word of like meaning."""
-        words = {typed: plan.rarity(of, self._words) ** 0.5 for typed, of in asked.words}
-        met = near.wording([key(one.blob) for one in found], words)
-        return [one._replace(wording=met.get(key(one.blob))) for one in found]
 
     # listings and lookups
 
