@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import accumulate
 from typing import NamedTuple
 
 
@@ -152,15 +153,33 @@ _NAMES = (
     r"|\w{4,90}_[0-9]{10,15}_[0-9a-z]{8}"  # the id of a record
 )
 _UNSEEN = "[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
+_BROKEN = r"[0-9][\w+/=-]{3,40}\r?\n|\n[ \t]{0,40}[\w+/=-]{0,20}[0-9][\w+/=-]{8}"  # a line break that may be in a token
 _SYMBOLS = frozenset("!#%^*~+")  # as people put into passwords; not those of names, paths and URLs
 _QUOTED_BITS, _BARE_BITS = 2.75, 3.2  # bits per character; eight different letters have 3
 _VARIETY = 6  # different characters in what stands behind a prefix; fewer is `ghp_xxxxxxxx`
 
 
 def find(text: str) -> tuple[Secret, ...]:
-    """Where a text holds what looks like a secret, by line; characters that nobody sees hide nothing."""
+    """Where a text holds what looks like a secret, by line; unseen characters and line breaks in a token hide nothing."""
     text = text if text.isascii() else _compiled(_UNSEEN).sub("", text)
     lower, breaks = text.lower(), [at.start() for at in re.finditer("\n", text)]
+    found = _formed(text, breaks)
+    if _compiled(_BROKEN).search(text):  # a token may go on in the next line
+        lines = [line.strip() for line in text.split("\n")]
+        joined = _formed("".join(lines), [end - 1 for end in accumulate(map(len, lines))])
+        kinds = {one.kind for one in found.values()}
+        found |= {line: one for line, one in joined.items() if line not in found and one.kind not in kinds}
+    for needle, kind, pattern in _BY_PLACE:
+        if needle in lower:
+            for match in _compiled(pattern).finditer(text):
+                line = bisect_left(breaks, match.start()) + 1
+                if line not in found and _is_secret(match["value"], kind):
+                    found[line] = Secret(line, kind)
+    return tuple(found[line] for line in sorted(found))
+
+
+def _formed(text: str, breaks: list[int]) -> dict[int, Secret]:
+    """What has a known form, by line; `breaks` is where lines end."""
     found: dict[int, Secret] = {}
     for needle, kind, pattern in _BY_FORM:
         if needle in text:  # most texts hold none, so this line is what a search costs
@@ -169,13 +188,7 @@ def find(text: str) -> tuple[Secret, ...]:
                 if len(set(value[-24:])) >= _VARIETY and "EXAMPLE" not in value.upper():
                     line = bisect_left(breaks, match.start()) + 1
                     found[line] = min(found.get(line, Secret(line, kind)), Secret(line, kind))
-    for needle, kind, pattern in _BY_PLACE:
-        if needle in lower:
-            for match in _compiled(pattern).finditer(text):
-                line = bisect_left(breaks, match.start()) + 1
-                if line not in found and _is_secret(match["value"], kind):
-                    found[line] = Secret(line, kind)
-    return tuple(found[line] for line in sorted(found))
+    return found
 
 
 def _is_secret(value: str, kind: str) -> bool:

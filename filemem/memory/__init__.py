@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,12 +80,13 @@ class Memory:
             stays: look again before later questions and saves, for a program that has no watcher.
         """
         memory = cls(Store(folder, store, serving=serving), progress)
-        try:
-            memory.keeper.finish()
-            if look and not serving:
-                memory.keeper.in_step(LONG, looks=True)
-        except FilememError as error:  # a Git directory that cannot be written can still be read
-            memory.keeper.trouble = error.told
+        keeper = memory.keeper
+        steps: list[Callable[[], object]] = [keeper.finish, partial(keeper.in_step, LONG, looks=True)]
+        for step in steps if look and not serving else steps[:1]:
+            try:
+                step()
+            except FilememError as error:  # a Git directory that cannot be written can still be read
+                keeper.trouble = error.told
         memory.keeper.looks = stays
         return memory
 

@@ -92,6 +92,7 @@ class Testimony:
         touches = self._store.history.touches([path], self._store.tip)[path]
         removed = {one.commit.id for one in touches if one.kind == "D"}  # it was brought back since
         carriers = {*self.carried_out(node.id), *(one.commit.id for one in touches[-1:])}
+        carriers -= self._store.repo.boundary  # what these brought is not known
         found = []
         for commit in told:
             if commit.id in self._fallen or commit.id in removed or commit.at <= last_outcome(record):

@@ -114,7 +114,10 @@ def provenances(store: Store, paths: Iterable[str], *, detail: bool = True) -> d
     said = {}
     for path, rows in store.history.touches(named, store.seen_from).items():
         first = rows[-1].commit if rows else None
-        if first is None or first.id in boundary:  # who brought it stands in a commit that a shallow clone lacks
+        if first is None:
+            continue
+        if first.id in boundary:  # who brought it stands in a commit that a shallow clone lacks
+            said[named[path]] = Provenance(commit=rows[0].commit.id)
             continue
         edits = [row.commit for row in rows if row.commit.id != first.id and row.old != row.new][:EDITS_SHOWN]
         said[named[path]] = Provenance(

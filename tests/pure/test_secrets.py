@@ -147,10 +147,15 @@ PLACED: dict[str, Make] = {
 }
 
 
-def test_a_token_is_found_though_something_unseen_stands_inside() -> None:
+@pytest.mark.parametrize(
+    "hide",
+    [lambda t: t[:9] + "\u200b" + t[9:], lambda t: t[:12] + "\n" + t[12:], lambda t: t[:12] + "\r\n    " + t[12:]],
+    ids=["zero-width", "line break", "indented"],
+)
+def test_a_token_is_found_though_something_stands_inside(hide: Callable[[str], str]) -> None:
     rng = random.Random(23)
     tokens = [part("gh" + "p_", 36)(rng), part("sk-" + "ant-api03-", 95, URL)(rng), part("gl" + "pat-", 20, URL)(rng)]
-    assert all(find(f"one\nsee {token[:9]}\u200b{token[9:]}\n")[0].line == 2 for token in tokens)
+    assert all(find(f"one\nsee {hide(token)}\n")[0].line == 2 for token in tokens)
 
 
 def test_most_secrets_that_only_their_place_shows_are_found() -> None:
