@@ -160,7 +160,7 @@ _VARIETY = 6  # different characters in what stands behind a prefix; fewer is `g
 
 
 def find(text: str) -> tuple[Secret, ...]:
-    """Where a text holds what looks like a secret, by line; unseen characters and line breaks in a token hide nothing."""
+    """Where a text holds what looks like a secret, by line; unseen characters and broken lines hide nothing."""
     text = text if text.isascii() else _compiled(_UNSEEN).sub("", text)
     lower, breaks = text.lower(), [at.start() for at in re.finditer("\n", text)]
     found = _formed(text, breaks)
