@@ -33,7 +33,7 @@ def main(questions: list[str]) -> None:
     print(json.dumps([statistics.median(taken[told][WARM:]) for told in (True, False)]))
 
 
-def _nothing(_: object, paths: list[str]) -> dict[str, Provenance]:
+def _nothing(_: object, paths: list[str], *, detail: bool = True) -> dict[str, Provenance]:  # noqa: ARG001
     return dict.fromkeys(paths, Provenance())
 
 

@@ -97,7 +97,9 @@ def status() -> Fields:
     return {}
 
 
-_profile = click.option("--profile", default="native", show_default=True, help="Whose tools are listed: docs/mcp.md.")
+_profile = click.option(
+    "--profile", default="native", show_default=True, help="Whose tools are listed: docs/migrating.md."
+)
 _prefix = click.option("--prefix", default="", help="Put this before every tool name, for example mama_.")
 
 

@@ -76,7 +76,9 @@ def run(folder: Path, store: str | None, *, dry_run: bool, branch: str = "") -> 
     except NotFound:
         made = Step(".git", "create", None, "a Git repository: memories are commits")
         if dry_run:
-            return _answer(folder, branch, [made], dry_run=True)
+            top, name = folder.resolve(), config.store_path(store or config.Config().store)
+            steps = [made, *_store(top, name), *_settings(top, name, branch), _mcp(top), _agents(top, name, branch)]
+            return _answer(folder, branch, steps, dry_run=True)
         create(folder.resolve())
         code = own_branch.project(folder)
     with closing(code):
@@ -87,6 +89,8 @@ def run(folder: Path, store: str | None, *, dry_run: bool, branch: str = "") -> 
             if wanted and stated and wanted != stated:
                 raise BadInput(f"{config.REPOSITORY_FILE} names the {key} {stated}", "change it there first", field=key)
         begin, branch = bool(branch), branch or own_branch.branch_of(code, settings)
+        if not branch:
+            own_branch.find(top, name).code.close()  # what cannot be a store is refused
         ours = [] if branch else _store(top, name)
         steps = [*_settings(top, name, branch), _mcp(top), _agents(top, name, branch)]
         if branch:
@@ -108,7 +112,6 @@ def _answer(folder: Path, branch: str, steps: Iterable[Step], *, dry_run: bool) 
 
 def _store(work_tree: Path, store: str) -> list[Step]:
     """The files for the folder of records."""
-    own_branch.find(work_tree, store).code.close()
     folder = "" if store == own_branch.TOP else f"{store}/"
     wanted = {
         f"{folder}README.md": (README.format(folder=folder), ""),

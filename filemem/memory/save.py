@@ -208,7 +208,7 @@ def refuse_secrets(fields: Mapping[str, Any]) -> bool:
         if found:
             raise BadInput(
                 f"{name}, line {found[0].line}: this looks like a secret ({found[0].kind}); nothing was written",
-                "leave it out and say where it is kept; if it is no secret, try again with allow_secret",
+                "leave it out and say where it is kept; if it is no secret, use allow_secret (--allow-secret)",
                 field=name,
             )
     return False

@@ -196,6 +196,8 @@ class Store:
         titles = {node.title.casefold(): called(node) for node in self.index.nodes()}
         near = [titles[title] for title in fields.alike(wanted.casefold(), titles, 3, 0.5)]
         ways = "search lists what there is; filemem restore brings back what was deleted"
+        if len(wanted) < LEAST:
+            ways = f"a short id takes {LEAST} characters or more; {ways}"
         return f"did you mean {' or '.join(near)}?" if near else ways
 
     # names

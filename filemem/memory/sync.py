@@ -109,7 +109,8 @@ def _where(store: Store) -> Remote:
         raise Conflict("HEAD is detached, so there is no branch to share", f"{call} switch BRANCH, then try again")
     where = remote.upstream(repo, branch) or (remote.usual(repo, branch) if store.files.store == TOP else None)
     if where is None:
-        raise NotFound(f"the branch {branch} follows none of a remote", f"{call} push -u origin {branch}")
+        first = "" if repo.git.run("remote") else f"{call} remote add origin ADDRESS, then "
+        raise NotFound(f"the branch {branch} follows none of a remote", f"{first}{call} push -u origin {branch}")
     return where
 
 
