@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from filemem.dialects.public import PublicMemory
 from filemem.dialects.tool import Answer, Dialect, Payload, Tool, suggest, tool_of
 from filemem.errors import BadInput, FilememError
 from filemem.record import cut, schema
@@ -31,7 +32,9 @@ class Reply(NamedTuple):
 def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]) -> Reply:
     """Call one tool of a dialect."""
     try:
-        dialect, tool = tool_of(dialect, name)
+        listed, (dialect, tool) = dialect, tool_of(dialect, name)
+        if dialect is not listed:  # a tool of another profile: private records are out of its reach
+            memory = cast("Memory", PublicMemory(memory))
         given: dict[str, Any] = checked(tool, arguments)
         answer = tool.call(memory, given)
         if tool.cut and not isinstance(answer, str):

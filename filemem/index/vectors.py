@@ -152,7 +152,7 @@ class Rows(NamedTuple):
     token_starts: Integers
     scales: Floats
     title_scales: Floats
-    tokens: Integers
+    tokens: npt.NDArray[np.int32]  # hundreds a record, so they are kept small
     rows: npt.NDArray[np.int8]
     titles: npt.NDArray[np.int8]
 
@@ -165,7 +165,7 @@ def embed(docs: Iterable[Doc], table: Table) -> Rows:
     full, tokens, counts = table.encode([text for own in passages for text in own])
     (rows, scales), (titles, title_scales) = _small(full), _small(table.encode([doc.title for _, doc in items])[0])
     starts = _starts([len(own) for own in passages])
-    return Rows(keys, starts, _starts(counts), scales, title_scales, tokens, rows, titles)
+    return Rows(keys, starts, _starts(counts), scales, title_scales, tokens.astype(np.int32), rows, titles)
 
 
 def _small(rows: Floats) -> tuple[npt.NDArray[np.int8], Floats]:

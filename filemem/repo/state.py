@@ -45,6 +45,7 @@ _LOOK, _STARTS = 0.0005, 1.0  # seconds between two looks for the lock, and thos
 _POLL = 0.004  # seconds between two tries for the lock of saves
 _READING = ("update-index", "--add", "--remove", "--ignore-skip-worktree-entries", "-z", "--stdin")
 _STATED = ("update-index", "-z", "--index-info")
+_TIPS: dict[Path, tuple[tuple[object, ...], str]] = {}  # of refs that have no file of their own: what Git said
 
 
 class Head(NamedTuple):
@@ -85,12 +86,17 @@ def tip_of(git: Git, ref: str) -> str:
     found = read(folder / ref)
     if _ID.fullmatch(found):
         return found
-    try:
-        return git.run("rev-parse", "-q", "--verify", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
-    except GitError as error:
-        if error.code == 1:
-            return ""
-        raise
+    files = (folder / ref, *(git.places.common_dir / name for name in ("packed-refs", "reftable/tables.list")))
+    marks = found, *map(stamp, files)  # Git is asked once while these stay
+    if _TIPS.get(files[0], ((),))[0] != marks:
+        try:
+            asked = git.run("rev-parse", "-q", "--verify", "--end-of-options", f"{ref}^{{commit}}")
+        except GitError as error:
+            if error.code == 1:
+                return ""
+            raise
+        _TIPS[files[0]] = marks, asked.decode().strip()
+    return _TIPS[files[0]][1]
 
 
 def busy(git_dir: Path, common_dir: Path) -> str:

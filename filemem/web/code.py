@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from filemem import secrets
 from filemem.dialects.call import perform
+from filemem.dialects.public import PublicMemory
 from filemem.dialects.tool import profile
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.files import NO_RECORDS, check_path, is_private, is_record, write
 from filemem.repo import Repo
-from filemem.web.public import PublicMemory
 from filemem.web.route import Answer, Arguments, Ask, Context, Refused, how_to_install
 
 if TYPE_CHECKING:

@@ -44,6 +44,20 @@ def test_what_is_listed_is_small_and_has_names_that_hosts_take(name: str) -> Non
     assert set(told) <= {tool.name for tool in offer.tools}
 
 
+def test_a_tool_that_the_profile_does_not_list_reaches_no_private_record(memory: Memory) -> None:
+    kept = good(memory, "native", "save", title="Salaries", text="What we pay", visibility="private", agent="ann")
+    for name, tool, arguments in (
+        ("native", "get_observations", {"ids": [kept["id"]], "agent": "ann"}),
+        ("native", "search_memories", {"query": "salaries"}),
+        ("powermem", "get", {"id": kept["id"]}),
+        ("mama", "timeline", {"query": "salaries"}),
+        ("powermem", "delete", {"id": kept["id"]}),
+    ):
+        assert "What we pay" not in json.dumps(call(profile(name).dialect, memory, tool, arguments).payload), tool
+    assert "What we pay" in json.dumps(good(memory, "mem-claude", "get_observations", ids=[kept["id"]], agent="ann"))
+    assert good(memory, "native", "search", query="salaries")["results"]
+
+
 @pytest.mark.requirement("profiles")
 @pytest.mark.parametrize("name", DIALECTS)
 def test_every_name_of_every_profile_is_callable(memory: Memory, name: str) -> None:

@@ -1,6 +1,7 @@
 """The memory as everybody may read it: without private records, and without a word about them.
 
-Code that a caller sends does not name its reader, so it is shown nothing private, whoever wrote it.
+Code that a caller sends does not name its reader, and a tool that a profile does not list was not chosen by the user:
+both are shown nothing private, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from filemem.query import Results
 if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.memory.history import History
+    from filemem.memory.save import Saved
     from filemem.query import Hit, Name
     from filemem.record import Record
 
@@ -49,6 +51,16 @@ class PublicMemory:
         if len(hits) < len(ids):
             raise NotFound("not public")
         return hits
+
+    def update(self, id: str, **given: Any) -> Saved:  # noqa: A002  the tools' word
+        """Change a record."""
+        self.get(id)
+        return self._memory.update(id, **given)
+
+    def delete(self, id: str, **given: Any) -> Saved:  # noqa: A002
+        """Remove a record."""
+        self.get(id)
+        return self._memory.delete(id, **given)
 
     def timeline(self, **asked: Any) -> Results:
         """What was saved around a record, a time or the best hit of a query."""
