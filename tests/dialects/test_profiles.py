@@ -44,6 +44,7 @@ def test_what_is_listed_is_small_and_has_names_that_hosts_take(name: str) -> Non
     assert set(told) <= {tool.name for tool in offer.tools}
 
 
+@pytest.mark.requirement("profiles")
 def test_a_tool_that_the_profile_does_not_list_reaches_no_private_record(memory: Memory) -> None:
     kept = good(memory, "native", "save", title="Salaries", text="What we pay", visibility="private", agent="ann")
     for name, tool, arguments in (
