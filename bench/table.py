@@ -80,7 +80,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "first": Target("MCP spawn -> first search answered, p50", "first call of one tool, same SDK", "x", 1.5, 0.8),
         "wall": Target("one-shot hybrid search, wall time", "git grep + 25 bare interpreters", "x", 1, 0.6),
         "names": Target("get by file name, warm, p50", "the same at 1,000 records", "x", 2),
-        "topics": Target("the first page of topics, warm, p50", "the same at 1,000 records", "x", 2),
+        "topics": Target("the list of topics, warm, p50", "the same at 1,000 records", "x", 2),
         "memory": Target("resident memory of an idle server", "one tool on the same SDK", "MB more", 60, 40),
         "growth": Target("growth of .git per 1,000 saves", "", "MB", 10, 4),
         "history": Target("history of a topic", "git log -- its files", "x", 2),

@@ -87,8 +87,8 @@ def tip_of(git: Git, ref: str) -> str:
     if _ID.fullmatch(found):
         return found
     files = (folder / ref, *(git.places.common_dir / name for name in ("packed-refs", "reftable/tables.list")))
-    marks = found, *map(stamp, files)  # Git is asked once while these stay
-    if _TIPS.get(files[0], ((),))[0] != marks:
+    marks = tuple(map(stamp, files))  # Git is asked once while these stay, but each time of a ref that names another
+    if found or _TIPS.get(files[0], ((),))[0] != marks:
         try:
             asked = git.run("rev-parse", "-q", "--verify", "--end-of-options", f"{ref}^{{commit}}")
         except GitError as error:
