@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def repo(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def memory(repo: Path) -> Iterator[Memory]:
+    time.sleep(0.05)  # a file of this tick of the clock is looked at twice
     with Memory.open(repo, serving=True) as opened:
         opened.refresh(full=True)
         yield opened
@@ -35,7 +37,10 @@ def titles(memory: Memory, query: str = "") -> set[str]:
     return {hit.record.title for hit in memory.search(query).hits}
 
 
-def test_saves_that_a_watcher_names_wait_until_nobody_calls(repo: Path, memory: Memory) -> None:
+def test_saves_that_a_watcher_names_wait_until_nobody_calls(
+    repo: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("filemem.index.LONG_WAITING", 10**15)  # however slow the machine is
     for number in range(2):
         saved = memory.save(title=f"Note {number}", text="about redis")
         memory.refresh(hints=[str(repo / saved.path), str((repo / saved.path).parent)])
