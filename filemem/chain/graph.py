@@ -186,10 +186,14 @@ class Graph(NamedTuple):
         """
         return self.ends.get(node) or self.chain(self.topic_of(node)).heads
 
+    def ends_of(self, nodes: Iterable[str], /) -> tuple[str, ...]:
+        """Return what holds today for these decisions, each once."""
+        return tuple(dict.fromkeys(end for node in nodes for end in self.heads_of(node)))
+
     def holding(self, topic: str, /) -> tuple[str, ...]:
         """Return what holds today for a topic key: its heads, else what replaced its decisions on others."""
         chain = self.chain(topic)
-        return chain.heads or tuple(dict.fromkeys(end for node in chain.order for end in self.ends[node]))
+        return chain.heads or self.ends_of(chain.order)
 
     def next_supersedes(self, topic: str, /) -> tuple[str, ...]:
         """Return what a new decision on this topic key replaces: the heads, else the last deprecated one left."""

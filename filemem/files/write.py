@@ -15,8 +15,8 @@ from pathlib import Path
 
 from filemem.changes import Manifest
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
-from filemem.files.scan import MAX_SIZE, Scan, check_path, newest, scan
-from filemem.record import Problem
+from filemem.files.scan import MAX_SIZE, Scan, check_path, is_record, newest, scan
+from filemem.record import Problem, adr_number
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # O_NONBLOCK: a FIFO must not hold us up
@@ -137,6 +137,15 @@ class Files:
         except (NotFound, BadInput, BrokenStore):
             return None
         return found.st_size, newest(found)
+
+    def newest_adr(self) -> str:
+        """The name with the highest number at the top of a folder of ADRs; "" where the store is none.
+
+        It is one if files named by number lie at its top, as in `0012-use-x.md`, and there is no `decisions` folder.
+        """
+        names = os.listdir(self.root) if self.root.is_dir() else []
+        found = [(number, one) for one in names if is_record(one) and (number := adr_number(one)) is not None]
+        return max(found)[1] if found and "decisions" not in names else ""
 
     def scan(self, before: Manifest, *, hash_name: str = "sha1", folders: Collection[str] | None = None) -> Scan:
         """List every record of the store; also the times of its folders ("" for itself), and what was skipped.

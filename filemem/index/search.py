@@ -36,7 +36,7 @@ from filemem.index.document import (
     record_from,
 )
 from filemem.index.embed import Model, ModelUnavailable
-from filemem.index.generation import Dates, Row, newest_first, rows_of
+from filemem.index.generation import UNSTATED, Dates, Row, newest_first, rows_of
 from filemem.index.plan import Plan
 from filemem.index.words import MUST, MUST_NOT, READING, SHOULD, Restriction, Words, both, everything
 from filemem.query import FIELDS, Candidate, Filter, Terms, governs, matches, promising
@@ -51,7 +51,7 @@ _LAYOUT = 15  # of the files, and what they say of chains; the rest of the forma
 _FORMAT = (READING, Doc._fields, Node._fields, TERM_FIELDS)
 
 Layer = Callable[[Mapping[str, Entry]], Mapping[str, Doc | None]]  # given what a generation was built from
-_COLUMNS = {"topic": "key", "short": "name", "ref": "target"}  # of the database
+_COLUMNS = {"topic": "key", "heading": "name", "short": "name", "ref": "target"}  # of the database
 NOT_BUILT = "the search index is not built yet"  # what an answer lacks then: everything but what was just saved
 
 
@@ -273,7 +273,9 @@ class Search:
             return self._words.count(both(everything(), limits)) + len(self._allowed(wanted, Plan()))
 
     def lookup(self, field: str, values: Collection[str]) -> list[Node]:
-        """Return the records with one of some values: id, path, topic (its key), short (id), ref (ids referred to)."""
+        """Return the records with one of some values: id, path, topic (its key), heading (the key of the topic of those
+        that state none), short (id), ref (ids referred to)."""
+        values = [UNSTATED + one for one in values] if field == "heading" else values
         with self._now():
             rows = self._db.rows(_COLUMNS.get(field, field), values) if values else []
             return [row.node for row in rows if row.shown]

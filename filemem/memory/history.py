@@ -85,7 +85,7 @@ def history(store: Store, topic_or_id: str) -> History:
     around = store.index.around(start)
     graph = around.graph
     members = graph.family(start[0].id)
-    heads = graph.holding(key) if key else tuple(dict.fromkeys(one for each in members for one in graph.heads_of(each)))
+    heads = graph.holding(key) if key else graph.ends_of(members)
     chain = _steps(store, around, [around.nodes[one] for one in graph.linked(members)], key)
     last = around.nodes[members[-1]]
     topic = last.topic if key else start[0].topic

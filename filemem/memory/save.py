@@ -24,12 +24,14 @@ from filemem.record import (
     OUTCOMES,
     Outcome,
     Record,
+    derived_id,
     new_id,
     parse,
     record_path,
     refuse_unreadable,
     render,
     topic_key,
+    write_adr,
 )
 from filemem.record.lines import hidden_characters, named
 from filemem.repo import commit
@@ -157,10 +159,23 @@ def compose(kind: str, given: Mapping[str, Any], store: Store, *, now: int, entr
         values["title"] = title
     record_id = new_id(kind, now, entropy, str(values.get("topic", "")))
     record = Record(id=record_id, type=kind, created=now, secrets_allowed=allowed, **values)
-    record = record._replace(path=record_path(record))
-    data = render(record)
+    if kind == DECISION and (newest := store.files.newest_adr()):
+        record, data = _as_adr(store, record, newest, replaced)
+    else:
+        record = record._replace(path=record_path(record))
+        data = render(record)
     refuse_unreadable(data, record.path)
     return record, replaced, data
+
+
+def _as_adr(store: Store, record: Record, newest: str, replaced: tuple[Node, ...]) -> tuple[Record, bytes]:
+    """A decision as the next file of a folder of ADRs: its topic is stated where neither heading nor links say it."""
+    key = topic_key(record.topic)
+    linked = replaced and store.index.lookup("heading", [key]) and not store.index.lookup("topic", [key])
+    record = record._replace(topic_stated=not linked and key != topic_key(record.title))
+    links = [(node.title, node.path) for node in replaced]
+    path, data = write_adr(record, newest, store.files.read(newest), links)
+    return record._replace(path=path, id=derived_id(path)), data
 
 
 def _ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
@@ -184,8 +199,9 @@ def _replaced(store: Store, given: Mapping[str, Any]) -> tuple[Node, ...]:
     key = topic_key(given["topic"])
     if not key:
         raise BadInput("topic has no letters or digits", "name what the decision is about", field="topic")
-    around = store.index.around(store.index.lookup("topic", [key]))
-    heads = around.graph.next_supersedes(key)
+    loose = store.index.lookup("heading", [key])
+    around = store.index.around([*store.index.lookup("topic", [key]), *loose])
+    heads = around.graph.next_supersedes(key) or around.graph.ends_of(node.id for node in loose)
     merged = set(given.get("synthesizes", ()))
     if len(heads) > 1 and not merged:
         raise Conflict(

@@ -104,7 +104,7 @@ def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
 
 def _topic(around: Around, members: Sequence[str], key: str = "") -> Topic:
     graph = around.graph
-    heads = graph.holding(key) if key else tuple(dict.fromkeys(h for one in members for h in graph.heads_of(one)))
+    heads = graph.holding(key) if key else graph.ends_of(members)
     held = [around.nodes[head] for head in heads]
     newest = max(held, key=lambda node: node.age, default=None)
     last = around.nodes[members[-1]]

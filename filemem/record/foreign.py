@@ -59,8 +59,9 @@ _SECTIONS = ("status", "date", *_NEW_NAMES, *_OLD_NAMES)
 _HEADING = r"#{1,6}[ \t]+(.*?)[ \t#:]*$"
 _USUAL = frozenset(  # headings of every record of a kind: they say nothing about this one
     (
-        *("context", "context and problem statement", "problem", "problem statement", "decision", "decision outcome"),
-        *("status", "summary", "simple summary", "abstract", "background", "motivation", "table of contents"),
+        *("context", "context and problem statement", "problem", "problem statement", "decision outcome"),
+        *("decision", "consequences", "status", "summary", "simple summary", "abstract"),
+        *("background", "motivation", "table of contents"),
     )
 )
 

@@ -30,7 +30,7 @@ def render(record: Record) -> bytes:
     lines = ["---"]
     written = {"title"}  # the heading is the title
     for key in KEYS:
-        if value := _value(record, key.field, key.shape):
+        if value := value_of(record, key.field, key.shape):
             lines.append(f"{key.name}: {value}")
             written.add(key.name)
     lines += [f"{scalar(name)}: {flow(value)}" for name, value in record.extra.items() if name not in written]
@@ -50,7 +50,8 @@ def render(record: Record) -> bytes:
     return ("\n".join(lines) + "\n" + "\n\n".join(blocks) + ("\n" if blocks else "")).encode()
 
 
-def _value(record: Record, field: str, shape: str) -> str:
+def value_of(record: Record, field: str, shape: str) -> str:
+    """Return the value of a key as a header says it; "" where that says nothing."""
     value = getattr(record, field)
     if value is None or value == _DEFAULTS.get(field) or (field == "topic" and not record.topic_stated):
         return ""

@@ -1,0 +1,87 @@
+"""A folder of numbered ADRs as the store: what is saved there is an ADR like its neighbours; none of those is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from filemem.memory import Memory
+from filemem.memory.save import Saved
+from tests.support import git, make_repo, write
+
+TITLES = ("Record architecture decisions", "Use REST", "Deploy by containers", "Version the API", "Use PostgreSQL")
+NYGARD = "# {n}. {t}\n\nDate: 2024-01-0{n}\n\n## Status\n\nAccepted\n\n## Context\n\nWhy.\n\n## Decision\n\n{t}.\n\n"
+NYGARD += "## Consequences\n\nFine.\n"
+SECTIONS = "## Context and Problem Statement\n\nWhy.\n\n## Decision Outcome\n\n{t}.\n"
+MADR = "---\nstatus: accepted\ndate: 2024-01-0{n}\ndeciders: [Ada]\n---\n\n# {t}\n\n" + SECTIONS
+LIST = "# {t}\n\n* Status: accepted\n* Date: 2024-01-0{n}\n\n" + SECTIONS
+
+
+def adrs(folder: Path, form: str = NYGARD) -> Path:
+    repo = make_repo(folder)
+    for n, t in enumerate(TITLES, 1):
+        write(repo / f"docs/adr/000{n}-{t.lower().replace(' ', '-')}.md", form.format(n=n, t=t))
+    write(repo / "docs/adr/template.md", "# NUMBER. TITLE\n\nDate: DATE\n\n## Status\n\nSTATUS\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "ADRs")
+    return repo
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return adrs(tmp_path / "repo")
+
+
+@pytest.fixture
+def memory(repo: Path) -> Iterator[Memory]:
+    with Memory.open(repo, store="docs/adr") as opened:
+        opened.refresh()
+        yield opened
+
+
+def decide(memory: Memory, decision: str, topic: str, **more: object) -> Saved:
+    return memory.save(topic=topic, decision=decision, reasoning="Writes in several regions", **more)
+
+
+LINK = "Supersedes [5. Use PostgreSQL](0005-use-postgresql.md)"
+
+
+@pytest.mark.parametrize(
+    ("form", "written"),
+    [
+        (NYGARD, f"# 6. Use CockroachDB\n\nDate: DAY\n\n## Status\n\nAccepted\n\n{LINK}\n\n## Context\n\nWRITES\n\n"
+         "## Decision\n\nUse CockroachDB\n\n## Consequences\n"),
+        (MADR, f"---\nstatus: accepted\ndate: DAY\n---\n# Use CockroachDB\n\n{LINK}\n\n"
+         "## Context and Problem Statement\n\nWRITES\n\n## Decision Outcome\n\nUse CockroachDB\n"),
+        (LIST, f"# Use CockroachDB\n\n* Status: accepted\n* Date: DAY\n* {LINK}\n\n"
+         "## Context and Problem Statement\n\nWRITES\n\n## Decision Outcome\n\nUse CockroachDB\n"),
+    ],
+    ids=("nygard", "madr", "list"),
+)  # fmt: skip
+def test_a_decision_is_written_in_the_style_of_the_folder(tmp_path: Path, form: str, written: str) -> None:
+    repo = adrs(tmp_path / "repo", form)
+    with Memory.open(repo, store="docs/adr") as memory:
+        saved = decide(memory, "Use CockroachDB", "Use PostgreSQL")
+        assert saved.path == "docs/adr/0006-use-cockroachdb.md"
+        file = (repo / saved.path).read_text()
+        day = file[file.index("ate: ") + 5 :][:10]
+        written = written if form == NYGARD else written.replace("[5. ", "[")
+        assert file == written.replace("DAY", day).replace("WRITES", "Writes in several regions")
+        assert git(repo, "show", "--name-status", "--format=") == f"A\t{saved.path}"
+        old = memory.get("ADR-5")[0].record
+        assert saved.superseded == (old.id,)
+        assert memory.get(saved.id)[0].record.title.endswith("Use CockroachDB")
+        assert [step.record.id for step in memory.history("ADR-5").chain] == [old.id, saved.id]
+        # The way goes on by the old heading, by the new one and by number.
+        second = decide(memory, "Use TiDB", "Use PostgreSQL")
+        third = decide(memory, "Use Spanner", "Use TiDB")
+        fourth = decide(memory, "Use SQLite", "database", supersedes=["8"], affects=["src/**"], confidence=0.5)
+        fifth = decide(memory, "Use DuckDB", "database", status="proposed")
+        assert [one.superseded for one in (second, third, fourth)] == [(saved.id,), (second.id,), (third.id,)]
+        assert fifth.would_supersede == (fourth.id,)
+        file = (repo / fourth.path).read_text()
+        assert "topic: database\nconfidence: 0.5\naffects: [src/**]\n---\n" in file
+        assert memory.history("database").heads == (fourth.id,)
+        assert memory.get("10")[0].record.status == "proposed"
