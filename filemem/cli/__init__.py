@@ -20,7 +20,7 @@ EXIT_CODES: Mapping[type[FilememError], int] = {BadInput: 2, NotFound: 4, Confli
 CRASH = 3
 _LIVE = 100_000  # objects made before the collector runs; after Python's 700 it runs over imports that stay for good
 _MODULES = {
-    "records": "save update resolve forget restore adopt get",
+    "records": "save update edit link resolve forget restore undo adopt get",
     "find": "search history topics checkpoint why",
     "gate": "diff check",
     "care": "init sync status index serve web",
@@ -44,14 +44,17 @@ Options:
   -C DIR        Work in this folder, as in git -C.
   --store DIR   Folder of records inside the work tree (default: memory, or as configured).
   --version     Show the version.
-  -h, --help    Show this help; filemem COMMAND --help shows that of a command.
+  -h, --help    Show this help; filemem help COMMAND shows that of a command.
 
 Save and change:
   save        Save a decision, checkpoint or observation, and commit it
   update      Record how a decision turned out, or correct a record
+  edit        Change a record in your editor
+  link        Link a decision to another one
   resolve     End a fork with a decision that replaces all live ones
   forget      Remove a record by a commit
   restore     Bring back a forgotten record
+  undo        Take back the last save
   adopt       Write ids into files that have none
 
 Find:
@@ -73,6 +76,8 @@ Set up and look after:
   index       Update the search index, or rebuild it
   serve       Serve MCP over stdio
   web         Serve a page for people, and the routes of other systems
+
+Other names: show for get, log for history, list for topics, delete for forget.
 """
 
 
@@ -102,8 +107,10 @@ def main() -> None:
 
 def _run(words: Sequence[str]) -> int:
     """Do what the command line asks for; return the exit status."""
-    if not words or words[0] in ("-h", "--help", "--version"):
-        text = f"filemem {VERSION}\n" if words and words[0] == "--version" else HELP
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [*words[1:], "--help"]
+    if not words or words[0] in ("-h", "--help", "help", "--version", "version"):
+        text = f"filemem {VERSION}\n" if words and words[0] in ("--version", "version") else HELP
         (sys.stdout if words else sys.stderr).write(text)
         return 0 if words else EXIT_CODES[BadInput]
     if asked := plain_search(words):

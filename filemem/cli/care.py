@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -126,6 +127,9 @@ def serve(project: Project, profile: str, prefix: str, config: Path | None, env:
     told += [f"{config.name}: {further} not needed here: docs/migrating.md says why"] if config and further else []
     for line in filter(None, (*told, settings.web().unneeded)):
         click.echo(f"filemem: {line}", err=True)
+    if sys.stdin.isatty():
+        waits = "waiting for an MCP client on standard input; docs/mcp.md says how to connect one; Ctrl-C ends"
+        click.echo(f"filemem: {waits}", err=True)
     server.serve_stdio(offered(profile, prefix), _opener(project, user), version=VERSION, on_crash=_report)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from filemem.cli.options import Fields, as_json, as_of, limit, many, pass_project, tool, words
-from filemem.cli.project import Project, perform
+from filemem.cli.options import Fields, as_json, as_of, limit, many, oneline, pass_project, tool, words
+from filemem.cli.project import Project, one_line, perform
 
 
 @tool(
@@ -22,6 +22,7 @@ from filemem.cli.project import Project, perform
     click.option("--since", help="Only from this day on: 2025-11-20, or an age such as 2w."),
     click.option("--until", help="Only up to this day."),
     click.option("--path", help="Only decisions that govern this file; relative to the current folder, as with Git."),
+    oneline,
     click.option("--live", is_flag=True, help="Only live decisions: accepted and not superseded."),
     click.option("--mode", type=click.Choice(["hybrid", "keyword", "vector"]), default="hybrid", show_default=True),
     as_of,
@@ -62,9 +63,10 @@ def why(**options: Any) -> Fields:
 @click.command()
 @click.argument("topic", required=False, metavar="[TOPIC|ID]")
 @as_of
+@oneline
 @as_json
 @pass_project
-def history(project: Project, as_json: bool, topic: str | None, at: str | None) -> None:
+def history(project: Project, as_json: bool, oneline: bool, topic: str | None, at: str | None) -> None:
     """Show how a topic was decided, oldest first: who, when, why, and what came of it.
 
     Takes a topic, or a decision by id, short id, path, title, number or file name. Without one it lists the topics.
@@ -76,10 +78,11 @@ def history(project: Project, as_json: bool, topic: str | None, at: str | None) 
       filemem history "Use an LRU cache"
       filemem history caching --at 2025-11-20
     """
-    perform("topics" if topic is None else "history", project, as_json, {"topic": topic, "at": at})
+    shape = one_line if oneline else None
+    perform("topics" if topic is None else "history", project, as_json, {"topic": topic, "at": at}, shape)
 
 
-@tool(click.argument("word", default=""), as_of)
+@tool(click.argument("word", default=""), as_of, oneline)
 def topics(word: str, **options: Any) -> Fields:
     """List the topics, each with its live decision. Decisions without a topic follow, by title.
 

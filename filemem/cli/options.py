@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
 
-from filemem.cli.project import Answer, Project, perform
+from filemem.cli.project import Answer, Project, one_line, perform
 from filemem.errors import BadInput
 
 Fields = Mapping[str, Any]
 Option = Callable[[Any], Any]
+ALIASES = {"show": "get", "log": "history", "list": "topics", "delete": "forget"}
+_CUT = "------------------------ >8 ------------------------"  # Git's own line: what stands below is no text
+BYTES = ("utf-8", "surrogateescape")  # how a text that goes through an editor keeps every byte
+_DRAFT = "filemem.draft"  # where click's context keeps the file that is open in the editor
 
 pass_project = click.make_pass_decorator(Project)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
@@ -21,6 +29,7 @@ as_of = click.option("--at", metavar="REV|DATE", help="As it was at this commit,
 limit = click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Maximum number of results."
 )
+oneline = click.option("--oneline", is_flag=True, help="One line each: short id, date, title, topic.")
 agent = click.option("--agent", help="Who acts, if it is not you: the agent's name.")
 
 
@@ -35,6 +44,80 @@ def words(*names: str, help: str) -> Option:  # noqa: A002  click's word
     return click.option(*names, multiple=True, callback=joined, help=f"{help} Commas separate. May be repeated.")
 
 
+def _content(ctx: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    """What a file holds, or standard input for "-". Raises BadInput."""
+    if name is None:
+        return None
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else (ctx.obj.folder / name).read_bytes()
+        return data.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{name} cannot be read: {getattr(error, 'strerror', 'it is not UTF-8')}") from None
+
+
+def text(*names: str, help: str) -> Option:  # noqa: A002  click's word
+    """An option of a long text; "-" takes it from standard input."""
+    taken = lambda ctx, option, given: _content(ctx, option, given) if given == "-" else given  # noqa: E731
+    return click.option(*names, callback=taken, help=f"{help} - reads standard input.")
+
+
+file = click.option(
+    "-F", "file", metavar="FILE", callback=_content, help="Take the text from a file; - reads standard input."
+)
+
+
+def drafted(text: str) -> str:
+    """What the user makes of a text in their editor; ends with status 1 if that is nothing new.
+
+    The draft is removed by `tool` when the command has done its work: what is refused is not lost.
+    """
+    from filemem.repo import Repo
+
+    context = click.get_current_context()
+    with closing(Repo.discover(context.obj.folder)) as repo:  # a repository alone cannot name the program
+        editor = repo.environment.get("GIT_EDITOR") or repo.settings.text("core.editor", user_only=True) or None
+    draft = context.meta[_DRAFT] = repo.private / f"draft-{os.getpid()}.md"
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    draft.write_bytes(text.encode(*BYTES))
+    sys.stderr.write(f"waiting for your editor; the text is in {draft}\n")
+    click.edit(filename=str(draft), editor=editor)
+    if not (now := draft.read_bytes().decode(*BYTES)).partition(_CUT)[0].strip() or now == text:
+        draft.unlink()
+        sys.stderr.write("nothing was saved: the text is empty or unchanged\n")
+        raise click.exceptions.Exit(1)
+    return now
+
+
+def filled(given: Mapping[str, Any], name: str, heading: str = "") -> Fields:
+    """The fields of a save with the text of `name` from a file or from the editor, if it is not given.
+
+    Where `heading` is not given either, the first line is that; `# ` before it does not count.
+    """
+    fields = {**given}
+    whole = fields.pop("file")
+    if whole is not None and fields[name] is not None:
+        raise BadInput(f"-F and --{name} both give the {name}", "use one of them", field=name)
+    if whole is None and fields[name] is None and sys.stdin.isatty() and sys.stdout.isatty():
+        whole = drafted(_template(fields, name, heading))
+    if whole is None:
+        return fields
+    body = whole.partition(_CUT)[0].strip()
+    if heading == "decision" and not fields["topic"] and (found := re.match(r"topic:[ \t]*(.*)", body, re.IGNORECASE)):
+        fields["topic"], body = found[1], body[found.end() :].strip()
+    marked, body = body.startswith("# "), body.removeprefix("# ")
+    if heading and not fields[heading] and (marked or heading == "decision"):
+        fields[heading], _, body = map(str.strip, body.partition("\n"))
+    return {**fields, name: body}
+
+
+def _template(fields: Fields, name: str, heading: str) -> str:
+    """What the editor opens with."""
+    topic = "Topic: \n" if heading == "decision" and not fields["topic"] else ""
+    first = f"Write the {heading} in the first line, the {name} below it." if heading else ""
+    about = f"{topic}\n\n{_CUT}\nDo not change the line above; what stands below it is ignored.\n"
+    return f"{about}{first or f'Write the {name}.'} An empty text saves nothing.\n"
+
+
 def tool(
     *options: Option, verb: str = "", left: Callable[[Answer], object] | None = None
 ) -> Callable[[Callable[..., Fields]], click.Command]:
@@ -47,7 +130,10 @@ def tool(
     def command(arguments: Callable[..., Fields]) -> click.Command:
         @click.pass_context
         def run(context: click.Context, /, as_json: bool, **given: Any) -> None:
-            answer = perform(verb or arguments.__name__, context.obj, as_json, arguments(**given))
+            shape = one_line if given.pop("oneline", False) else None
+            answer = perform(verb or arguments.__name__, context.obj, as_json, arguments(**given), shape)
+            if _DRAFT in context.meta:
+                context.meta[_DRAFT].unlink()
             context.exit(1 if left and left(answer) else 0)
 
         made: Any = run
@@ -74,7 +160,7 @@ class Commands(click.Group):
         return self.page.rstrip()
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        name = "forget" if name == "delete" else name  # the tools' name for the same
+        name = ALIASES.get(name, name)
         found: click.Command | None = getattr(import_module(self.modules[name]), name) if name in self.modules else None
         return found
 
@@ -94,5 +180,12 @@ def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:
     except click.ClickException as error:
         named = " ".join(("filemem", *[word for word in words if word in modules][:1]))  # click names it not always
         field = (error.param.name or "") if isinstance(error, click.BadParameter) and error.param else ""
-        raise BadInput(error.format_message(), f"{named} --help shows what it takes", field=field) from None
+        told, hint = error.format_message(), f"{named} --help shows what it takes"
+        if isinstance(error, click.exceptions.NoSuchCommand):
+            near = get_close_matches(error.command_name, [*modules, *ALIASES], 1)
+            told, hint = (
+                f"no command {error.command_name!r}",
+                f"did you mean {near[0]}?" if near else "filemem help lists them",
+            )
+        raise BadInput(told, hint, field=field) from None
     return code if isinstance(code, int) else 0

@@ -73,6 +73,16 @@ def emit(answer: Answer, as_json: bool, shape: Callable[[Answer], str] = str) ->
     sys.stdout.flush()
 
 
+def one_line(answer: Answer) -> str:
+    """A line for each record of a search, decision of a history or topic: short id, date, title, topic."""
+    rows = []
+    for one in answer.get("results") or answer.get("chain") or answer.get("topics") or ():
+        named = one.get("id") or next(iter(one.get("ids", ())), "")
+        day = str(one.get("created") or one.get("date") or one.get("latest") or "")[:10]
+        rows.append("  ".join(filter(None, (named.rpartition("_")[2], day, one["title"], one.get("topic")))))
+    return "\n".join(rows) or "nothing found"
+
+
 _PATHS = frozenset(("affects", "files_modified", "files_read", "open_files", "path", "paths"))
 _RECORDS = frozenset(("files", "id", "ids", "topic", "was"))  # of these only what ends in .md is a file
 

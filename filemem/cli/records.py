@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
-from filemem.cli.options import Fields, agent, as_of, many, tool, words
+from filemem.cli.options import BYTES, Fields, agent, as_of, drafted, file, filled, many, text, tool, words
+from filemem.errors import BadInput
 
 _text = click.option
 _tags = words("--tag", "tags", help="A tag.")
 _allow = click.option("--allow-secret", is_flag=True, help="Write although it looks like a secret.")
 _common = (_tags, agent, _text("--session", help="Name of the session this belongs to."), _allow)
 _about = (
-    _text("--decision", required=True, help="What was decided, in one sentence if it can be."),
-    _text("--reasoning", required=True, help="Why."),
+    _text("--decision", help="What was decided, in one sentence if it can be."),
+    text("--reasoning", help="Why."),
+    file,
     many("--rejected", help='An alternative and why not: "Keep Redis: one more service to run".'),
     click.option("--confidence", type=float, help="How sure, from 0 to 1."),
     many("--affects", help="A path or glob of the code it governs."),
@@ -25,6 +28,9 @@ _about = (
 def save() -> None:
     """Save a decision, checkpoint or observation, and commit it.
 
+    Without a text your editor opens. -F FILE takes the text from a file: of a decision the first line is what was
+    decided, the rest is why.
+
     \b
     Example:
       filemem save decision --topic caching --decision "Use an LRU cache" --reasoning "One process, no Redis to run"
@@ -33,7 +39,7 @@ def save() -> None:
 
 @save.add_command
 @tool(
-    _text("--topic", required=True, help="What it is about; a second decision on a topic supersedes the first."),
+    _text("--topic", help="What it is about; a second decision on a topic supersedes the first."),
     *_about,
     _text("--status", help="proposed, accepted (default), rejected or deprecated."),
     _text("--outcome", help="pending (default), success, partial or failed."),
@@ -53,12 +59,13 @@ def decision(**fields: Any) -> Fields:
     Example:
       filemem save decision --topic auth --decision "Use JWT" --reasoning "Stateless" --affects "src/auth/**"
     """
-    return {"type": "decision", **fields}
+    return {"type": "decision", **filled(fields, "reasoning", "decision")}
 
 
 @save.add_command
 @tool(
-    _text("--summary", required=True, help="Where the work stands: done, and not done."),
+    text("--summary", help="Where the work stands: done, and not done."),
+    file,
     _text("--next-steps", help="What to do next."),
     many("--open-files", "--open-file", "open_files", help="A file in hand."),
     _text("--branch", help="Branch it belongs to (default: the one checked out)."),
@@ -72,12 +79,13 @@ def checkpoint(**fields: Any) -> Fields:
     Example:
       filemem save checkpoint --summary "JWT done, refresh flow open" --next-steps "Rotate tokens"
     """
-    return {"type": "checkpoint", **fields}
+    return {"type": "checkpoint", **filled(fields, "summary")}
 
 
 @save.add_command
 @tool(
-    _text("--text", required=True, help="What was observed."),
+    text("--text", help="What was observed."),
+    file,
     _text("--title", help="One line (default: the first line of the text)."),
     _text("--kind", help="discovery (default), bugfix, feature, refactor, change, decision, memory or context."),
     _text("--project", help="Name of the project it belongs to."),
@@ -96,7 +104,7 @@ def observation(**fields: Any) -> Fields:
     Example:
       filemem save observation --title "API limit" --text "The API allows 100 requests a minute" --concept limits
     """
-    return {"type": "observation", **fields}
+    return {"type": "observation", **filled(fields, "text", "title")}
 
 
 @tool(
@@ -121,7 +129,7 @@ def get(**fields: Any) -> Fields:
     _text("--reason", help="Why; earlier reasons are kept."),
     _text("--status", help="proposed, accepted, rejected or deprecated."),
     _text("--title", help="A new heading."),
-    _text("--text", help="New text below the heading; the old one stays in history."),
+    text("--text", help="New text below the heading; the old one stays in history."),
     words("--tag", "tags", help="A tag it has from now on; the others go."),
     agent,
     _allow,
@@ -134,6 +142,55 @@ def update(**fields: Any) -> Fields:
       filemem update k3f9w2ma --outcome failed --reason "evicts too early under load"
     """
     return fields
+
+
+@tool(click.argument("id"), file, _allow)
+def edit(id: str, file: str | None, **fields: Any) -> Fields:  # noqa: A002  the tools' word
+    """Change the file of a record in your editor, and commit that.
+
+    The editor is that of git commit. With -F the file's text is taken from another file.
+
+    \b
+    Example:
+      filemem edit k3f9w2ma
+    """
+    if file is not None:
+        return {"id": id, "text": file, **fields}
+    with click.get_current_context().obj.memory() as memory:
+        was = (memory.work_tree / memory.get(id)[0].path).read_bytes().decode(*BYTES)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise BadInput("there is no terminal for an editor", "filemem edit ID -F FILE takes the text from a file")
+    return {"id": id, "text": drafted(was), "was": was, **fields}
+
+
+@tool(
+    click.argument("id"),
+    click.argument("other"),
+    _text("--as", "kind", default="builds_on", show_default=True, help="builds_on, debates or synthesizes."),
+    agent,
+)
+def link(**fields: Any) -> Fields:
+    """Link a decision to another one that it builds on, argues against or merges.
+
+    \b
+    Example:
+      filemem link k3f9w2ma 8m2c0q4t --as builds_on
+    """
+    return fields
+
+
+@tool()
+def undo() -> Fields:
+    """Take back your last save on this branch, by a new commit.
+
+    A new record is forgotten, a forgotten one comes back, a changed one is as it was before. Again, it takes back the
+    save before that. Refused if the record was changed since.
+
+    \b
+    Example:
+      filemem undo
+    """
+    return {}
 
 
 @tool(click.argument("id"), _text("--reason", help="Why; it goes into the commit message."), agent, _allow)
@@ -189,4 +246,4 @@ def resolve(**fields: Any) -> Fields:
     Example:
       filemem resolve caching --decision "LRU in the process, Redis where shared" --reasoning "Both were right"
     """
-    return fields
+    return filled({**fields}, "reasoning", "decision")

@@ -105,7 +105,7 @@ def save(answer: Answer) -> str:
     return rows_of(*where, *rows(answer, f"superseded would_supersede {_NOTES} similar", 2))
 
 
-update, restore, index, sync, resolve = message, message, message, message, save
+update, edit, link, restore, undo, index, sync, resolve = *(message,) * 7, save
 
 
 def forget(answer: Answer) -> str:

@@ -169,6 +169,21 @@ def restore(memory: Memory, arguments: Arguments) -> Answer:
     return present.saved(memory.restore(**arguments))
 
 
+def edit(memory: Memory, arguments: Arguments) -> Answer:
+    """Put a text in the place of a record's file."""
+    return present.saved(memory.edit(**arguments))
+
+
+def link(memory: Memory, arguments: Arguments) -> Answer:
+    """Link a decision to another one."""
+    return present.saved(memory.link(**arguments))
+
+
+def undo(memory: Memory, _: Arguments) -> Answer:
+    """Take back the last save."""
+    return present.saved(memory.undo())
+
+
 def adopt(memory: Memory, arguments: Arguments) -> Answer:
     """Write ids into files that have none."""
     done = memory.adopt(arguments["files"], was=arguments.get("was", ""))

@@ -23,7 +23,7 @@ from filemem.record import Problem
 
 if TYPE_CHECKING:
     import filemem.memory as verbs
-    from filemem.memory import check, evidence, forget, hits, search, status, update  # noqa: F401
+    from filemem.memory import check, evidence, forget, hits, search, status, undo, update  # noqa: F401
     from filemem.memory.diff import Comparison
     from filemem.memory.history import History, Revision
     from filemem.memory.past import PastMemory
@@ -237,6 +237,18 @@ class Memory:
     def update(self, id: str, **given: Any) -> Saved:  # noqa: A002  the tools' word
         """Append an outcome and its reason, or change status, title, text, tags. Errors as for `update.update`."""
         return self.keeper.write(lambda store: verbs.update.update(store, id, given))
+
+    def edit(self, id: str, text: str, was: str | None = None, *, allow_secret: bool = False) -> Saved:  # noqa: A002
+        """Put a text in the place of a record's file. Arguments and errors as for `update.edit`."""
+        return self.keeper.write(lambda store: verbs.update.edit(store, id, text, was, allow_secret=allow_secret))
+
+    def link(self, id: str, other: str, kind: str, agent: str = "") -> Saved:  # noqa: A002
+        """Link a decision to another: builds_on, debates or synthesizes. Errors as for `update.link`."""
+        return self.keeper.write(lambda store: verbs.update.link(store, id, other, kind, agent))
+
+    def undo(self) -> Saved:
+        """Take back the last save by a new commit. Errors as for `undo.undo`."""
+        return self.keeper.write(verbs.undo.undo)
 
     def adopt(self, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
         """Write ids into files that state none. Arguments and errors as for `filemem.memory.update.adopt`."""

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from filemem.errors import BadInput, FilememError, NotFound
+from filemem.errors import BadInput, Conflict, FilememError, NotFound
+from filemem.index import Node
 from filemem.memory import fields
 from filemem.memory.save import Saved, answer, message_of, refuse_secrets, show, write
 from filemem.memory.store import Store
-from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, derived_id, new_id, parse
+from filemem.record import (
+    DECISION,
+    EDGE_KINDS,
+    OBSERVATION,
+    Outcome,
+    Record,
+    amend,
+    derived_id,
+    new_id,
+    parse,
+)
 from filemem.record.keys import SECRETS_ALLOWED
 from filemem.repo.commit import Edit, Made
 
 _TAKEN = ("outcome", "reason", "status", "title", "text", "tags", "metadata", "agent", "allow_secret")
+_LINKS = tuple(kind for kind in EDGE_KINDS if kind != "supersedes")
 
 
 def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
@@ -32,11 +44,58 @@ def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
     changes, told = _changes(node.type, checked, store.clock())
     if refuse_secrets(checked):
         changes["keys"] = {**changes.get("keys", {}), "secrets": SECRETS_ALLOWED}
+    return _put(store, node, agent, told, lambda before: _amended(store, before, node.path, **changes))
+
+
+def link(store: Store, reference: str, other: str, kind: str, agent: str = "") -> Saved:
+    """State in the header of a decision that it builds on, argues against or merges another one.
+
+    Raises NotFound; BadInput: another kind of edge, or a record that is no decision; Conflict as for `update`.
+    """
+    if kind == "supersedes":
+        told = "a decision says what it replaces when it is saved; added later, it could make an older one hold again"
+        raise BadInput(told, "filemem save decision --supersedes ID", field="kind")
+    fields.one_of(_LINKS)("kind", kind)
+    agent = fields.line("agent", agent) or store.config.agent
+    node, target = store.find(reference), store.find(other)
+    if node.type != DECISION or target.type != DECISION or node.id == target.id:
+        raise BadInput("a link leads from one decision to another", field="id")
+
+    def linked(before: bytes) -> bytes:
+        stated = getattr(_as_it_is(store, node.path)[1], kind)
+        return before if target.id in stated else _amended(store, before, node.path, keys={kind: [*stated, target.id]})
+
+    return _put(store, node, agent, f"{kind.replace('_', ' ')} {target.title}", linked)
+
+
+def edit(store: Store, reference: str, text: str, was: str | None = None, *, allow_secret: bool = False) -> Saved:
+    """Put a text that was written by hand in the place of a record's file, and commit that.
+
+    `was` is what the file held when the writing began. Raises NotFound; BadInput: the text cannot be read as this
+    record, or looks like a secret; Conflict: the file was changed meanwhile, or as for `update`.
+    """
+    node, data = store.find(reference), text.encode("utf-8", "surrogateescape")
+
+    def edited(before: bytes) -> bytes:
+        if was is not None and was.encode("utf-8", "surrogateescape") != before:
+            raise Conflict(f"{store.shown(node.path)} was changed while you edited it", "edit it again")
+        record, problems = parse(data, node.path)
+        if wrong := next((one for one in problems if one.level == "error"), None):
+            raise BadInput(f"{store.shown(node.path)}:{wrong.line}: {wrong.message}", "nothing was saved", field="text")
+        if record is None or record.id != node.id:
+            raise BadInput(f"the id of {store.shown(node.path)} must stay {node.id}", field="id")
+        refuse_secrets({"text": text, "allow_secret": allow_secret or record.secrets_allowed})
+        return data
+
+    return _put(store, node, store.config.agent, "edited", edited)
+
+
+def _put(store: Store, node: Node, agent: str, told: str, changed: Callable[[bytes], bytes]) -> Saved:
+    """Write and commit what the file of a record is changed to; `told` says in a few words what that does."""
     with store.repo.saving():
         before, old = _as_it_is(store, node.path)
-        data = _amended(store, before, node.path, **changes)
-        now = parse(data, node.path).record or old
-        if now == old and not store.edited(node.path):
+        data = changed(before)
+        if data == before and not store.edited(node.path):
             return answer(store, old, Made(), f"{old.id} says that already ({told}); nothing was written")
         message = message_of(old, told, agent)
         made = write(store, node.path, old.type, lambda: ((Edit(node.path, data, before),), message))

@@ -194,6 +194,12 @@ class History:
         return self._told(self._db.execute(f"{_TOUCHES} kind = 'D' order by n desc"), reached)
 
     @_answering
+    def saves(self, author: str, tip: str = "HEAD") -> tuple[Touch, ...]:
+        """What the last commits of this author that name a record did, newest first."""
+        named = "select n from commits where author = ? and trailers like '%Filemem-Id%' order by n desc limit 100"
+        return self._told(self._db.execute(f"{_TOUCHES} n in ({named}) order by n desc", (author,)), self._reach(tip))
+
+    @_answering
     def ancestors(self, tip: str) -> frozenset[str]:
         """The ids of the commits that one reaches, itself included."""
         reached = self._reach(tip)
