@@ -19,6 +19,7 @@ from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked
 EXIT_CODES: Mapping[type[FilememError], int] = {BadInput: 2, NotFound: 4, Conflict: 5, Locked: 6, BrokenStore: 7}
 CRASH = 3
 _LIVE = 100_000  # objects made before the collector runs; after Python's 700 it runs over imports that stay for good
+_COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions: docs/cli.md
 _MODULES = {
     "records": "save update edit link resolve forget restore undo adopt get",
     "find": "search history topics checkpoint why",
@@ -109,8 +110,9 @@ def _run(words: Sequence[str]) -> int:
     """Do what the command line asks for; return the exit status."""
     if words[:1] == ["help"] and len(words) > 1:
         words = [*words[1:], "--help"]
-    if not words or words[0] in ("-h", "--help", "help", "--version", "version"):
-        text = f"filemem {VERSION}\n" if words and words[0] in ("--version", "version") else HELP
+    first = words[0] if words else "-h"
+    if first in ("-h", "--help", "help", "--version", "version") and _COMPLETE not in os.environ:
+        text = f"filemem {VERSION}\n" if first in ("--version", "version") else HELP
         (sys.stdout if words else sys.stderr).write(text)
         return 0 if words else EXIT_CODES[BadInput]
     if asked := plain_search(words):
