@@ -73,7 +73,7 @@ Review:
 Set up and look after:
   init        Set up a project
   sync        Fetch, merge and push the memory
-  status      Show counts, the index, and what is not committed
+  status      Show how the memory stands, and what to do
   index       Update the search index, or rebuild it
   serve       Serve MCP over stdio
   web         Serve a page for people, and the routes of other systems
@@ -116,10 +116,10 @@ def _run(words: Sequence[str]) -> int:
         (sys.stdout if words else sys.stderr).write(text)
         return 0 if words else EXIT_CODES[BadInput]
     if asked := plain_search(words):
-        from filemem.cli.project import Project, perform
+        from filemem.cli.project import Project, search
 
         folder, as_json, options = asked
-        perform("search", Project.at(folder), as_json, {**options, "detail": True})
+        search(Project.at(folder), as_json, options, every="limit" in options)
         return 0
     from filemem.cli.options import run
 

@@ -5,33 +5,38 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from filemem.cli.options import Fields, as_json, as_of, limit, many, oneline, pass_project, tool, words
 from filemem.cli.project import Project, one_line, perform
+from filemem.cli.project import search as found
 
 
-@tool(
-    click.argument("query", nargs=-1),
-    limit,
-    many("--type", "type", help="decision, checkpoint or observation."),
-    many("--topic", help="Only decisions on this topic."),
-    words("--tag", help="Only records with this tag."),
-    many("--outcome", help="Only decisions with this outcome."),
-    many("--status", help="Only decisions with this status."),
-    many("--agent", help="Only records of this agent."),
-    click.option("--since", help="Only from this day on: 2025-11-20, or an age such as 2w."),
-    click.option("--until", help="Only up to this day."),
-    click.option("--path", help="Only decisions that govern this file; relative to the current folder, as with Git."),
-    oneline,
-    click.option("--live", is_flag=True, help="Only live decisions: accepted and not superseded."),
-    click.option("--mode", type=click.Choice(["hybrid", "keyword", "vector"]), default="hybrid", show_default=True),
-    as_of,
-)
-def search(query: tuple[str, ...], **options: Any) -> Fields:
+@click.command()
+@click.argument("query", nargs=-1)
+@limit
+@many("--type", "type", help="decision, checkpoint or observation.")
+@many("--topic", help="Only decisions on this topic.")
+@words("--tag", help="Only records with this tag.")
+@many("--outcome", help="Only decisions with this outcome.")
+@many("--status", help="Only decisions with this status.")
+@many("--agent", help="Only records of this agent.")
+@click.option("--since", help="Only from this day on: 2025-11-20, or an age such as 2w.")
+@click.option("--until", help="Only up to this day.")
+@click.option("--path", help="Only decisions that govern this file; relative to the current folder, as with Git.")
+@oneline
+@click.option("--live", is_flag=True, help="Only live decisions: accepted and not superseded.")
+@click.option("--mode", type=click.Choice(["hybrid", "keyword", "vector"]), default="hybrid", show_default=True)
+@as_of
+@click.option("--explain", is_flag=True, help="Show the parts of each score.")
+@as_json
+@click.pass_context
+def search(context: click.Context, /, as_json: bool, query: tuple[str, ...], **options: Any) -> None:
     """Find records by meaning and by words. Without a query, the newest first.
 
     The query may hold "phrases", -words to leave out, and topic:caching tag:x type:decision outcome:failed
-    agent:x status:proposed since:2w until:2025-11-20 path:src/a.py is:live.
+    agent:x status:proposed since:2w until:2025-11-20 path:src/a.py is:live. Hits with less than half the score of the
+    best are only counted, unless -n or --json is given.
 
     \b
     Examples:
@@ -40,7 +45,9 @@ def search(query: tuple[str, ...], **options: Any) -> Fields:
       filemem search --path src/auth/jwt.ts --live
       filemem search "how do we cache?" --at v1.2
     """
-    return {"query": " ".join(query), "detail": True, **options}
+    every = context.get_parameter_source("limit") is not ParameterSource.DEFAULT
+    how = {name: options.pop(name) for name in ("explain", "oneline")}
+    found(context.obj, as_json, {"query": " ".join(query), **options}, every=every, **how)
 
 
 @tool(click.argument("path", metavar="PATH[:LINE[-LAST]]"), limit)

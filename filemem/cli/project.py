@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,20 @@ def perform(
         answer = ask(verb, project, memory, options)
         emit(answer, as_json, shape or getattr(show, verb))
     return answer
+
+
+def search(
+    project: Project,
+    as_json: bool,
+    options: Mapping[str, Any],
+    *,
+    every: bool,
+    explain: bool = False,
+    oneline: bool = False,
+) -> None:
+    """Search; `every` and `explain` as `show.search` takes them."""
+    shape = one_line if oneline else partial(show.search, every=every, explain=explain)
+    perform("search", project, as_json, {**options, "detail": True}, shape)
 
 
 def ask(verb: str, project: Project, memory: Memory, options: Mapping[str, Any]) -> Answer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -26,15 +27,15 @@ _FORMS = {
     "warning": "warning: {}",
     "similar": "similar: {0[title]} ({0[id]}): {0[hint]}",
     "already_rejected": "already rejected: {}",
-    "chain": "chain: {}",
     "superseded_by": "superseded by {}",
     "proposed": "proposed in its place: {}",
     "replaces": "replaces: {}",
     "rejected": "rejected: {}",
 }
 """Fields that have a row of their own: how it is said; of the others the value alone."""
-_SHORT = "reasons already_rejected replaces rejected standing because chain edges edits"
 _NOTES = "pending degraded note"
+_LINE, _LEAST = 96, 20  # characters: of a line of text, and of a path that is cut
+WEAK = 0.5  # of the score of the best: what has less is not shown unless it is asked for
 _YELLOW = "pending degraded note notes hint warning evidence superseded_by proposed drift"
 _APART = (
     "id path title text decision score scores by snippet related reasons success superseded_by proposed successors "
@@ -108,10 +109,11 @@ def save(answer: Answer) -> str:
 update, edit, link, restore, undo, index, sync, resolve = *(message,) * 7, save
 
 
-def forget(answer: Answer) -> str:
-    """What was removed, and what it takes to remove it from history too."""
-    purge = [f"    {row}" for row in (answer.get("purge") or "").splitlines()]
-    return rows_of(message(answer), *["  to take it out of history too:"][: len(purge)], *purge)
+def forget(answer: Answer, *, purge: bool = False) -> str:
+    """What was removed, and what brings it back; or what takes it out of history too."""
+    if purge:
+        return str(answer["purge"])
+    return message(answer)
 
 
 def adopt(answer: Answer) -> str:
@@ -121,30 +123,6 @@ def adopt(answer: Answer) -> str:
     return rows_of(*rows, *[f"committed as {made[:10]}"] * bool(made)) or "every file has an id already"
 
 
-_STATUS = ("note", "trouble", "incomplete", "left", "settings", "degraded")  # what is said of a memory besides
-
-
-def status(answer: Answer) -> str:
-    """How the memory stands, in words."""
-    counts, index, waiting = answer["records"], answer["index"], answer["pending"]
-    forked = f", {answer['forked']} forked" if answer["forked"] else ""
-    rows = [
-        f"{answer['store']}: " + ", ".join(counted(counts[kind], kind) for kind in counts),
-        f"topics: {answer['topics']}{forked}",
-        f"index: {counted(index['records'], 'record')}, {index['model'] or 'words alone'}: {index['state']}",
-        f"  {index['folder']}",
-    ]
-    rows += [f"missing, and no commit removed it: {one['path']} ({one['restore']})" for one in answer.get("gone", ())]
-    rows += [f"not committed yet: {one['path']}, {one['age']} ago: {one['reason']}" for one in waiting]
-    rows += ["  what waits is committed by the first command, or by a server, once that is over"] if waiting else []
-    if left := answer.get("uncommitted"):
-        rows.append(f"not committed, and left to you: {counted(left, 'record')} (git status shows them)")
-    if left := answer.get("unshared"):
-        rows.append(f"not shared yet: {counted(left, 'commit')} (filemem sync)")
-    notes = (styled(f"  {name}: {answer[name]}", "yellow") for name in _STATUS if answer.get(name))
-    return rows_of(*rows, *notes)
-
-
 def _commit(answer: Answer) -> str:
     return f"  commit {answer['commit'][:10]}" if answer.get("commit") else ""
 
@@ -152,10 +130,15 @@ def _commit(answer: Answer) -> str:
 # -- records that answer a question
 
 
-def search(answer: Answer) -> str:
-    """Search results, best first; what is dead is dimmed and says what replaced it."""
-    shown = {hit["id"]: hit for hit in answer["results"]}
-    found = [_hit(number, hit, shown) for number, hit in enumerate(answer["results"], 1)]
+def search(answer: Answer, *, every: bool = True, explain: bool = False) -> str:
+    """Search results, best first, without those far below the best unless `every` one is asked for."""
+    hits = answer["results"]
+    least = 0.0 if every or not hits else WEAK * hits[0].get("score", 0.0)
+    near = [hit for hit in hits if hit.get("score", 0.0) >= least]
+    shown = {hit["id"]: hit for hit in near}
+    found = [_hit(number, hit, shown, explain=explain) for number, hit in enumerate(near, 1)]
+    if weaker := len(hits) - len(near):
+        found.append(styled(f"{counted(weaker, 'weaker hit')}: -n {len(hits)} shows all", "dim"))
     return rows_of(*_head(answer), *(found or ["nothing found"]))
 
 
@@ -208,33 +191,58 @@ def _head(answer: Answer) -> list[str]:
     return said
 
 
-def _hit(number: int, hit: Answer, shown: Mapping[str, Answer]) -> str:
+def _hit(number: int, hit: Answer, shown: Mapping[str, Answer], *, explain: bool = False) -> str:
+    """A record in three lines: what it is and how it stands, what it says, where it is from; then what is rare."""
     from filemem.record import prose  # `--help` pays for none
 
-    found = hit.get("snippet", "")
-    if hit.get("already_rejected"):  # said below
-        found = found.partition("Rejected: ")[0]
-    titles = {name: one["title"] for name, one in shown.items()}
-    edges = [f"{e['kind']}: {e.get('title') or titles.get(e['id'], e['id'])}" for e in hit.get("related", ())]
-    told = {**hit, "standing": _standing(hit, shown), "edges": edges, "rejected": ()}
-    score = f"  score {hit['score']:.2f}" if hit.get("score") else ""
-    return _entry(f"{number:2}. ", told, found or prose(hit.get("text", "")), score)
-
-
-def _entry(mark: str, hit: Answer, text: str, score: str = "") -> str:
-    """A record in short: its title and standing, its text, what else is to be said of it, and where it is from."""
-    about = (hit.get("type"), _topic(hit), "" if hit.get("status") == "accepted" else hit.get("status"))
-    title = styled(hit["title"], "dim" if hit.get("superseded_by") else "bold")
-    outcome = hit.get("outcome", "")
-    came = "" if outcome == "pending" else styled(outcome, _COLOURS.get(outcome, ""))
-    head = (f"{mark}{title}", styled(" · ".join(filter(None, about)), "dim"), came)
-    short = hit["id"].rpartition("_")[2]  # the end of an id is enough to name it
+    by = hit.get("by", {})
+    alone = f"in another version on {by['default']}" if by.get("differs") else ""
+    alone = f"only on {by.get('branch') or 'this commit'}" if by.get("merged") is False else alone
+    about = " · ".join(filter(None, (hit.get("type"), _topic(hit), hit.get("note"), alone)))
+    reason = "".join(f": {one['reason']}" for one in hit.get("reasons", ())[-1:] if one["reason"])
+    state = (styled(about, "dim"), _outcome(hit, reason), *_standing(hit, shown, "superseded_by"))
+    text = rows(hit, "already_rejected") or [hit.get("snippet") or prose(hit.get("text", ""))]
+    day = (hit.get("created") or by.get("date", ""))[:10]
+    foot = "  ".join(filter(None, (f"    {hit['id'].rpartition('_')[2]}", day, _who(by)))) + "  "
+    path, width = hit["path"], shutil.get_terminal_size().columns - len(foot) if sys.stdout.isatty() else 0
+    path = f"…{path[1 - max(width, _LEAST) :]}" if width and len(path) > max(width, _LEAST) else path
+    score = [styled(f"    score {_score(hit)}", "dim")] * explain
+    more = (f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence"))
     return rows_of(
-        "  ".join(filter(None, head)),
-        *(f"    {row}" for row in textwrap.wrap(" ".join(text.split()), width=96, max_lines=3, placeholder=" …")),
-        *rows({**hit, "reasons": _logged(hit)}, _SHORT, 4),
-        styled(f"    {short}  {_provenance(hit)}  {hit['path']}{score}", "dim"),
+        "  ".join(filter(None, (_title(f"{number:2}. ", hit), *state))),
+        *_wrapped(text[0], 1),
+        styled(foot + path, "dim"),
+        *more,
+        *score,
     )
+
+
+def _score(hit: Answer) -> str:
+    """The score of a hit, and its parts."""
+    parts = dict(hit.get("scores", {}))
+    if not parts:
+        return "none of its own"
+    return f"{parts.pop('final'):.2f}: " + ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
+
+
+def _title(mark: str, hit: Answer) -> str:
+    return mark + styled(hit["title"], "dim" if hit.get("superseded_by") else "bold")
+
+
+def _outcome(hit: Answer, reason: str = "") -> str:
+    outcome = hit.get("outcome", "pending")
+    return "" if outcome == "pending" else styled(outcome, _COLOURS.get(outcome, "")) + reason
+
+
+def _short(hit: Answer, name: str = "") -> str:
+    """What to name a record by: the end of its id is enough; a file without one goes by its path."""
+    name = hit.get("id", name)
+    return str(hit.get("path", name)) if name.startswith("file_") else name.rpartition("_")[2]
+
+
+def _wrapped(text: str, most: int) -> list[str]:
+    rows = textwrap.wrap(" ".join(text.split()), _LINE, max_lines=most, placeholder=" …")
+    return [f"    {row}" for row in rows]
 
 
 def _whole(hit: Answer, shown: Mapping[str, Answer]) -> str:
@@ -248,7 +256,7 @@ def _whole(hit: Answer, shown: Mapping[str, Answer]) -> str:
     for edge in hit.get("related", ()):
         title = f"{edge['title']} ({edge['id']})" if edge.get("title") else edge["id"]
         reason = f": {edge['reason']}" if edge["reason"] not in ("", "front matter") else ""
-        said.append(f"{edge['kind']}: {title}{reason}")
+        said.append(f"{edge['kind'].replace('_', ' ')}: {title}{reason}")
     decision = hit["decision"] if hit.get("decision", hit["title"]) != hit["title"] else ""
     edits = [_revision(hit, edit["changes"], edit) for edit in hit.get("revisions", ())]
     for part in ([decision], [hit.get("text", "")], _logged(hit), edits):
@@ -256,18 +264,22 @@ def _whole(hit: Answer, shown: Mapping[str, Answer]) -> str:
     return "\n".join(said)
 
 
-def _standing(hit: Answer, shown: Mapping[str, Answer]) -> list[str]:
+_STANDING = "superseded_by note proposed drift evidence"
+
+
+def _standing(hit: Answer, shown: Mapping[str, Answer], fields: str = _STANDING) -> list[str]:
     """What replaced a decision, and what speaks against following it as it stands."""
     gone = hit.get("gone", ())
     changed = [one for one in hit.get("drifted", ()) if one not in gone]
     files = f"{'; changed' if gone else ''}: {', '.join(changed[:5])}" if changed else ""
     known = {**shown, **{one["id"]: one for one in hit.get("successors", ())}}
     told = {**hit, "drift": f"its code is {hit['drift']}{files}" if hit.get("drift") else ""}
-    names = {one: record.get("path", one) if one.startswith("file_") else one for one, record in known.items()}
     for kind in ("superseded_by", "proposed"):
-        named = (f"{known[one]['title']} ({names[one]})" if one in known else one for one in hit.get(kind, ()))
+        named = (
+            f"{known[one]['title']} ({_short(known[one], one)})" if one in known else one for one in hit.get(kind, ())
+        )
         told[kind] = "; ".join(named)
-    return rows(told, "superseded_by note proposed drift evidence")
+    return rows(told, fields)
 
 
 # -- how records came to be what they are
@@ -299,17 +311,23 @@ def _step(step: Answer, above: str, titles: Mapping[str, str]) -> str:
     stands = {**step, "superseded_by": (), "proposed": ()}  # the chain itself tells
     told = {
         **stands,
-        "topic": step["topic"] if step["foreign"] else "",
+        "reasons": _logged(step),
         "standing": _standing(stands, {}),
         "replaces": " and ".join(replaced) if step["supersedes"] != [above] else "",
         "edits": [_revision(step, changes, edit) for changes, edit in edits if changes or not edit["changes"]],
-        "by": {**step, "date": step["committed"]},
-        "created": step["date"],
     }
     mark = styled("●", "green") if step["holds"] else "○"
     day = f"{step['date'][:10]}  ".lstrip()
+    about = (_topic(step) if step["foreign"] else "", "" if step["status"] == "accepted" else step["status"])
+    head = (_title(f"{mark}  {day}", step), styled(" · ".join(filter(None, about)), "dim"), _outcome(step))
     text = f"{beyond(step['title'], step.get('decision', ''))}\n\n{step.get('reasoning', '')}"
-    return _entry(f"{mark}  {day}", told, prose(text))
+    origin = _provenance({**step, "by": {**step, "date": step["committed"]}, "created": step["date"]})
+    return rows_of(
+        "  ".join(filter(None, head)),
+        *_wrapped(prose(text), 3),
+        *rows(told, "reasons replaces rejected standing edits", 4),
+        styled(f"    {step['id'].rpartition('_')[2]}  {origin}  {step['path']}", "dim"),
+    )
 
 
 def _revision(step: Answer, changes: Sequence[str], edit: Answer) -> str:

@@ -1,25 +1,33 @@
-"""How the memory stands: counts, index, what waits, what is left to the user, problems."""
+"""How the memory stands: what is remembered, and each thing that waits for the user, with what ends it.
+
+Rule: it runs in prompts, so the index and Git answer; only files whose header may be broken are read.
+"""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from filemem.errors import BadInput, NotFound
 from filemem.files import is_listed, is_private
+from filemem.index import Node
 from filemem.memory.save import left_to_user
 from filemem.memory.store import TOP, Store
-from filemem.query import Filter
-from filemem.record import DECISION, TYPES
+from filemem.record import CHECKPOINT, DECISION, TYPES, format_time, parse
 from filemem.repo import remote
 from filemem.repo.journal import pending
 
 
 def status(store: Store, *, behind: bool) -> dict[str, Any]:
     """Return how the memory stands, as plain values; `behind`: the last look at the files failed."""
-    index = store.index
-    counts = {kind: index.count(Filter(types=(kind,))) for kind in TYPES}
-    decisions = [node for node in store.index.nodes() if node.type == DECISION]
-    graph, topics = store.index.around(decisions).graph, {node.key for node in decisions if node.key}
+    index, nodes = store.index, list(store.index.nodes())
+    counts = {kind: sum(node.type == kind for node in nodes) for kind in TYPES}
+    decisions = [node for node in nodes if node.type == DECISION]
+    graph, topics = index.around(decisions).graph, {node.key: node.topic for node in decisions if node.key}
+    forks = [topic for key, topic in sorted(topics.items()) if graph.chain(key).is_forked]
     damaged = index.verify()
     state = f"damaged: {'; '.join(damaged)}" if damaged else "not in step" if behind else "in step"
     head, waiting = store.repo.head(), pending(store.repo)
@@ -27,19 +35,27 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
     held = {store.files.inside(path): blob for path, blob in named.items()}
     unsaved = {store.files.inside(one.path) for one in waiting}
     here = {path: one.blob for path, one in index.manifest().items() if not is_private(path) and path not in unsaved}
+    changed = sorted(path for path, blob in here.items() if held.get(path) != blob)
     lost = [store.shown(path) for path in held if is_listed(path) and not store.files.exists(path)]
+    last = max((node for node in nodes if node.type == CHECKPOINT), key=lambda node: node.created, default=None)
+    label, ahead, apart = _other_side(store)
+    name, own = shlex.quote(store.name), store.repo is not store.code
+    call, place = (f"git -C {name}", ".") if own else ("git", name)
+    ways = ("git pull" if apart else "", "git push" if ahead else "")
+    share = "filemem sync" if store.files.store == TOP else " && ".join(filter(None, ways))
     found: dict[str, Any] = {
         "store": store.name,
         "records": counts,
+        "holding": sum(graph.is_head(node.id) for node in decisions),
         "topics": len(topics),
-        "forked": sum(graph.chain(topic).is_forked for topic in topics),
+        "forked": len(forks),
         "index": {
             "state": state,
             "records": sum(counts.values()),
             "model": index.model.name if index.model else "",
             "folder": str(index.root),
         },
-        "unshared": _unshared(store),
+        "unshared": ahead if store.files.store == TOP else 0,
         "pending": [
             {"path": store.shown(store.files.inside(one.path)), "reason": one.reason, "age": str(timedelta(0, age))}
             for one in waiting
@@ -47,8 +63,18 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         ],
     }
     more = {
+        "forks": [f"filemem resolve {shlex.quote(one)} --decision ... --reasoning ..." for one in forks],
+        "broken": [store.shown(path) for path in _broken(store, nodes, changed)],
+        "checkpoint": last and {"id": last.id, "title": last.title, "created": format_time(last.created)},
+        "upstream": label,
+        "ahead": ahead,
+        "behind": apart,
+        "share": (ahead or apart) and share,
         "trouble": store.repo.trouble,
-        "uncommitted": sum(held.get(path) != blob for path, blob in here.items()),
+        "uncommitted": len(changed),
+        "edited": [store.shown(path) for path in changed if path in held],
+        "new": [store.shown(path) for path in changed if path not in held],
+        "commit": changed and f"{call} add {place} && {call} commit {place}",
         "gone": [{"path": path, "restore": f"filemem restore {path}"} for path in lost],
         "incomplete": store.repo.incomplete(),
         "left": left_to_user(store, "decisions/a.md", DECISION),
@@ -56,11 +82,24 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
     return {**found, **{name: value for name, value in more.items() if value}}
 
 
-def _unshared(store: Store) -> int:
-    """How many commits of a branch that is only a memory the other side lacks, as far as is known here."""
-    head, branch = store.repo.head(), store.branch
-    if store.files.store != TOP or not head or not branch:
-        return 0
-    where = remote.upstream(store.repo, branch) or remote.usual(store.repo, branch)
-    there = store.repo.resolve(where.tracking) if where else None
-    return store.repo.between(head, there) if there else 0
+def _broken(store: Store, nodes: Iterable[Node], changed: Collection[str]) -> Iterator[str]:
+    """The records whose header cannot be read: looked for where a header lost the id or the topic, or is an edit."""
+    for node in nodes:
+        if node.path in changed or node.id.startswith("file_") or (node.type == DECISION and not node.stated):
+            with suppress(NotFound, BadInput):  # gone since
+                data = store.files.read(node.path)
+                problems = parse(data, node.path).problems if data.startswith((b"---", b"+++")) else ()
+                if any(one.level == "error" for one in problems):
+                    yield node.path
+
+
+def _other_side(store: Store) -> tuple[str, int, int]:
+    """The branch that this one follows, and how many commits each has alone, as far as is known here."""
+    branch = store.branch
+    where = remote.upstream(store.repo, branch) if branch else None
+    if branch and where is None and store.files.store == TOP:  # a memory of its own goes where its name says
+        where = remote.usual(store.repo, branch)
+    here, there = (store.repo.resolve(where.tracking), store.repo.head()) if where else (None, None)
+    if not (where and here and there):
+        return "", 0, 0
+    return where.label, store.repo.between(there, here), store.repo.between(here, there)

@@ -3,13 +3,17 @@ records of other makers are listed, found and shown by their titles and paths; n
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.support import git, write
-from tests.system.tools import cli, ok, process, talking
+from tests.system.tools import FILEMEM, cli, ok, process, talking
 
 DECISION = ("save", "decision", "--topic", "caching", "--decision", "Use an LRU cache", "--reasoning", "One process")
 
@@ -186,3 +190,76 @@ def test_hidden_characters_are_counted_in_answers_and_shown_on_a_terminal(repo: 
         assert "Why\\u3164not" in out
         assert unseen not in out
     assert "hidden: 5 characters" in cli(repo, "get", saved["id"]).out
+
+
+def test_status_names_what_is_to_be_done_and_its_command(repo: Path) -> None:
+    saved = ok(repo, *DECISION)
+    git(repo, "add", "-A")
+    assert cli(repo, "status").out.splitlines() == [
+        "memory: 1 decision, 0 checkpoints, 0 observations",
+        "1 decision holds, on 1 topic",
+        "nothing to do",
+    ]
+    ok(repo, "save", "checkpoint", "--summary", "Half done")
+    for name in ("a", "b"):
+        write(repo / f"memory/decisions/x/{name}.md", f"---\ntopic: x y\nsupersedes: []\n---\n# Way {name}\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Both ways")
+    git(repo, "update-ref", "refs/remotes/origin/main", "HEAD~1")
+    for key, value in (("branch.main.remote", "origin"), ("branch.main.merge", "refs/heads/main")):
+        git(repo, "config", key, value)
+    git(repo, "config", "remote.origin.url", "https://example.org/x.git")
+    path = repo / saved["path"]
+    path.write_text(path.read_text().replace("topic: caching", "topic: [caching"))
+    write(repo / "memory/decisions/new.md", "---\ntopic: n\n# Never closed\n")
+    answer = ok(repo, "status")
+    assert (answer["broken"], answer["edited"]) == ([saved["path"], "memory/decisions/new.md"], [saved["path"]])
+    told = cli(repo, "status").out
+    command = "git add memory && git commit memory"
+    for row in (
+        f"last checkpoint: {answer['checkpoint']['created'][:10]}  Half done",
+        "1 topic forked, several decisions hold at once: end it with one that replaces them",
+        "    filemem resolve 'x y' --decision ... --reasoning ...",
+        "2 records with a header that cannot be read: filemem check says why",
+        f"1 record edited, not committed: {command}",
+        f"1 record not in Git yet: {command}",
+        "commits: 1 ahead, compared with origin/main: git push",
+    ):
+        assert row in told.splitlines(), told
+    assert "index" not in told
+    assert "index: " in cli(repo, "status", "-v").out
+
+
+def test_a_hit_is_three_lines_and_the_far_tail_is_counted(repo: Path) -> None:
+    old = ok(repo, *DECISION, "--outcome", "failed")
+    new = ok(
+        repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "Shared LRU cache"
+    )
+    ok(
+        repo,
+        "save",
+        "observation",
+        "--title",
+        "Quarterly budget",
+        "--text",
+        "Money to cache is short this year, and travel is dear",
+    )
+    found = cli(repo, "search", "LRU", "cache").out.splitlines()
+    assert found[0] == " 1. Use Redis  decision · caching"
+    replaced = f"superseded by Use Redis ({new['id'][-8:]})"
+    assert found[3] == f" 2. Use an LRU cache  decision · caching  failed  {replaced}"
+    assert re.fullmatch(rf"    {old['id'][-8:]}  \d{{4}}-\d\d-\d\d  Ada  {old['path']}", found[5])
+    assert found[6:] == ["1 weaker hit: -n 3 shows all"]
+    assert "Quarterly budget" in cli(repo, "search", "LRU", "cache", "-n", "3").out
+    assert "keyword 1.00" in cli(repo, "search", "LRU", "cache", "--explain").out
+    main, terminal = pty.openpty()
+    with subprocess.Popen([FILEMEM, "-C", str(repo), "search", "redis"], stdout=terminal, env=os.environ) as done:
+        os.close(terminal)
+        shown = b""
+        with suppress(OSError):  # the end of a terminal
+            while part := os.read(main, 4096):
+                shown += part
+    os.close(main)
+    assert done.returncode == 0
+    assert b"\x1b[1mUse Redis\x1b[0m" in shown
+    assert all(len(re.sub(r"\x1b\[\d+m", "", row)) <= 80 for row in shown.decode().splitlines() if "…" in row), shown
