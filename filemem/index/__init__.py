@@ -7,13 +7,14 @@ writer makes is visible to anyone until the database is committed; what a power 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 from filemem.chain import Node
 from filemem.changes import MODIFIED, Change, Entry, Manifest
@@ -45,9 +46,6 @@ from filemem.index.generation import Dates, Row, rows_of
 from filemem.index.search import NO_MODEL, Found, Layer, Search
 from filemem.index.words import Words, WordsWriter
 
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
-
 __all__ = ["Around", "Doc", "Found", "Index", "IndexDamaged", "Model", "ModelUnavailable", "Node", "document"]
 __all__ += ["embedder"]
 
@@ -73,7 +71,7 @@ class Index(Search):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._writer: BaseFileLock | None = None
+        self._writer: IO[bytes] | None = None
         self._inode: list[int] = []  # of the file that is locked
 
     def overlaid(self, layer: Layer, dates: Dates, *, alone: bool = False) -> Self:
@@ -133,13 +131,12 @@ class Index(Search):
         if self.is_writer:
             return True
         self.stand_back()
-        from filelock import FileLock, Timeout  # costs more than a search, which never locks
-
         with writing(self.root):
-            lock = FileLock(self.root / "lock", timeout=0, thread_local=False)
+            lock = (self.root / "lock").open("ab")
             try:
-                lock.acquire()
-            except Timeout:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.close()
                 return False
         self._writer, self._inode = lock, mark(self.root / "lock")[:1]
         return True
@@ -147,7 +144,7 @@ class Index(Search):
     def stand_back(self) -> None:
         """Let others write."""
         if self._writer is not None:
-            self._writer.release()
+            self._writer.close()
             self._writer = None
 
     @property

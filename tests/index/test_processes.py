@@ -128,6 +128,7 @@ def test_a_commit_under_way_is_never_damage(root: Path) -> None:
         assert int(child.stdout.read()) > 3
         assert child.wait() == 0
     assert index.verify() == []
+    index.close()
 
 
 def trial(root: Path, seed: int, kind: str) -> None:
