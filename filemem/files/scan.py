@@ -8,6 +8,7 @@ where Git would convert line endings that is not the one in the commit, and only
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 import unicodedata
@@ -23,6 +24,7 @@ MAX_SIZE = MAX_FILE  # of any file that is read: what no record can be is none
 _TICK = 20_000_000  # nanoseconds; a file time this young may still hide a second write in the same tick
 _NOWHERE = frozenset(("", ".", ".."))
 _CONTROL = frozenset(("Cc", "Cs", "Zl", "Zp"))  # control characters, undecodable bytes, line and paragraph separators
+_TEMPLATE = re.compile(r"(?:0+[-_])?(?:(?:adr|madr|nygard|decision|short|long)[-_])*template(?:-bare|-minimal)*\.md")
 NO_RECORDS = frozenset(("readme.md", "agents.md"))  # they explain the folder to people and agents; in any letter case
 _LONGEST_NAME, _LONGEST_PATH = 255, 3_500  # bytes, as file systems have it, less the folders above the work tree
 
@@ -119,7 +121,8 @@ def fits(path: str) -> bool:
 def is_record(name: str) -> bool:
     """Whether a file of this name (last part of its path) is a record."""
     lowered = name.lower()
-    return lowered.endswith(".md") and lowered not in NO_RECORDS and not name.startswith(".")
+    named = lowered.endswith(".md") and lowered not in NO_RECORDS and not name.startswith(".")
+    return named and not _TEMPLATE.fullmatch(lowered)
 
 
 def is_listed(path: str) -> bool:

@@ -14,7 +14,7 @@ from filemem.errors import BadInput
 from filemem.index import Around, Node
 from filemem.memory import fields
 from filemem.memory.evidence import Testimony
-from filemem.memory.hits import vacancy
+from filemem.memory.hits import as_replaced, vacancy
 from filemem.memory.store import Store
 from filemem.query import Evidence
 from filemem.record import DECISION, Parsed, Record, parse, topic_key
@@ -115,7 +115,7 @@ def _steps(store: Store, around: Around, nodes: Sequence[Node], key: str) -> Ite
             first = NOBODY  # a shallow clone ends here: who decided stands in a commit that it lacks
         edits = _revisions(store, node, touches)
         yield Step(
-            record=found,
+            record=as_replaced(found, graph.superseded_by(node.id)),
             path=store.shown(node.path),
             commit=first.id,
             author=first.author,

@@ -16,6 +16,7 @@ from filemem.record import CONFLICT, DECISION, Edge, Record, prose
 from filemem.repo import Branch
 
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
+INVERSE |= {"built_on_by": "builds_on"}  # as "Amended by" says it
 CONFLICTING = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")  # of the Git directory
 EDITS_SHOWN = 5  # of a record, the newest
 
@@ -65,6 +66,7 @@ def of_places(
             record = found.record or record
             conflict = next((one.line for one in found.problems if one.code == CONFLICT), 0)
         who, heads = said.get(node.path, Provenance()), query.holding(graph, node.id)
+        record = as_replaced(record, graph.superseded_by(node.id))
         about = f"{record.topic} {record.title}"
         hits.append(
             Hit(
@@ -80,7 +82,7 @@ def of_places(
                 chain=query.summary(graph, node.key),
                 more=place.more,
                 brought_in=place.scored is None and not listing,
-                related=(*(Edge(*edge) for edge in node.edges), *incoming[node.id]),
+                related=tuple({one[:2]: one for one in (*(Edge(*e) for e in node.edges), *incoming[node.id])}.values()),
                 already_rejected=query.rejected_before(terms, record.rejected, about) if terms else (),
                 provenance=who._replace(agent=record.agent or who.agent) if who.commit else who,
                 snippet=Snippet(*query.snippet(_body(record), terms)) if terms else Snippet(),
@@ -88,6 +90,12 @@ def of_places(
             )
         )
     return tuple(hits)
+
+
+def as_replaced(record: Record, superseded_by: Collection[str]) -> Record:
+    """A record as it is shown: where its status says that another replaced it, and that one is there, that is enough."""
+    told = superseded_by and record.superseded_by and record.status == "deprecated"
+    return record._replace(status="accepted") if told else record
 
 
 def vacancy(graph: Graph, nodes: Mapping[str, Node], node: Node, heads: Collection[str]) -> str:

@@ -198,7 +198,9 @@ def _append_outcome(text: str, path: str, before: Record, outcome: Outcome) -> s
 
 
 def _follow_newest(text: str, path: str, before: Record, outcome: Outcome) -> str:
-    """Return the text with the `outcome` key that says what the newest entry of the log does."""
+    """Return the text with the `outcome` key that says what the newest entry of the log does, if it has a header."""
+    if not split_header(text).kind:
+        return text
     after = parse(text.encode(), path).record
     newest = after.outcome if after else outcome.outcome
     if "outcome" in read_header(text).values and before.outcome == newest and "outcome" not in before.extra:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from filemem.record.body import Outline
-from filemem.record.model import STATUSES
+from filemem.record.model import STATUSES, Edge
 from filemem.record.times import first_date
 
 _STATUS_WORDS: Mapping[str, str] = {
@@ -54,6 +54,7 @@ _STATUS_LINES = 20
 _LONGEST_LINE = 2000  # characters of it count
 _NEW_NAMES, _OLD_NAMES = ("supersedes", "supercedes", "replaces"), ("superseded by", "replaced by")
 _LOGS = ("changelog", "change log", "change history", "revision history", "version history", "document history")
+_AMENDS = r"(?i)\W{0,12}(?:this (?:adr|decision|record) )?(?:amends|(amended by))\b(.*)$"
 _SECTIONS = ("status", "date", *_NEW_NAMES, *_OLD_NAMES)
 
 _HEADING = r"#{1,6}[ \t]+(.*?)[ \t#:]*$"
@@ -158,6 +159,7 @@ class Preamble(NamedTuple):
     supersedes: tuple[str, ...] = ()
     superseded_by: tuple[str, ...] = ()
     logged: int | None = None
+    amends: tuple[Edge, ...] = ()  # on both sides: `builds_on`, and `built_on_by` for "Amended by"
 
 
 def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
@@ -167,6 +169,7 @@ def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
     found: dict[str, tuple[str, int]] = {}
     old: list[str] = []
     new: list[str] = []
+    amends: list[Edge] = []
     for number in (*_above(lines, parts), *sections.get("status", [])[:_STATUS_LINES]):
         line = lines[number][:_LONGEST_LINE]
         for name, value in _fields_of(line):
@@ -174,6 +177,9 @@ def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
         if re.match(_SENTENCE, line) and not re.search(_PARTLY, line):
             old += _after(_OLD_SIDE, line)
             new += _after(_NEW_SIDE, line)
+        if said := re.match(_AMENDS, line):
+            kind = "built_on_by" if said[1] else "builds_on"
+            amends += [Edge(kind, one, line.strip()) for one in references_in(said[2], bare=False)]
     for name in (name for name in _SECTIONS if name not in found and sections.get(name)):
         first, stop = sections[name][0], parts.other[name][1]
         found[name] = "\n".join(lines[first : min(stop, first + _STATUS_LINES)]).strip(), first
@@ -186,7 +192,7 @@ def read_preamble(lines: Sequence[str], parts: Outline) -> Preamble:
             old += stated_references(value)
     days = [first_date(lines[at][:80]) for name in _LOGS for at in sections.get(name, ())]
     logged = min((day for day in days if day is not None), default=None)
-    return Preamble(status, status_line, date, date_line, tuple(new), tuple(old), logged)
+    return Preamble(status, status_line, date, date_line, tuple(new), tuple(old), logged, tuple(amends))
 
 
 def _above(lines: Sequence[str], parts: Outline) -> Iterator[int]:

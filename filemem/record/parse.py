@@ -103,8 +103,7 @@ def _title_and_text(reading: _Reading) -> None:
         fields["topic"] = topic_of_heading(title)
         fields["topic_stated"] = False
         reading.notes.append(Note(1, "no-topic", "hint", "no `topic`; the heading serves"))
-    if mentions := (*edges_in(text), *(edges_in(str(decision)) if decision != title else ())):
-        fields["mentions"] = tuple(dict.fromkeys(mentions))
+    add_links(fields, "mentions", (*edges_in(text), *(edges_in(str(decision)) if decision != title else ())))
 
 
 def _heading_of(text: str, path: str) -> str:
@@ -158,6 +157,7 @@ def _foreign(reading: _Reading, found: Preamble) -> None:
         add_links(fields, "supersedes", standing.supersedes)
     add_links(fields, "superseded_by", found.superseded_by)
     add_links(fields, "supersedes", found.supersedes)
+    add_links(fields, "mentions", found.amends)
     if fields.get("created") is None and "created" not in extra:
         at = parse_time(found.date) or first_date(found.date)
         if found.date and at is None:

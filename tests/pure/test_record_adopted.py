@@ -137,6 +137,14 @@ def test_what_names_no_successor(said: str) -> None:
     assert store(NEW, old)[old[0]] == (set(), set())
 
 
+def test_amendments_are_edges_on_both_sides() -> None:
+    new = read("# 8. Use Y\n\n## Status\n\nAccepted\n\nAmends [3. Use X](0003-use-x.md)\n", "0008-use-y.md")
+    old = read("# 3. Use X\n\n* Status: accepted\n* Amended by ADR-8, which says more\n", "0003-use-x.md")
+    assert [(edge.kind, edge.target) for edge in new.edges] == [("builds_on", "0003-use-x.md")]
+    assert [(edge.kind, edge.target) for edge in old.edges] == [("built_on_by", "ADR-8")]
+    assert (new.status, old.status) == ("accepted", "accepted")
+
+
 def test_names_by_slug_number_and_date() -> None:
     files = (
         ("adr/2021-03-14_006-use-x.md", "---\nslug: 6\ntitle: |\n  6. Use X\n---\nSuperseded by [ADR 9](/adr/9)\n"),

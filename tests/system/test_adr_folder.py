@@ -1,4 +1,4 @@
-"""A folder of numbered ADRs as the store: what is saved there is an ADR like its neighbours; none of those is touched."""
+"""A folder of numbered ADRs as the store: what is saved there is an ADR like the others; none of those is touched."""
 
 from __future__ import annotations
 
@@ -85,3 +85,25 @@ def test_a_decision_is_written_in_the_style_of_the_folder(tmp_path: Path, form: 
         assert "topic: database\nconfidence: 0.5\naffects: [src/**]\n---\n" in file
         assert memory.history("database").heads == (fourth.id,)
         assert memory.get("10")[0].record.status == "proposed"
+
+
+def test_an_outcome_adds_no_header_and_a_template_is_no_record(repo: Path, memory: Memory) -> None:
+    path = repo / "docs/adr/0005-use-postgresql.md"
+    before = path.read_text()
+    memory.update("ADR-5", outcome="success", reason="fast")
+    assert path.read_text().startswith(f"{before}\n## Outcomes\n- ")
+    assert memory.get("5")[0].record.outcome == "success"
+    assert not [hit for hit in memory.search("NUMBER TITLE STATUS DATE").hits if "TITLE" in hit.record.title]
+
+
+def test_what_the_status_says_is_shown_once(repo: Path) -> None:
+    path = repo / "docs/adr/0002-use-rest.md"
+    write(path, path.read_text().replace("Accepted", "Superseded by [4. Version the API](0004-version-the-api.md)"))
+    write(repo / "docs/adr/0004-version-the-api.md", "# 4. Version the API\n\nAmends ADR-3\n")
+    with Memory.open(repo, store="docs/adr") as memory:
+        old, new, amended = (memory.get(one)[0] for one in ("2", "4", "3"))
+        chain = memory.history("2").chain
+    assert (old.record.status, old.superseded_by) == ("accepted", (new.id,))
+    assert [step.record.status for step in chain] == ["accepted", "accepted"]
+    assert [(edge.kind, edge.target) for edge in new.related] == [("builds_on", amended.id)]
+    assert [(edge.kind, edge.target) for edge in amended.related] == [("built_on_by", new.id)]
