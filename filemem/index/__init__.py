@@ -110,9 +110,12 @@ class Index(Search):
 
     @property
     def lacks_meaning(self) -> str:
-        """Why nothing, or not everything, is found by meaning and what to do, or ""; asks the model."""
+        """Why nothing, or not everything, is found by meaning and what to do, or ""."""
+        if self.model is None:
+            return NO_MODEL
         with self._now():
-            return (self.model.trouble if self.model else NO_MODEL) or (self.exists and self._gap("vector")) or ""
+            gap = self._gap("vector")  # where there is none, the model was read: loading it takes longer than all else
+            return (gap and self.model.trouble) or (self.exists and gap) or ""
 
     @property
     def crowded(self) -> bool:

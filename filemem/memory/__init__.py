@@ -118,7 +118,7 @@ class Memory:
 
     @property
     def lacks_meaning(self) -> str:
-        """Why nothing, or not everything, is found by meaning and what to do, or "": the model is asked."""
+        """Why nothing, or not everything, is found by meaning and what to do, or ""."""
         return self._store.index.lacks_meaning
 
     def now(self) -> int:

@@ -78,5 +78,5 @@ def test_a_model_takes_over_at_the_next_command(told: Path, mine: Path, monkeypa
     monkeypatch.chdir(mine.parent)
     monkeypatch.setenv("FILEMEM_MODEL", "./mymodel")
     assert "degraded" not in cli(told, "search", QUESTION).out
-    assert f"index: 2 records, {mine}@" in cli(told, "status").out
+    assert f"index: 2 records, {mine}@" in cli(told, "status", "-v").out
     assert cli(told, "index").out == "index in step: 0 files changed\n"
