@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -20,8 +19,7 @@ Fields = Mapping[str, Any]
 Option = Callable[[Any], Any]
 ALIASES = {"show": "get", "log": "history", "list": "topics", "delete": "forget"}
 _CUT = "------------------------ >8 ------------------------"  # Git's own line: what stands below is no text
-BYTES = ("utf-8", "surrogateescape")  # how a text that goes through an editor keeps every byte
-_DRAFT = "filemem.draft"  # where click's context keeps the file that is open in the editor
+_DRAFT = "filemem.draft"  # the key under which click keeps the file that was open in the editor
 
 pass_project = click.make_pass_decorator(Project)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
@@ -66,22 +64,22 @@ file = click.option(
 )
 
 
-def drafted(text: str) -> str:
-    """What the user makes of a text in their editor; ends with status 1 if that is nothing new.
-
-    The draft is removed by `tool` when the command has done its work: what is refused is not lost.
-    """
+def drafted(text: bytes) -> bytes:
+    """What the user makes of a text in their editor; the draft stays until the command has done its work."""
     from filemem.repo import Repo
 
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise BadInput("no text is given, and there is no terminal for an editor", "-F FILE takes it from a file")
     context = click.get_current_context()
     with closing(Repo.discover(context.obj.folder)) as repo:  # a repository alone cannot name the program
         editor = repo.environment.get("GIT_EDITOR") or repo.settings.text("core.editor", user_only=True) or None
     draft = context.meta[_DRAFT] = repo.private / f"draft-{os.getpid()}.md"
     draft.parent.mkdir(parents=True, exist_ok=True)
-    draft.write_bytes(text.encode(*BYTES))
+    draft.write_bytes(text)
     sys.stderr.write(f"waiting for your editor; the text is in {draft}\n")
     click.edit(filename=str(draft), editor=editor)
-    if not (now := draft.read_bytes().decode(*BYTES)).partition(_CUT)[0].strip() or now == text:
+    now: bytes = draft.read_bytes()
+    if now == text or not now.partition(_CUT.encode())[0].strip():
         draft.unlink()
         sys.stderr.write("nothing was saved: the text is empty or unchanged\n")
         raise click.exceptions.Exit(1)
@@ -89,33 +87,25 @@ def drafted(text: str) -> str:
 
 
 def filled(given: Mapping[str, Any], name: str, heading: str = "") -> Fields:
-    """The fields of a save with the text of `name` from a file or from the editor, if it is not given.
-
-    Where `heading` is not given either, the first line is that; `# ` before it does not count.
-    """
+    """The fields of a save; a text that is not given is that of -F, or is written in the editor: heading line first."""
     fields = {**given}
     whole = fields.pop("file")
-    if whole is not None and fields[name] is not None:
-        raise BadInput(f"-F and --{name} both give the {name}", "use one of them", field=name)
-    if whole is None and fields[name] is None and sys.stdin.isatty() and sys.stdout.isatty():
-        whole = drafted(_template(fields, name, heading))
-    if whole is None:
+    if whole is None and fields[name] is not None:
         return fields
+    if fields[name] is not None:
+        raise BadInput(f"-F and --{name} both give the {name}", "use one of them", field=name)
+    if whole is None:
+        topic = "" if fields.get("topic", "") is not None else "Topic: \n"
+        told = f"Write the {heading} in the first line, the {name} below it." if heading else f"Write the {name}."
+        template = f"{topic}\n\n{_CUT}\nWhat stands below that line is ignored. {told} An empty text saves nothing.\n"
+        whole = drafted(template.encode()).decode(errors="replace")
     body = whole.partition(_CUT)[0].strip()
-    if heading == "decision" and not fields["topic"] and (found := re.match(r"topic:[ \t]*(.*)", body, re.IGNORECASE)):
+    if fields.get("topic", "") is None and (found := re.match(r"(?i)topic:[ \t]*(.*)", body)):
         fields["topic"], body = found[1], body[found.end() :].strip()
     marked, body = body.startswith("# "), body.removeprefix("# ")
     if heading and not fields[heading] and (marked or heading == "decision"):
         fields[heading], _, body = map(str.strip, body.partition("\n"))
     return {**fields, name: body}
-
-
-def _template(fields: Fields, name: str, heading: str) -> str:
-    """What the editor opens with."""
-    topic = "Topic: \n" if heading == "decision" and not fields["topic"] else ""
-    first = f"Write the {heading} in the first line, the {name} below it." if heading else ""
-    about = f"{topic}\n\n{_CUT}\nDo not change the line above; what stands below it is ignored.\n"
-    return f"{about}{first or f'Write the {name}.'} An empty text saves nothing.\n"
 
 
 def tool(
@@ -152,6 +142,7 @@ class Commands(click.Group):
         settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
         super().__init__("filemem", params=options, callback=_begin, context_settings=settings)
         self.modules, self.page = modules, page
+        self.commands = dict.fromkeys((*modules, *ALIASES), click.Command(None))  # the names that click suggests
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(self.modules)
@@ -180,12 +171,5 @@ def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:
     except click.ClickException as error:
         named = " ".join(("filemem", *[word for word in words if word in modules][:1]))  # click names it not always
         field = (error.param.name or "") if isinstance(error, click.BadParameter) and error.param else ""
-        told, hint = error.format_message(), f"{named} --help shows what it takes"
-        if isinstance(error, click.exceptions.NoSuchCommand):
-            near = get_close_matches(error.command_name, [*modules, *ALIASES], 1)
-            told, hint = (
-                f"no command {error.command_name!r}",
-                f"did you mean {near[0]}?" if near else "filemem help lists them",
-            )
-        raise BadInput(told, hint, field=field) from None
+        raise BadInput(error.format_message(), f"{named} --help shows what it takes", field=field) from None
     return code if isinstance(code, int) else 0

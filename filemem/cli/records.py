@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
-from filemem.cli.options import BYTES, Fields, agent, as_of, drafted, file, filled, many, text, tool, words
-from filemem.errors import BadInput
+from filemem.cli.options import Fields, agent, as_of, drafted, file, filled, many, text, tool, words
 
 _text = click.option
 _tags = words("--tag", "tags", help="A tag.")
@@ -144,47 +142,39 @@ def update(**fields: Any) -> Fields:
     return fields
 
 
-@tool(click.argument("id"), file, _allow)
-def edit(id: str, file: str | None, **fields: Any) -> Fields:  # noqa: A002  the tools' word
-    """Change the file of a record in your editor, and commit that.
-
-    The editor is that of git commit. With -F the file's text is taken from another file.
+@tool(click.argument("id"))
+def edit(id: str) -> Fields:  # noqa: A002  the tools' word
+    """Change the file of a record in your editor, as git commit opens it, and commit that.
 
     \b
     Example:
       filemem edit k3f9w2ma
     """
-    if file is not None:
-        return {"id": id, "text": file, **fields}
     with click.get_current_context().obj.memory() as memory:
-        was = (memory.work_tree / memory.get(id)[0].path).read_bytes().decode(*BYTES)
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadInput("there is no terminal for an editor", "filemem edit ID -F FILE takes the text from a file")
-    return {"id": id, "text": drafted(was), "was": was, **fields}
+        before = (memory.work_tree / memory.get(id)[0].path).read_bytes()
+    return {"id": id, "data": drafted(before), "before": before}
 
 
 @tool(
     click.argument("id"),
     click.argument("other"),
-    _text("--as", "kind", default="builds_on", show_default=True, help="builds_on, debates or synthesizes."),
+    click.option("--as", "kind", type=click.Choice(["builds_on", "debates", "synthesizes"]), default="builds_on"),
     agent,
+    verb="update",
 )
-def link(**fields: Any) -> Fields:
-    """Link a decision to another one that it builds on, argues against or merges.
+def link(kind: str, other: str, **fields: Any) -> Fields:
+    """Link a decision to another one. What it supersedes is said when it is saved.
 
     \b
     Example:
       filemem link k3f9w2ma 8m2c0q4t --as builds_on
     """
-    return fields
+    return {kind: [other], **fields}
 
 
 @tool()
 def undo() -> Fields:
-    """Take back your last save on this branch, by a new commit.
-
-    A new record is forgotten, a forgotten one comes back, a changed one is as it was before. Again, it takes back the
-    save before that. Refused if the record was changed since.
+    """Take back your last save by a new commit; again, the save before it. Refused if the record was changed since.
 
     \b
     Example:

@@ -106,7 +106,7 @@ def save(answer: Answer) -> str:
     return rows_of(*where, *rows(answer, f"superseded would_supersede {_NOTES} similar", 2))
 
 
-update, edit, link, restore, undo, index, sync, resolve = *(message,) * 7, save
+update, edit, restore, undo, index, sync, resolve = *(message,) * 6, save
 
 
 def forget(answer: Answer, *, purge: bool = False) -> str:

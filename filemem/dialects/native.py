@@ -170,17 +170,10 @@ def restore(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def edit(memory: Memory, arguments: Arguments) -> Answer:
-    """Put a text in the place of a record's file."""
     return present.saved(memory.edit(**arguments))
 
 
-def link(memory: Memory, arguments: Arguments) -> Answer:
-    """Link a decision to another one."""
-    return present.saved(memory.link(**arguments))
-
-
 def undo(memory: Memory, _: Arguments) -> Answer:
-    """Take back the last save."""
     return present.saved(memory.undo())
 
 

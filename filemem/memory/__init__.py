@@ -238,13 +238,9 @@ class Memory:
         """Append an outcome and its reason, or change status, title, text, tags. Errors as for `update.update`."""
         return self.keeper.write(lambda store: verbs.update.update(store, id, given))
 
-    def edit(self, id: str, text: str, was: str | None = None, *, allow_secret: bool = False) -> Saved:  # noqa: A002
-        """Put a text in the place of a record's file. Arguments and errors as for `update.edit`."""
-        return self.keeper.write(lambda store: verbs.update.edit(store, id, text, was, allow_secret=allow_secret))
-
-    def link(self, id: str, other: str, kind: str, agent: str = "") -> Saved:  # noqa: A002
-        """Link a decision to another: builds_on, debates or synthesizes. Errors as for `update.link`."""
-        return self.keeper.write(lambda store: verbs.update.link(store, id, other, kind, agent))
+    def edit(self, id: str, data: bytes, before: bytes) -> Saved:  # noqa: A002
+        """Put what was written by hand in the place of a record's file. Errors as for `update.edit`."""
+        return self.keeper.write(lambda store: verbs.update.edit(store, id, data, before))
 
     def undo(self) -> Saved:
         """Take back the last save by a new commit. Errors as for `undo.undo`."""

@@ -81,7 +81,7 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
 
     def composed(*, known: bool) -> _Composed:
         asked = store if known or kind != DECISION else store.from_files()
-        edges = {name: _ids_of(asked, name, checked[name]) for name in EDGE_KINDS if checked.get(name)}
+        edges = {name: ids_of(asked, name, checked[name]) for name in EDGE_KINDS if checked.get(name)}
         return compose(kind, checked | edges, asked, now=now, entropy=entropy, allowed=allowed)
 
     with store.repo.saving():
@@ -178,7 +178,7 @@ def _as_adr(store: Store, record: Record, newest: str, replaced: tuple[Node, ...
     return record._replace(path=path, id=derived_id(path)), data
 
 
-def _ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
+def ids_of(store: Store, field: str, references: Iterable[str]) -> tuple[str, ...]:
     """Turn the references of an edge into ids. Raises NotFound, or BadInput for what is no decision."""
     ids = []
     for reference in references:

@@ -17,10 +17,10 @@ _UNDOES = "Undoes"  # the trailer that names the commit which is undone
 
 
 def undo(store: Store) -> Saved:
-    """Take back the last save of whoever commits here, if its files are still as it left them.
+    """Take back the last save of whoever commits here: what was new is forgotten, what was changed is as it was.
 
-    What was new is forgotten, what was forgotten comes back, what was changed is as before. Called again it takes back
-    the save before that one. Raises NotFound: there is none; Conflict: a file was changed since, or as for `update`.
+    Called again it takes back the one before. Raises NotFound: there is none; Conflict: its files changed since, or as
+    for `update`.
     """
     with store.repo.saving():
         if waiting := pending(store.repo):
@@ -30,23 +30,21 @@ def undo(store: Store) -> Saved:
         for touch in touches:
             held, path = store.repo.item(touch.path), store.files.inside(touch.path)
             if (held.oid if held else "") != touch.new or touch.kind == "R":
-                told = f"{store.shown(path)} was changed after the last save ({done.id[:10]} {done.subject})"
-                raise Conflict(told, f"git show {done.id[:10]} shows what that did; change the record by filemem edit")
+                told = f"{store.shown(path)} was changed after the last save, {done.id[:10]}: {done.subject}"
+                raise Conflict(told, f"git show {done.id[:10]} shows what that did")
             before = store.files.read(path) if touch.new and store.files.exists(path) else None
             edits.append(Edit(path, store.repo.blob(touch.old) if touch.old else None, before))
         main = next(one for one in edits if is_listed(one.path))
-        record = parse(main.data or main.before or b"", main.path).record
-        if record is None:
+        if (record := parse(main.data or main.before or b"", main.path).record) is None:
             raise Conflict(f"{store.shown(main.path)} cannot be read", "filemem check says why")
         mark = f"{FORGOTTEN}/{mark_of(record.id)}"
-        if main.data is None and mark not in {one.path for one in edits} and not store.files.exists(mark):
+        if main.data is None and not store.files.exists(mark) and mark not in {one.path for one in edits}:
             edits.append(Edit(mark, b"", None))  # as `forget` leaves it
-        trailers = (("Filemem-Id", record.id), (_UNDOES, done.id))
-        text = message(f"undo: {done.subject}", trailers)
+        text = message(f"undo: {done.subject}", (("Filemem-Id", record.id), (_UNDOES, done.id)))
         made = write(store, main.path, record.type, lambda: (tuple(edits), text))
-        troubles = [show(store, one.path, one.data, made) for one in edits if is_listed(one.path)]
+        troubles = {show(store, one.path, one.data, made) for one in edits if is_listed(one.path)}
     back = f"; filemem restore {short_id(record.id)} brings it back" if main.data is None else ""
-    return answer(store, record, made, f"Undid {done.id[:10]}: {done.subject}{back}", "; ".join(filter(None, troubles)))
+    return answer(store, record, made, f"Undid {done.id[:10]}: {done.subject}{back}", "; ".join(sorted(troubles)))
 
 
 def _last(store: Store) -> list[Touch]:

@@ -8,83 +8,54 @@ from typing import Any
 from filemem.errors import BadInput, Conflict, FilememError, NotFound
 from filemem.index import Node
 from filemem.memory import fields
-from filemem.memory.save import Saved, answer, message_of, refuse_secrets, show, write
+from filemem.memory.save import Saved, answer, ids_of, message_of, refuse_secrets, show, write
 from filemem.memory.store import Store
-from filemem.record import (
-    DECISION,
-    EDGE_KINDS,
-    OBSERVATION,
-    Outcome,
-    Record,
-    amend,
-    derived_id,
-    new_id,
-    parse,
-)
+from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, derived_id, new_id, parse
 from filemem.record.keys import SECRETS_ALLOWED
 from filemem.repo.commit import Edit, Made
 
 _TAKEN = ("outcome", "reason", "status", "title", "text", "tags", "metadata", "agent", "allow_secret")
-_LINKS = tuple(kind for kind in EDGE_KINDS if kind != "supersedes")
+_LINKS = {"builds_on", "debates", "synthesizes"}  # what a decision supersedes is said when it is saved
 
 
 def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
-    """Append an outcome, or change status, heading, text, tags or metadata of one record.
+    """Append an outcome, or change status, heading, text, tags or metadata of one record, or link it.
 
     Raises NotFound; BadInput: nothing to change, or a field that this type does not take; Conflict: the file has edits
     that are not committed, or cannot be amended as it is, or the repository is busy.
     """
     known = {**fields.FIELDS[OBSERVATION], **fields.FIELDS[DECISION], **fields.COMMON}
     for name, value in given.items():  # before the record is looked for, as a schema does: one order on every surface
-        if name not in _TAKEN and (value is not None or name not in fields.NAMES):
+        if name not in (*_TAKEN, *_LINKS) and (value is not None or name not in fields.NAMES):
             raise BadInput(f"update has no field {name!r}", fields.nearest(name, _TAKEN), field=name)
     checked: dict[str, Any] = {name: known[name](name, value) for name, value in given.items() if value is not None}
     agent = checked.pop("agent", "") or store.config.agent
     node = store.find(reference)
+    for name in _LINKS & checked.keys():
+        stated = getattr(store.read(node.path).record, name, ())
+        checked[name] = tuple(dict.fromkeys((*stated, *ids_of(store, name, checked[name]))))
     changes, told = _changes(node.type, checked, store.clock())
     if refuse_secrets(checked):
         changes["keys"] = {**changes.get("keys", {}), "secrets": SECRETS_ALLOWED}
     return _put(store, node, agent, told, lambda before: _amended(store, before, node.path, **changes))
 
 
-def link(store: Store, reference: str, other: str, kind: str, agent: str = "") -> Saved:
-    """State in the header of a decision that it builds on, argues against or merges another one.
+def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
+    """Put what was written by hand in the place of a record's file, which held `before`, and commit that.
 
-    Raises NotFound; BadInput: another kind of edge, or a record that is no decision; Conflict as for `update`.
+    Raises NotFound; BadInput: it cannot be read as this record, or has a secret; Conflict as for `update`.
     """
-    if kind == "supersedes":
-        told = "a decision says what it replaces when it is saved; added later, it could make an older one hold again"
-        raise BadInput(told, "filemem save decision --supersedes ID", field="kind")
-    fields.one_of(_LINKS)("kind", kind)
-    agent = fields.line("agent", agent) or store.config.agent
-    node, target = store.find(reference), store.find(other)
-    if node.type != DECISION or target.type != DECISION or node.id == target.id:
-        raise BadInput("a link leads from one decision to another", field="id")
+    node = store.find(reference)
+    record, problems = parse(data, node.path)
+    if wrong := next((one for one in problems if one.level == "error"), None):
+        raise BadInput(f"{store.shown(node.path)}:{wrong.line}: {wrong.message}", "nothing was saved", field="data")
+    if record is None or record.id != node.id:
+        raise BadInput(f"the id of {store.shown(node.path)} must stay {node.id}", "nothing was saved", field="data")
+    refuse_secrets({"text": data.decode(), "allow_secret": record.secrets_allowed})
 
-    def linked(before: bytes) -> bytes:
-        stated = getattr(_as_it_is(store, node.path)[1], kind)
-        return before if target.id in stated else _amended(store, before, node.path, keys={kind: [*stated, target.id]})
-
-    return _put(store, node, agent, f"{kind.replace('_', ' ')} {target.title}", linked)
-
-
-def edit(store: Store, reference: str, text: str, was: str | None = None, *, allow_secret: bool = False) -> Saved:
-    """Put a text that was written by hand in the place of a record's file, and commit that.
-
-    `was` is what the file held when the writing began. Raises NotFound; BadInput: the text cannot be read as this
-    record, or looks like a secret; Conflict: the file was changed meanwhile, or as for `update`.
-    """
-    node, data = store.find(reference), text.encode("utf-8", "surrogateescape")
-
-    def edited(before: bytes) -> bytes:
-        if was is not None and was.encode("utf-8", "surrogateescape") != before:
+    def edited(now: bytes) -> bytes:
+        if now != before:
             raise Conflict(f"{store.shown(node.path)} was changed while you edited it", "edit it again")
-        record, problems = parse(data, node.path)
-        if wrong := next((one for one in problems if one.level == "error"), None):
-            raise BadInput(f"{store.shown(node.path)}:{wrong.line}: {wrong.message}", "nothing was saved", field="text")
-        if record is None or record.id != node.id:
-            raise BadInput(f"the id of {store.shown(node.path)} must stay {node.id}", field="id")
-        refuse_secrets({"text": text, "allow_secret": allow_secret or record.secrets_allowed})
         return data
 
     return _put(store, node, store.config.agent, "edited", edited)
@@ -153,13 +124,13 @@ def _as_it_is(store: Store, path: str) -> tuple[bytes, Record]:
 def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, Any], str]:
     """The arguments of `amend`, and what they do in a few words. Raises BadInput: nothing, or not of this type."""
     result, reason = given.get("outcome"), given.get("reason", "")
-    only = ("outcome", "reason", "status")
+    only = ("outcome", "reason", "status", *_LINKS)
     if kind != DECISION and (wrong := next((name for name in only if name in given), None)):
         raise BadInput(f"{fields.article(kind)} has no {wrong}; only decisions do", field=wrong)
     if reason and result is None:
         raise BadInput("a reason needs the outcome it explains", "give outcome as well", field="outcome")
     changes: dict[str, Any] = {name: given[name] for name in ("title", "text") if name in given}
-    keys = {name: given[name] for name in ("status", "metadata", "tags") if name in given}
+    keys = {name: given[name] for name in ("status", "metadata", "tags", *_LINKS) if name in given}
     if kind != OBSERVATION:
         keys.pop("metadata", None)
     told = [str(value) if name == "status" else name for name, value in keys.items()]
