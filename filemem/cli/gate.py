@@ -6,7 +6,9 @@ A hook judges the files it is given and nothing else, so with `--lint` neither t
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import click
 
@@ -85,12 +87,23 @@ def _comment(answer: Answer) -> str:
 @click.option("--lint", is_flag=True, help="Check each of PATHS by itself, for a commit hook: no Git, no other record.")
 @click.option("--strict", is_flag=True, help="Fail for advice too: rewritten code, what commits say.")
 @click.option("--format", "form", type=click.Choice(["text", "github"]), default="text", help="github: annotations.")
+@click.option("-v", "--verbose", is_flag=True, help="List each file of a hint.")
 @as_json
 @click.pass_context
 def check(
-    ctx: click.Context, as_json: bool, form: str, strict: bool, lint: bool, base: str, paths: tuple[str, ...]
+    ctx: click.Context,
+    /,
+    as_json: bool,
+    form: str,
+    strict: bool,
+    lint: bool,
+    base: str,
+    paths: tuple[str, ...],
+    verbose: bool,
 ) -> None:
     """Report problems with the records, one line each: path:line: code message, the worst first.
+
+    A hint about several files is one line with their count; -v lists them.
 
     With PATHS, only of these files or, without --lint, folders. They are relative to the current folder or, without
     --lint, to the store.
@@ -114,7 +127,7 @@ def check(
             answer = ask("check", ctx.obj, memory, {"paths": paths, "base": base})
     problems = answer["problems"]
     if as_json or problems:
-        emit(answer, as_json, workflow_commands if form == "github" else _lines)
+        emit(answer, as_json, workflow_commands if form == "github" else partial(_lines, short=not verbose))
     levels = [problem["level"] for problem in problems]
     found = [counted(levels.count(level), level) for level in _LEVELS if level in levels]
     verdict = f"{counted(answer['checked'], 'record')} checked: {', '.join(found) or 'clean'}"
@@ -123,12 +136,18 @@ def check(
     ctx.exit(1 if stops else 0)
 
 
-def _lines(answer: Answer) -> str:
-    """One line a problem, path:line: code message: coloured by how bad it is."""
-    rows = (
-        f"{one['path']}:{one['line']}: {styled(one['code'], _LEVELS[one['level']])} {one['message']}"
-        for one in answer["problems"]
-    )
+def _lines(answer: Answer, *, short: bool = False) -> str:
+    """One line a problem, path:line: code message: coloured by how bad it is; `short`: equal hints are one line."""
+    hints = Counter((one["code"], one["message"]) for one in answer["problems"] if short and one["level"] == "hint")
+    rows = []
+    for one in answer["problems"]:
+        if (count := hints.pop((one["code"], one["message"]), 0)) > 1:
+            place, more = f"{count} files", " (-v lists them)"
+        elif count or not short or one["level"] != "hint":
+            place, more = f"{one['path']}:{one['line']}", ""
+        else:
+            continue
+        rows.append(f"{place}: {styled(one['code'], _LEVELS[one['level']])} {one['message']}{more}")
     return "\n".join(row.replace("\n", "\\n").replace("\t", "\\t") for row in rows)
 
 

@@ -21,7 +21,7 @@ from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
 from filemem.memory.store import Store
-from filemem.record import Parsed, Problem, format_time
+from filemem.record import Parsed, Problem, adr_number, format_time
 from filemem.record.identity import TYPE_OF_FOLDER
 from filemem.record.lines import hidden_characters, named
 from filemem.record.lint import lint, lint_other
@@ -134,6 +134,7 @@ def _together(snapshot: Snapshot) -> Iterator[Finding]:
         if (first := by_id[record.id].path) != path:
             text = f"the id {record.id} is that of {shown(first)} too, which is shown: give this file its own id"
             yield Finding(Problem(path, 1, "duplicate-id", "error", text), path, record.id)
+    yield from _numbers(snapshot)
     for flaw in snapshot.graph.problems:
         yield Finding(Problem(by_id[flaw.node].path, 1, flaw.code, flaw.level, flaw.message), flaw.node)
     for node in snapshot.nodes.values():
@@ -149,6 +150,19 @@ def _together(snapshot: Snapshot) -> Iterator[Finding]:
             text += f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ... ends it"
             problem = Problem(heads[-1].path, 1, "forked-topic", "warning", text)
             yield Finding(problem, key, " ".join(sorted(chain.heads)))
+
+
+def _numbers(snapshot: Snapshot) -> Iterator[Finding]:
+    """Numbers of ADRs that two files of a folder have, as happens on two branches."""
+    numbers: dict[tuple[str, int], list[str]] = {}
+    for path, record in sorted(snapshot.records.items()):
+        if (number := adr_number(path, record.id)) is not None:
+            numbers.setdefault((posixpath.dirname(path), number), []).append(path)
+    for (_, number), paths in numbers.items():
+        if len(paths) > 1:
+            taken = " and ".join(map(snapshot.store.shown, paths))
+            text = f"the number {number} is taken by {taken}: rename one, or refer by path"
+            yield Finding(Problem(paths[-1], 1, "same-number", "hint", text), paths[-1])
 
 
 def _others(snapshot: Snapshot) -> Iterator[Finding]:

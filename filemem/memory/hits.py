@@ -93,7 +93,7 @@ def of_places(
 
 
 def as_replaced(record: Record, superseded_by: Collection[str]) -> Record:
-    """A record as it is shown: where its status says that another replaced it, and that one is there, that is enough."""
+    """A record as it is shown: "superseded" is enough where its status says so and its successor is there."""
     told = superseded_by and record.superseded_by and record.status == "deprecated"
     return record._replace(status="accepted") if told else record
 

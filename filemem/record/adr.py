@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from filemem.record import body as md
 from filemem.record.foreign import read_preamble
-from filemem.record.identity import slug
+from filemem.record.identity import short_id, slug
 from filemem.record.keys import KEYS
 from filemem.record.lines import escape, tidy
 from filemem.record.model import DECISION, Record
@@ -27,9 +27,10 @@ _DATED = ("date", "created")
 _BY_PATH = ("id", "type", "created")  # what a file in such a folder need not state
 
 
-def adr_number(name: str) -> int | None:
-    """Return the number that the name of a file begins with, as in `0012-use-x.md`; None where there is none."""
-    found = _NAME.fullmatch(name)
+def adr_number(path: str, id: str = "") -> int | None:  # noqa: A002
+    """Return the number in front of a file name, as in `0012-use-x.md`; none where filemem named the file by its id."""
+    name = path.rpartition("/")[2]
+    found = None if id and name.endswith(f"{short_id(id)}.md") else _NAME.fullmatch(name)
     return int(found[2]) if found else None
 
 

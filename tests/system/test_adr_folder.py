@@ -10,6 +10,7 @@ import pytest
 from filemem.memory import Memory
 from filemem.memory.save import Saved
 from tests.support import git, make_repo, write
+from tests.system.tools import cli
 
 TITLES = ("Record architecture decisions", "Use REST", "Deploy by containers", "Version the API", "Use PostgreSQL")
 NYGARD = "# {n}. {t}\n\nDate: 2024-01-0{n}\n\n## Status\n\nAccepted\n\n## Context\n\nWhy.\n\n## Decision\n\n{t}.\n\n"
@@ -107,3 +108,19 @@ def test_what_the_status_says_is_shown_once(repo: Path) -> None:
     assert [step.record.status for step in chain] == ["accepted", "accepted"]
     assert [(edge.kind, edge.target) for edge in new.related] == [("builds_on", amended.id)]
     assert [(edge.kind, edge.target) for edge in amended.related] == [("built_on_by", new.id)]
+
+
+def test_check_of_a_healthy_folder_is_short_and_names_a_number_that_is_taken_twice(repo: Path) -> None:
+    def check(*more: str) -> tuple[int, list[str]]:
+        done = cli(repo, "--store", "docs/adr", "check", *more)
+        return done.code, done.out.splitlines()
+
+    code, lines = check()
+    assert (code, [line.partition(" ")[0] for line in lines]) == (0, ["5", "5"])
+    assert "no-id" in lines[0]
+    assert "no-topic" in lines[1]
+    assert len(check("-v")[1]) == 10
+    write(repo / "docs/adr/0005-use-mysql.md", "# 5. Use MySQL\n\nDate: 2024-01-05\n")
+    code, lines = check()
+    assert code == 0
+    assert [line for line in lines if "same-number" in line and "0005-use-mysql.md and" in line]
