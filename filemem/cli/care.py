@@ -36,9 +36,13 @@ PATIENCE, UNBUILT = 1.0, 10.0
 def init(project: Project, as_json: bool, dry_run: bool, own_branch: str | None) -> None:
     """Set up a project.
 
-    Writes memory/README.md, memory/private/.gitignore, an entry in .mcp.json and a block in AGENTS.md; .filemem.toml if
-    the records are in another folder or on a branch of their own. Creates a Git repository if needed. Merges with what
-    is there, never overwrites; may be run again. Nothing is staged or committed on this branch.
+    Writes memory/README.md, memory/private/.gitignore, an entry in .mcp.json and a block in AGENTS.md; the line
+    @AGENTS.md in CLAUDE.md if there is one; .filemem.toml if the records are in another folder or on a branch of their
+    own. Creates a Git repository if needed. Merges with what is there, never overwrites; may be run again. Nothing is
+    staged or committed on this branch.
+
+    Beside a folder of decision records such as docs/adr it asks which of the two you want: filemem --store docs/adr
+    init works in that folder, and every later command and the MCP server find it.
 
     Records travel with the code and its pull requests. With --own-branch they are on a branch that has nothing else,
     and memory/ is a work tree of it: every branch and every clone sees one memory, and `filemem sync` shares it. In a
@@ -47,6 +51,7 @@ def init(project: Project, as_json: bool, dry_run: bool, own_branch: str | None)
     \b
     Examples:
       filemem init --dry-run
+      filemem --store docs/adr init
       filemem init --own-branch
     """
     from filemem import config
@@ -76,9 +81,10 @@ def index(**options: Any) -> Fields:
 def sync() -> Fields:
     """Sync the memory with its remote: fetch, merge record by record, push.
 
-    Pushes only if every commit to push changes the store alone; otherwise names the first other commit and leaves the
-    push to you. Never rewrites a commit, never stashes, never forces: what stands in the way is reported, with the
-    command that helps.
+    Made for a memory on a branch of its own. On a branch that has code too it fetches and merges, but pushes only if
+    every commit to push changes the store alone; otherwise it names the first other commit and leaves the push to you.
+    Never rewrites a commit, never stashes, never forces: what stands in the way is reported, with the command that
+    helps.
 
     Exit status: 0 shared, 1 something is left to you, 5 both sides changed the same lines.
 

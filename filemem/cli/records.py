@@ -183,17 +183,24 @@ def undo() -> Fields:
     return {}
 
 
-@tool(click.argument("id"), _text("--reason", help="Why; it goes into the commit message."), agent, _allow)
+@tool(
+    click.argument("id"),
+    _text("--reason", help="Why; it goes into the commit message."),
+    click.option("--purge-help", is_flag=True, help="Remove nothing; show how to take it out of Git's history."),
+    agent,
+    _allow,
+)
 def forget(**fields: Any) -> Fields:
     """Remove a record by a commit. Only filemem restore brings it back.
 
     The commit leaves a tombstone, a file named by the hash of the id, so that no merge or import revives the record.
-    Git's history keeps it. For a secret that is not enough: the answer ends with the command that removes it from
+    Git's history keeps it. For a secret that is not enough: --purge-help shows the command that removes it from
     history too, which is yours to run.
 
     \b
-    Example:
+    Examples:
       filemem forget k3f9w2ma --reason "saved twice"
+      filemem forget k3f9w2ma --purge-help
     """
     return fields
 

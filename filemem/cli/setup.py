@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import posixpath
+import re
 import shutil
 import sys
 import time
@@ -18,13 +19,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from filemem import config
-from filemem.errors import BadInput, NotFound
+from filemem.cli.show import counted, rows, rows_of
+from filemem.errors import BadInput, Conflict, NotFound
 from filemem.files import Files
 from filemem.memory import own_branch
 from filemem.record.identity import PRIVATE
 from filemem.repo import Repo
 from filemem.repo.run import create
 
+ADRS = (
+    *(f"{top}/{name}" for top in ("docs", "doc") for name in ("adr", "adrs", "decisions", "architecture/decisions")),
+    *("docs/architecture/adr", "architecture/decisions", "adr", "adrs", "decisions"),
+)
+"""Where other tools keep decision records."""
 BEGIN, END = "<!-- filemem:begin -->", "<!-- filemem:end -->"
 SERVER = {"command": "filemem", "args": ["serve"]}
 
@@ -77,7 +84,8 @@ def run(folder: Path, store: str | None, *, dry_run: bool, branch: str = "") -> 
         made = Step(".git", "create", None, "a Git repository: memories are commits")
         if dry_run:
             top, name = folder.resolve(), config.store_path(store or config.Config().store)
-            steps = [made, *_store(top, name), *_settings(top, name, branch), _mcp(top), _agents(top, name, branch)]
+            _refuse_second(top, store)
+            steps = [made, *_store(top, name), *_settings(top, name, branch), _mcp(top), *_agents(top, name, branch)]
             return _answer(folder, branch, steps, dry_run=True)
         create(folder.resolve())
         code = own_branch.project(folder)
@@ -91,13 +99,45 @@ def run(folder: Path, store: str | None, *, dry_run: bool, branch: str = "") -> 
         begin, branch = bool(branch), branch or own_branch.branch_of(code, settings)
         if not branch:
             own_branch.find(top, name).code.close()  # what cannot be a store is refused
+            _refuse_second(top, store, code)
         ours = [] if branch else _store(top, name)
-        steps = [*_settings(top, name, branch), _mcp(top), _agents(top, name, branch)]
+        steps = [*_settings(top, name, branch), _mcp(top), *_agents(top, name, branch)]
         if branch:
             ours = [_attached(code, name, branch, begin=begin, dry_run=dry_run)]
         if not dry_run:
             _carry_out(code, [*ours, *steps])
-    return _answer(top, branch, [*ours, *steps], dry_run=dry_run)
+        nameless = _nameless(code)
+    return _answer(top, branch, [*ours, *steps], dry_run=dry_run) | nameless
+
+
+def _refuse_second(top: Path, store: str | None, code: Repo | None = None) -> None:
+    """Refuse a second memory beside records that are there, unless its folder is named. Raises BadInput, Conflict."""
+    usual = config.Config().store
+    if store or config.load(top).store != usual or (top / usual).exists():
+        return
+    anew = f"filemem --store {usual} init"
+    if code and (there := own_branch.elsewhere(code, usual)):
+        told = f"this project has a memory already: {there} holds {usual}/, and what is checked out does not"
+        way = f"git merge {there}" if code.head() else f"git switch {there.partition('/')[2]}"
+        raise Conflict(told, f"`{way}` brings it; `{anew}` begins another one")
+    for folder in ADRS:
+        if count := len(_numbered(top / folder)):
+            told = f"{folder}/ holds {counted(count, 'decision record')}: use them, or begin a second memory?"
+            raise BadInput(told, f"`filemem --store {folder} init` uses them; `{anew}` begins a second memory")
+
+
+def _numbered(folder: Path) -> list[Path]:
+    """The files of a folder that are named as decision records are."""
+    return [path for path in folder.glob("*.md") if re.match(r"(adr[-_]?)?\d+[-_. ]", path.name, re.IGNORECASE)]
+
+
+def _nameless(code: Repo) -> dict[str, str]:
+    """Why saves could not be committed yet: Git knows no name of the user's."""
+    try:
+        code.identity()
+    except BadInput as error:
+        return {"hint": f"{error.message}: {error.hint}"}
+    return {}
 
 
 def _answer(folder: Path, branch: str, steps: Iterable[Step], *, dry_run: bool) -> dict[str, Any]:
@@ -111,7 +151,9 @@ def _answer(folder: Path, branch: str, steps: Iterable[Step], *, dry_run: bool) 
 
 
 def _store(work_tree: Path, store: str) -> list[Step]:
-    """The files for the folder of records."""
+    """The files for the folder of records; other makers' records are left to themselves."""
+    if found := _numbered(work_tree / store):
+        return [Step(f"{store}/", "keep", None, f"{counted(len(found), 'decision record')}, read where they are")]
     folder = "" if store == own_branch.TOP else f"{store}/"
     wanted = {
         f"{folder}README.md": (README.format(folder=folder), ""),
@@ -184,7 +226,23 @@ def _line_end(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _agents(work_tree: Path, store: str, branch: str) -> Step:
+def _agents(work_tree: Path, store: str, branch: str) -> list[Step]:
+    """What agents are told; Claude Code reads CLAUDE.md alone, so one that is there takes the other in."""
+    told, path = _block(work_tree, store, branch), "CLAUDE.md"
+    old = _read(work_tree, path)
+    if (
+        old is None
+        or "@AGENTS.md" in old
+        or BEGIN in old
+        or _target_of(work_tree, path) == _target_of(work_tree, told.path)
+    ):
+        return [told]
+    end = _line_end(old)
+    gap = "" if not old or old.endswith(end) else end
+    return [told, Step(path, "change", f"{old}{gap}{end}@AGENTS.md{end}", "Claude Code reads AGENTS.md by this line")]
+
+
+def _block(work_tree: Path, store: str, branch: str) -> Step:
     path = "AGENTS.md"
     sync = "\n- The memory has a branch of its own: `filemem sync` shares what was saved." if branch else ""
     old, block = _read(work_tree, path), BLOCK.format(store=store, sync=sync)
@@ -226,8 +284,6 @@ def _target_of(work_tree: Path, path: str) -> str:
 
 def shown(answer: Mapping[str, Any]) -> str:
     """What init did, or would do, in words."""
-    from filemem.cli.show import rows, rows_of
-
     would = "would " if answer["dry_run"] else ""
     verbs = {"create": f"{would}create", "change": f"{would}change", "keep": "keep"}
     said = []
@@ -238,4 +294,4 @@ def shown(answer: Mapping[str, Any]) -> str:
         said.append("nothing was staged or committed here: look at the files, then commit them yourself")
         if answer["branch"]:
             said.append(f"until {config.REPOSITORY_FILE} is committed and pushed, other clones do not find the memory")
-    return rows_of(*said, *rows(answer, "warning", 2))
+    return rows_of(*said, *rows(answer, "warning hint", 2))

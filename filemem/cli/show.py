@@ -109,11 +109,12 @@ def save(answer: Answer) -> str:
 update, edit, restore, undo, index, sync, resolve = *(message,) * 6, save
 
 
-def forget(answer: Answer, *, purge: bool = False) -> str:
-    """What was removed, and what brings it back; or what takes it out of history too."""
-    if purge:
+def forget(answer: Answer) -> str:
+    """What was removed, and what brings it back; or what takes it out of Git's history."""
+    if "purge" in answer:
         return str(answer["purge"])
-    return message(answer)
+    back = f"  restore: filemem restore {_short(answer)}" if answer.get("commit") else ""
+    return rows_of(message(answer), back)
 
 
 def adopt(answer: Answer) -> str:

@@ -159,9 +159,10 @@ def delete(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def forget(memory: Memory, arguments: Arguments) -> Answer:
-    """Remove a record as `delete` does, and name what takes it out of Git's history too."""
-    answer = delete(memory, arguments)
-    return answer | ({"purge": memory.purge_command(answer["id"])} if answer.get("commit") else {})
+    """Remove a record as `delete` does, or only say what takes it out of Git's history."""
+    if "purge_help" in arguments:
+        return {"success": True, "id": arguments["id"], "purge": memory.purge_command(arguments["id"])}
+    return delete(memory, arguments)
 
 
 def restore(memory: Memory, arguments: Arguments) -> Answer:

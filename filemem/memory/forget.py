@@ -18,11 +18,10 @@ from filemem.record import Record, derived_id, parse, short_id
 from filemem.repo.commit import Edit, Made
 from filemem.repo.history import Touch
 
-UNREACHED = (
-    "It rewrites every commit of this clone that has the file; it cannot reach clones, forks and pull requests of "
-    "others, copies that the host keeps, stashes, or commit messages that quote the title: work in a fresh clone, push "
-    "with --force, tell everybody to clone anew, and change the secret itself."
-)
+UNREACHED = """\
+First change the secret: whoever has a copy can read it. Then run this in a fresh clone, and push with --force.
+It rewrites all commits that have the file. It cannot reach clones and forks of others, pull requests, what the host
+keeps, or commit messages that quote the title: tell the others to clone anew."""
 
 
 def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_secret: bool = False) -> Saved:

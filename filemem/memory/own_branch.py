@@ -97,6 +97,15 @@ def _settings_at(repo: Repo, commit: str) -> Config:
     return settings.stated((repo.blob(item.oid) or b"") if item else b"")
 
 
+def elsewhere(code: Repo, name: str) -> str:
+    """A branch of a remote, as last seen, that holds records in a folder that HEAD has not; "" where there is none."""
+    if code.item(name) is not None:
+        return ""
+    told = code.git.run("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/remotes").decode()
+    rows = (row.partition(" ") for row in told.splitlines())
+    return next((ref for tip, _, ref in rows if code.item(name, tip)), "")
+
+
 # attaching it
 
 

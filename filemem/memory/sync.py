@@ -110,7 +110,7 @@ def _where(store: Store) -> Remote:
     where = remote.upstream(repo, branch) or (remote.usual(repo, branch) if store.files.store == TOP else None)
     if where is None:
         first = "" if repo.git.run("remote") else f"{call} remote add origin ADDRESS, then "
-        raise NotFound(f"the branch {branch} follows none of a remote", f"{first}{call} push -u origin {branch}")
+        raise NotFound(f"the branch {branch} has no upstream", f"{first}{call} push -u origin {branch}")
     return where
 
 

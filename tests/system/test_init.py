@@ -141,3 +141,47 @@ def test_a_store_that_is_named_already_is_not_named_again(repo: Path, settings: 
     for store in (("--store", "docs/mem/"), ()):
         ok(repo, *store, "init")
         assert path.read_text() == settings
+
+
+def test_beside_decision_records_init_asks_which_of_the_two_is_wanted(repo: Path) -> None:
+    write(repo / "docs/adr/0001-use-puppet.md", "# 1. Use Puppet\n\n## Status\n\nAccepted\n")
+    write(repo / "CLAUDE.md", "# Rules\n")
+    before = snapshot(repo)
+    for options in ((), ("--dry-run",)):
+        refused = cli(repo, "init", *options)
+        assert (refused.code, snapshot(repo)) == (2, before)
+        for way in ("docs/adr/ holds 1 decision record:", "`filemem --store docs/adr init`", "--store memory init`"):
+            assert way in refused.err
+    assert ok(repo, "--store", "memory", "init", "--dry-run")["success"]
+    ok(repo, "--store", "docs/adr", "init")
+    assert (repo / "CLAUDE.md").read_text() == "# Rules\n\n@AGENTS.md\n"
+    assert sorted(path.name for path in (repo / "docs/adr").iterdir()) == ["0001-use-puppet.md"]
+    found = ok(repo / "docs", "topics")["topics"]  # every command finds it
+    assert [one["title"] for one in found] == ["1. Use Puppet"]
+    before = snapshot(repo)
+    ok(repo, "init")
+    assert snapshot(repo) == before
+
+
+def test_init_begins_no_second_memory_where_a_remote_branch_holds_one(repo: Path, tmp_path: Path) -> None:
+    ok(repo, "save", "observation", "--title", "t", "--text", "x")
+    git(repo, "branch", "-m", "trunk")
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "bare.git")
+    git(repo, "push", "-q", str(tmp_path / "bare.git"), "trunk", "HEAD~:refs/heads/old")
+    git(tmp_path, "clone", "-q", "bare.git", "clone")
+    clone = tmp_path / "clone"
+    refused = cli(clone, "init")
+    assert (refused.code, "origin/trunk holds memory/" in refused.err) == (5, True), refused
+    assert "`git switch trunk`" in refused.err
+    git(clone, "switch", "-q", "old")
+    assert "`git merge origin/trunk`" in cli(clone, "init").err
+    git(clone, "switch", "-q", "trunk")
+    ok(clone, "init", "--dry-run")
+
+
+def test_init_says_that_git_knows_no_name_before_the_first_save_does(repo: Path) -> None:
+    assert "hint" not in ok(repo, "init", "--dry-run")
+    for key in ("user.name", "user.email"):
+        git(repo, "config", "--unset", key)
+    for options in (("--dry-run",), ()):
+        assert "git config --global user.name" in ok(repo, "init", *options)["hint"]

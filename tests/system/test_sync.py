@@ -350,11 +350,11 @@ def test_a_branch_that_was_removed_there_is_not_made_anew(pair: Pair) -> None:
 
 def test_where_there_is_no_other_side(hub: Path, tmp_path: Path) -> None:
     alone = make_repo(tmp_path / "alone")
-    with pytest.raises(NotFound, match="main follows none of a remote"):
+    with pytest.raises(NotFound, match="main has no upstream"):
         synced(alone)
     ada = clone(hub, "ada")
     git(ada, "switch", "-q", "-c", "feature")
-    with pytest.raises(NotFound, match="feature follows none"):
+    with pytest.raises(NotFound, match="feature has no upstream"):
         synced(ada)
     git(ada, "switch", "-q", "--detach")
     with pytest.raises(Conflict, match="detached"):
