@@ -172,13 +172,16 @@ def load_checkpoint(answer: Answer) -> str:
 
 def topics(answer: Answer) -> str:
     """One line a topic."""
+    from filemem.record import topic_of_heading
+
     said = _head(answer)
     for topic in answer["topics"]:
-        stated = topic["stated"]
-        name = styled(topic["topic"] if stated else topic["title"] or topic["topic"], "bold")
-        more = topic["title"] if stated else styled(topic.get("path", ""), "dim")
+        stated, number = topic["stated"], f"ADR-{topic['number']}" if "number" in topic else ""
+        title = topic_of_heading(topic["title"]) if number else topic["title"]
+        name = styled(topic["topic"] if stated else title or topic["topic"], "bold")
+        more = title if stated else styled(topic.get("path", ""), "dim")
         forked = styled(f"forked ({topic['heads']} heads)", "red") if topic["forked"] else ""
-        about = (name, more, f"({counted(topic['decisions'], 'decision')})", forked, *rows(topic, "note"))
+        about = (number, name, more, f"({counted(topic['decisions'], 'decision')})", forked, *rows(topic, "note"))
         said.append("  ".join(filter(None, about)))
     return rows_of(*said, "" if answer["topics"] else "no decision is here")
 

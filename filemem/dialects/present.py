@@ -336,5 +336,5 @@ def moment(value: Moment) -> Answer:
 
 def topic(value: Topic) -> Answer:
     """A topic with what holds today."""
-    told = {**fields(value, "topic stated title decisions ids=heads"), "heads": len(value.heads)}
-    return {**told, "forked": value.forked, "latest": time(value.latest), **fields(value, "path? note=vacancy?")}
+    told = fields(value, "number? topic stated title decisions ids=heads path? note=vacancy?")
+    return {**told, "heads": len(value.heads), "forked": value.forked, "latest": time(value.latest)}

@@ -27,6 +27,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
     counts = {kind: sum(node.type == kind for node in nodes) for kind in TYPES}
     decisions = [node for node in nodes if node.type == DECISION]
     graph, topics = index.around(decisions).graph, {node.key: node.topic for node in decisions if node.key}
+    headings = sum(not node.key and graph.is_head(node.id) for node in decisions)
     forks = [topic for key, topic in sorted(topics.items()) if graph.chain(key).is_forked]
     damaged = index.verify()
     state = f"damaged: {'; '.join(damaged)}" if damaged else "not in step" if behind else "in step"
@@ -47,7 +48,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "store": store.name,
         "records": counts,
         "holding": sum(graph.is_head(node.id) for node in decisions),
-        "topics": len(topics),
+        "topics": len(topics) + headings,
         "forked": len(forks),
         "index": {
             "state": state,

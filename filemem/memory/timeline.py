@@ -12,7 +12,7 @@ from filemem.memory import search
 from filemem.memory.hits import present, vacancy
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Results
-from filemem.record import CHECKPOINT, DECISION, number, parse_time, short_id, topic_key
+from filemem.record import CHECKPOINT, DECISION, adr_number, number, parse_time, short_id, topic_key
 
 LOOKED_AT = 50  # checkpoints among which this author's is looked for
 
@@ -28,6 +28,7 @@ class Topic(NamedTuple):
     stated: bool = True  # whether decisions name the topic; else they are joined by links alone
     forked: bool = False  # several decisions on the topic hold at once
     vacancy: str = ""  # in words, why nothing holds
+    number: int | None = None  # in the file name of what holds, as ADRs have one
     path: str = ""  # where no decision states the topic: of the file whose heading it is, from the top of the work tree
 
 
@@ -85,21 +86,28 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
 
 
 def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
-    """List the topics with a word in their name or in the title of what holds, each with that, in alphabetical order.
+    """List the topics with a word in their name or in the title of what holds, each with that: in alphabetical order,
+    and by number where the files have one.
 
-    Decisions that state no topic come last, by their paths: one entry for all that their links join.
+    Decisions that state no topic come last, by their paths: one entry for all that their links join. Where those links
+    lead to a topic that is stated, they are counted there.
     """
     key, around = topic_key(prefix), store.index.around(store.index.nodes())
     found = [_topic(around, chain.order, name) for name, chain in sorted(around.graph.chains.items()) if name]
+    places = {head: place for place, one in enumerate(found) for head in one.heads}
     loose = dict.fromkeys(one.id for one in around.nodes.values() if one.type == DECISION and not one.key)
     joined = []
     while loose:
         group = [one for one in around.graph.family(next(iter(loose))) if loose.pop(one, True) is None]
         one = _topic(around, group)
-        joined.append(one._replace(path=store.shown(one.path)))
+        if one.heads and places.keys() >= set(one.heads):
+            place = places[one.heads[-1]]
+            found[place] = found[place]._replace(decisions=found[place].decisions + one.decisions)
+        else:
+            joined.append(one._replace(path=store.shown(one.path)))
     joined.sort(key=lambda one: one.path)
     named = ((one, f"{one.topic} {one.title} {one.path.rpartition('/')[2]}") for one in (*found, *joined))
-    return tuple(one for one, names in named if key in topic_key(names))
+    return tuple(sorted((one for one, names in named if key in topic_key(names)), key=lambda one: one.number or 0))
 
 
 def _topic(around: Around, members: Sequence[str], key: str = "") -> Topic:
@@ -119,6 +127,7 @@ def _topic(around: Around, members: Sequence[str], key: str = "") -> Topic:
         stated=last.stated,
         forked=len(held) > 1 and all(key and node.key == key for node in held),
         vacancy=vacancy(graph, around.nodes, last, heads),
+        number=adr_number((newest or last).path, (newest or last).id),
         path="" if key else named.path,
     )
 
