@@ -69,7 +69,7 @@ def drafted(text: bytes) -> bytes:
     from filemem.repo import Repo
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadInput("no text is given, and there is no terminal for an editor", "-F FILE takes it from a file")
+        raise BadInput("no text is given, and there is no terminal for an editor", "save takes it by -F FILE too")
     context = click.get_current_context()
     with closing(Repo.discover(context.obj.folder)) as repo:  # a repository alone cannot name the program
         editor = repo.environment.get("GIT_EDITOR") or repo.settings.text("core.editor", user_only=True) or None

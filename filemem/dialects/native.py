@@ -6,7 +6,7 @@ are short and static: a model reads them at every start, and nothing stored may 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from filemem.dialects import present
@@ -165,17 +165,11 @@ def forget(memory: Memory, arguments: Arguments) -> Answer:
     return delete(memory, arguments)
 
 
-def restore(memory: Memory, arguments: Arguments) -> Answer:
-    """Bring a removed record back."""
-    return present.saved(memory.restore(**arguments))
+def _writes(verb: str) -> Callable[[Memory, Arguments], Answer]:
+    return lambda memory, arguments: present.saved(getattr(memory, verb)(**arguments))
 
 
-def edit(memory: Memory, arguments: Arguments) -> Answer:
-    return present.saved(memory.edit(**arguments))
-
-
-def undo(memory: Memory, _: Arguments) -> Answer:
-    return present.saved(memory.undo())
+restore, edit, undo = map(_writes, ("restore", "edit", "undo"))
 
 
 def adopt(memory: Memory, arguments: Arguments) -> Answer:

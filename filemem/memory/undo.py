@@ -11,7 +11,6 @@ from filemem.memory.store import FORGOTTEN, Store, mark_of
 from filemem.record import parse, short_id
 from filemem.repo.commit import Edit, message
 from filemem.repo.history import Touch
-from filemem.repo.journal import pending
 
 _UNDOES = "Undoes"  # the trailer that names the commit which is undone
 
@@ -23,8 +22,6 @@ def undo(store: Store) -> Saved:
     for `update`.
     """
     with store.repo.saving():
-        if waiting := pending(store.repo):
-            raise Conflict(f"the last save is not committed yet: {waiting[0].reason}", "undo it when that is over")
         touches = _last(store)
         done, edits = touches[0].commit, list[Edit]()
         for touch in touches:
@@ -34,7 +31,7 @@ def undo(store: Store) -> Saved:
                 raise Conflict(told, f"git show {done.id[:10]} shows what that did")
             before = store.files.read(path) if touch.new and store.files.exists(path) else None
             edits.append(Edit(path, store.repo.blob(touch.old) if touch.old else None, before))
-        main = next(one for one in edits if is_listed(one.path))
+        main = next((one for one in edits if is_listed(one.path)), edits[0])
         if (record := parse(main.data or main.before or b"", main.path).record) is None:
             raise Conflict(f"{store.shown(main.path)} cannot be read", "filemem check says why")
         mark = f"{FORGOTTEN}/{mark_of(record.id)}"
@@ -43,8 +40,8 @@ def undo(store: Store) -> Saved:
         text = message(f"undo: {done.subject}", (("Filemem-Id", record.id), (_UNDOES, done.id)))
         made = write(store, main.path, record.type, lambda: (tuple(edits), text))
         troubles = {show(store, one.path, one.data, made) for one in edits if is_listed(one.path)}
-    back = f"; filemem restore {short_id(record.id)} brings it back" if main.data is None else ""
-    return answer(store, record, made, f"Undid {done.id[:10]}: {done.subject}{back}", "; ".join(sorted(troubles)))
+    back = "" if main.data else f"filemem restore {short_id(record.id)} brings it back"
+    return answer(store, record, made, f"Undid {done.id[:10]}: {done.subject}", "; ".join(sorted(troubles)), back)
 
 
 def _last(store: Store) -> list[Touch]:

@@ -49,9 +49,7 @@ def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
     record, problems = parse(data, node.path)
     if wrong := next((one for one in problems if one.level == "error"), None):
         raise BadInput(f"{store.shown(node.path)}:{wrong.line}: {wrong.message}", "nothing was saved", field="data")
-    if record is None or record.id != node.id:
-        raise BadInput(f"the id of {store.shown(node.path)} must stay {node.id}", "nothing was saved", field="data")
-    refuse_secrets({"text": data.decode(), "allow_secret": record.secrets_allowed})
+    refuse_secrets({"text": data.decode(), "allow_secret": record is not None and record.secrets_allowed})
 
     def edited(now: bytes) -> bytes:
         if now != before:

@@ -94,7 +94,7 @@ def test_edit_commits_the_record_alone(repo: Path, tmp_path: Path) -> None:
     assert git(repo, "show", "--format=", "--name-only").split() == [saved["path"]]
     head = git(repo, "rev-parse", "HEAD")
     assert terminal(repo, "true", "edit", saved["id"]).code == 1
-    assert "must stay" in terminal(repo, "sed -i s/_caching_/_queues_/", "edit", saved["id"]).out
+    assert "nothing was saved" in terminal(repo, "sed -i s/^topic:/---/", "edit", saved["id"]).out
     meanwhile = editor(tmp_path, f'echo more >>"$1"; echo >>{repo / saved["path"]}')
     assert "was changed while you edited it" in terminal(repo, meanwhile, "edit", saved["id"]).out
     assert git(repo, "rev-parse", "HEAD") == head
@@ -106,7 +106,7 @@ def test_undo_takes_back_saves_one_by_one(repo: Path) -> None:
     ok(repo, "update", second["id"], "--outcome", "failed")
     assert "failed" in ok(repo, "undo")["message"]
     assert record(repo, second)["outcome"] == "pending"
-    assert second["id"][-8:] in ok(repo, "undo")["message"], "how it comes back"
+    assert second["id"][-8:] in ok(repo, "undo")["note"], "how it comes back"
     assert ok(repo, "topics")["topics"][0]["ids"] == [first["id"]]
     ok(repo, "restore", second["id"])
     ok(repo, "forget", second["id"])
