@@ -117,11 +117,11 @@ class Index(Search):
             gap = self._gap("vector")  # where there is none, the model was read: loading it takes longer than all else
             return (gap and self.model.trouble) or (self.exists and gap) or ""
 
-    @property
-    def crowded(self) -> bool:
-        """Whether what waits should be folded in now: it is much, or the first of it has waited for long."""
+    def crowded(self, *, old: bool) -> bool:
+        """Whether what waits should be folded in now: it is much, or, if that counts, the first of it is `old`."""
         items = self.waiting()
-        return len(items) >= MANY_WAITING or any(self._clock() - item.saved > LONG_WAITING for item in items[:1])
+        waited = any(self._clock() - item.saved > LONG_WAITING for item in items[:1])
+        return len(items) >= MANY_WAITING or (old and waited)
 
     @property
     def is_writer(self) -> bool:

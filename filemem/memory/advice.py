@@ -13,8 +13,8 @@ from filemem.query import FIELDS, Filter, Terms
 from filemem.record import CHECKPOINT, DECISION, Record, topic_key
 
 NEAR = 20  # topics looked at for likeness
-LOOKED_AT = 80  # records compared by meaning
-GIST = 900  # characters of a text that are compared by meaning
+LOOKED_AT, READ = 80, 10  # records compared by meaning, and by words where that would load the model
+GIST = 900  # characters of a text by which it is compared
 NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer, `auth` and `auth api` are not
 NOTHING_YET = "nothing is saved yet"
 
@@ -42,11 +42,13 @@ def similar(store: Store, record: Record) -> tuple[Similar, ...]:
 
 
 def _alike(store: Store, record: Record) -> Iterator[Similar]:
-    """The records nearest by meaning that share words too, but those that are replaced."""
+    """The records nearest by meaning that share words too, but those that are replaced; a command knows words alone."""
     own, without = f"{record.title}\n{record.text}", {record.id, *(record.supersedes or ())}
-    found = store.index.candidates(Terms(text=own[:GIST]), depth=LOOKED_AT, mode="vector").candidates
-    alike = (one for one in found if one.node.type == record.type and (one.cosine or 0.0) >= query.NEARLY)
-    near = {one.path: one for one in alike if one.id not in without}
+    asked = Terms(tuple(dict.fromkeys(own[:GIST].split()))[: query.MAX_TERMS], text=own[:GIST])
+    depth, mode = (LOOKED_AT, "vector") if store.serving else (READ, "keyword")
+    found = store.index.candidates(asked, depth=depth, mode=mode).candidates
+    fit = (one for one in found if one.node.type == record.type and one.node.id not in without)
+    near = {one.path: one for one in fit if one.cosine is None or one.cosine >= query.NEARLY}
     graph = store.index.around(one.node for one in near.values()).graph
     for path, old in store.records(near).items():
         like = query.likeness(own, f"{old.title}\n{old.text}", near[path].cosine)

@@ -36,12 +36,19 @@ class Look(NamedTuple):
 
 
 def catch_up(
-    store: Store, *, full: bool = False, hints: Iterable[str] = (), anew: bool = False, progress: Progress | None = None
+    store: Store,
+    *,
+    full: bool = False,
+    fold: bool = False,
+    hints: Iterable[str] = (),
+    anew: bool = False,
+    progress: Progress | None = None,
 ) -> Look:
     """Bring the index in step with the files.
 
     `full` looks at every file, not only at folders whose time changed and at `hints`, the absolute paths that a watcher
-    named. `anew` builds the index from all files; the old one answers until the switch.
+    named. `fold` takes in what waits, however little it is: else it waits until it is much, or in a server old, as a
+    command would load the model for it. `anew` builds the index from all files; the old one answers until the switch.
     """
     index, was, known = store.index, store.index.notes, {} if anew else store.index.notes.folders
     written = store.files.changed_folders(known)
@@ -73,7 +80,8 @@ def catch_up(
         found += [Change(MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
     load = partial(store.document, forgotten=store.tombstones)
     touched = any(entry.mtime >= 0 and before.get(path) != entry for path, entry in after.items())
-    if anew or found or touched or moved or (waiting and (full or index.crowded)):  # a move may have dated records
+    folds = waiting and (fold or index.crowded(old=store.serving))
+    if anew or found or touched or moved or folds:  # a move may have dated records
         index.apply(found, load, progress, seen=after, waited=waiting, anew=anew)
     index.note(folders=times, **now)
     return Look(len(found))
@@ -153,16 +161,16 @@ class Keeper:
         with self.looking:
             self.finish()
             damaged = full and bool(self.store.index.verify())
-            found = self.look(full=full, hints=hints, anew=damaged)
+            found = self.look(full=full, fold=full, hints=hints, anew=damaged)
             if full and not found.busy and self.store.index.outdated:
                 found = self.look(anew=True)._replace(changed=found.changed)
             return found
 
-    def look(self, *, full: bool = False, hints: Iterable[str] = (), anew: bool = False) -> Look:
+    def look(self, *, hints: Iterable[str] = (), anew: bool = False, **how: bool) -> Look:
         """Look at the files; build the index anew where it is damaged. Only a server stays the writer of the index."""
         with self.looking:
             try:
-                return catch_up(self.store, full=full, hints=hints, anew=anew, progress=self._progress)
+                return catch_up(self.store, hints=hints, anew=anew, progress=self._progress, **how)
             except IndexDamaged:
                 return catch_up(self.store, anew=True, progress=self._progress)
             finally:
