@@ -12,7 +12,7 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -163,10 +163,12 @@ def find(text: str) -> tuple[Secret, ...]:
     """Where a text holds what looks like a secret, by line; unseen characters and broken lines hide nothing."""
     text = text if text.isascii() else _compiled(_UNSEEN).sub("", text)
     lower, breaks = text.lower(), [at.start() for at in re.finditer("\n", text)]
-    found = _formed(text, breaks)
-    if _compiled(_BROKEN).search(text):  # a token may go on in the next line
-        lines = [line.strip() for line in text.split("\n")]
-        joined = _formed("".join(lines), [end - 1 for end in accumulate(map(len, lines))])
+    lines = [line.strip() for line in text.split("\n")]
+    whole = "".join(lines)
+    forms = [row for row in _BY_FORM if row[0] in whole]  # most texts hold none, so this line is what a search costs
+    found = _formed(text, breaks, forms)
+    if forms and _compiled(_BROKEN).search(text):  # a token may go on in the next line
+        joined = _formed(whole, [end - 1 for end in accumulate(map(len, lines))], forms)
         kinds = {one.kind for one in found.values()}
         found |= {line: one for line, one in joined.items() if line not in found and one.kind not in kinds}
     for needle, kind, pattern in _BY_PLACE:
@@ -178,16 +180,15 @@ def find(text: str) -> tuple[Secret, ...]:
     return tuple(found[line] for line in sorted(found))
 
 
-def _formed(text: str, breaks: list[int]) -> dict[int, Secret]:
-    """What has a known form, by line; `breaks` is where lines end."""
+def _formed(text: str, breaks: list[int], forms: Iterable[tuple[str, str, str]]) -> dict[int, Secret]:
+    """What has one of some forms, by line; `breaks` is where lines end."""
     found: dict[int, Secret] = {}
-    for needle, kind, pattern in _BY_FORM:
-        if needle in text:  # most texts hold none, so this line is what a search costs
-            for match in _compiled(pattern).finditer(text):
-                value = match.group()
-                if len(set(value[-24:])) >= _VARIETY and "EXAMPLE" not in value.upper():
-                    line = bisect_left(breaks, match.start()) + 1
-                    found[line] = min(found.get(line, Secret(line, kind)), Secret(line, kind))
+    for _, kind, pattern in forms:
+        for match in _compiled(pattern).finditer(text):
+            value = match.group()
+            if len(set(value[-24:])) >= _VARIETY and "EXAMPLE" not in value.upper():
+                line = bisect_left(breaks, match.start()) + 1
+                found[line] = min(found.get(line, Secret(line, kind)), Secret(line, kind))
     return found
 
 
