@@ -31,6 +31,7 @@ from filemem.record import (
     refuse_unreadable,
     render,
     topic_key,
+    topic_of_heading,
     write_adr,
 )
 from filemem.record.lines import hidden_characters, named
@@ -39,6 +40,7 @@ from filemem.repo.commit import Edit, Made, Plan
 from filemem.repo.journal import write as write_files
 
 _OF_THE_SAVE = ("id", "path", "created", "supersedes", "agent", "session", "outcomes")  # not of what is decided
+_OF_AN_ADR = ("id_stated", "title", "text", "decision", "topic", "topic_stated")  # what it says in its own way
 _SPELT_OUT = ("allow_secret", "reasoning", "summary", "reason")  # fields that are no key of a record
 
 
@@ -88,7 +90,7 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
         record, replaced, data = first = composed(known=store.index.sound and knows_head(store))
         if len(replaced) == 1:  # a call that is repeated must not replace itself
             for before in store.records([replaced[0].path]).values():
-                if before == record._replace(**{name: getattr(before, name) for name in _OF_THE_SAVE}):
+                if _repeats(record, before):
                     told = f"Decision on {record.topic} holds already in these words; nothing was written"
                     return answer(store, before, Made(), told)
         if is_private(record.path):
@@ -134,6 +136,14 @@ def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
         raise BadInput(f"topic {topic} is not forked", "save a decision on it to go on", field="topic")
     merged = [head.id for head in heads]
     return save(store, {**given, "type": DECISION, "topic": heads[-1].topic, "synthesizes": merged})
+
+
+def _repeats(record: Record, before: Record) -> bool:
+    """Whether a new decision says what an older one does; an ADR says it among its status, date and links."""
+    skip = _OF_THE_SAVE if before.id_stated else (*_OF_THE_SAVE, *_OF_AN_ADR)
+    own = record.title == topic_of_heading(before.title) and record.text in before.text
+    worded = before.id_stated or (own and record.decision in f"{before.decision}\n{before.text}")
+    return worded and before == record._replace(**{name: getattr(before, name) for name in skip})
 
 
 def compose(kind: str, given: Mapping[str, Any], store: Store, *, now: int, entropy: bytes, allowed: bool) -> _Composed:

@@ -58,7 +58,7 @@ def write_adr(record: Record, newest: str, like: bytes, replaced: Iterable[tuple
     day = format_time(record.created or 0)[:10]
     rows = [f"{name}: {status if key == 'status' else day}" for name, key in keys.items()]
     heading = parts.title.text if parts.title else ""
-    count = re.match(rf"((?:[A-Za-z]{{2,8}}[- ]?)?)(0*{int(digits)})(\W{{1,3}})(?=\S)", heading)
+    count = re.match(rf"((?:[A-Za-z]{{2,8}}[- ]?)?)(0*{int(digits)})([\s.:)–—-]{{1,3}})(?=\S)", heading)
     title = f"{count[1]}{number:0{len(count[2])}}{count[3]}{record.title}" if count else record.title
     links = {quote(at): f"Supersedes [{name.translate(_BRACKETS)}]({quote(at)})" for name, at in replaced}
     sections = _sections(record, lines, status, day, [*links.values()], apart=bool(standing))

@@ -75,6 +75,8 @@ def test_a_decision_is_written_in_the_style_of_the_folder(tmp_path: Path, form: 
         assert saved.superseded == (old.id,)
         assert memory.get(saved.id)[0].record.title.endswith("Use CockroachDB")
         assert [step.record.id for step in memory.history("ADR-5").chain] == [old.id, saved.id]
+        again = decide(memory, "Use CockroachDB", "Use PostgreSQL")
+        assert (again.id, again.commit) == (saved.id, "")
         # The way goes on by the old heading, by the new one and by number.
         second = decide(memory, "Use TiDB", "Use PostgreSQL")
         third = decide(memory, "Use Spanner", "Use TiDB")
