@@ -55,7 +55,8 @@ def said(folder: Path, script: list[str]) -> list[str]:
 
 def fits(expected: str, printed: str, here: set[str], there: set[str]) -> bool:
     """Whether a command printed what the page shows; a row of three dots there stands for any rows."""
-    pattern = re.escape(masked(expected, here)).replace(r"\.\.\.\n", r"(?:.*\n)*")
+    parts = re.split(r"(?m)^\.\.\.\n", masked(expected, here))
+    pattern = r"(?:.*\n)*".join(map(re.escape, parts))
     return re.fullmatch(pattern, masked(printed, there)) is not None
 
 
@@ -75,12 +76,8 @@ def rewrite(folder: Path) -> None:
     page = PAGE.read_text()
     told = list(commands(page))
     printed = iter(said(folder, [command for command, _ in told]))
-    shown = iter(
-        [
-            f"$ {command}{old if '...' in old.split() else now}"
-            for (command, old), now in zip(told, printed, strict=False)
-        ]
-    )
+    kept = (old if "..." in old.splitlines() else now for (_, old), now in zip(told, printed, strict=False))
+    shown = (f"$ {command}{rows}" for (command, _), rows in zip(told, kept, strict=False))
     PAGE.write_text(_BLOCK.sub(lambda block: f"```console\n{_COMMAND.sub(lambda _: next(shown), block[1])}```", page))
 
 
