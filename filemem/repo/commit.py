@@ -240,6 +240,8 @@ def _change(repo: Repo, draft: _Draft, locks: Locks, step: Step) -> str:
     step("branch locked")
     if why := repo.busy() or ("" if state.head_ref(repo.git) == head.ref else MOVED):
         return why
+    if state.merging(repo.git_dir):
+        return LOCKED
     step("checked")
     draft.aside.place()
     step("placed")
@@ -258,6 +260,8 @@ def _verified(repo: Repo, files: Placer, draft: _Draft) -> Made:
         syncs = (partial(sync_folder, each) for each in folders)
         together([*syncs, *(each.sync_folders for each in draft.aside.files)])
         repo.objects.restore(draft.objects)
+        while state.merging(repo.git_dir):  # one that began under our locks fails, and takes our entry out of the index
+            time.sleep(_PAUSE)
         now = state.head(repo.git)
         there = all(journal.on_disk(files, edit.path) == edit.data for edit in entry.edits)
         there = there and now.tip == entry.commit and journal.shown(repo, (entry,))

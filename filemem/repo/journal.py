@@ -266,7 +266,7 @@ def settle(repo: Repo, files: Placer, entry: Entry, patience: float, *, new: boo
 def _taken(repo: Repo, files: Placer, entry: Entry, *, new: bool) -> tuple[dict[str, str], list[Edit]]:
     """What index (blob ids by path) and files lack of a save that HEAD holds, where they are what they were before."""
     head = state.head(repo.git)
-    if head.ref != entry.branch or repo.busy():
+    if head.ref != entry.branch:
         return {}, []
     staged = repo.staged([edit.path for edit in entry.edits])
     rows, gone = dict[str, str](), list[Edit]()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BRANCHES = "refs/heads/"
 LOCKED, MOVED = "locked", "moved"  # why a lock was not taken: another command has it, or the branch is elsewhere
+_MERGE_LIMIT = 0.5  # seconds; a merge that found nothing to do looks the same as one that has just begun
 _EDITOR_LIMIT = 600.0  # seconds; an editor that was left without a commit looks the same as one that is open
 _ELSEWHERE = "refs/heads/.invalid"  # what HEAD names where refs are not kept in files
 _MARKERS = {
@@ -112,6 +113,12 @@ def busy(git_dir: Path, common_dir: Path) -> str:
         return ""
     edited = any(line.startswith(_COMMENT) for line in read(message).splitlines())
     return "a commit message is being edited" if edited else ""
+
+
+def merging(git_dir: Path) -> bool:
+    """Whether a merge seems to have begun: it has read HEAD and index, will write both, and holds no lock yet."""
+    began = stamp(git_dir / "ORIG_HEAD")[2]
+    return began > stamp(git_dir / "logs" / "HEAD")[2] and time.time() - began / 1e9 < _MERGE_LIMIT
 
 
 def branch_meant(git: Git) -> str:
