@@ -24,7 +24,7 @@ MAX_SIZE = MAX_FILE  # of any file that is read: what no record can be is none
 _TICK = 20_000_000  # nanoseconds; a file time this young may still hide a second write in the same tick
 _NOWHERE = frozenset(("", ".", ".."))
 _CONTROL = frozenset(("Cc", "Cs", "Zl", "Zp"))  # control characters, undecodable bytes, line and paragraph separators
-_TEMPLATE = re.compile(r"(?:0+[-_])?(?:(?:adr|madr|nygard|decision|short|long)[-_])*template(?:-bare|-minimal)*\.md")
+_TEMPLATE = r"(?:0+[-_])?(?:(?:adr|madr|nygard|decision|short|long)[-_])*template(?:-bare|-minimal)*\.md"
 NO_RECORDS = frozenset(("readme.md", "agents.md"))  # they explain the folder to people and agents; in any letter case
 _LONGEST_NAME, _LONGEST_PATH = 255, 3_500  # bytes, as file systems have it, less the folders above the work tree
 
@@ -122,7 +122,7 @@ def is_record(name: str) -> bool:
     """Whether a file of this name (last part of its path) is a record."""
     lowered = name.lower()
     named = lowered.endswith(".md") and lowered not in NO_RECORDS and not name.startswith(".")
-    return named and not _TEMPLATE.fullmatch(lowered)
+    return named and not ("template" in lowered and re.fullmatch(_TEMPLATE, lowered))
 
 
 def is_listed(path: str) -> bool:

@@ -32,8 +32,8 @@ from filemem.record import (
     render,
     topic_key,
     topic_of_heading,
-    write_adr,
 )
+from filemem.record.adr import write_adr
 from filemem.record.lines import hidden_characters, named
 from filemem.repo import commit
 from filemem.repo.commit import Edit, Made, Plan

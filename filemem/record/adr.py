@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from filemem.record import body as md
 from filemem.record.foreign import read_preamble
-from filemem.record.identity import short_id, slug
+from filemem.record.identity import ADR_NAME, slug
 from filemem.record.keys import KEYS
 from filemem.record.lines import escape, tidy
 from filemem.record.model import DECISION, Record
@@ -19,31 +19,17 @@ from filemem.record.parse import parse, read_header
 from filemem.record.render import value_of
 from filemem.record.times import format_time
 
-_NAME = re.compile(r"(?!\d{4}-\d\d-\d\d)((?:[a-z]{2,8}[-_])?)(\d{1,5})([-_ ]|(?=\.md$)).*\.md", re.IGNORECASE)
 _FIELD = re.compile(r"([ \t>*-]{0,4}[*_]{0,2})(status|date)([*_]{0,2}:[*_]{0,2}[ \t]+)\S", re.IGNORECASE)
 _BULLET = re.compile(r"[ \t]*[*-] ")
 _BRACKETS = str.maketrans("[]", "()")
-_DATED = ("date", "created")
 _BY_PATH = ("id", "type", "created")  # what a file in such a folder need not state
 
 
-def adr_number(path: str, id: str = "") -> int | None:  # noqa: A002
-    """Return the number in front of a file name, as in `0012-use-x.md`; none where filemem named the file by its id."""
-    name = path.rpartition("/")[2]
-    found = None if id and name.endswith(f"{short_id(id)}.md") else _NAME.fullmatch(name)
-    return int(found[2]) if found else None
-
-
 def write_adr(record: Record, newest: str, like: bytes, replaced: Iterable[tuple[str, str]]) -> tuple[str, bytes]:
-    """Return the path and the bytes of a new decision in the style of another.
-
-    Args:
-        record: the decision; its id is not written, as it is known by its path.
-        newest: the name of the file with the highest number.
-        like: its bytes.
-        replaced: title and path of the decisions that the new one replaces.
+    """Return the path and the bytes of a new decision, in the style of the one with the highest number: `newest` is its
+    name, `like` its bytes. `replaced` are title and path of what the new one replaces; its id is not written.
     """
-    found = _NAME.fullmatch(newest)
+    found = re.fullmatch(ADR_NAME, newest)
     series, digits, apart = found.groups() if found else ("", "0000", "-")
     number = int(digits) + 1
     path = f"{series}{number:0{len(digits)}}{apart or '-'}{slug(record.title)}.md"
@@ -51,7 +37,7 @@ def write_adr(record: Record, newest: str, like: bytes, replaced: Iterable[tuple
     header = read_header(text)
     lines = text[header.body :].split("\n")
     parts = md.outline(lines, frozenset())
-    keys = {name: name.casefold() for name in header.values if name.casefold() in ("status", *_DATED)}
+    keys = {name: name.casefold() for name in header.values if name.casefold() in ("status", "date", "created")}
     standing = next((str(header.values[name]) for name, key in keys.items() if key == "status"), "")
     first = re.search(r"[^\W\d_]", standing or read_preamble(lines, parts).status)
     status = record.status if first and first[0].islower() else record.status.capitalize()
@@ -63,17 +49,17 @@ def write_adr(record: Record, newest: str, like: bytes, replaced: Iterable[tuple
     links = {quote(at): f"Supersedes [{name.translate(_BRACKETS)}]({quote(at)})" for name, at in replaced}
     sections = _sections(record, lines, status, day, [*links.values()], apart=bool(standing))
     body = "\n\n".join((f"# {title}", *sections)) + "\n"
-
-    def whole() -> str:
-        return "\n".join(("---", *rows, "---", body)) if rows else body
-
     wanted = record._replace(supersedes=tuple(links) or (() if record.topic_stated else None))
-    said = parse(whole().encode(), path).record or record
+    said = parse(_whole(rows, body), path).record or record
     for key in KEYS:
         if key.name not in _BY_PATH or (key.name == "created" and said.created is None):
             differs = getattr(said, key.field) != getattr(wanted, key.field)
             rows += [f"{key.name}: {value}"] if differs and (value := value_of(wanted, key.field, key.shape)) else []
-    return path, whole().encode()
+    return path, _whole(rows, body)
+
+
+def _whole(header: Sequence[str], body: str) -> bytes:
+    return ("\n".join(("---", *header, "---", body)) if header else body).encode()
 
 
 def _sections(
@@ -83,7 +69,7 @@ def _sections(
     first = next((at for at, line in enumerate(like) if line.startswith("## ")), len(like))
     names = [line[3:].strip() for line in like[first:] if line.startswith("## ")]
     fields = [found for line in like[:first] if (found := _FIELD.match(line))]
-    lead = [f"{one[1]}{one[2]}{one[3]}{day if one[2].casefold() in _DATED else status}" for one in fields]
+    lead = [f"{one[1]}{one[2]}{one[3]}{status if one[2].casefold() == 'status' else day}" for one in fields]
     listed = any(one[2].casefold() == "status" for one in fields)
     bullet = _BULLET.match(lead[0]) if lead else None
     if bullet:

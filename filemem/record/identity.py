@@ -19,6 +19,7 @@ _NOT_ID = re.compile(r"[^a-z0-9_]+")
 _NOT_ASCII_SLUG = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "0123456789¹²³")))
 _NUMBER_IN_FRONT = r"(?i)\A(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:|])[ \t]+(?=\S)"
+ADR_NAME = r"(?i)(?!\d{4}-\d\d-\d\d)((?:[a-z]{2,8}[-_])?)(\d{1,5})([-_ ]|(?=\.md$)).*\.md"
 _UNTITLED = "untitled"
 _FOLDERS = {DECISION: "decisions", CHECKPOINT: "checkpoints", OBSERVATION: "observations"}
 TYPE_OF_FOLDER = {folder: type_ for type_, folder in _FOLDERS.items()}
@@ -69,6 +70,13 @@ def _ascii_topic(topic: str) -> str:
 def short_id(id: str) -> str:  # noqa: A002
     """Return the part of an id that people type: its last eight characters, fewer where the id ends sooner."""
     return id.rpartition("_")[2][-_SHORT:]
+
+
+def adr_number(path: str, id: str = "") -> int | None:  # noqa: A002
+    """Return the number in front of a file name, as in `0012-use-x.md`; none where filemem named the file by its id."""
+    name = path.rpartition("/")[2]
+    found = None if id and name.endswith(f"{short_id(id)}.md") else re.fullmatch(ADR_NAME, name)
+    return int(found[2]) if found else None
 
 
 def derived_id(path: str) -> str:
