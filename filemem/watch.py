@@ -39,8 +39,9 @@ class Watcher:
         self._next_full = 0.0
         self._last = time.monotonic()  # when the last look ended
 
-    def start(self) -> None:
-        """Begin to watch."""
+    def start(self, after: float = 0) -> None:
+        """Begin to watch, and to look after so many seconds."""
+        self._after = after
         self._thread.start()
 
     def stop(self) -> None:
@@ -57,6 +58,7 @@ class Watcher:
         self.stop()
 
     def _run(self) -> None:
+        self._stop.wait(self._after)
         self.memory.keeper.in_step(LONG, looks=True)
         self.looked.set()
         self._last = time.monotonic()

@@ -18,8 +18,7 @@ from filemem.cli.project import Project, emit, perform
 if TYPE_CHECKING:
     from filemem.memory import Memory
 
-# Seconds that the first call waits for the first look at the files, which goes on beside; and if there is no index yet.
-PATIENCE, UNBUILT = 1.0, 10.0
+PATIENCE = 1.0  # seconds that the first call waits for the first look at the files, which goes on beside
 
 
 @click.command()
@@ -252,8 +251,11 @@ def _opener(project: Project, user: str = "") -> Callable[[], Memory]:
         memory = Memory.open(project.folder, store=project.store, serving=True)
         memory.stated_user = user
         watcher = Watcher(memory)
-        watcher.start()
-        watcher.looked.wait(PATIENCE if memory.keeper.store.index.sound else UNBUILT)
+        if memory.keeper.ask(lambda store: store.unread):  # the newest files answer; what is left takes longer than anyone waits
+            watcher.start(after=PATIENCE)
+        else:
+            watcher.start()
+            watcher.looked.wait(PATIENCE)
         memory.closing.append(watcher.stop)
         return memory
 

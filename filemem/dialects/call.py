@@ -23,10 +23,11 @@ MAX_DEPTH = 32  # nesting of arguments; what walks them later may recurse
 
 
 class Reply(NamedTuple):
-    """What a tool answered: an object or text, and whether it is the report of a failure."""
+    """What a tool answered: an object or text, whether it is the report of a failure, and how it words an object."""
 
     payload: Payload
     is_error: bool
+    text: str = ""
 
 
 def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, object]) -> Reply:
@@ -42,7 +43,8 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
             usual = tool.input_schema["properties"].get("limit", {}).get("default", 0)
             wanted = max(given.get("limit", usual), usual) / usual if usual else 1
             answer = within(answer, int(dialect.budget * wanted * (2 if given.get("detail") else 1)))
-        return Reply(answer, is_error=False)
+        words = tool.text(answer) if tool.text and not isinstance(answer, str) else ""
+        return Reply(answer, is_error=False, text=words)
     except FilememError as error:
         return Reply(dialect.failure(error), is_error=True)
 

@@ -74,6 +74,8 @@ class Tool(NamedTuple):
     annotations: Mapping[str, bool] | None = None  # MCP's hints
     output_schema: Mapping[str, Any] | None = None  # of what `call` returns on success; None if it promises none
     cut: bool = False  # whether its answer is cut to the dialect's budget
+    unlisted: frozenset[str] = frozenset()  # arguments that are taken and not listed: those of other systems
+    text: Callable[[Answer], str] | None = None  # words an answer for who reads no JSON; None: it is shown as JSON
 
 
 class Resource(NamedTuple):
@@ -184,7 +186,8 @@ def _shape(word: str, more: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any
 def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, ...]:
     """Read a table of tools: `name reads|writes|deletes [open] [cut]: description`, and its arguments indented below.
 
-    `open` lets names pass that are not listed, `cut` keeps to the dialect's budget; `calls` have the tools' names.
+    `open` lets names pass that are not listed, `cut` keeps to the dialect's budget; `calls` have the tools' names. What
+    stands below a row `unlisted` is taken and not shown.
     """
     known = {call.__name__: call for call in calls}
     found = []
@@ -192,8 +195,10 @@ def tools(table: str, *calls: Call, **shapes: Mapping[str, Any]) -> tuple[Tool, 
         head, _, rows = block.partition("\n")
         form, _, description = head.partition(": ")
         name, how, *rest = form.split()
-        schema = arguments(rows, closed="open" not in rest, **shapes)
-        found.append(Tool(name, description, schema, known[name], _HOW[how], cut="cut" in rest))
+        rows, _, more = rows.partition("    unlisted\n")
+        schema, hidden = (arguments(part, closed="open" not in rest, **shapes) for part in (rows + more, more))
+        unlisted = frozenset(hidden["properties"])
+        found.append(Tool(name, description, schema, known[name], _HOW[how], cut="cut" in rest, unlisted=unlisted))
     return tuple(found)
 
 
@@ -270,5 +275,5 @@ def suggest(word: str, choices: Iterable[str]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
 
     names = sorted(choices)
-    near = get_close_matches(word[:64], names, n=1)
+    near = [name for name in names if word and name.startswith(f"{word}_")] or get_close_matches(word[:64], names, n=1)
     return f"did you mean {near[0]!r}?" if near else "choose one of " + ", ".join(names)

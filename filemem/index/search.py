@@ -212,7 +212,7 @@ class Search:
     def _ranking(self, text: str) -> Ranking:
         """How near all records are to a text; raises `ModelUnavailable`."""
         if self.model is None:
-            raise ModelUnavailable(NO_MODEL)
+            raise ModelUnavailable(NOT_BUILT if self._layer and not self._seal.name else NO_MODEL)
         query = self.model.encode([text])[0]
         if not query.any():
             raise ModelUnavailable("the embedding model knows no word of the query")

@@ -160,7 +160,7 @@ class Memory:
         found = self.keeper.read(lambda store: verbs.search.search(store, words, given, **how))
         if restrictions.get("path"):
             found = found.replace(hits=self.keeper.ask(lambda store: verbs.evidence.with_code(store, found.hits)))
-        parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), found.degraded)))
+        parts = dict.fromkeys(filter(None, (*self.lacked.split("; "), *found.degraded.split("; "))))
         return found.replace(degraded="; ".join(parts))
 
     def get(self, *ids: str) -> tuple[Hit, ...]:

@@ -23,6 +23,7 @@ from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, mark_of
 
 TICK = 2 * 10**9  # nanoseconds between two looks at every file, at least
 PACE = 50  # a look at every file costs at most one part in so many of one core
+FIRST = 300  # files that answer while the first index is built; to read and to split them takes a fifth of a second
 SHORT, LONG = 1.0, 10.0  # seconds that a question, and a save, waits until the index has heard of a checkout
 PAUSE = 0.05  # seconds between two looks at what another process does
 _Answer = TypeVar("_Answer")
@@ -137,12 +138,15 @@ class Keeper:
         self.trouble: str | None = None  # why the last look failed, if it did
         self.asked = 0.0  # when the last call ended, as `time.monotonic` has it; 0: none was made
         self._progress = progress
+        self._newest: Store | None = None  # answers while a server builds its first index
         self._behind = False  # whether the index had not heard of HEAD when the last question was asked
 
     @property
     def degraded(self) -> str:
         """Why answers may lack something, or ""."""
         unbuilt = "" if self.store.index.sound or self.store.absent else "the search index is not built yet"
+        if unbuilt and self._newest and self._newest.unread:
+            unbuilt += f"; until then only the newest {FIRST} records are searched, {self._newest.unread:,} are not"
         behind = "HEAD was moved a moment ago, and the index is catching up" if self._behind else ""
         return "; ".join(filter(None, (self.trouble, unbuilt, behind, self.store.obstacle())))
 
@@ -220,13 +224,26 @@ class Keeper:
     def write(self, change: Callable[[Store], _Answer]) -> _Answer:
         """Change something, after a look where one is due."""
         self.in_step(LONG)
-        return self.ask(change)
+        self._newest = None
+        return self._ask(change, lambda: self.store)
 
     def ask(self, question: Callable[[Store], _Answer]) -> _Answer:
-        """Answer from the index; where that is damaged, build it anew and answer then, or from the files."""
+        """Answer from the index, or from the newest files while a server builds the first one."""
+        return self._ask(question, self._ready)
+
+    def _ready(self) -> Store:
+        """What answers now: the store, or its newest files, read once, while a server builds its first index."""
+        if not self.store.serving or self.store.index.exists or self.store.absent:
+            self._newest = None
+        elif self._newest is None:
+            self._newest = self.store.from_files(FIRST)
+        return self._newest or self.store
+
+    def _ask(self, question: Callable[[Store], _Answer], ready: Callable[[], Store]) -> _Answer:
+        """Answer a question; where the index is damaged, build it anew and answer then, or from the files."""
         try:
             with self.lock:
-                return question(self.store)
+                return question(ready())
         except NotFound as error:
             raise NotFound(error.message, "; ".join(filter(None, (self.degraded, error.hint)))) from None
         except IndexDamaged:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import posixpath
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -44,6 +45,10 @@ def listed(nodes: Collection[Node]) -> str:
     return "; ".join(called(node) for node in list(nodes)[:NAMED]) + more
 
 
+def _dated(path: str) -> tuple[str, str]:
+    return max(re.findall(r"\d{8}(?=-)", path), default=""), path
+
+
 class Store:
     """The parts that the facade joins; `clock` gives epoch milliseconds, `entropy` eight random bytes."""
 
@@ -66,6 +71,7 @@ class Store:
         self.clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self.entropy: Callable[[], bytes] = lambda: os.urandom(8)
         self.tip = "HEAD"  # the commit from which history is seen
+        self.unread = 0  # files that this store leaves out: see `from_files`
 
     def _index_folder(self) -> Path:
         """One for each store, in the Git directory of the work tree, or in the user's cache where that is read-only."""
@@ -83,13 +89,18 @@ class Store:
         if self.code is not self.repo:
             self.code.close()
 
-    def from_files(self) -> Store:
-        """Return the same store answering from the files as they stand now, for when the index cannot be asked."""
+    def from_files(self, most: int | None = None) -> Store:
+        """Return the same store answering from the files as they stand now, for when the index cannot be asked.
+
+        With `most` only so many files are read, the newest by the dates in their names.
+        """
         docs, known, other = dict[str, Doc | None](), self.tombstones, copy.copy(self)
-        for path in self.files.scan({}, hash_name=self.repo.hash_name).files:
+        there = sorted(self.files.scan({}, hash_name=self.repo.hash_name).files, key=_dated, reverse=True)
+        for path in there[:most]:
             with suppress(NotFound):  # gone since it was listed
                 docs[path] = self.document(path, known)
         other.index = self.index.overlaid(lambda _: docs, self.dates, alone=True)
+        other.unread = len(there[most:]) if most else 0
         return other
 
     # records

@@ -41,7 +41,12 @@ def server(dialect: Dialect, version: str) -> Entry:
 
 def tool(one: Tool) -> Entry:
     """One tool as `tools/list` shows it."""
-    told: Entry = {"name": one.name, "description": one.description, "inputSchema": one.input_schema}
+    schema = dict(one.input_schema)
+    if one.unlisted:  # they are taken all the same, so the list does not say that it is whole
+        shown = {name: shape for name, shape in schema["properties"].items() if name not in one.unlisted}
+        schema = {name: value for name, value in schema.items() if name != "additionalProperties"}
+        schema["properties"] = shown
+    told: Entry = {"name": one.name, "description": one.description, "inputSchema": schema}
     told |= {"outputSchema": one.output_schema} if one.output_schema is not None else {}
     return told | ({"annotations": dict(one.annotations)} if one.annotations else {})
 

@@ -100,10 +100,10 @@ class Calls:
     def _run(self, name: str, arguments: Mapping[str, object]) -> tuple[str, Any, bool]:
         if self._ending:
             raise Locked("the server was told to end before this was begun", "nothing was done: call again")
-        payload, is_error = call(self.dialect, self._opened(), name, arguments)
+        payload, is_error, words = call(self.dialect, self._opened(), name, arguments)
         text = _text(payload)
         structured = name in self._structured and not is_error and not isinstance(payload, str)
-        return text, json.loads(text) if structured else None, is_error
+        return _text(words) if words else text, json.loads(text) if structured else None, is_error
 
     def _opened(self) -> Memory:
         if self._memory is None:

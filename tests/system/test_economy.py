@@ -123,3 +123,21 @@ def test_a_search_of_an_index_in_step_starts_no_process(tmp_path: Path, more: tu
         return done.stderr.splitlines()[-1].strip()
 
     until(lambda: told() == f"[] {loaded}".strip())  # while folders are young they are looked at again
+
+
+def test_a_server_answers_from_the_newest_files_until_the_first_index_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("filemem.memory.catch_up.FIRST", 2)
+    repo = make_repo(tmp_path / "repo")
+    for day in (10, 12, 11):
+        write(repo / f"memory/decisions/cache/202511{day}-day-{day}.md", f"# Cache since day {day}\n")
+    with Memory.open(repo, serving=True) as memory:
+        assert titles(memory, "cache") == {"Cache since day 12", "Cache since day 11"}
+        told = memory.search("cache").degraded
+        assert "not built yet; until then only the newest 2 records are searched, 1 are not; only words" in told
+        memory.save(topic="queue", decision="Cache the queue", reasoning="It is slow")
+        assert "Cache the queue" in titles(memory, "cache")
+        memory.refresh(full=True)
+        assert len(titles(memory, "cache")) == 4
+        assert memory.search("cache").degraded == ""
