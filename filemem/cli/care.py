@@ -251,7 +251,8 @@ def _opener(project: Project, user: str = "") -> Callable[[], Memory]:
         memory = Memory.open(project.folder, store=project.store, serving=True)
         memory.stated_user = user
         watcher = Watcher(memory)
-        if memory.keeper.ask(lambda store: store.unread):  # the newest files answer; what is left takes longer than anyone waits
+        # Where the newest files answer, the others take longer than anyone waits.
+        if memory.keeper.ask(lambda store: store.unread):
             watcher.start(after=PATIENCE)
         else:
             watcher.start()

@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import textwrap
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
@@ -310,6 +311,7 @@ def _step(step: Answer, above: str, titles: Mapping[str, str]) -> str:
     from filemem.query import beyond
     from filemem.record import prose
 
+    step = defaultdict(str, step)
     replaced = [titles[one] for one in step["supersedes"] if one in titles]
     edits = [([one for one in edit["changes"] if not one.startswith("outcome ")], edit) for edit in step["revisions"]]
     stands = {**step, "superseded_by": (), "proposed": ()}  # the chain itself tells

@@ -8,9 +8,10 @@ through.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from filemem.dialects.present import around
 from filemem.dialects.public import PublicMemory
 from filemem.dialects.tool import Answer, Dialect, Payload, Tool, suggest, tool_of
 from filemem.errors import BadInput, FilememError
@@ -43,7 +44,7 @@ def call(dialect: Dialect, memory: Memory, name: str, arguments: Mapping[str, ob
             usual = tool.input_schema["properties"].get("limit", {}).get("default", 0)
             wanted = max(given.get("limit", usual), usual) / usual if usual else 1
             answer = within(answer, int(dialect.budget * wanted * (2 if given.get("detail") else 1)))
-        words = tool.text(answer) if tool.text and not isinstance(answer, str) else ""
+        words = readable(answer) if dialect.readable and not isinstance(answer, str) else ""
         return Reply(answer, is_error=False, text=words)
     except FilememError as error:
         return Reply(dialect.failure(error), is_error=True)
@@ -159,19 +160,8 @@ def _shown(result: Any, step: int) -> Any:
             shown[name] = cut(value, _TITLE) if name == "title" else value
         elif limit:
             value = value[-max(1, limit // _ITEM) :] if name == "reasons" else value  # the newest tell most  # noqa: PLW2901
-            shown[name] = _shorter(_around(result, limit) if name == "snippet" else value, limit)
+            shown[name] = _shorter(around(result, limit) if name == "snippet" else value, limit)
     return shown if shown == result else shown | {"truncated": True}
-
-
-def _around(result: Answer, limit: int) -> str:
-    """The snippet of a result, from where most of what was found in it fits into `limit` characters."""
-    snippet: str = result["snippet"]
-    spans: Sequence[Sequence[int]] = result.get("highlight", ())
-    if len(snippet) <= limit:
-        return snippet
-    starts = (0, *(max(0, first - limit // 4) for first, _ in spans))
-    start = max(starts, key=lambda at: sum(at <= first and last <= at + limit - 2 for first, last in spans))
-    return "…" + snippet[snippet.find(" ", start) + 1 :] if start else snippet
 
 
 def _shorter(value: Any, limit: int) -> Any:
@@ -180,3 +170,41 @@ def _shorter(value: Any, limit: int) -> Any:
     if isinstance(value, list):
         return [_shorter(item, limit) for item in value[: max(1, limit // _ITEM)]]
     return {key: _shorter(item, limit) for key, item in value.items()} if isinstance(value, Mapping) else value
+
+
+# -- an answer as text
+
+_ENTRIES = ("results", "chain", "checkpoint")  # of an answer: records, each with a head of its own
+_HEAD = ("title", "holds", "type", "topic", "created", "date", "outcome")
+_TEXTS = ("decision", "reasoning", "text")
+
+
+def readable(answer: Answer) -> str:
+    """An answer as text, for clients that show no JSON: all that it says, what should be known first at the head."""
+    said = [f"{name}: {_said(one)}" for name, one in answer.items() if name not in ("success", *_ENTRIES)]
+    for name in _ENTRIES:
+        found: Any = answer.get(name) or ()
+        said += [
+            _entry(f"{at}. ", one) for at, one in enumerate([found] if name == "checkpoint" and found else found, 1)
+        ]
+    return "\n".join(said)
+
+
+def _entry(mark: str, one: Answer) -> str:
+    state = ("holds" if one["holds"] else "does not hold") if "holds" in one else ""
+    day = str(one.get("created", one.get("date", "")))[:10]
+    about = (one["title"], state, one.get("type"), one.get("topic"), day, one.get("outcome"))
+    rows = [f"{name}: {_said(value)}" for name, value in one.items() if name not in (*_HEAD, *_TEXTS)]
+    texts = [one[name] for name in _TEXTS if one.get(name)]
+    # No line of a record begins as ours do.
+    return mark + "\n".join((" · ".join(filter(None, about)), *rows, *texts)).replace("\n", "\n   ")
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Mapping):
+        if value.keys() == {"id", "title"}:
+            return f"{value['title']} ({value['id']})"
+        return ", ".join(f"{name} {_said(one)}" for name, one in value.items() if one not in ("", []))
+    if isinstance(value, list):
+        return "; ".join(map(_said, value))
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)

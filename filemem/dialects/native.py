@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from filemem.dialects import present
 from filemem.dialects.tool import Answer, Arguments, Dialect, Resource, envelope, tools
 from filemem.dialects.tool import arguments as schema
-from filemem.errors import Conflict
+from filemem.errors import Conflict, FilememError, NotFound
+from filemem.record import cut
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
 
 
 BUDGET, LIMIT = 4_000, 10  # characters of an answer at the default limit, and that limit
-_BRIEF = frozenset(
-    """
-    id type topic title path created score holds superseded_by proposed successors status outcome reasons
-    kind session already_rejected evidence drift chain more note hidden heads decision text snippet
-    highlight branch
-    """.split()  # noqa: SIM905
-)  # what a search shows of a result unless detail is asked for
-_USUAL = {"topic": "", "superseded_by": [], "status": "accepted", "outcome": "pending"}
+_BRIEF = """
+    id type kind topic title created holds status outcome superseded_by proposed heads note already_rejected evidence
+    drift reasons more hidden session branch path decision text
+""".split()  # noqa: SIM905  what a search shows of a result unless detail is asked for, in this order
+_USUAL = {"status": "accepted", "outcome": "pending", "topic": "", "superseded_by": []}
+_FACTS, _LEAST = 260, 100  # characters of a result beside its text, about, and of its text
+_WHOLE = 160  # characters of a decision that is shown as the title, where that is its beginning
 
 
 def _asked(memory: Memory, arguments: Arguments) -> tuple[Memory, Answer, Answer]:
@@ -80,20 +80,42 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     found = memory.search(given.pop("query", ""), detail=detail, **given)
     results = _listed(memory, found.hits, found=True)
     answer |= {**present.asides(found), "count": len(results)}
-    return {**answer, "results": results if detail else [*map(_brief, results)]}
+    return {**answer, "results": results if detail else _slim(results, given.get("limit", LIMIT))}
 
 
-def _brief(result: Answer) -> Answer:
-    """A result without what `get` tells too; what goes without saying is left out."""
-    shown = {name: value for name, value in result.items() if name in _BRIEF and value != _USUAL.get(name)}
-    if "successors" in shown:
-        shown["successors"] = [{"id": one["id"], "title": one["title"]} for one in shown["successors"]]
+def _slim(results: Sequence[Answer], limit: int = LIMIT) -> list[Answer]:
+    """Results without what `get` tells too. The best has most of its text, the others what was found in it."""
+    share = max(_LEAST, BUDGET * max(limit, LIMIT) // LIMIT // max(1, len(results)) - _FACTS)
+    named = {one["id"]: one["title"] for hit in results for one in (hit, *hit.get("successors", ()))}
+    return [_brief(one, named, share if at else 3 * share) for at, one in enumerate(results)]
+
+
+def _brief(result: Answer, named: Mapping[str, str], most: int) -> Answer:
+    shown = {name: result[name] for name in _BRIEF if name in result and result[name] != _USUAL.get(name)}
+    if shown.get("heads") == shown.get("superseded_by"):
+        shown.pop("heads", None)
+    for name in {"superseded_by", "proposed"} & shown.keys():
+        shown[name] = [{"id": one, "title": named.get(one, "")} for one in shown[name]]
+    decision = shown.get("decision", "")
+    if len(decision) <= _WHOLE and decision.startswith(shown["title"].removesuffix("…")):
+        shown["title"] = shown.pop("decision", "") or shown["title"]
+    if len(shown.get("decision", "")) + len(shown.get("text", "")) > most:
+        shown.pop("decision", None)
+        found = present.around(result, most) if result.get("snippet") else result.get("text", "")
+        shown |= {"text": cut(found, most), "truncated": True}
     return shown
 
 
 def get(memory: Memory, arguments: Arguments) -> Answer:
     memory, given, answer = _asked(memory, arguments)
-    hits = memory.get(*([given["id"]] if "id" in given else []), *given.get("ids", ()))
+    wanted = [*([given["id"]] if "id" in given else []), *given.get("ids", ())]
+    try:
+        hits = memory.get(*wanted)
+    except NotFound:
+        if len(wanted) != 1 or not (ids := _of_topic(memory, wanted[0])):
+            raise
+        hits = memory.get(*ids)
+        answer["note"] = f"{wanted[0]!r} is a topic: this is what holds on it, or was decided last; timeline tells all"
     lacking, names = present.lacking(memory), _names(memory, hits)
     results = [present.hit(hit, whole=True, edited=memory.edited(hit), names=names) for hit in hits]
     if given.get("history"):
@@ -101,6 +123,15 @@ def get(memory: Memory, arguments: Arguments) -> Answer:
         for result in results:
             result["revisions"] = present.revisions(edits.get(result["id"], ()))
     return {**answer, **lacking, "count": len(hits), "results": results}
+
+
+def _of_topic(memory: Memory, name: str) -> Sequence[str]:
+    """The ids of what holds on a topic, or of what was decided last; none where there is no such topic."""
+    try:
+        told = memory.history(name)
+    except FilememError:
+        return ()
+    return told.heads or [told.chain[-1].record.id]
 
 
 def why(memory: Memory, arguments: Arguments) -> Answer:
@@ -115,7 +146,7 @@ def timeline(memory: Memory, arguments: Arguments) -> Answer:
         return history(memory, {name: value for name, value in arguments.items() if name in ("topic", "at")})
     memory, given, answer = _asked(memory, arguments)
     found = memory.timeline(**given)
-    results = [_brief(one) for one in _listed(memory, found.hits)]
+    results = _slim(_listed(memory, found.hits))
     return {**answer, **present.lacking(memory), "anchor": found.anchor, "count": len(results), "results": results}
 
 
@@ -224,37 +255,39 @@ _STATUS = "status: proposed|accepted|rejected|deprecated"
 
 _TABLE = tools(
     f"""
-save writes: Save to the project's memory and commit it. Decision: topic + decision + reasoning (same topic \
-supersedes). Checkpoint: summary. Observation: title + text.
-    type: text # decision, checkpoint, observation or a kind of it
-    topic: text # e.g. auth_strategy
-    decision: text
-    reasoning: text # why; may hold builds_on:/debates:/synthesizes: ids
-    rejected: texts # alternative: why not
-    confidence: fraction
-    {_STATUS}
-    outcome limitation: text
-    decided_by: user|assistant
-    affects: words # paths or globs it governs
-    supersedes builds_on debates synthesizes: words
-    summary: text # what is done and pending
-    next_steps: text
-    open_files: words
-    branch title text kind: text
-    facts concepts files_read files_modified: words
-    project: text
-    visibility: private|department|project|public
-    department: text
-    metadata: object
-    tags: words
+save writes: Save and commit a record, when something is decided, learned, or left unfinished. Decision: topic + \
+decision + reasoning; it replaces what held on its topic. Checkpoint: summary. Observation: title + text.
+    type: text # decision, checkpoint, observation or a kind of it; default: by the fields
+    topic: text # the one question that this answers, e.g. auth_strategy
+    decision: text # the answer, in a sentence
+    reasoning: text # why, in terms that hold in a year
+    rejected: texts # each alternative: why not
+    affects: words # paths or globs that it governs
+    supersedes: words # ids of what it replaces (default: what holds on the topic; []: nothing)
+    builds_on: words # ids that it rests on
+    debates: words # ids that it speaks against
+    synthesizes: words # ids that it merges; ends a fork
+    {_STATUS} # default: accepted
+    summary: text # of a checkpoint: what is done
+    next_steps: text # what comes next
+    open_files: words # being worked on
+    title: text # of an observation
+    text: text # what was observed
+    tags: words # to search by
     agent: text # your name
-    session memory_session_id: text
-    allow_secret: flag
-search reads cut: Find decisions, checkpoints and observations by meaning and words, current ones first; without query \
-the newest. Query may hold "phrases", -words, topic: tag: is:live.
+    allow_secret: flag # save what looks like a secret
+    unlisted
+    confidence: fraction
+    outcome limitation branch kind project department session memory_session_id: text
+    decided_by: user|assistant
+    facts concepts files_read files_modified: words
+    visibility: private|department|project|public
+    metadata: object
+search reads cut: Find records by meaning and words, what holds first, before you choose or change something; without \
+query the newest. Query may hold "phrases", -words, topic: tag: is:live.
     query: text
     type: words # all, decision, checkpoint, observation
-    limit: 1..100 = 10
+    limit: 1..1000 = 10
     offset: 0..
     topic tag outcome status agent: words
     since: text # date or age: 2025-11-20, 2w
@@ -264,7 +297,7 @@ the newest. Query may hold "phrases", -words, topic: tag: is:live.
     mode: hybrid|keyword|vector
     detail: flag # all that is known of each
     at: text # the memory as it was: commit, tag or date
-get reads: Whole records by id, with reasons, edges and provenance.
+get reads: Whole records by id, with reasons, edges and provenance; or what holds on a topic.
     {_ID.replace("!", "")}
     ids: ids
     history: flag # how each was edited
@@ -305,6 +338,7 @@ DIALECT = Dialect(
     instructions=INSTRUCTIONS,
     failure=envelope,
     budget=BUDGET,
+    readable=True,
     resources=tuple(
         Resource(f"filemem://{address}", name, description, "application/json", tool)
         for address, name, description, tool in (

@@ -41,7 +41,7 @@ _BODY = (
 )
 _WHOLE = f"{_HEAD} holds? superseded_by? {_BODY} drifted? gone? supersedes? metadata? other_keys=extra?"
 _LISTED = f"{_HEAD} holds? superseded_by? {_BODY} snippet? highlight?"
-_FOUND = f"{_HEAD} score holds? superseded_by {_BODY} scores? snippet? highlight?"
+_FOUND = f"{_HEAD} score holds? superseded_by? {_BODY} scores? snippet? highlight?"
 
 
 def filled(answer: Mapping[str, Any]) -> Answer:
@@ -189,6 +189,17 @@ def similarities(hits: Sequence[Hit], asked: str) -> list[float]:
     return list(accumulate((similarity(hit, asked) for hit in reversed(hits)), max))[::-1]
 
 
+def around(result: Answer, limit: int) -> str:
+    """The snippet of a result, from where most of what was found in it fits into `limit` characters."""
+    snippet: str = result["snippet"]
+    spans: Sequence[Sequence[int]] = result.get("highlight", ())
+    if len(snippet) <= limit:
+        return snippet
+    starts = (0, *(max(0, first - limit // 4) for first, _ in spans))
+    start = max(starts, key=lambda at: sum(at <= first and last <= at + limit - 2 for first, last in spans))
+    return "…" + snippet[snippet.find(" ", start) + 1 :] if start else snippet
+
+
 def asides(found: Results) -> Answer:
     """What a reader of results should know before them."""
     return fields(found, "degraded? note?")
@@ -287,12 +298,12 @@ def why(value: Why, names: Mapping[str, Name]) -> Answer:
 def history(value: History) -> Answer:
     """A chain, oldest first."""
     chain = [_step(step) for step in value.chain]
-    return {**fields(value, "note=vacancy? notes topic heads forked"), "chain": chain}
+    return {**fields(value, "note=vacancy? notes? topic heads? forked"), "chain": chain}
 
 
 def _step(step: Step) -> Answer:
     record = step.record
-    return {
+    told = {
         **fields(record, "id title"),
         **fields(step, "author agent commit"),
         "date": time(step.at),
@@ -309,6 +320,7 @@ def _step(step: Step) -> Answer:
         "note": "has uncommitted changes" if step.edited else "",
         "revisions": revisions(step.revisions),
     }
+    return filled(told)
 
 
 def revisions(edits: Iterable[Revision]) -> list[Answer]:

@@ -75,7 +75,6 @@ class Tool(NamedTuple):
     output_schema: Mapping[str, Any] | None = None  # of what `call` returns on success; None if it promises none
     cut: bool = False  # whether its answer is cut to the dialect's budget
     unlisted: frozenset[str] = frozenset()  # arguments that are taken and not listed: those of other systems
-    text: Callable[[Answer], str] | None = None  # words an answer for who reads no JSON; None: it is shown as JSON
 
 
 class Resource(NamedTuple):
@@ -119,6 +118,7 @@ class Dialect(NamedTuple):
     prompts: tuple[Prompt, ...] = ()  # `profile` gives every dialect the same
     server: str = "filemem"  # the name that the handshake gives
     others: tuple[str, ...] = ()  # profiles whose tools can be called too, if none of this dialect has the name
+    readable: bool = False  # whether the text beside a structured answer is for reading; else it is the same JSON
     budget: int = 8_000  # characters of an answer that is cut, at the default limit
 
 

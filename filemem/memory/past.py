@@ -50,7 +50,7 @@ class PastStore(Store):
         found = Snapshot(self._present, files, self.forgotten).records
         return {path: document(found[path], blob) if path in found else None for path, blob in files.items()}
 
-    def from_files(self) -> Store:
+    def from_files(self, most: int | None = None) -> Store:  # noqa: ARG002  a past is never built beside
         """Return the same store answering from the commit alone, for when the index of today cannot be asked."""
         other = copy.copy(self)
         docs = self._documents({path: blob for path, blob in self.listing.items() if is_listed(path)})

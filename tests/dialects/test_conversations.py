@@ -68,7 +68,8 @@ def _by_client(stack: ExitStack, server: Any) -> Ask:
         result = portal.call(client.call_tool, tool, dict(given))
         [part] = result.content
         text = part.text
-        return bool(result.is_error), json.loads(text) if text.startswith("{") else text
+        said = json.loads(text) if text.startswith("{") else text
+        return bool(result.is_error), result.structured_content or said
 
     return put
 

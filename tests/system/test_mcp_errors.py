@@ -21,6 +21,7 @@ FOREIGN = re.compile(r"pydantic|jsonschema|validation error|Traceback|is not of 
 WRONG: list[tuple[str, dict[str, Any], str, str]] = [  # tool, arguments, field, what the message or hint must say
     ("save", {}, "type", "a decision has topic, decision and reasoning"),
     ("save", {**DECISION, "reasonning": "x"}, "reasonning", "did you mean 'reasoning'"),
+    ("save", {"summary": "s", "next": "x"}, "next", "did you mean 'next_steps'"),
     ("save", {**DECISION, "Topic": "x"}, "Topic", "did you mean 'topic'"),
     ("save", {"topic": "t", "decision": "d"}, "reasoning", "needs reasoning"),
     ("save", {**DECISION, "reasoning": " \n "}, "reasoning", "needs reasoning"),

@@ -119,12 +119,14 @@ class Talk:
         return error
 
     def ask(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, Answer]:
-        """Call a tool; whether it failed, and the answer. Text and structured answer must say the same."""
+        """Call a tool; whether it failed, and the answer. The text must name each record of the structured answer."""
         result = self._portal.call(self._client.call_tool, name, dict(arguments))
-        answer: Answer = json.loads(result.content[0].text)
-        if not result.is_error:
-            assert result.structured_content == answer
-        return bool(result.is_error), answer
+        text: str = result.content[0].text
+        if result.is_error:
+            return True, json.loads(text)
+        answer: Answer = result.structured_content
+        assert all(one["id"] in text and one["title"] in text for one in answer.get("results", ()))
+        return False, answer
 
     def many(self, name: str, calls: list[Answer]) -> list[Answer]:
         """Make calls at the same time; all must succeed."""
@@ -133,9 +135,8 @@ class Talk:
             return await asyncio.gather(*(self._client.call_tool(name, arguments) for arguments in calls))
 
         results = self._portal.call(together)
-        answers = [json.loads(result.content[0].text) for result in results]
-        assert not any(result.is_error for result in results), answers
-        return answers
+        assert not any(result.is_error for result in results), results
+        return [result.structured_content for result in results]
 
     def tools(self) -> Any:
         return self._portal.call(self._client.list_tools).tools
