@@ -18,7 +18,7 @@ import click
 from bench import governing, indexing, locks, past, saving, searching, starting
 from bench.measure import Surroundings, clean_surroundings
 from bench.stores import Stores
-from bench.table import TARGETS, Line, as_object, as_text, in_order
+from bench.table import ONCE, TARGETS, Line, as_object, as_text, in_order
 
 SIZES = (100, 1_000, 10_000)
 HUGE = 100_000
@@ -44,6 +44,7 @@ def groups(surroundings: Surroundings, stores: Stores, sizes: list[int], huge: b
         Group(frozenset({"http"}), partial(searching.measure_http, stores, largest)),
         Group(frozenset({"keyword"}), partial(starting.measure_one_shot, stores, sizes, "keyword")),
         Group(frozenset({"hybrid"}), partial(starting.measure_one_shot, stores, sizes, "hybrid")),
+        *(Group(frozenset({row}), partial(starting.measure_command, stores, min(sizes), row)) for row in sorted(ONCE)),
         Group(frozenset({"first"}), partial(starting.measure_first, stores, sizes)),
         Group(frozenset({"wall"}), partial(starting.measure_wall, stores, sizes)),
         Group(frozenset({"names", "topics"}), partial(searching.measure_growth, stores, sizes)),

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from bench.measure import Resident, Samples, Surroundings, in_turns, resident, timed, used
@@ -41,6 +42,17 @@ def measure_one_shot(stores: Stores, sizes: list[int], mode: str) -> Iterator[Li
         repository.filemem("search", *next(questions))
         ours = partial(_search, repository, mode, questions)
         yield commands(repository.surroundings, mode, size, ours)
+
+
+def measure_command(stores: Stores, size: int, row: str) -> Iterator[Line]:
+    """Measure the command of a row, the index being in step; each save is of a topic of its own."""
+    repository, number, verb = stores.copy(size), count(), row.removeprefix("once-")
+
+    def ours() -> float:
+        words = ["decision", "--topic", f"topic {next(number)}", "--decision", "Keep it", "--reasoning", "One process"]
+        return repository.surroundings.cpu("filemem", verb, *(words if verb == "save" else ()))
+
+    yield commands(repository.surroundings, row, size, ours)
 
 
 def _search(repository: Repository, mode: str, questions: Iterator[list[str]]) -> float:

@@ -1,7 +1,7 @@
 """The command line: data goes to stdout, everything for the eye to stderr, and every failure has its exit status.
 
-A plain search is understood here; every other command is click's, in the module that COMMANDS names. Every command
-that prints data has `--json`, the object that MCP answers.
+A plain search, status and topics are understood here; every other command is click's, in the module that COMMANDS
+names. Every command that prints data has `--json`, the object that MCP answers.
 """
 
 from __future__ import annotations
@@ -120,6 +120,12 @@ def _run(words: Sequence[str]) -> int:
 
         folder, as_json, options = asked
         search(Project.at(folder), as_json, options, every="limit" in options)
+        return 0
+    if first in ("status", "topics") and list(words[1:]) in ([], ["--json"]):  # click takes two interpreters' time
+        from filemem.cli import project
+
+        here, as_json = project.Project.at(""), len(words) > 1
+        project.status(here, as_json) if first == "status" else project.perform("topics", here, as_json, {})
         return 0
     from filemem.cli.options import run
 

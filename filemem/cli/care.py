@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from filemem.cli import show
 from filemem.cli.options import Fields, as_json, many, pass_project, tool
-from filemem.cli.project import Project, emit, perform
+from filemem.cli.project import Project, emit
+from filemem.cli.project import status as show_status
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -105,49 +104,7 @@ def status(project: Project, as_json: bool, verbose: bool) -> None:
     Example:
       filemem status
     """
-    perform("status", project, as_json, {}, partial(_standing, verbose=verbose))
-
-
-_TODO = {
-    "forks": "topic/ forked, several decisions hold at once: end it with one that replaces them",
-    "broken": "record/ with a header that cannot be read: filemem check says why",
-    "edited": "record/ edited, not committed: {0}",
-    "new": "record/ not in Git yet: {0}",
-    "gone": "record/ missing, though no commit removed it",
-}
-"""What is left to the user, each with the command that ends it."""
-_SHOWN = 3  # of each
-_ASIDE = ("note", "trouble", "incomplete", "left", "settings", "degraded")  # what is said of a memory besides
-
-
-def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
-    """How the memory stands, and what to do about it."""
-    counts, index, todo, store = answer["records"], answer["index"], list[str](), answer["store"]
-    for name, form in _TODO.items():
-        found = [one if isinstance(one, str) else one["restore"] for one in answer.get(name, ())]
-        thing, _, told = form.format(answer.get("commit")).partition("/")
-        todo += [show.styled(f"{show.counted(len(found), thing)}{told}", "yellow")] * bool(found)
-        most = len(found) if verbose else _SHOWN
-        todo += [f"    {row}" for row in found[:most]]
-        todo += [f"    and {len(found) - most} more: filemem status -v"] if len(found) > most else []
-    todo += [f"waits: {one['path']}, saved {one['age']} ago: {one['reason']}" for one in answer["pending"]]
-    todo += ["    the first command or server commits it once that is over"] if answer["pending"] else []
-    apart = ", ".join(f"{answer[side]} {side}" for side in ("ahead", "behind") if answer.get(side))
-    todo += [f"commits: {apart}, compared with {answer['upstream']}: {answer['share']}"] if apart else []
-    if index["state"] != "in step":
-        todo.append(show.styled(f"the index is {index['state']}: filemem index", "yellow"))
-    todo += [show.styled(f"{name}: {answer[name]}", "yellow") for name in _ASIDE if answer.get(name)]
-    holding, last = answer["holding"], answer.get("checkpoint")
-    on = f", on {show.counted(answer['topics'], 'topic')}" if answer["topics"] else ""
-    said = [
-        f"{store}: " + ", ".join(show.counted(counts[kind], kind) for kind in counts),
-        f"{show.counted(holding, 'decision')} {'holds' if holding == 1 else 'hold'}{on}" if counts["decision"] else "",
-        f"last checkpoint: {last['created'][:10]}  {last['title']}" if last else "",
-    ]
-    if verbose:
-        read = show.counted(index["records"], "record")
-        said += [f"index: {read}, {index['model'] or 'words alone'}: {index['state']}", f"    {index['folder']}"]
-    return show.rows_of(*said, *(todo or ["nothing to do"]))
+    show_status(project, as_json, verbose=verbose)
 
 
 _profile = click.option(

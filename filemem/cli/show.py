@@ -6,8 +6,8 @@ What is a row of its own stands in a table: the field, how it is said, and its c
 from __future__ import annotations
 
 import json
+import os
 import re
-import shutil
 import sys
 import textwrap
 from collections import defaultdict
@@ -209,7 +209,7 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer], *, explain: bool
     text = rows(hit, "already_rejected") or [hit.get("snippet") or prose(hit.get("text", ""))]
     day = (hit.get("created") or by.get("date", ""))[:10]
     foot = "  ".join(filter(None, (f"    {hit['id'].rpartition('_')[2]}", day, _who(by)))) + "  "
-    path, width = hit["path"], shutil.get_terminal_size().columns - len(foot) if sys.stdout.isatty() else 0
+    path, width = hit["path"], os.get_terminal_size().columns - len(foot) if sys.stdout.isatty() else 0
     path = f"…{path[1 - max(width, _LEAST) :]}" if width and len(path) > max(width, _LEAST) else path
     score = [styled(f"    score {_score(hit)}", "dim")] * explain
     more = (f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence"))

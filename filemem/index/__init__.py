@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
@@ -303,6 +302,8 @@ def _planned(
 
 def _make(root: Path, base: Seal, work: _Work, model: Model | None, dates: Dates, progress: Progress | None) -> None:
     """Build the next generation upon one, or upon nothing, and use it; raises `BrokenStore`, `IndexDamaged`."""
+    import shutil  # 2 ms, for its archives; most commands build nothing
+
     with writing(root):
         path = root / (DATABASE if base.name else f"{DATABASE}.new")
         if not base.name:
@@ -336,6 +337,8 @@ def _make(root: Path, base: Seal, work: _Work, model: Model | None, dates: Dates
 
 def _stage(root: Path, base: Seal) -> Path:
     """Return a new private folder holding links to the files of a generation."""
+    import shutil
+
     target = root / "next"
     shutil.rmtree(target, ignore_errors=True)
     for part in (WORDS, VECTORS):
