@@ -56,11 +56,11 @@ def _content(ctx: click.Context, _option: click.Parameter, name: str | None) -> 
 def text(*names: str, help: str) -> Option:  # noqa: A002  click's word
     """An option of a long text; "-" takes it from standard input."""
     taken = lambda ctx, option, given: _content(ctx, option, given) if given == "-" else given  # noqa: E731
-    return click.option(*names, callback=taken, help=f"{help} - reads standard input.")
+    return click.option(*names, callback=taken, help=f'{help} "-" reads standard input.')
 
 
 file = click.option(
-    "-F", "file", metavar="FILE", callback=_content, help="Take the text from a file; - reads standard input."
+    "-F", "file", metavar="FILE", callback=_content, help='Take the text from a file; "-" is standard input.'
 )
 
 
@@ -142,7 +142,9 @@ class Commands(click.Group):
         settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
         super().__init__("filemem", params=options, callback=_begin, context_settings=settings)
         self.modules, self.page = modules, page
-        self.commands = dict.fromkeys((*modules, *ALIASES), click.Command(None))  # the names that click suggests
+        self.commands = dict.fromkeys(
+            (*modules, *ALIASES, "help", "version"), click.Command(None)
+        )  # the names that click suggests
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(self.modules)
