@@ -171,12 +171,12 @@ def find(text: str) -> tuple[Secret, ...]:
         joined = _formed(whole, [end - 1 for end in accumulate(map(len, lines))], forms)
         kinds = {one.kind for one in found.values()}
         found |= {line: one for line, one in joined.items() if line not in found and one.kind not in kinds}
-    for needle, kind, pattern in _BY_PLACE:
-        if needle in lower:
-            for match in _compiled(pattern).finditer(text):
-                line = bisect_left(breaks, match.start()) + 1
-                if line not in found and _is_secret(match["value"], kind):
-                    found[line] = Secret(line, kind)
+    places = dict.fromkeys((kind, pattern) for needle, kind, pattern in _BY_PLACE if needle in lower)
+    for kind, pattern in places:
+        for match in _compiled(pattern).finditer(text):
+            line = bisect_left(breaks, match.start()) + 1
+            if line not in found and _is_secret(match["value"], kind):
+                found[line] = Secret(line, kind)
     return tuple(found[line] for line in sorted(found))
 
 
