@@ -102,17 +102,9 @@ def perform(
     return answer
 
 
-def search(
-    project: Project,
-    as_json: bool,
-    options: Mapping[str, Any],
-    *,
-    every: bool,
-    explain: bool = False,
-    oneline: bool = False,
-) -> None:
-    """Search; `every` and `explain` as `show.search` takes them."""
-    shape = one_line if oneline else partial(show.search, every=every, explain=explain)
+def search(project: Project, as_json: bool, options: Mapping[str, Any], *, oneline: bool = False, **how: Any) -> None:
+    """Search; what else is given is for `show.search`."""
+    shape = one_line if oneline else partial(show.search, **how)
     perform("search", project, as_json, {**options, "detail": True}, shape)
 
 

@@ -106,8 +106,7 @@ def run(folder: Path, store: str | None, *, dry_run: bool, branch: str = "") -> 
             ours = [_attached(code, name, branch, begin=begin, dry_run=dry_run)]
         if not dry_run:
             _carry_out(code, [*ours, *steps])
-        nameless = _nameless(code)
-    return _answer(top, branch, [*ours, *steps], dry_run=dry_run) | nameless
+        return _answer(top, branch, [*ours, *steps], dry_run=dry_run) | _nameless(code)
 
 
 def _refuse_second(top: Path, store: str | None, code: Repo | None = None) -> None:

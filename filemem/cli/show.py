@@ -209,9 +209,11 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer], *, explain: bool
     text = rows(hit, "already_rejected") or [hit.get("snippet") or prose(hit.get("text", ""))]
     day = (hit.get("created") or by.get("date", ""))[:10]
     foot = "  ".join(filter(None, (f"    {hit['id'].rpartition('_')[2]}", day, _who(by)))) + "  "
-    path, width = hit["path"], os.get_terminal_size().columns - len(foot) if sys.stdout.isatty() else 0
-    path = f"…{path[1 - max(width, _LEAST) :]}" if width and len(path) > max(width, _LEAST) else path
-    score = [styled(f"    score {_score(hit)}", "dim")] * explain
+    path, terminal = hit["path"], sys.stdout.isatty()
+    room = max(_LEAST, os.get_terminal_size().columns - len(foot)) if terminal else len(path)
+    path = f"…{path[1 - room :]}" if len(path) > room else path
+    parts = ", ".join(f"{name} {value:.2f}" for name, value in hit.get("scores", {}).items())
+    score = [styled(f"    score: {parts or 'none of its own'}", "dim")] * explain
     more = (f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence"))
     return rows_of(
         "  ".join(filter(None, (_title(f"{number:2}. ", hit), *state))),
@@ -220,14 +222,6 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer], *, explain: bool
         *more,
         *score,
     )
-
-
-def _score(hit: Answer) -> str:
-    """The score of a hit, and its parts."""
-    parts = dict(hit.get("scores", {}))
-    if not parts:
-        return "none of its own"
-    return f"{parts.pop('final'):.2f}: " + ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
 
 
 def _title(mark: str, hit: Answer) -> str:

@@ -42,8 +42,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
     label, ahead, apart = _other_side(store)
     name, own = shlex.quote(store.name), store.repo is not store.code
     call, place = (f"git -C {name}", ".") if own else ("git", name)
-    ways = ("git pull" if apart else "", "git push" if ahead else "")
-    share = "filemem sync" if store.files.store == TOP else " && ".join(filter(None, ways))
+    share = "filemem sync" if store.files.store == TOP else "git pull && git push" if apart else "git push"
     found: dict[str, Any] = {
         "store": store.name,
         "records": counts,
@@ -97,9 +96,8 @@ def _broken(store: Store, nodes: Iterable[Node], changed: Collection[str]) -> It
 def _other_side(store: Store) -> tuple[str, int, int]:
     """The branch that this one follows, and how many commits each has alone, as far as is known here."""
     branch = store.branch
-    where = remote.upstream(store.repo, branch) if branch else None
-    if branch and where is None and store.files.store == TOP:  # a memory of its own goes where its name says
-        where = remote.usual(store.repo, branch)
+    ways = (remote.upstream, remote.usual) if store.files.store == TOP else (remote.upstream,)
+    where = next(filter(None, (way(store.repo, branch) for way in ways if branch)), None)
     here, there = (store.repo.resolve(where.tracking), store.repo.head()) if where else (None, None)
     if not (where and here and there):
         return "", 0, 0
