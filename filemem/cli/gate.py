@@ -141,13 +141,10 @@ def _lines(answer: Answer, *, short: bool = False) -> str:
     hints = Counter((one["code"], one["message"]) for one in answer["problems"] if short and one["level"] == "hint")
     rows = []
     for one in answer["problems"]:
-        if (count := hints.pop((one["code"], one["message"]), 0)) > 1:
-            place, more = f"{count} files", " (-v lists them)"
-        elif count or not short or one["level"] != "hint":
-            place, more = f"{one['path']}:{one['line']}", ""
-        else:
-            continue
-        rows.append(f"{place}: {styled(one['code'], _LEVELS[one['level']])} {one['message']}{more}")
+        count = hints.pop((one["code"], one["message"]), 0) if short and one["level"] == "hint" else 1
+        more = f" ({count} files: -v lists them)" if count > 1 else ""
+        row = f"{one['path']}:{one['line']}: {styled(one['code'], _LEVELS[one['level']])} {one['message']}{more}"
+        rows += [row] if count else []
     return "\n".join(row.replace("\n", "\\n").replace("\t", "\\t") for row in rows)
 
 

@@ -226,4 +226,4 @@ def add_links(fields: dict[str, object], field: str, links: object) -> None:
     """Add links to other records to those that a field has."""
     known = fields.get(field)
     if isinstance(links, tuple) and links:
-        fields[field] = tuple(dict.fromkeys((*known, *links))) if isinstance(known, tuple) else links
+        fields[field] = tuple(dict.fromkeys((*(known if isinstance(known, tuple) else ()), *links)))
