@@ -18,7 +18,7 @@ _about = (
     file,
     many("--rejected", help='An alternative and why not: "Keep Redis: one more service to run".'),
     click.option("--confidence", type=float, help="How sure, from 0 to 1."),
-    many("--affects", help="A path or glob of the code it governs."),
+    many("--affects", help="A path or glob it governs (default: as what it replaces; none: nothing)."),
 )
 
 
@@ -37,7 +37,7 @@ def save() -> None:
 
 @save.add_command
 @tool(
-    _text("--topic", help="What it is about; a second decision on a topic supersedes the first."),
+    _text("--topic", help="The one question that this answers; a second decision replaces the first."),
     *_about,
     _text("--status", help="proposed, accepted (default), rejected or deprecated."),
     _text("--outcome", help="pending (default), success, partial or failed."),
@@ -129,6 +129,7 @@ def get(**fields: Any) -> Fields:
     _text("--title", help="A new heading."),
     text("--text", help="New text below the heading; the old one stays in history."),
     words("--tag", "tags", help="A tag it has from now on; the others go."),
+    many("--affects", help="A path or glob it governs from now on; the others go (none: nothing)."),
     agent,
     _allow,
 )
@@ -209,7 +210,7 @@ def forget(**fields: Any) -> Fields:
 def restore(**fields: Any) -> Fields:
     """Bring back a forgotten or deleted record, as it last was.
 
-    Name it by its id, its short id or the path that it had.
+    Name it as you named it to forget it.
 
     \b
     Example:

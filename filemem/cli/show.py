@@ -18,7 +18,6 @@ Answer = Mapping[str, Any]
 _COLOURS = {"failed": "red", "success": "green", "partial": "yellow", "rejected": "red", "proposed": "cyan"}
 _WHY = {"governs": "governs", "touched": "came with", "near": "speaks of what is in"}
 _FORMS = {
-    "superseded": "supersedes {}",
     "would_supersede": "would supersede {}",
     "pending": "because: {}",
     "degraded": "degraded: {}",
@@ -34,7 +33,7 @@ _FORMS = {
     "rejected": "rejected: {}",
 }
 """Fields that have a row of their own: how it is said; of the others the value alone."""
-_NOTES = "pending degraded note"
+_NOTES = "pending degraded warning note"
 _LINE, _LEAST = 96, 20  # characters: of a line of text, and of a path that is cut
 WEAK = 0.5  # of the score of the best: what has less is not shown unless it is asked for
 _YELLOW = "pending degraded note notes hint warning evidence superseded_by proposed drift"
@@ -104,7 +103,8 @@ def message(answer: Answer) -> str:
 def save(answer: Answer) -> str:
     """What was saved, where, and what it replaced, or would if it held."""
     where = (answer["message"], f"  {answer['path']}", f"  {answer['id']}{_commit(answer)}")
-    return rows_of(*where, *rows(answer, f"superseded would_supersede {_NOTES} similar", 2))
+    undo = f"  undo: filemem forget {_short(answer)}" if answer.get("undo") else ""
+    return rows_of(*where, undo, *rows(answer, f"would_supersede {_NOTES} similar", 2))
 
 
 update, edit, restore, undo, index, sync, resolve = *(message,) * 6, save

@@ -262,7 +262,7 @@ decision + reasoning; it replaces what held on its topic. Checkpoint: summary. O
     decision: text # the answer, in a sentence
     reasoning: text # why, in terms that hold in a year
     rejected: texts # each alternative: why not
-    affects: words # paths or globs that it governs
+    affects: words # paths or globs that it governs (default: as what it replaces)
     supersedes: words # ids of what it replaces (default: what holds on the topic; []: nothing)
     builds_on: words # ids that it rests on
     debates: words # ids that it speaks against
@@ -316,6 +316,7 @@ update writes: Record what came of a decision (outcome + reason), or correct a r
     {_STATUS}
     title text: text
     tags: words
+    affects: words # all that it governs
     agent: text
     allow_secret: flag
 load_checkpoint reads: The latest checkpoint, this branch's first.

@@ -12,10 +12,10 @@ from filemem.memory.store import Store
 from filemem.query import FIELDS, Filter, Terms
 from filemem.record import CHECKPOINT, DECISION, Record, topic_key
 
-NEAR = 20  # topics looked at for likeness
 LOOKED_AT, READ = 80, 10  # records compared by meaning, and by words where that would load the model
 GIST = 900  # characters of a text by which it is compared
-NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer, `auth` and `auth api` are not
+APART = 0.06  # share of words in common: less has no successor of 60 here, and a third of what is about other things
+NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer than `auth` and `auth api`
 NOTHING_YET = "nothing is saved yet"
 
 
@@ -43,15 +43,16 @@ def similar(store: Store, record: Record) -> tuple[Similar, ...]:
 
 def _alike(store: Store, record: Record) -> Iterator[Similar]:
     """The records nearest by meaning that share words too, but those that are replaced; a command knows words alone."""
-    own, without = f"{record.title}\n{record.text}", {record.id, *(record.supersedes or ())}
+    own, without = _text(record), {record.id, *(record.supersedes or ())}
     asked = Terms(tuple(dict.fromkeys(own[:GIST].split()))[: query.MAX_TERMS], text=own[:GIST])
     depth, mode = (LOOKED_AT, "vector") if store.serving else (READ, "keyword")
     found = store.index.candidates(asked, depth=depth, mode=mode).candidates
-    fit = (one for one in found if one.node.type == record.type and one.node.id not in without)
-    near = {one.path: one for one in fit if one.cosine is None or one.cosine >= query.NEARLY}
+    near = {one.path: one for one in found if one.node.type == record.type and one.node.id not in without}
     graph = store.index.around(one.node for one in near.values()).graph
     for path, old in store.records(near).items():
-        like = query.likeness(own, f"{old.title}\n{old.text}", near[path].cosine)
+        like = query.likeness(own, _text(old), near[path].cosine)
+        if old.type == DECISION:
+            like = like or query.likeness(record.title, old.title, None)
         if not like or graph.superseded_by(old.id):
             continue
         node = near[path].node
@@ -62,13 +63,30 @@ def _alike(store: Store, record: Record) -> Iterator[Similar]:
 
 
 def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
-    """A topic like a new one among those that begin with the same two thirds of its letters."""
+    """A topic that is spelt like a new one, or one of the two has all words of the other, and decisions share some."""
     key = topic_key(record.topic) if record.type == DECISION and not record.supersedes else ""
-    start = key[: max(3, len(key) * 2 // 3)]
-    topics = [topic for topic, _ in store.index.terms("topic", start) if topic != key][:NEAR] if key else []
-    for node in store.index.lookup("topic", alike(key, topics, 1, NEAR_TOPIC))[:1]:
+    topics = [one for one, _ in store.index.terms("topic", key[:3]) if one != key] if key else []
+    words, spelt = set(key.split("_")), alike(key, topics, 1, NEAR_TOPIC)
+    nested = [one for one in topics if words <= set(one.split("_")) or words >= set(one.split("_"))]
+    nodes = store.index.lookup("topic", {*spelt, *nested})
+    graph = store.index.around(nodes).graph
+    near = (one for one in nodes if one.key in spelt or query.topical(_text(record), one.title))
+    for node in [one for one in near if graph.is_head(one.id)][:1]:
         told = f"this topic is new; if {node.topic!r} is the same thing, use that name"
         yield Similar(node.id, node.title, node.topic, NEAR_TOPIC, told)
+
+
+def apart(record: Record, replaced: Record) -> str:
+    """Warn of a decision that has little in common with the one that it replaces on its topic."""
+    alike = record.title.split()[:1] == replaced.title.split()[:1]  # `Use REST`, `Use GraphQL`
+    if alike or query.topical(_text(record), _text(replaced)) >= APART:
+        return ""
+    told = f"this has little in common with {replaced.title!r}: one topic holds one decision"
+    return f"{told}; if both hold, undo this and give it a topic of its own"
+
+
+def _text(record: Record) -> str:
+    return f"{record.title}\n{record.text}"
 
 
 def why_empty(store: Store, wanted: Filter, matched: int, offset: int, asked: bool) -> str:

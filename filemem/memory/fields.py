@@ -99,6 +99,11 @@ def words(field: str, value: object) -> tuple[str, ...]:
     return lines(field, value.split(",") if isinstance(value, str) else value)
 
 
+def paths(field: str, value: object) -> tuple[str, ...]:
+    """Check a list of paths or globs; `none` alone is none at all. Raises BadInput."""
+    return () if (given := lines(field, value)) == ("none",) else given
+
+
 def one_of(words: tuple[str, ...]) -> Check:
     """Return the check of a word in any case that must be one of these."""
 
@@ -187,7 +192,8 @@ FIELDS = {
         (one_of(STATUSES), "status"),
         (outcome, "outcome"),
         (one_of(DECIDERS), "decided_by"),
-        (lines, "supersedes builds_on debates synthesizes affects rejected"),
+        (lines, "supersedes builds_on debates synthesizes rejected"),
+        (paths, "affects"),
     ),
     CHECKPOINT: _table((text, "summary next_steps"), (lines, "open_files"), (line, "branch")),
     OBSERVATION: _table(

@@ -13,8 +13,8 @@ from filemem.files import is_listed, is_private
 from filemem.memory import fields
 from filemem.memory.save import Saved, answer, left_to_user, message_of, refuse_secrets, show, write
 from filemem.memory.snapshot import Snapshot, of_commit
-from filemem.memory.store import FORGOTTEN, Store, mark_of
-from filemem.record import Record, derived_id, parse, short_id
+from filemem.memory.store import FORGOTTEN, LEAST, Store, called, mark_of
+from filemem.record import Record, answering, derived_id, parse, short_id
 from filemem.repo.commit import Edit, Made
 from filemem.repo.history import Touch
 
@@ -51,7 +51,8 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
         made = write(store, node.path, node.type, lambda: (tuple(edits), message))
         degraded = show(store, node.path, None, made)
     kept = "Git history keeps it" if held else "it was never committed, so nothing keeps it"
-    return answer(store, shown, made, f"Deleted {node.id}; {kept}", degraded)
+    undo = f"restore {short_id(node.id)}" if held else ""
+    return answer(store, shown, made, f"Deleted {called(node)}; {kept}", degraded, undo=undo)
 
 
 def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool = False) -> Saved:
@@ -79,7 +80,7 @@ def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool
         message = message_of(record, f"restore {record.title}", agent)
         made = write(store, path, record.type, lambda: (tuple(edits), message)) if edits else Made()
         degraded = show(store, path, data if here is None else here, made)
-    return answer(store, record, made, f"Restored {record.id}", degraded)
+    return answer(store, record, made, f"Restored {record.title} ({short_id(record.id)})", degraded)
 
 
 def _said(store: Store, agent: str, allowed: bool, *, reason: str = "") -> tuple[str, str]:
@@ -103,12 +104,12 @@ def purge_command(store: Store, record_id: str) -> str:
 
 
 def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
-    """Find a record that was removed, or is hidden, by id, short id, path or exact title. Raises NotFound."""
+    """Find a record that was removed, or is hidden, by any of its names. Raises NotFound."""
     head, hidden = store.repo.head(), store.tombstones
     known = of_commit(store, head) if head else Snapshot(store, {})
     for path, parsed in known.parsed.items():
         record = parsed.record
-        if record is None or store.asked(wanted) not in (record.id, path, short_id(record.id), record.title):
+        if record is None or not _is_called(store.asked(wanted), record):
             continue
         if mark_of(record.id) in hidden or not store.files.exists(path):  # else it is shown
             return record, known.data[path]
@@ -125,15 +126,16 @@ def _gone(store: Store, wanted: str) -> tuple[Record, bytes]:
 
 
 def _removed(store: Store, wanted: str) -> Touch | None:
-    """The last removal of a record, by its id, short id, path or exact title; None where history has none."""
-    names = {store.asked(wanted), wanted, short_id(wanted).casefold()}
-    gone = [(store.files.inside(one.path), one) for one in store.history.removals(store.tip)]
-    gone = [(path, one) for path, one in gone if is_listed(path)]
-    for path, touch in gone:
-        if not names.isdisjoint((path, short_id(path.removesuffix(".md")), derived_id(path))):
-            return touch
-    for path, touch in gone:
-        last = parse(store.repo.blob(touch.old) or b"", path).record
-        if last and wanted in (last.id, last.title):
+    """The last removal of a record, by any of its names; None where history has none."""
+    for touch in store.history.removals(store.tip):
+        path = store.files.inside(touch.path)
+        last = parse(store.repo.blob(touch.old) or b"", path).record or Record(derived_id(path), "", path=path)
+        if is_listed(path) and _is_called(store.asked(wanted), last):
             return touch
     return None
+
+
+def _is_called(name: str, record: Record) -> bool:
+    """Whether a record goes by a name, as `Store.find` reads names."""
+    begins = len(name) >= LEAST and not name.isdigit() and short_id(record.id).startswith(name.casefold())
+    return begins or bool(answering(name, [record]))

@@ -25,11 +25,13 @@ from filemem.record import (
     Outcome,
     Record,
     derived_id,
+    format_time,
     new_id,
     parse,
     record_path,
     refuse_unreadable,
     render,
+    short_id,
     topic_key,
     topic_of_heading,
 )
@@ -59,6 +61,8 @@ class Saved(NamedTuple):
     created: int = 0  # of a new record, epoch milliseconds
     note: str = ""  # what else its maker should know
     would_supersede: tuple[str, ...] = ()  # ids of those that it would replace, were it accepted
+    undo: str = ""  # the verb, and the id, that take it back
+    warning: str = ""  # why it may be a mistake
 
 
 _Composed = tuple[Record, tuple[Node, ...], bytes]  # what is to be written, what it replaces, and its bytes
@@ -88,11 +92,14 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
 
     with store.repo.saving():
         record, replaced, data = first = composed(known=store.index.sound and knows_head(store))
+        warning = ""
         if len(replaced) == 1:  # a call that is repeated must not replace itself
             for before in store.records([replaced[0].path]).values():
                 if _repeats(record, before):
-                    told = f"Decision on {record.topic} holds already in these words; nothing was written"
+                    since = f" since {format_time(replaced[0].created)[:10]}" if replaced[0].created else ""
+                    told = f"Decision on {record.topic} holds already{since} in these words; nothing was written"
                     return answer(store, before, Made(), told)
+                warning = "" if "supersedes" in checked else advice.apart(record, before)
         if is_private(record.path):
             store.files.hide("private")
         rounds: list[_Composed] = []
@@ -108,7 +115,9 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
     demotes, ids = record.status in DEMOTING, tuple(node.id for node in replaced)
     instead = f", replacing {' and '.join(map(called, replaced))}" if replaced and demotes else ""
     rows = enumerate(data.decode().splitlines(), 1)
-    hidden = [f"line {at} of the file holds {named(found)}" for at, row in rows if (found := hidden_characters(row))]
+    notes = [f"line {at} of the file holds {named(found)}" for at, row in rows if (found := hidden_characters(row))]
+    if replaced and demotes and record.affects and "affects" not in checked:
+        notes.append(f"still governs {', '.join(record.affects)}, as what it replaces did")
     return answer(
         store,
         record,
@@ -117,8 +126,10 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
         degraded,
         superseded=ids if demotes else (),
         would_supersede=() if demotes else ids,
-        note="; ".join(hidden),
+        undo=f"delete {short_id(record.id)}" if replaced and demotes else "",
+        note="; ".join(notes),
         similar=advice.similar(store, record),
+        warning=warning if demotes else "",
         created=now,
     )
 
@@ -151,7 +162,9 @@ def compose(kind: str, given: Mapping[str, Any], store: Store, *, now: int, entr
     values = {name: value for name, value in given.items() if name not in _SPELT_OUT}
     replaced: tuple[Node, ...] = ()
     if kind == DECISION:
-        replaced = _replaced(store, given)
+        replaced, known = _replaced(store, given), store.index.lookup("topic", [topic_key(given["topic"])])
+        stated = [node for node in known if node.stated]
+        values["topic"] = min(stated, key=lambda node: node.age).topic if stated else given["topic"]  # one spelling
         values |= {"title": fields.heading(given["decision"]), "text": given["reasoning"], "topic_stated": True}
         values["supersedes"] = tuple(node.id for node in replaced)
         if "affects" not in given and given.get("status", "accepted") in DEMOTING:

@@ -93,7 +93,7 @@ def search(
     told, degraded = [f"{one} is no restriction that can be made, so it was read as text" for one in terms.odd], ""
     told += [TOO_LONG] if terms.cut else []
     if not (terms.words or terms.phrases):
-        shown = present(store, store.index.newest(wanted, limit, offset, without=terms), terms, detail=detail)
+        shown = present(store, _newest(store, terms, wanted, limit, offset), terms, detail=detail)
         matched = store.index.count(wanted) if offset and not shown else 0
         if shown and text.strip() and wanted == given and not terms.excluded:
             told.append("the query has no word in it: these are the newest")
@@ -114,6 +114,18 @@ def search(
     asked = bool(terms.words or terms.phrases)
     told.append(store.repo.incomplete() if shown else advice.why_empty(store, wanted, matched, offset, asked))
     return Results(shown, degraded=degraded, note="; ".join(filter(None, told)))
+
+
+def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int) -> list[Node]:
+    """The newest records; where a path is asked for, what holds in the place of those that govern it stands first."""
+    nodes = store.index.newest(wanted._replace(live=wanted.live and not wanted.path), limit, offset, without=terms)
+    if not wanted.path:
+        return nodes
+    around = store.index.around(nodes)
+    heads = [around.nodes[one] for node in nodes for one in around.graph.heads_of(node.id)]
+    first = {one.id: one for one in heads if _passes(around, one, wanted)}
+    others = (node for node in nodes if node.id not in first and (_holds(around, node) or not wanted.live))
+    return [*first.values(), *others][:limit]
 
 
 def _found(store: Store, terms: Terms, wanted: Filter, depth: int, mode: str) -> Found:
@@ -175,5 +187,6 @@ def _passes(around: Around, node: Node, wanted: Filter) -> bool:
         "outcome": (node.outcome,),
         "live": ("yes" if _holds(around, node) else "no",),
     }
+    wanted = wanted._replace(path="")  # what it replaced governs that
     asked = wanted._replace(types=(), topics=(), statuses=(), outcomes=(), since=None, until=None, live=False)
     return asked == Filter() and query.matches(wanted, terms, node.created)

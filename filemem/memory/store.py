@@ -190,7 +190,7 @@ class Store:
         """
         wanted = fields.line("id", reference).strip()
         found = self.index.answering(self.asked(wanted)) if wanted else []
-        if not found and len(wanted) >= LEAST:
+        if not found and len(wanted) >= LEAST and not wanted.isdigit():  # a bare number is that of an ADR
             found = self.index.lookup("short", [short for short, _ in self.index.terms("short", wanted.casefold())])
         if len(found) > 1:
             told = f"{len(found)} records answer to {wanted!r}: {listed(sorted(found, key=lambda one: one.path))}"

@@ -14,12 +14,12 @@ from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, derive
 from filemem.record.keys import SECRETS_ALLOWED
 from filemem.repo.commit import Edit, Made
 
-_TAKEN = ("outcome", "reason", "status", "title", "text", "tags", "metadata", "agent", "allow_secret")
+_TAKEN = ("outcome", "reason", "status", "title", "text", "tags", "affects", "metadata", "agent", "allow_secret")
 _LINKS = {"builds_on", "debates", "synthesizes"}  # what a decision supersedes is said when it is saved
 
 
 def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
-    """Append an outcome, or change status, heading, text, tags or metadata of one record, or link it.
+    """Append an outcome, or change status, heading, text, tags, affects or metadata of one record, or link it.
 
     Raises NotFound; BadInput: nothing to change, or a field that this type does not take; Conflict: the file has edits
     that are not committed, or cannot be amended as it is, or the repository is busy.
@@ -29,6 +29,8 @@ def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
         if name not in (*_TAKEN, *_LINKS) and (value is not None or name not in fields.NAMES):
             raise BadInput(f"update has no field {name!r}", fields.nearest(name, _TAKEN), field=name)
     checked: dict[str, Any] = {name: known[name](name, value) for name, value in given.items() if value is not None}
+    if "affects" in checked:
+        checked["affects"] = tuple(dict.fromkeys(map(store.from_top, checked["affects"])))
     agent = checked.pop("agent", "") or store.config.agent
     node = store.find(reference)
     for name in _LINKS & checked.keys():
@@ -37,7 +39,9 @@ def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
     changes, told = _changes(node.type, checked, store.clock())
     if refuse_secrets(checked):
         changes["keys"] = {**changes.get("keys", {}), "secrets": SECRETS_ALLOWED}
-    return _put(store, node, agent, told, lambda before: _amended(store, before, node.path, **changes))
+    done = _put(store, node, agent, told, lambda before: _amended(store, before, node.path, **changes))
+    unsaid = checked.get("outcome") == "failed" and not checked.get("reason")
+    return done._replace(warning="say why, too: the reason is what others learn from") if unsaid else done
 
 
 def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
@@ -122,7 +126,7 @@ def _as_it_is(store: Store, path: str) -> tuple[bytes, Record]:
 def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, Any], str]:
     """The arguments of `amend`, and what they do in a few words. Raises BadInput: nothing, or not of this type."""
     result, reason = given.get("outcome"), given.get("reason", "")
-    only = ("outcome", "reason", "status", *_LINKS)
+    only = ("outcome", "reason", "status", "affects", *_LINKS)
     if kind != DECISION and (wrong := next((name for name in only if name in given), None)):
         raise BadInput(f"{fields.article(kind)} has no {wrong}; only decisions do", field=wrong)
     if reason and result is None:
@@ -132,6 +136,9 @@ def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, A
     if kind != OBSERVATION:
         keys.pop("metadata", None)
     told = [str(value) if name == "status" else name for name, value in keys.items()]
+    if "affects" in given:
+        keys["affects"] = given["affects"] or None
+        told.append(f"affects {', '.join(given['affects']) or 'nothing'}")
     told += [f"{name} revised" for name in changes]
     if keys:
         changes["keys"] = keys
@@ -139,5 +146,5 @@ def _changes(kind: str, given: Mapping[str, Any], now: int) -> tuple[dict[str, A
         changes["outcome"] = Outcome(now, result, reason)
         told.insert(0, f"{result}: {reason}" if reason else result)
     if not changes:
-        raise BadInput("nothing to update", "give outcome and reason, status, title, text or tags", field="outcome")
+        raise BadInput("nothing to update", "give outcome, status, title, text, tags or affects", field="outcome")
     return changes, ", ".join(told)

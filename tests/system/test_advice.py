@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ def test_a_call_that_is_repeated_writes_nothing(memory: Memory) -> None:
     first = memory.search("postgres", type="decision").hits[0].record.id
     again = memory.save(topic="database", decision="Use Postgres", reasoning="We know it well")
     assert (again.id, again.superseded) == (first, ())
-    assert "nothing was written" in again.message
+    told = r"Decision on database holds already since 20\d\d-\d\d-\d\d in these words; nothing was written"
+    assert re.fullmatch(told, again.message)
+    assert memory.save(topic="Database", decision="Use Postgres", reasoning="We know it well").id == first
     assert git(memory.work_tree, "rev-parse", "HEAD") == head
 
 
@@ -43,6 +46,31 @@ def test_a_topic_that_is_spelt_nearly_alike_is_pointed_out(memory: Memory) -> No
     saved = memory.save(topic="databases", decision="Pool the connections", reasoning="They are dear")
     assert [(near.topic, "this topic is new" in near.hint) for near in saved.similar] == [("database", True)]
     assert memory.save(topic="datagrams", decision="Send less", reasoning="They get lost").similar == ()
+
+
+@pytest.mark.parametrize("topic", ["database_engine", "Database: engine", "pg"])
+def test_a_decision_under_a_longer_topic_or_with_the_same_title_is_pointed_out(memory: Memory, topic: str) -> None:
+    saved = memory.save(topic=topic, decision="Use Postgres", reasoning="JSON columns are fast")
+    assert [near.topic for near in saved.similar] == ["database"]
+    assert memory.save(topic="database_users", decision="Hash with argon2id", reasoning="Slow to guess").similar == ()
+
+
+def test_the_first_spelling_of_a_topic_stays(memory: Memory) -> None:
+    saved = memory.save(topic="DATABASE", decision="Use SQLite", reasoning="No server to run")
+    assert saved.message.startswith("Decision saved on database, replacing Use Postgres")
+    assert [topic.topic for topic in memory.topics()] == ["database"]
+
+
+def test_two_decisions_that_have_little_in_common_are_told_to_take_a_topic_each(memory: Memory) -> None:
+    memory.save(topic="api", decision="Use REST", reasoning="Everybody knows it")
+    assert memory.save(topic="api", decision="Use GraphQL", reasoning="REST takes six calls for a screen").warning == ""
+    saved = memory.save(topic="api", decision="Rate limit 100 rps", reasoning="One client took all the workers")
+    assert "little in common with 'Use GraphQL'" in saved.warning
+    assert "topic of its own" in saved.warning
+    assert saved.undo == f"delete {saved.id[-8:]}"
+    assert memory.restore(memory.delete(saved.undo.partition(" ")[2]).undo.partition(" ")[2]).id == saved.id
+    meant = memory.save(topic="api", decision="Kill it", reasoning="r", supersedes=[saved.id])
+    assert meant.warning == "", "who names what is replaced knows it"
 
 
 def test_what_says_nearly_the_same_is_pointed_out_by_how_it_stands(memory: Memory) -> None:
@@ -68,8 +96,54 @@ def test_affects_are_carried_over_unless_it_says_otherwise(memory: Memory) -> No
     memory.save(topic="cache", decision="Use Redis", reasoning="r", affects=["code.py", "src/a.py"])
     kept = memory.save(topic="cache", decision="Use Valkey", reasoning="r")
     assert memory.get(kept.id)[0].record.affects == ("code.py", "src/a.py")
+    assert kept.note == "still governs code.py, src/a.py, as what it replaces did"
     left = memory.save(topic="cache", decision="Use a dict", reasoning="r", affects=["code.py"])
-    assert memory.get(left.id)[0].record.affects == ("code.py",)
+    assert (memory.get(left.id)[0].record.affects, left.note) == (("code.py",), "")
+    for nothing in (["none"], []):
+        dropped = memory.save(topic="cache", decision=f"Use no cache {nothing}", reasoning="r", affects=nothing)
+        assert memory.get(dropped.id)[0].record.affects == ()
+
+
+def test_a_resolved_fork_governs_what_both_sides_did(memory: Memory) -> None:
+    memory.save(topic="queue", decision="Use Kafka", reasoning="r", affects=["src/a.py", "src/b.py"])
+    memory.save(topic="queue", decision="Use NATS", reasoning="r", affects=["src/b.py", "src/c.py"], supersedes=[])
+    ended = memory.resolve("queue", decision="Use NATS for now", reasoning="r")
+    assert memory.get(ended.id)[0].record.affects == ("src/a.py", "src/b.py", "src/c.py")
+
+
+def test_an_update_says_what_a_decision_governs_from_now_on(memory: Memory) -> None:
+    saved = memory.save(topic="cache", decision="Use Redis", reasoning="r", affects=["code.py"])
+    before = (memory.work_tree / saved.path).read_text()
+    told = memory.update(saved.id, affects=["code.py", str(memory.work_tree / "src/a.py")])
+    assert told.message.endswith(": affects code.py, src/a.py")
+    after = (memory.work_tree / saved.path).read_text()
+    assert after == before.replace("affects: [code.py]", "affects: [code.py, src/a.py]")
+    memory.update(saved.id, affects=[])
+    assert (memory.work_tree / saved.path).read_text() == before.replace("affects: [code.py]\n", "")
+    with pytest.raises(BadInput, match="an observation has no affects"):
+        memory.update(memory.save(title="t", text="x").id, affects=["code.py"])
+
+
+def test_a_failure_without_a_reason_is_asked_for_one(memory: Memory) -> None:
+    assert "say why" in memory.update("Use Postgres", outcome="failed").warning
+    assert memory.update("Use Postgres", outcome="failed", reason="It filled the disk").warning == ""
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_what_holds_stands_first_where_a_path_is_asked_for(memory: Memory, by_hand: bool) -> None:
+    memory.save(topic="cache", decision="Use Redis", reasoning="r", affects=["src/a.py"])
+    memory.save(topic="style", decision="Format all code", reasoning="r", affects=["src/**"])
+    if by_hand:
+        write(memory.folder / "decisions/by-hand.md", "---\ntopic: cache\n---\n# Use a dict\n")
+        memory.refresh(full=True)
+    else:
+        memory.save(topic="cache", decision="Use a dict", reasoning="r", affects=[])
+    for query in ("", "cache"):
+        found = [(hit.title, bool(hit.superseded_by)) for hit in memory.search(query, path="src/a.py").hits]
+        assert ("Use a dict", False) in found[:2]
+        assert found.index(("Use a dict", False)) < found.index(("Use Redis", True))
+        assert "Use Redis" not in {hit.title for hit in memory.search(query, path="src/a.py", live=True).hits}
+    assert {hit.title for hit in memory.search(path="src/a.py", live=True).hits} == {"Use a dict", "Format all code"}
 
 
 def test_an_edge_that_leads_nowhere_is_refused(memory: Memory) -> None:

@@ -61,7 +61,10 @@ def test_a_first_session_as_the_readme_tells_it(repo: Path) -> None:
     assert short is not None
     assert process(repo, "update", short[1], "--outcome", "failed", "--reason", "evicts too early").code == 0
     again = process(repo, "save", "decision", "--topic", "caching", "--decision", "Use Redis", "--reasoning", "Load")
-    assert "supersedes decision_caching_" in again.out
+    new = re.search(r"decision_caching_\d+_(\w{8})", again.out)
+    assert new is not None
+    assert f"replacing Use an LRU cache ({short[1]})" in again.out
+    assert f"  undo: filemem forget {new[1]}\n" in again.out
     told = process(repo, "history", "caching")
     assert re.search(r"○ .*Use an LRU cache  failed\n(.*\n)*● .*Use Redis", told.out)
     assert "evicts too early" in told.out
@@ -296,7 +299,7 @@ def test_what_a_save_would_replace_is_not_said_to_be_replaced(repo: Path) -> Non
     assert f"  would supersede {first['id']}\n" in cli(repo, *save, "Use an LRU cache", "--status", "proposed").out
     proposed = ok(repo, *save, "Use memcached", "--status", "proposed")
     assert (proposed["superseded"], proposed["would_supersede"]) == ([], [first["id"]])
-    assert f"  supersedes {first['id']}\n" in cli(repo, *save, "Use Memcached").out
+    assert f", replacing Use Redis ({first['id'][-8:]})\n" in cli(repo, *save, "Use Memcached").out
     ok(repo, "forget", first["id"])
     ok(repo, "restore", first["id"])
     done = cli(repo, "restore", "Use Redis")

@@ -71,6 +71,10 @@ def test_a_record_is_forgotten_by_any_of_its_names(repo: Path, memory: Memory, n
     names = {"id": saved.id, "short": saved.id[-8:-4], "path": saved.path, "file name": Path(saved.path).name}
     assert memory.delete(names.get(name, "Use Redis")).id == saved.id
     assert not (repo / saved.path).exists()
+    assert memory.restore(names.get(name, "Use Redis")).id == saved.id
+    for short in ("7", saved.id[-8:-5]):
+        with pytest.raises(NotFound):
+            memory.delete(short)
 
 
 def test_a_secret_in_a_reason_or_an_agent_stays_in_no_commit_message(memory: Memory) -> None:
