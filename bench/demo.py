@@ -51,8 +51,8 @@ def show(answer: Mapping[str, Any]) -> None:
     """Print results one line each, with what replaced them and what came of them."""
     for hit in answer["results"]:
         by = hit.get("superseded_by")
-        state = f"superseded by {by[0]}" if by else "holds today"
-        click.echo(f"  {hit['score']:.2f}  {hit['title']}  [{state}]")
+        state = f"superseded by {by[0]['title']}" if by else "holds today"
+        click.echo(f"  {hit['title']}  [{state}]")
         for entry in hit.get("reasons", []):
             click.echo(f"        {entry['outcome']}: {entry['reason']}")
         for entry in hit.get("already_rejected", []):
@@ -113,7 +113,7 @@ async def tell(client: Client, clone: Path) -> None:
     await anyio.sleep(0.5)
     found = await call(client, "search", query="how many entries does a laptop need?", limit=1)
     show(found)
-    click.echo(f"        found by: {found['results'][0]['snippet']}")
+    click.echo(f"        {found['results'][0]['text']}")
 
     heading("Asked later, the memory gives what holds today, what it replaced, and what came of that")
     show(await call(client, "search", query="where are search results cached?", limit=3))

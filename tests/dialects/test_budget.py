@@ -9,7 +9,7 @@ import pytest
 
 from filemem.dialects.call import within
 from filemem.memory import Memory
-from tests.dialects.support import good
+from tests.dialects.support import ask, good
 
 BUDGET = 8_000
 FACTS = ("id", "type", "topic", "title", "path", "created", "status", "outcome", "holds", "superseded_by", "by")
@@ -96,6 +96,20 @@ def test_a_snippet_is_cut_around_what_was_found() -> None:
     assert all("until Redis and its replica end" in one for one in shown[:-1])
     assert shown[-2].startswith("…so it goes on until")
     assert shown[-1].startswith("Redis first, so it goes on")
+
+
+def test_the_text_says_what_the_object_says_and_notes_come_first(memory: Memory) -> None:
+    old = good(memory, "native", "save", topic="cache", decision="Use Redis", reasoning="Shared\n2. between workers")
+    new = good(memory, "native", "save", topic="cache", decision="Use an LRU", reasoning="One process")
+    reply = ask(memory, "native", "search", query="zzz redis qqq", mode="keyword")
+    lines = reply.text.splitlines()
+    assert lines[0] == "count: 2"
+    assert lines[1].startswith("1. Use an LRU · holds · decision · cache · ")
+    assert f"   superseded_by: Use an LRU ({new['id']})" in lines
+    assert f"   id: {old['id']}" in lines
+    assert "   2. between workers" in lines, "no line of a record begins as ours do"
+    noted = ask(memory, "native", "get", id="cache").text
+    assert noted.startswith("note: 'cache' is a topic")
 
 
 LISTS: list[tuple[str, str, dict[str, Any], int]] = [

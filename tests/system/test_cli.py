@@ -136,7 +136,7 @@ def test_json_answers(repo: Path) -> None:
     found = ok(repo, "search", "LRU")
     assert found["count"] == len(found["results"]) == 2
     assert {"id", "type", "topic", "title", "path", "score", "superseded_by"} <= found["results"][1].keys()
-    assert [hit["superseded_by"] for hit in found["results"]] == [[], [second["id"]]]
+    assert [hit.get("superseded_by") for hit in found["results"]] == [None, [second["id"]]]
     assert all((repo / hit["path"]).is_file() and 0 <= hit["score"] <= 1 for hit in found["results"])
     told = ok(repo, "history", "caching")
     assert (told["topic"], told["heads"]) == ("caching", [second["id"]])
