@@ -6,6 +6,7 @@ What a field names must be there, or nothing is saved. The order of the commit i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from typing import Any, NamedTuple
 
 from filemem import secrets
@@ -16,7 +17,7 @@ from filemem.files import is_private
 from filemem.index import Node, document
 from filemem.memory import advice, fields
 from filemem.memory.catch_up import knows, knows_head
-from filemem.memory.store import Store, called
+from filemem.memory.store import Store, called, mark_of
 from filemem.record import (
     CHECKPOINT,
     DECISION,
@@ -197,7 +198,11 @@ def _as_adr(store: Store, record: Record, newest: str, replaced: tuple[Node, ...
     linked = replaced and store.index.lookup("heading", [key]) and not store.index.lookup("topic", [key])
     record = record._replace(topic_stated=not linked and key != topic_key(record.title))
     links = [(node.title, node.path) for node in replaced]
-    path, data = write_adr(record, newest, store.files.read(newest), links)
+    like = store.files.read(newest)
+    for step in count(1):
+        path, data = write_adr(record, newest, like, links, step)
+        if mark_of(derived_id(path)) not in store.tombstones:  # else it would be hidden, as the one forgotten there
+            break
     return record._replace(path=path, id=derived_id(path)), data
 
 

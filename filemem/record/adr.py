@@ -25,13 +25,16 @@ _BRACKETS = str.maketrans("[]", "()")
 _BY_PATH = ("id", "type", "created")  # what a file in such a folder need not state
 
 
-def write_adr(record: Record, newest: str, like: bytes, replaced: Iterable[tuple[str, str]]) -> tuple[str, bytes]:
+def write_adr(
+    record: Record, newest: str, like: bytes, replaced: Iterable[tuple[str, str]], step: int = 1
+) -> tuple[str, bytes]:
     """Return the path and the bytes of a new decision, in the style of the one with the highest number: `newest` is its
-    name, `like` its bytes. `replaced` are title and path of what the new one replaces; its id is not written.
+    name, `like` its bytes. `replaced` are title and path of what the new one replaces; its id is not written. `step` is
+    how far its number lies behind that.
     """
     found = re.fullmatch(ADR_NAME, newest)
     series, digits, apart = found.groups() if found else ("", "0000", "-")
-    number = int(digits) + 1
+    number = int(digits) + step
     path = f"{series}{number:0{len(digits)}}{apart or '-'}{slug(record.title)}.md"
     text = like.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     header = read_header(text)

@@ -137,3 +137,12 @@ def test_topics_are_one_list_by_number(tmp_path: Path, form: str) -> None:
     rows = cli(repo, "--store", "docs/adr", "topics").out.splitlines()
     assert rows[0].startswith("ADR-1  Record architecture decisions  docs/adr/0001-")
     assert rows[-1] == "ADR-7  api  Use GraphQL  (2 decisions)"
+
+
+def test_the_number_of_a_forgotten_decision_is_not_taken_by_its_like(memory: Memory) -> None:
+    first = decide(memory, "Use CockroachDB", "Use PostgreSQL")
+    memory.delete(first.id)
+    second = decide(memory, "Use CockroachDB", "Use PostgreSQL")
+    assert second.path == "docs/adr/0007-use-cockroachdb.md"
+    assert memory.get("ADR-7")[0].id == second.id
+    assert memory.history("ADR-5").heads == (second.id,)
