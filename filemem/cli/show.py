@@ -173,12 +173,10 @@ def load_checkpoint(answer: Answer) -> str:
 
 def topics(answer: Answer) -> str:
     """One line a topic."""
-    from filemem.record import topic_of_heading
-
     said = _head(answer)
     for topic in answer["topics"]:
         stated, number = topic["stated"], f"ADR-{topic['number']}" if "number" in topic else ""
-        title = topic_of_heading(topic["title"]) if number else topic["title"]
+        title = _unnumbered(topic["title"]) if number else topic["title"]
         name = styled(topic["topic"] if stated else title or topic["topic"], "bold")
         more = title if stated else styled(topic.get("path", ""), "dim")
         forked = styled(f"forked ({topic['heads']} heads)", "red") if topic["forked"] else ""
@@ -373,7 +371,11 @@ def _logged(hit: Answer) -> list[str]:
 
 def _topic(hit: Answer) -> str:
     """The topic of a decision, if it says more than the heading, which serves as topic where none is stated."""
+    topic: str = hit.get("topic", "")
+    return topic if topic not in (hit["title"], _unnumbered(hit["title"])) else ""
+
+
+def _unnumbered(title: str) -> str:
     from filemem.record import topic_of_heading
 
-    topic: str = hit.get("topic", "")
-    return topic if topic not in (hit["title"], topic_of_heading(hit["title"])) else ""
+    return topic_of_heading(title)
