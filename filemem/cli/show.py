@@ -34,7 +34,7 @@ _FORMS = {
 }
 """Fields that have a row of their own: how it is said; of the others the value alone."""
 _NOTES = "pending degraded warning note"
-_LINE, _LEAST = 96, 20  # characters: of a line of text, and of a path that is cut
+_LINE, _LEAST = 100, 20  # characters: of a line, and of a path that is cut
 WEAK = 0.5  # of the score of the best: what has less is not shown unless it is asked for
 _YELLOW = "pending degraded note notes hint warning evidence superseded_by proposed drift"
 _APART = (
@@ -199,27 +199,21 @@ def _hit(number: int, hit: Answer, shown: Mapping[str, Answer], *, explain: bool
     from filemem.record import prose  # `--help` pays for none
 
     by = hit.get("by", {})
-    alone = f"in another version on {by['default']}" if by.get("differs") else ""
-    alone = f"only on {by.get('branch') or 'this commit'}" if by.get("merged") is False else alone
+    alone = "" if by.get("merged", True) else f"only on {by.get('branch') or 'this commit'}"
+    alone = f"in another version on {by['default']}" if by.get("differs") else alone
     about = " · ".join(filter(None, (hit.get("type"), _topic(hit), hit.get("note"), alone)))
     reason = "".join(f": {one['reason']}" for one in hit.get("reasons", ())[-1:] if one["reason"])
     state = (styled(about, "dim"), _outcome(hit, reason), *_standing(hit, shown, "superseded_by"))
     text = rows(hit, "already_rejected") or [hit.get("snippet") or prose(hit.get("text", ""))]
-    day = (hit.get("created") or by.get("date", ""))[:10]
-    foot = "  ".join(filter(None, (f"    {hit['id'].rpartition('_')[2]}", day, _who(by)))) + "  "
-    path, terminal = hit["path"], sys.stdout.isatty()
-    room = max(_LEAST, os.get_terminal_size().columns - len(foot)) if terminal else len(path)
-    path = f"…{path[1 - room :]}" if len(path) > room else path
+    day, short = (hit.get("created") or by.get("date", ""))[:10], hit["id"].rpartition("_")[2]
+    foot = "  ".join(filter(None, (f"    {short}", day, _who(by)))) + "  "
+    path, room = hit["path"], max(_LEAST, _width() - len(foot))
+    path = f"…{path[1 - room :]}" if sys.stdout.isatty() and len(path) > room else path
     parts = ", ".join(f"{name} {value:.2f}" for name, value in hit.get("scores", {}).items())
     score = [styled(f"    score: {parts or 'none of its own'}", "dim")] * explain
     more = (f"    {row}" for row in _standing(hit, shown, "because proposed drift evidence"))
-    return rows_of(
-        "  ".join(filter(None, (_title(f"{number:2}. ", hit), *state))),
-        *_wrapped(text[0], 1),
-        styled(foot + path, "dim"),
-        *more,
-        *score,
-    )
+    head = "  ".join(filter(None, (_title(f"{number:2}. ", hit), *state)))
+    return rows_of(head, *_wrapped(text[0], 1), styled(foot + path, "dim"), *more, *score)
 
 
 def _title(mark: str, hit: Answer) -> str:
@@ -238,8 +232,12 @@ def _short(hit: Answer, name: str = "") -> str:
 
 
 def _wrapped(text: str, most: int) -> list[str]:
-    rows = textwrap.wrap(" ".join(text.split()), _LINE, max_lines=most, placeholder=" …")
-    return [f"    {row}" for row in rows]
+    width = min(_LINE, _width()) - 4
+    return [f"    {row}" for row in textwrap.wrap(" ".join(text.split()), width, max_lines=most, placeholder=" …")]
+
+
+def _width() -> int:
+    return (sys.stdout.isatty() and os.get_terminal_size().columns) or _LINE
 
 
 def _whole(hit: Answer, shown: Mapping[str, Answer]) -> str:
