@@ -26,7 +26,7 @@ _BRIEF = """
     drift reasons more hidden session branch path decision text
 """.split()  # noqa: SIM905  what a search shows of a result unless detail is asked for, in this order
 _USUAL = {"status": "accepted", "outcome": "pending", "topic": "", "superseded_by": []}
-_FACTS, _LEAST = 260, 100  # characters of a result beside its text, about, and of its text
+_LEAST = 60  # characters of the text of a result
 _WHOLE = 160  # characters of a decision that is shown as the title, where that is its beginning
 
 
@@ -85,24 +85,31 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
 
 def _slim(results: Sequence[Answer], limit: int = LIMIT) -> list[Answer]:
     """Results without what `get` tells too. The best has most of its text, the others what was found in it."""
-    share = max(_LEAST, BUDGET * max(limit, LIMIT) // LIMIT // max(1, len(results)) - _FACTS)
     named = {one["id"]: one["title"] for hit in results for one in (hit, *hit.get("successors", ()))}
-    return [_brief(one, named, share if at else 3 * share) for at, one in enumerate(results)]
+    shown = [_brief(one, named) for one in results]
+    facts = sum(len(str({**one, "decision": "", "text": ""})) for one in shown)
+    share = max(_LEAST, (BUDGET * max(limit, LIMIT) // LIMIT - facts) // (len(shown) + 2))
+    for at, (one, whole) in enumerate(zip(shown, results, strict=True)):
+        most = share if at else 3 * share
+        if len(one.get("decision", "")) + len(one.get("text", "")) > most:
+            one.pop("decision", None)
+            found = present.around(whole, most) if whole.get("snippet") else whole.get("text", "")
+            one |= {"text": cut(found, most), "truncated": True}
+    return shown
 
 
-def _brief(result: Answer, named: Mapping[str, str], most: int) -> Answer:
+def _brief(result: Answer, named: Mapping[str, str]) -> Answer:
     shown = {name: result[name] for name in _BRIEF if name in result and result[name] != _USUAL.get(name)}
+    shown |= {"created": shown["created"][:10]} if "created" in shown else {}
     if shown.get("heads") == shown.get("superseded_by"):
         shown.pop("heads", None)
     for name in {"superseded_by", "proposed"} & shown.keys():
         shown[name] = [{"id": one, "title": named.get(one, "")} for one in shown[name]]
+    if "superseded_by" in shown:
+        del shown["path"]  # who goes on reads what replaced it
     decision = shown.get("decision", "")
     if len(decision) <= _WHOLE and decision.startswith(shown["title"].removesuffix("…")):
         shown["title"] = shown.pop("decision", "") or shown["title"]
-    if len(shown.get("decision", "")) + len(shown.get("text", "")) > most:
-        shown.pop("decision", None)
-        found = present.around(result, most) if result.get("snippet") else result.get("text", "")
-        shown |= {"text": cut(found, most), "truncated": True}
     return shown
 
 
@@ -257,12 +264,12 @@ _TABLE = tools(
     f"""
 save writes: Save and commit a record, when something is decided, learned, or left unfinished. Decision: topic + \
 decision + reasoning; it replaces what held on its topic. Checkpoint: summary. Observation: title + text.
-    type: text # decision, checkpoint, observation or a kind of it; default: by the fields
+    type: text # decision, checkpoint, observation or a kind of it
     topic: text # the one question that this answers, e.g. auth_strategy
     decision: text # the answer, in a sentence
     reasoning: text # why, in terms that hold in a year
     rejected: texts # each alternative: why not
-    affects: words # paths or globs that it governs (default: as what it replaces)
+    affects: words # paths or globs that it governs (default: as before)
     supersedes: words # ids of what it replaces (default: what holds on the topic; []: nothing)
     builds_on: words # ids that it rests on
     debates: words # ids that it speaks against
@@ -275,7 +282,7 @@ decision + reasoning; it replaces what held on its topic. Checkpoint: summary. O
     text: text # what was observed
     tags: words # to search by
     agent: text # your name
-    allow_secret: flag # save what looks like a secret
+    allow_secret: flag
     unlisted
     confidence: fraction
     outcome limitation branch kind project department session memory_session_id: text

@@ -112,6 +112,16 @@ def test_the_text_says_what_the_object_says_and_notes_come_first(memory: Memory)
     assert noted.startswith("note: 'cache' is a topic")
 
 
+def test_ten_small_results_are_shown_whole(memory: Memory) -> None:
+    for at in range(10):
+        decision = f"Cache orders in level {at} for {at} minutes"
+        good(memory, "native", "save", topic=f"cache level {at}", decision=decision, reasoning="Prices change rarely.")
+    answer = good(memory, "native", "search", query="how do we cache orders?")
+    assert size(answer) <= 4_000
+    assert len(answer["results"]) == 10
+    assert all(one["path"] and one["created"] and "truncated" not in one for one in answer["results"])
+
+
 LISTS: list[tuple[str, str, dict[str, Any], int]] = [
     ("native", "search", {"query": "gateway"}, 4_000),
     ("native", "search", {"query": "gateway", "detail": True}, 8_000),
