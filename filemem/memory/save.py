@@ -115,10 +115,6 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
         degraded = show(store, record.path, data, made)
     demotes, ids = record.status in DEMOTING, tuple(node.id for node in replaced)
     instead = f", replacing {' and '.join(map(called, replaced))}" if replaced and demotes else ""
-    rows = enumerate(data.decode().splitlines(), 1)
-    notes = [f"line {at} of the file holds {named(found)}" for at, row in rows if (found := hidden_characters(row))]
-    if replaced and demotes and record.affects and "affects" not in checked:
-        notes.append(f"still governs {', '.join(record.affects)}, as what it replaces did")
     return answer(
         store,
         record,
@@ -128,11 +124,20 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
         superseded=ids if demotes else (),
         would_supersede=() if demotes else ids,
         undo=f"delete {short_id(record.id)}" if replaced and demotes else "",
-        note="; ".join(notes),
+        note=_note(record, data, carried=bool(replaced) and "affects" not in checked),
         similar=advice.similar(store, record),
         warning=warning if demotes else "",
         created=now,
     )
+
+
+def _note(record: Record, data: bytes, *, carried: bool) -> str:
+    """What the maker of a record should know: what nobody sees in it, and what it governs without being told to."""
+    rows = enumerate(data.decode().splitlines(), 1)
+    notes = [f"line {at} of the file holds {named(found)}" for at, row in rows if (found := hidden_characters(row))]
+    if carried and record.affects:
+        notes.append(f"still governs {', '.join(record.affects)}, as what it replaces did")
+    return "; ".join(notes)
 
 
 def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
