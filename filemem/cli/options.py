@@ -64,12 +64,12 @@ file = click.option(
 )
 
 
-def drafted(text: bytes) -> bytes:
+def drafted(text: bytes, field: str = "text") -> bytes:
     """What the user makes of a text in their editor; the draft stays until the command has done its work."""
     from filemem.repo import Repo
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadInput("no text is given, and there is no terminal for an editor", "save takes it by -F FILE too")
+        raise BadInput(f"no {field} is given, and there is no terminal for an editor", "-F FILE gives it too", field)
     context = click.get_current_context()
     with closing(Repo.discover(context.obj.folder)) as repo:  # a repository alone cannot name the program
         editor = repo.environment.get("GIT_EDITOR") or repo.settings.text("core.editor", user_only=True) or None
@@ -98,7 +98,7 @@ def filled(given: Mapping[str, Any], name: str, heading: str = "") -> Fields:
         topic = "" if fields.get("topic", "") is not None else "Topic: \n"
         told = f"Write the {heading} in the first line, the {name} below it." if heading else f"Write the {name}."
         template = f"{topic}\n\n{_CUT}\nWhat stands below that line is ignored. {told} An empty text saves nothing.\n"
-        whole = drafted(template.encode()).decode(errors="replace")
+        whole = drafted(template.encode(), heading or name).decode(errors="replace")
     body = whole.partition(_CUT)[0].strip()
     if fields.get("topic", "") is None and (found := re.match(r"(?i)topic:[ \t]*(.*)", body)):
         fields["topic"], body = found[1], body[found.end() :].strip()

@@ -49,6 +49,9 @@ def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
 
     Raises NotFound; BadInput: it cannot be read as this record, or has a secret; Conflict as for `update`.
     """
+    for name, value in (("data", data), ("before", before)):
+        if not isinstance(value, bytes):
+            raise BadInput(f"{name} must be bytes, not {fields.shown(value)}", field=name)
     node = store.find(reference)
     record, problems = parse(data, node.path)
     if wrong := next((one for one in problems if one.level == "error"), None):
@@ -107,9 +110,10 @@ def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, .
 
 
 def _amended(store: Store, before: bytes, path: str, **changes: Any) -> bytes:
-    """The bytes of a file with some values changed; errors name it as people see it."""
+    """The bytes of a file with some values changed, as they were if it says that; errors name it as people see it."""
     try:
-        return amend(before, path, **changes)
+        after = amend(before, path, **changes)
+        return before if parse(after, path).record == parse(before, path).record else after
     except FilememError as error:
         error.message = error.message.replace(path, store.shown(path), 1)
         raise

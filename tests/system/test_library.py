@@ -65,6 +65,7 @@ WRONG: dict[str, tuple[object, ...]] = {
     "str": NOT_TEXT,
     "int": NOT_NUMBERS,
     "bool": NOT_FLAGS,
+    "bytes": (None, 3, "x", []),
     "Any": ("x",),  # of a field that nobody knows
     "Hit": (None, 3, "x", []),
     "Collection[str]": (None, 3, "x", b"x", [None], [3], {"a": 1}, object()),
@@ -72,7 +73,12 @@ WRONG: dict[str, tuple[object, ...]] = {
     "Callable[[str], object] | None": (3, "x", []),
     "Callable[[], None]": (None, 3, "x"),
 }
-RIGHT: dict[str, object] = {"path": "README.md", "files": ["README.md"], "topic": "caching", "id": "Use Redis"}
+RIGHT: dict[str, object] = {
+    "path": "README.md",
+    "files": ["README.md"],
+    "topic": "caching",
+    "id": "Use Redis",
+} | dict.fromkeys(("data", "before"), b"x")
 NAMES = {
     "topic_or_id": "topic",
     "between": "range",
