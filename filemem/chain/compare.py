@@ -15,21 +15,13 @@ GONE = ("supersedes-missing", "superseded-by-missing")  # codes of flaws that a 
 
 
 class Consequences(NamedTuple):
-    """What follows for decisions.
+    """What follows for decisions."""
 
-    Args:
-        superseded: what held and holds no longer, with what replaced it.
-        accepted: what was only proposed, or rejected, and holds now.
-        forked: topics on which several decisions hold, and not the same as before, with these; unless it `eased`.
-        headless: topics on which something held and nothing does, also where no decision is left there at all.
-        hanging: decisions that refer to what is not there any more.
-    """
-
-    superseded: Mapping[str, tuple[str, ...]]
-    accepted: tuple[str, ...]
-    forked: Mapping[str, tuple[str, ...]]
-    headless: tuple[str, ...]
-    hanging: tuple[str, ...]
+    superseded: Mapping[str, tuple[str, ...]]  # what held and holds no longer, with what replaced it
+    accepted: tuple[str, ...]  # what was only proposed, or rejected, and holds now
+    forked: Mapping[str, tuple[str, ...]]  # topics where several hold, and not the same as before; unless it `eased`
+    headless: tuple[str, ...]  # topics where something held and nothing does, or no decision is left
+    hanging: tuple[str, ...]  # decisions that refer to what is not there any more
 
 
 def consequences(before: Graph, after: Graph) -> Consequences:

@@ -17,14 +17,6 @@ _UNDATED = 1 << 62  # sorts what nobody knows a date of behind all else
 class Node(NamedTuple):
     """What chains and listings need of a record. Of two decisions with one id the older counts.
 
-    Args:
-        created: epoch milliseconds: as the file states, else its first commit, else 0.
-        stated: whether the file states its topic; a decision that does not takes part in stated edges only.
-        supersedes: None where the key is absent.
-        superseded_by: what the record itself says it was superseded by.
-        edges: kind, target and reason of all but `supersedes`.
-        slug: what else the header says that it goes by.
-
     References are as they are written in what `of_record` makes; `meaning` makes ids of them.
     """
 
@@ -32,15 +24,15 @@ class Node(NamedTuple):
     path: str
     type: str
     title: str
-    created: int = 0
+    created: int = 0  # epoch milliseconds: as the file states, else its first commit, else 0
     topic: str = ""
-    stated: bool = False
+    stated: bool = False  # whether the file states its topic; a decision that does not takes part in stated edges only
     status: str = "accepted"
     outcome: str = ""
-    supersedes: tuple[str, ...] | None = None
-    superseded_by: tuple[str, ...] = ()
-    edges: tuple[tuple[str, str, str], ...] = ()
-    slug: str = ""
+    supersedes: tuple[str, ...] | None = None  # None where the key is absent
+    superseded_by: tuple[str, ...] = ()  # what the record itself says it was superseded by
+    edges: tuple[tuple[str, str, str], ...] = ()  # kind, target and reason of all but `supersedes`
+    slug: str = ""  # what else the header says that it goes by
 
     @property
     def key(self) -> str:
@@ -111,21 +103,13 @@ class Node(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The decisions of one topic.
+    """The decisions of one topic."""
 
-    Args:
-        topic: topic key.
-        order: all of them, oldest first, whatever their status.
-        heads: those that hold today, oldest first.
-        implied: those whose predecessor nobody stated.
-        replaced: how many are superseded.
-    """
-
-    topic: str
-    order: tuple[str, ...] = ()
-    heads: tuple[str, ...] = ()
-    implied: frozenset[str] = frozenset()
-    replaced: int = 0
+    topic: str  # topic key
+    order: tuple[str, ...] = ()  # all of them, oldest first, whatever their status
+    heads: tuple[str, ...] = ()  # those that hold today, oldest first
+    implied: frozenset[str] = frozenset()  # those whose predecessor nobody stated
+    replaced: int = 0  # how many are superseded
 
     @property
     def is_forked(self) -> bool:

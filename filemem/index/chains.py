@@ -16,17 +16,11 @@ from filemem.record import DECISION, answering, names_of, readings, reference_in
 
 
 class Around(NamedTuple):
-    """The chains that some records belong to.
+    """The chains that some records belong to."""
 
-    Args:
-        graph: who supersedes whom, and what holds.
-        nodes: the decisions in it by id.
-        pointing: every record that was met and refers to one of them, by whatever edge.
-    """
-
-    graph: chain.Graph
-    nodes: Mapping[str, Node]
-    pointing: tuple[Node, ...]
+    graph: chain.Graph  # who supersedes whom, and what holds
+    nodes: Mapping[str, Node]  # the decisions in it by id
+    pointing: tuple[Node, ...]  # every record that was met and refers to one of them, by whatever edge
 
 
 class Catalog(Database):

@@ -49,27 +49,18 @@ def _tuples(value: Any) -> Any:
 
 
 class Doc(NamedTuple):
-    """What is indexed of one record.
-
-    Args:
-        blob: Git blob id of the bytes it was made from; embeddings are cached under it.
-        terms: exact values by field (see TERM_FIELDS); matched whole, never analysed.
-        title, topic, body: analysed.
-        passages: texts to embed, each with the title in front.
-        node: what the index answers with.
-        card: the whole record as JSON, so that what is found is shown without opening its file.
-    """
+    """What is indexed of one record."""
 
     path: str
-    blob: str
+    blob: str  # Git blob id of the bytes it was made from; embeddings are cached under it
     created: int
-    terms: Mapping[str, tuple[str, ...]]
-    title: str
+    terms: Mapping[str, tuple[str, ...]]  # exact values by field (see TERM_FIELDS); matched whole, never analysed
+    title: str  # analysed, as are topic and body
     topic: str
     body: str
-    passages: tuple[str, ...]
-    node: Node
-    card: str
+    passages: tuple[str, ...]  # texts to embed, each with the title in front
+    node: Node  # what the index answers with
+    card: str  # the whole record as JSON, so that what is found is shown without opening its file
 
 
 def document(record: Record, blob: str) -> Doc:
@@ -210,19 +201,12 @@ def listed(root: Path) -> list[str]:
 
 
 class Seal(NamedTuple):
-    """What is known of one generation without opening it.
+    """What is known of one generation without opening it."""
 
-    Args:
-        name: of its folder; "" for none.
-        files: name relative to that -> [inode, bytes, time, CRC-32].
-        docs: documents in the words.
-        missing: documents that have no vectors because the model could not be had.
-    """
-
-    name: str = ""
-    files: Mapping[str, list[int]] = {}
-    docs: int = 0
-    missing: int = 0
+    name: str = ""  # of its folder; "" for none
+    files: Mapping[str, list[int]] = {}  # name relative to that -> [inode, bytes, time, CRC-32]
+    docs: int = 0  # documents in the words
+    missing: int = 0  # documents that have no vectors because the model could not be had
 
 
 def mark(path: Path) -> list[int]:
@@ -254,19 +238,13 @@ class Notes(NamedTuple):
     """Where HEAD was, and what the work tree looked like, when the index was last found right.
 
     Losing them costs one full look at the store, never an answer.
-
-    Args:
-        looked: when every file was looked at last, in nanoseconds since 1970.
-        cost: how long that took, in nanoseconds.
-        forgotten: what the tombstones were then, in the caller's words.
-        folders: the times of folders, in nanoseconds.
     """
 
     head: str = ""
-    looked: int = 0
-    cost: int = 0
-    forgotten: str = ""
-    folders: Mapping[str, int] = {}
+    looked: int = 0  # when every file was looked at last, in nanoseconds since 1970
+    cost: int = 0  # how long that took, in nanoseconds
+    forgotten: str = ""  # what the tombstones were then, in the caller's words
+    folders: Mapping[str, int] = {}  # the times of folders, in nanoseconds
 
 
 class Item(NamedTuple):

@@ -43,20 +43,14 @@ Dates = Callable[[Collection[str]], Mapping[str, int]]  # first-commit dates of 
 
 
 class Row(NamedTuple):
-    """One record as the index knows it.
+    """One record as the index knows it."""
 
-    Args:
-        number: by which the words of the generation know it; below 0 where it waits.
-        written: its node, references as they are written.
-        meant: the ids of those that are no ids.
-    """
-
-    number: int
+    number: int  # by which the words of the generation know it; below 0 where it waits
     blob: str
-    written: Node
+    written: Node  # its node, references as they are written
     live: bool = True
     shown: bool = True
-    meant: Mapping[str, str] = {}
+    meant: Mapping[str, str] = {}  # the ids of those that are no ids
 
     @property
     def node(self) -> Node:

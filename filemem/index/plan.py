@@ -37,17 +37,11 @@ _Group = tuple[Clause, ...]
 
 
 class Plan(NamedTuple):
-    """A query made ready.
+    """A query made ready."""
 
-    Args:
-        words: (word as typed, its clauses): any may match, each adds to the score.
-        required: groups, of each of which one clause must match.
-        excluded: groups, of none of which any clause may match.
-    """
-
-    words: tuple[tuple[str, _Group], ...] = ()
-    required: tuple[_Group, ...] = ()
-    excluded: tuple[_Group, ...] = ()
+    words: tuple[tuple[str, _Group], ...] = ()  # (word as typed, its clauses): any may match, each adds to the score
+    required: tuple[_Group, ...] = ()  # groups, of each of which one clause must match
+    excluded: tuple[_Group, ...] = ()  # groups, of none of which any clause may match
 
     @property
     def scored(self) -> _Group:

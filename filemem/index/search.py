@@ -56,16 +56,11 @@ NOT_BUILT = "the search index is not built yet"  # what an answer lacks then: ev
 
 
 class Found(NamedTuple):
-    """Candidates in no particular order.
-
-    Args:
-        degraded: why the answer is less than it could be, or None.
-        whole: the BM25 of a text of usual length that has every word of the query once.
-    """
+    """Candidates in no particular order."""
 
     candidates: tuple[Candidate, ...]
-    degraded: str | None
-    whole: float = 0.0
+    degraded: str | None  # why the answer is less than it could be, or None
+    whole: float = 0.0  # the BM25 of a text of usual length that has every word of the query once
 
 
 class Search:

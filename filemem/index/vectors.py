@@ -137,24 +137,16 @@ class Configured(Table):
 
 
 class Rows(NamedTuple):
-    """What one process holds of one segment, or of the records that wait.
+    """What one process holds of one segment, or of the records that wait."""
 
-    Args:
-        keys: sorted; document i has the rows from starts[i] to starts[i + 1], at least one.
-        tokens: what the rows were made of, one row after the other.
-        token_starts: row i has the tokens from token_starts[i] to token_starts[i + 1].
-        rows, scales: int8 passages and what to multiply each with to get a vector of length 1.
-        titles, title_scales: the same for the one title of each document.
-    """
-
-    keys: Integers
+    keys: Integers  # sorted; document i has the rows from starts[i] to starts[i + 1], at least one
     starts: Integers
-    token_starts: Integers
+    token_starts: Integers  # row i has the tokens from token_starts[i] to token_starts[i + 1]
     scales: Floats
     title_scales: Floats
-    tokens: npt.NDArray[np.int32]  # hundreds a record, so they are kept small
-    rows: npt.NDArray[np.int8]
-    titles: npt.NDArray[np.int8]
+    tokens: npt.NDArray[np.int32]  # of the rows, one after the other; hundreds a record
+    rows: npt.NDArray[np.int8]  # passages; each times its scale is a vector of length 1
+    titles: npt.NDArray[np.int8]  # the same for the one title of each document
 
 
 def embed(docs: Iterable[Doc], table: Table) -> Rows:

@@ -26,19 +26,10 @@ FIELDS: Mapping[str, str] = {
 
 
 class Filter(NamedTuple):
-    """What a hit must satisfy; an empty field restricts nothing.
+    """What a hit must satisfy; an empty field restricts nothing."""
 
-    Args:
-        types, outcomes, statuses, branches, users, runs: as they are written; tags, agents: as `fold` leaves them.
-        topics: topic keys.
-        since, until: epoch milliseconds, both inclusive.
-        path: a path or glob that the record's `affects` must touch.
-        earlier: names that the file at `path` had before, and links to it; one of them does as well.
-        live: only records that nothing supersedes.
-    """
-
-    types: tuple[str, ...] = ()
-    topics: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()  # as written, as most are; tags and agents: folded
+    topics: tuple[str, ...] = ()  # topic keys
     tags: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
@@ -46,11 +37,11 @@ class Filter(NamedTuple):
     branches: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
-    since: int | None = None
+    since: int | None = None  # epoch milliseconds, as `until`; both inclusive
     until: int | None = None
-    path: str = ""
-    earlier: tuple[str, ...] = ()
-    live: bool = False
+    path: str = ""  # a path or glob that the record's `affects` must touch
+    earlier: tuple[str, ...] = ()  # names that the file at `path` had before, and links to it; one of them does as well
+    live: bool = False  # only records that nothing supersedes
 
 
 def fold(value: str) -> str:

@@ -12,48 +12,30 @@ HALF = 0.5  # a file that keeps less than this of itself is another: the measure
 
 
 class Provenance(NamedTuple):
-    """Who wrote a record, from Git; `commit` is empty while nothing is committed.
-
-    Args:
-        agent: the program that wrote it, as the record or the commit says.
-        commit: the commit that brought it, with its `date` in epoch milliseconds.
-        branch: the branch that is checked out; `default` the default branch, "" if there is none.
-        merged: whether the default branch has the record; None where that is not known.
-        differs: the default branch has another version of it.
-        landed: since when the default branch has it, epoch milliseconds; None where that is not known.
-        reviewers, co_authors: whom the trailers of that commit name.
-        edits: the newest commits that changed it since, oldest first.
-    """
+    """Who wrote a record, from Git; `commit` is empty while nothing is committed."""
 
     author: str = ""
-    agent: str = ""
-    commit: str = ""
+    agent: str = ""  # the program that wrote it, as the record or the commit says
+    commit: str = ""  # the commit that brought it, with its `date` in epoch milliseconds
     date: int | None = None
-    branch: str = ""
+    branch: str = ""  # the branch that is checked out; `default` the default branch, "" if there is none
     default: str = ""
-    merged: bool | None = None
-    differs: bool = False
-    landed: int | None = None
-    reviewers: tuple[str, ...] = ()
+    merged: bool | None = None  # whether the default branch has the record; None where that is not known
+    differs: bool = False  # the default branch has another version of it
+    landed: int | None = None  # since when the default branch has it, epoch milliseconds; None where that is not known
+    reviewers: tuple[str, ...] = ()  # whom the trailers of that commit name, as `co_authors`
     co_authors: tuple[str, ...] = ()
-    edits: tuple[Any, ...] = ()
+    edits: tuple[Any, ...] = ()  # the newest commits that changed it since, oldest first
 
 
 class Drift(NamedTuple):
-    """How the governed files stand.
+    """How the governed files stand."""
 
-    Args:
-        verdict: fresh, changed, missing or unknown, then with the `reason`.
-        changed, missing: files that are not what they were, under their names of today, and files that are gone.
-        files: how many there are, or were.
-        since: the commit by which the decision landed.
-    """
-
-    verdict: str
-    changed: tuple[str, ...] = ()
+    verdict: str  # fresh, changed, missing or unknown, then with the `reason`
+    changed: tuple[str, ...] = ()  # under their names of today; `missing`: files that are gone
     missing: tuple[str, ...] = ()
-    files: int = 0
-    since: str = ""
+    files: int = 0  # how many there are, or were
+    since: str = ""  # the commit by which the decision landed
     reason: str = ""
 
     @property
@@ -96,46 +78,27 @@ class Snippet(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """One result.
-
-    Args:
-        created: epoch milliseconds; from Git where the record states no date.
-        score: of its place, 0..1: its own, but never less than that of what known order puts below it.
-        scores: its own parts and their mean; None for a listing, or where it was brought in.
-        superseded_by: direct successors; empty for what holds.
-        heads: what holds today for it; several where its topic is forked, or decisions on several topics replaced it.
-        vacancy: in words, where nothing holds for it.
-        proposed: what is only proposed in its place; empty where something has replaced it.
-        chain: `5 decisions, 4 replaced`; empty for a chain of one.
-        more: found records of the same chain that are left out.
-        brought_in: not found by the query, but it holds today for a hit that was.
-        related: edges from and to it, each with the reason it was stated for.
-        already_rejected: alternatives that it rejected and the query names.
-        snippet: why it was found.
-        drift: how the code stands that it governs; None where nobody looked or it governs none.
-        evidence: what history says came of it, as far as no outcome answers it.
-        conflict: line of the first unresolved merge conflict in its file, of which the first side is shown; 0 for none.
-    """
+    """One result."""
 
     record: Record
     path: str
-    created: int
-    score: float = 0.0
-    scores: Scores | None = None
-    superseded_by: tuple[str, ...] = ()
-    heads: tuple[str, ...] = ()
-    vacancy: str = ""
-    proposed: tuple[str, ...] = ()
-    chain: str = ""
-    more: int = 0
-    brought_in: bool = False
-    related: tuple[Edge, ...] = ()
-    already_rejected: tuple[str, ...] = ()
+    created: int  # epoch milliseconds; from Git where the record states no date
+    score: float = 0.0  # of its place, 0..1: its own, but never less than that of what known order puts below it
+    scores: Scores | None = None  # its own parts and their mean; None for a listing, or where it was brought in
+    superseded_by: tuple[str, ...] = ()  # direct successors; empty for what holds
+    heads: tuple[str, ...] = ()  # what holds today for it; several where its topic is forked, or several replaced it
+    vacancy: str = ""  # in words, where nothing holds for it
+    proposed: tuple[str, ...] = ()  # what is only proposed in its place; empty where something has replaced it
+    chain: str = ""  # `5 decisions, 4 replaced`; empty for a chain of one
+    more: int = 0  # found records of the same chain that are left out
+    brought_in: bool = False  # not found by the query, but it holds today for a hit that was
+    related: tuple[Edge, ...] = ()  # edges from and to it, each with the reason it was stated for
+    already_rejected: tuple[str, ...] = ()  # alternatives that it rejected and the query names
     provenance: Provenance = Provenance()
-    snippet: Snippet = Snippet()
-    drift: Drift | None = None
-    evidence: tuple[Evidence, ...] = ()
-    conflict: int = 0
+    snippet: Snippet = Snippet()  # why it was found
+    drift: Drift | None = None  # how the code stands that it governs; None where nobody looked or it governs none
+    evidence: tuple[Evidence, ...] = ()  # what history says came of it, as far as no outcome answers it
+    conflict: int = 0  # line of the first unresolved merge conflict, of which one side is shown; 0 for none
 
     @property
     def id(self) -> str:

@@ -16,19 +16,12 @@ MOST_OF_A_CHAIN = 3
 
 
 class Placed(NamedTuple):
-    """One place in the answer.
+    """One place in the answer."""
 
-    Args:
-        id: the record.
-        scored: None where it was not found by the query but holds today for a record that was: the caller loads it.
-        more: found records of the same chain that are left out; stated on the first of them only.
-        worth: the score of the best found of its chain: one place, one score, however much of it is shown.
-    """
-
-    id: str
-    scored: Scored | None
-    more: int = 0
-    worth: float = 0.0
+    id: str  # the record
+    scored: Scored | None  # None where it holds for a record that was found: the caller loads it
+    more: int = 0  # found records of the same chain that are left out; stated on the first of them only
+    worth: float = 0.0  # the score of the best found of its chain: one place, one score, however much of it is shown
 
 
 def arrange(

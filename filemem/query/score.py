@@ -45,21 +45,14 @@ HALF_LIFE = 180 * 86_400_000  # milliseconds after which recency is worth half
 
 
 class Candidate(NamedTuple):
-    """What retrieval puts forward.
-
-    Args:
-        keyword: the raw BM25 score; 0 where no word matched.
-        cosine, title_cosine: of the best passage, and of the title alone; None where there is no vector.
-        wording: how well each word of the query is met by the likest word of one passage; None where that was not
-            looked at, because the rest of the score is too low.
-    """
+    """What retrieval puts forward."""
 
     node: Node
     blob: str
-    keyword: float = 0.0
-    cosine: float | None = None
+    keyword: float = 0.0  # the raw BM25 score; 0 where no word matched
+    cosine: float | None = None  # of the best passage, `title_cosine` of the title; None without a vector
     title_cosine: float | None = None
-    wording: float | None = None
+    wording: float | None = None  # how well its likest words meet the query's; None where nobody looked
 
     @property
     def id(self) -> str:

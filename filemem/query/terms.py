@@ -25,23 +25,14 @@ _EDGE = ",;!?"  # never part of a word at its ends; brackets, dots and plus sign
 
 
 class Terms(NamedTuple):
-    """The words of a query, as typed (not stemmed, not split).
+    """The words of a query, as typed (not stemmed, not split)."""
 
-    Args:
-        words: each once, in order; any of them may match.
-        phrases: quoted, a single word too unless it stands in PROSE; every one must occur.
-        excluded: words or phrases behind a minus; none may occur.
-        text: the query without exclusions and restrictions, for the embedder.
-        odd: restrictions that cannot be made, as `outcome:broken` or `-tag:x`: they are read as words.
-        cut: whether there was more than counts.
-    """
-
-    words: tuple[str, ...] = ()
-    phrases: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()
-    text: str = ""
-    odd: tuple[str, ...] = ()
-    cut: bool = False
+    words: tuple[str, ...] = ()  # each once, in order; any of them may match
+    phrases: tuple[str, ...] = ()  # quoted, a single word too unless it stands in PROSE; every one must occur
+    excluded: tuple[str, ...] = ()  # words or phrases behind a minus; none may occur
+    text: str = ""  # the query without exclusions and restrictions, for the embedder
+    odd: tuple[str, ...] = ()  # restrictions that cannot be made, as `outcome:broken`: they are read as words
+    cut: bool = False  # whether there was more than counts
 
     @property
     def is_word(self) -> bool:

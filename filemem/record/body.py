@@ -48,21 +48,13 @@ class Title(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """Where the parts of a body stand.
+    """Where the parts of a body stand."""
 
-    Args:
-        title: the heading, or None.
-        text: the ranges that are text, in order.
-        known: section name, case folded -> its ranges, without the heading lines.
-        code: lines in fenced blocks.
-        other: unknown sections, name case folded -> range of the first of that name.
-    """
-
-    title: Title | None
-    text: tuple[Range, ...]
-    known: Mapping[str, Sequence[Range]]
-    code: frozenset[int]
-    other: Mapping[str, Range]
+    title: Title | None  # the heading, or None
+    text: tuple[Range, ...]  # the ranges that are text, in order
+    known: Mapping[str, Sequence[Range]]  # section name, case folded -> its ranges, without the heading lines
+    code: frozenset[int]  # lines in fenced blocks
+    other: Mapping[str, Range]  # unknown sections, name case folded -> range of the first of that name
 
 
 def outline(lines: Lines, known: frozenset[str], *, stated: str = "") -> Outline:

@@ -130,25 +130,16 @@ Spans = tuple[tuple[int, int], ...]
 
 
 class Entry(NamedTuple):
-    """One key of the root mapping. Positions are characters from the start of the text that was read.
+    """One key of the root mapping. Positions are characters from the start of the text that was read."""
 
-    Args:
-        key: the key, None where it is not a scalar.
-        value: what stands there.
-        at: start of the key; `key_end` where it ends, before the colon.
-        start: start of the value; `end` the end of its last character, comments and blank lines excluded.
-        style: "scalar", "flow" or "block".
-        items: where each item of a list starts and ends.
-    """
-
-    key: str | None
-    value: Value
-    at: int
+    key: str | None  # the key, None where it is not a scalar
+    value: Value  # what stands there
+    at: int  # start of the key; `key_end` where it ends, before the colon
     key_end: int
-    start: int
+    start: int  # start of the value; `end` the end of its last character, comments and blank lines excluded
     end: int
-    style: str
-    items: Spans = ()
+    style: str  # "scalar", "flow" or "block"
+    items: Spans = ()  # where each item of a list starts and ends
 
 
 _Events = Iterator[tuple[str, Any]]
@@ -234,20 +225,13 @@ _MOST_NOTES = 20
 
 
 class Header(NamedTuple):
-    """What the header says.
-
-    Args:
-        values: key -> value, as written.
-        lines: key -> line in the file, 1-based.
-        body: where the body starts, in characters.
-        sound: whether the header could be read without loss, so that it may be amended.
-    """
+    """What the header says."""
 
     kind: str = ""
-    values: Mapping[str, Value] = {}
-    lines: Mapping[str, int] = {}
-    body: int = 0
-    sound: bool = True
+    values: Mapping[str, Value] = {}  # key -> value, as written
+    lines: Mapping[str, int] = {}  # key -> line in the file, 1-based
+    body: int = 0  # where the body starts, in characters
+    sound: bool = True  # whether the header could be read without loss, so that it may be amended
     notes: tuple[Note, ...] = ()
 
 
