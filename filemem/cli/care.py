@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,28 +170,25 @@ def web(
 
     from filemem import VERSION, config
     from filemem.dialects.tool import profile as offered
-    from filemem.repo import Repo
     from filemem.server import http
-    from filemem.web.log import Log
     from filemem.web.site import Site
 
     offer, stated = offered(profile, prefix), config.web()
     strict = token or config.load(project.folder).token
     known = strict or stated.token
     token = known or secrets.token_urlsafe(24)
-    with closing(Repo.discover(project.folder)) as repo:
-        log = Log(repo.private / "log")
+    site = Site(stated)
 
     def tell(port: int) -> None:
         # A token that was made is shown here and nowhere else; one that was given is known.
         page = f"http://{f'[{host}]' if ':' in host else host}:{port}/viewer{'' if known else f'?token={token}'}"
         for line in filter(None, (f"a page for people: {page}", stated.unneeded)):
             click.echo(f"filemem: {line}", err=True)
-        log.add(f"started on port {port}")
+        site.note(f"started on port {port}")
 
     chosen = next((one for one in (port, stated.port) if one is not None), 3847)
     address = http.Address(host, chosen, remote=bool(known), token=token, names=names, lenient=not strict)
-    http.serve(offer, _opener(project), VERSION, address, _report, Site(log, stated), tell)
+    http.serve(offer, _opener(project), VERSION, address, _report, site, tell)
 
 
 def _opener(project: Project, user: str = "") -> Callable[[], Memory]:

@@ -23,7 +23,7 @@ from filemem.record import Problem
 
 if TYPE_CHECKING:
     import filemem.memory as verbs
-    from filemem.memory import check, evidence, forget, hits, search, status, undo, update  # noqa: F401
+    from filemem.memory import check, evidence, forget, hits, search, status, update  # noqa: F401
     from filemem.memory.diff import Comparison
     from filemem.memory.history import History, Revision
     from filemem.memory.past import PastMemory
@@ -243,8 +243,8 @@ class Memory:
         return self.keeper.write(lambda store: verbs.update.edit(store, id, data, before))
 
     def undo(self) -> Saved:
-        """Take back the last save by a new commit. Errors as for `undo.undo`."""
-        return self.keeper.write(verbs.undo.undo)
+        """Take back the last save by a new commit. Errors as for `forget.undo`."""
+        return self.keeper.write(verbs.forget.undo)
 
     def adopt(self, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
         """Write ids into files that state none. Arguments and errors as for `filemem.memory.update.adopt`."""

@@ -1,4 +1,4 @@
-"""Forgetting a record, and bringing one back: a removal and a tombstone in one commit; Git's history keeps the text.
+"""Taking back: a record by a removal and a tombstone in one commit, the last save by a commit that undoes it.
 
 A record with a tombstone is hidden however its file comes back; `restore` takes the tombstone away. History itself is
 never rewritten here: the command that does is printed for the user.
@@ -7,6 +7,7 @@ never rewritten here: the command that does is printed for the user.
 from __future__ import annotations
 
 import shlex
+from itertools import groupby
 
 from filemem.errors import Conflict, NotFound
 from filemem.files import is_listed, is_private
@@ -15,9 +16,10 @@ from filemem.memory.save import Saved, answer, left_to_user, message_of, refuse_
 from filemem.memory.snapshot import Snapshot, of_commit
 from filemem.memory.store import FORGOTTEN, LEAST, Store, called, mark_of
 from filemem.record import Record, answering, derived_id, parse, short_id
-from filemem.repo.commit import Edit, Made
+from filemem.repo.commit import Edit, Made, message
 from filemem.repo.history import Touch
 
+_UNDOES = "Undoes"  # the trailer that names the commit which is undone
 UNREACHED = """\
 First change the secret: whoever has a copy can read it. Then run this in a fresh clone, and push with --force.
 It rewrites all commits that have the file. It cannot reach clones and forks of others, pull requests, what the host
@@ -47,8 +49,8 @@ def delete(store: Store, reference: str, reason: str, agent: str = "", *, allow_
         mark = f"{FORGOTTEN}/{mark_of(node.id)}"
         if held and not is_private(node.path) and not store.files.exists(mark):
             edits.append(Edit(mark, b"", None))
-        message = message_of(shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent)
-        made = write(store, node.path, node.type, lambda: (tuple(edits), message))
+        text = message_of(shown, f"delete {short_id(shown.id)}" + (f" ({told})" if told else ""), agent)
+        made = write(store, node.path, node.type, lambda: (tuple(edits), text))
         degraded = show(store, node.path, None, made)
     kept = "Git history keeps it" if held else "it was never committed, so nothing keeps it"
     undo = f"restore {short_id(node.id)}" if held else ""
@@ -77,8 +79,8 @@ def restore(store: Store, reference: str, agent: str = "", *, allow_secret: bool
             edits.append(Edit(mark, None, store.files.read(mark)))
         else:
             store.files.remove(mark)
-        message = message_of(record, f"restore {record.title}", agent)
-        made = write(store, path, record.type, lambda: (tuple(edits), message)) if edits else Made()
+        text = message_of(record, f"restore {record.title}", agent)
+        made = write(store, path, record.type, lambda: (tuple(edits), text)) if edits else Made()
         degraded = show(store, path, data if here is None else here, made)
     return answer(store, record, made, f"Restored {record.title} ({short_id(record.id)})", degraded)
 
@@ -139,3 +141,44 @@ def _is_called(name: str, record: Record) -> bool:
     """Whether a record goes by a name, as `Store.find` reads names."""
     begins = len(name) >= LEAST and not name.isdigit() and short_id(record.id).startswith(name.casefold())
     return begins or bool(answering(name, [record]))
+
+
+def undo(store: Store) -> Saved:
+    """Take back the last save of whoever commits here: what was new is forgotten, what was changed is as it was.
+
+    Called again it takes back the one before. Raises NotFound: there is none; Conflict: its files changed since, or as
+    for `update`.
+    """
+    with store.repo.saving():
+        touches = _last(store)
+        done, edits = touches[0].commit, list[Edit]()
+        for touch in touches:
+            held, path = store.repo.item(touch.path), store.files.inside(touch.path)
+            if (held.oid if held else "") != touch.new or touch.kind == "R":
+                told = f"{store.shown(path)} was changed after the last save, {done.id[:10]}: {done.subject}"
+                raise Conflict(told, f"git show {done.id[:10]} shows what that did")
+            before = store.files.read(path) if touch.new and store.files.exists(path) else None
+            edits.append(Edit(path, store.repo.blob(touch.old) if touch.old else None, before))
+        main = next((one for one in edits if is_listed(one.path)), edits[0])
+        if (record := parse(main.data or main.before or b"", main.path).record) is None:
+            raise Conflict(f"{store.shown(main.path)} cannot be read", "filemem check says why")
+        mark = f"{FORGOTTEN}/{mark_of(record.id)}"
+        if main.data is None and not store.files.exists(mark) and mark not in {one.path for one in edits}:
+            edits.append(Edit(mark, b"", None))  # as `forget` leaves it
+        text = message(f"undo: {done.subject}", (("Filemem-Id", record.id), (_UNDOES, done.id)))
+        made = write(store, main.path, record.type, lambda: (tuple(edits), text))
+        troubles = {show(store, one.path, one.data, made) for one in edits if is_listed(one.path)}
+    back = "" if main.data else f"filemem restore {short_id(record.id)} brings it back"
+    return answer(store, record, made, f"Undid {done.id[:10]}: {done.subject}", "; ".join(sorted(troubles)), back)
+
+
+def _last(store: Store) -> list[Touch]:
+    """What the last save that is not undone did to its files. Raises NotFound."""
+    undone = set[str]()
+    touches = store.history.saves(store.repo.identity()[0][0], store.seen_from)
+    for commit, found in groupby(touches, key=lambda touch: touch.commit):
+        named = {value for key, value in commit.trailers if key == _UNDOES}
+        if not named and commit.id not in undone:
+            return list(found)
+        undone |= named
+    raise NotFound("nothing to undo: no save of yours is on this branch", "filemem forget ID removes a record")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -17,7 +17,6 @@ from filemem.errors import BadInput, FilememError
 if TYPE_CHECKING:
     from filemem.config import Web
     from filemem.memory import Memory
-    from filemem.web.log import Log
 
 Arguments = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -32,7 +31,7 @@ class Context(NamedTuple):
     """What functions may use besides their arguments; `running` limits how many sandboxes there are at once."""
 
     ask: Ask
-    log: Log | None
+    log: Sequence[str]
     web: Web
     running: asyncio.Semaphore
 

@@ -35,10 +35,10 @@ async def _home(_: Context, arguments: Arguments) -> Told:
 
 
 async def _logs(context: Context, arguments: Arguments) -> Answer:
-    if context.log is None:
-        raise Refused(404, "NO_LOG", "This server keeps no log", "it keeps one beside a repository it can write to")
-    lines = min(arguments.get("lines", arguments.get("tail", LINES)), MOST_LINES)
-    return {"success": True, **context.log.page(lines, arguments.get("offset", 0))}
+    lines, offset = min(arguments.get("lines", arguments.get("tail", LINES)), MOST_LINES), arguments.get("offset", 0)
+    every = list(context.log)
+    end = max(0, len(every) - offset)
+    return {"success": True, "lines": every[max(0, end - lines) : end], "total": len(every), "offset": offset}
 
 
 def _observation(memory: Any, arguments: Arguments) -> Answer:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from http import HTTPMethod, HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,10 +22,8 @@ from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked
 from filemem.web.route import JSON, TOKEN, Ask, Context, Refused, Route, Told, from_body, from_query, plain
 from filemem.web.routes import ROUTES, meant
 
-if TYPE_CHECKING:
-    from filemem.web.log import Log
-
 SANDBOXES = 2  # at once
+LOGGED = 10_000  # lines of the log that are kept, the newest
 _STATUS: Mapping[type[FilememError], tuple[int, str]] = {
     BadInput: (400, "INVALID_REQUEST"),
     NotFound: (404, "NOT_FOUND"),
@@ -39,8 +39,8 @@ _SLACK = {"channelId": "channel_id", "filePath": "file_path"}  # as the real pro
 class Site:
     """What is served beside MCP."""
 
-    def __init__(self, log: Log | None = None, web: Web | None = None) -> None:
-        self._log, self._web = log, web or Web()
+    def __init__(self, web: Web | None = None) -> None:
+        self.log, self._web = deque[str](maxlen=LOGGED), web or Web()
         self._table = [(compile_path(route.path)[0], route) for route in ROUTES]
 
     def methods(self, path: str) -> tuple[str, ...]:
@@ -60,14 +60,14 @@ class Site:
     def seen(self, method: str, path: str, status: int, milliseconds: int) -> None:
         """Note a request by its route; what was asked for stays out of the log."""
         known = [route.path for route in self._at(path)] or [path if path in ("/mcp", "/health") else "(no route)"]
-        self._note(f"{method if method in HTTPMethod.__members__ else '?'} {known[0]} {status} {milliseconds} ms")
+        self.note(f"{method if method in HTTPMethod.__members__ else '?'} {known[0]} {status} {milliseconds} ms")
 
     def routes(self, ask: Ask, on_crash: Callable[[str, BaseException], None]) -> list[Served]:
         """The table as Starlette takes it."""
-        context = Context(ask, self._log, self._web, asyncio.Semaphore(SANDBOXES))
+        context = Context(ask, self.log, self._web, asyncio.Semaphore(SANDBOXES))
 
         def told(where: str, error: BaseException) -> None:
-            self._note(f"defect in {where}: {type(error).__name__}")
+            self.note(f"defect in {where}: {type(error).__name__}")
             on_crash(where, error)
 
         return [Served(route.path, _endpoint(route, context, told), methods=[route.method]) for route in ROUTES]
@@ -75,9 +75,9 @@ class Site:
     def _at(self, path: str) -> list[Route]:
         return [route for pattern, route in self._table if pattern.match(path)]
 
-    def _note(self, line: str) -> None:
-        if self._log is not None:
-            self._log.add(line)
+    def note(self, line: str) -> None:
+        """Add to the log what we chose, never what a caller sent: nothing secret can stand in it."""
+        self.log.append(time.strftime("[%Y-%m-%d %H:%M:%S] ", time.gmtime()) + line)
 
 
 def _endpoint(route: Route, context: Context, on_crash: Callable[[str, BaseException], None]) -> Any:

@@ -6,15 +6,12 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from filemem.errors import BrokenStore, Conflict, FilememError, Locked
 from filemem.server.door import Door
-from filemem.web import log
-from filemem.web.log import Log
 from filemem.web.site import Site
 
 Crash = tuple[str, str]
@@ -64,35 +61,15 @@ def test_failures_have_their_statuses(error: FilememError, status: int, code: st
     assert not crashes
 
 
-def test_a_defect_is_reported_and_not_told(tmp_path: Path) -> None:
-    kept = Log(tmp_path)
+def test_a_defect_is_reported_and_not_told() -> None:
+    site = Site()
     for path in ("/api/mama/search", "/graph/similar", "/api/search", "/viewer"):
-        status, body, crashes = ask_site(Site(kept), "GET", path, ZeroDivisionError("secret detail"))
+        status, body, crashes = ask_site(site, "GET", path, ZeroDivisionError("secret detail"))
         assert status == 500
         assert "secret" not in str(body)
         assert [one[1] for one in crashes] == ["secret detail"]
-    lines = kept.page(10, 0)["lines"]
-    assert lines[0].endswith("defect in GET /api/mama/search: ZeroDivisionError")
-    assert "secret" not in str(lines)
-    kept.close()
-
-
-def test_a_server_without_a_log_says_so() -> None:
-    status, body, _ = ask_site(Site(), "GET", "/api/daemon/logs", ValueError())
-    assert (status, body["code"]) == (404, "NO_LOG")
-
-
-def test_the_log_turns_over_and_is_read_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "SIZE", 1_000)
-    kept = Log(tmp_path)
-    for number in range(200):
-        kept.add(f"line {number} split")
-    assert len(list(tmp_path.iterdir())) == log.FILES + 1
-    lines = [line.partition("] ")[2] for line in kept.page(1_000, 0)["lines"]]
-    assert lines[-1] == "line 199 split"
-    assert lines == [f"line {200 - len(lines) + n} split" for n in range(len(lines))]
-    assert [line[-14:] for line in kept.page(2, 3)["lines"]] == ["line 195 split", "line 196 split"]
-    kept.close()
+    assert site.log[0].endswith("defect in GET /api/mama/search: ZeroDivisionError")
+    assert "secret" not in str(site.log)
 
 
 def test_without_a_token_nothing_can_be_written() -> None:
