@@ -150,10 +150,8 @@ class Files:
     def scan(self, before: Manifest, *, hash_name: str = "sha1", folders: Collection[str] | None = None) -> Scan:
         """List every record of the store; also the times of its folders ("" for itself), and what was skipped.
 
-        Args:
-            before: an earlier listing; files with equal size and time are not read again.
-            hash_name: the repository's object format, "sha1" or "sha256".
-            folders: look only into these folders (from `changed_folders`) and into new ones below them.
+        Files that have the size and time of an earlier listing, `before`, are not read again; with `folders`, from
+        `changed_folders`, only these are looked into, and new ones below them.
         """
         try:
             with open_folder(self.work_tree, self._base):

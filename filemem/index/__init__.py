@@ -57,16 +57,7 @@ Progress = Callable[[int, int], object]  # documents done, documents in all
 
 
 class Index(Search):
-    """The index of a store, open for questions and, if this process is the writer, for changes.
-
-    Args:
-        folder: of the indexes of a store: each format has its own in it, so that an old server that still runs and a
-            new command do not undo each other's.
-        model: turns texts into vectors; None for keyword search only.
-        dates: first-commit dates (epoch milliseconds) of store paths; asked only for records that state none.
-        clock: nanoseconds since 1970.
-        layer: see `overlaid`.
-    """
+    """The index of a store, open for questions and, if this process is the writer, for changes."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -76,10 +67,7 @@ class Index(Search):
     def overlaid(self, layer: Layer, dates: Dates, *, alone: bool = False) -> Self:
         """Return this index with other documents in place of some; nothing is written, and its vectors are used.
 
-        Args:
-            layer: what differs, by path, given what the index was built from; None for what is not there.
-            dates: as for the class, for the documents of the layer.
-            alone: what the layer has is all there is; nothing is read, and nothing found by meaning.
+        `alone`: what the layer has is all there is; nothing is read, and nothing found by meaning.
         """
         if alone:
             return type(self)(Path(os.devnull), None, dates, layer=layer)
@@ -190,14 +178,9 @@ class Index(Search):
     # changes
 
     def push(self, doc: Doc, entry: Entry | None = None) -> None:
-        """Make a saved record findable at once by every process; needs no lock.
+        """Make a saved record findable at once by every process; needs no lock, and raises BrokenStore.
 
-        Args:
-            doc: the document.
-            entry: its file as it stands, so that the next scan need not hash it.
-
-        Raises:
-            BrokenStore: the folder can not be written; so do all that change the index.
+        `entry` is its file as it stands, so that the next scan need not hash it.
         """
         with self._lock:
             self._fresh.push(doc.path, doc, entry)
@@ -209,27 +192,17 @@ class Index(Search):
 
     def apply(
         self,
-        changes: Iterable[Change],
+        changes: Iterable[Change],  # what a look at the store found; wins over what waits
         load: Load,
         progress: Progress | None = None,
         *,
-        seen: Manifest | None = None,
-        waited: Iterable[Item] | None = None,
-        anew: bool = False,
+        seen: Manifest | None = None,  # the whole scan; renews size and time of files whose content is the same
+        waited: Iterable[Item] | None = None,  # what waited when the look began; what was saved since stays, and wins
+        anew: bool = False,  # build it anew; the changes are all files
     ) -> None:
         """Bring the index up to date: what waits and the given changes, all at once or not at all.
 
-        Args:
-            changes: what a look at the store found; wins over what waits.
-            load: makes the document of a path; None where there is none (unreadable, gone).
-            progress: called with documents done and in all.
-            seen: the whole scan; renews size and time of files whose content is the same.
-            waited: what waited when the look began: what was saved since stays, and wins; None for all.
-            anew: build it anew; the changes are all files.
-
-        Raises:
-            Locked: another process is the writer.
-            IndexDamaged: there is nothing to build upon.
+        Raises Locked: another process is the writer; IndexDamaged: there is nothing to build upon.
         """
         held = self.is_writer
         if not self.writable:

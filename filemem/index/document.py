@@ -262,12 +262,7 @@ class Item(NamedTuple):
 
 
 class Fresh:
-    """What waits, as this process knows it: one immutable file a save.
-
-    Args:
-        root: the index folder.
-        clock: nanoseconds since 1970.
-    """
+    """What waits, as this process knows it: one immutable file a save, in a folder of the index folder."""
 
     def __init__(self, root: Path, clock: Callable[[], int]) -> None:
         self._root, self._folder, self._clock = root, root / "fresh", clock

@@ -29,9 +29,7 @@ class ModelUnavailable(FilememError):
 class Model:
     """A static model in model2vec's layout: the one that ships with filemem, or one of the user's.
 
-    Args:
-        folder: where `model.safetensors` and `tokenizer.json` are.
-        name: tells one state of its files from another; each has an index of its own.
+    `name` tells one state of its files from another; each has an index of its own.
     """
 
     def __init__(self, folder: Path = _SHIPPED, name: str = BUNDLED) -> None:

@@ -65,12 +65,7 @@ class Row(NamedTuple):
 
 
 class Database:
-    """`index.db`, open in one process.
-
-    Args:
-        path: the file; None for one in memory.
-        create: make the file, or its tables, where they are not there.
-    """
+    """`index.db`, open in one process; without a path it is in memory. `create` makes what is not there of it."""
 
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
         self.covers = False  # whether changes lie over the file, and not in it

@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
 
 class Search:
-    """What one process has open of an index; `Index` has the arguments.
+    """What one process has open of an index.
 
     Every question answers from one state, and looks first for what other processes saved or built. What waits takes
     the place of what the generation knows of its path.
@@ -72,11 +72,11 @@ class Search:
 
     def __init__(
         self,
-        folder: Path,
-        model: Model | None = None,
-        dates: Dates = lambda _: {},
+        folder: Path,  # each format has its own in it: an old server and a new command do not undo each other's
+        model: Model | None = None,  # turns texts into vectors; None for keyword search only
+        dates: Dates = lambda _: {},  # asked only for records that state no date
         clock: Callable[[], int] = time.time_ns,
-        layer: Layer | None = None,
+        layer: Layer | None = None,  # see `Index.overlaid`
     ) -> None:
         self.model = model
         told = repr((_FORMAT, model.name if model else ""))
@@ -101,11 +101,7 @@ class Search:
 
     @contextlib.contextmanager
     def _now(self) -> Iterator[None]:
-        """Look at the present state, which stands still from then on.
-
-        Raises:
-            IndexDamaged: what is there cannot be used.
-        """
+        """Look at the present state, which stands still from then on. Raises IndexDamaged."""
         with self._lock:
             while True:
                 self._look()
@@ -170,16 +166,8 @@ class Search:
     def candidates(
         self, terms: Terms, wanted: Filter | None = None, depth: int = 100, *, mode: str = "hybrid"
     ) -> Found:
-        """Return the best records for a query, in no order: by words and meaning together.
-
-        Args:
-            terms: a parsed query.
-            wanted: what every candidate must satisfy; `live` is exact, what waits included.
-            depth: how many, at most; so many are looked at by words, and so many by meaning.
-            mode: hybrid, keyword or vector.
-
-        Raises:
-            IndexDamaged: build it anew.
+        """Return the best records for a query, in no order, at most `depth`; so many are looked at by words, and so
+        many by meaning. `mode` is hybrid, keyword or vector.
         """
         with self._now():
             near, degraded = None, self._gap(mode)
@@ -249,9 +237,7 @@ class Search:
     ) -> list[Node]:
         """Return the nodes of the records created last, newest first; those of which no date is known come last.
 
-        Args:
-            without: a query whose exclusions hold; it has no words of its own.
-            wanted, limit, offset: as for `candidates`.
+        `without` is a query whose exclusions hold; it has no words of its own.
         """
         with self._now():
             asked, wanted = plan.plan(without or Terms()), wanted or Filter()

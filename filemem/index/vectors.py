@@ -35,9 +35,7 @@ _STRIPE = 4096  # rows converted to float at a time: what stays in the processor
 class Table:
     """A loaded static model: one vector per token, and what each is to be multiplied by.
 
-    Args:
-        rows, weights, tokenizer: of the model.
-        telling: how long the vectors of words are that are about something; 0 where that is not known.
+    `telling` is how long the vectors of words are that are about something; 0 where that is not known.
     """
 
     def __init__(self, rows: npt.NDArray[Any], weights: Floats, tokenizer: Tokenizer, telling: float = 0.0) -> None:

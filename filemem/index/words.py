@@ -158,14 +158,7 @@ class Clause(NamedTuple):
 
 
 class Words:
-    """The words of one state, open for questions.
-
-    Args:
-        index: a folder that was compared with its checksums, or what `WordsWriter` filled.
-
-    Raises:
-        IndexDamaged: Tantivy refuses them.
-    """
+    """The words of one state, a folder or what `WordsWriter` filled, open for questions. Raises IndexDamaged."""
 
     def __init__(self, index: Path | tantivy.Index) -> None:
         with border():
@@ -262,11 +255,7 @@ def silent(query: Query) -> Query:
 
 
 class WordsWriter:
-    """Adds to and removes from words that nobody reads yet.
-
-    Args:
-        folder: private to this writer; empty, or links to the words of the last generation.
-    """
+    """Adds to and removes from words that nobody reads yet: an empty folder, or links to the last generation's."""
 
     def __init__(self, folder: Path) -> None:
         with border():

@@ -119,11 +119,7 @@ class Hit(NamedTuple):
 class Results:
     """An answer to a search: hits, best first.
 
-    Args:
-        hits: the hits.
-        degraded: why the answer may be worse than it could be; empty where nothing is wrong.
-        note: what else the reader should know, such as an index that is still catching up.
-        anchor: for a timeline, the id it is about.
+    It says why it may be worse than it could be, and what else the reader should know; a timeline its `anchor`, an id.
     """
 
     def __init__(self, hits: tuple[Hit, ...], degraded: str = "", note: str = "", anchor: str = "") -> None:

@@ -25,22 +25,14 @@ class Placed(NamedTuple):
 
 
 def arrange(
-    scored: Iterable[Scored],
-    known: Graph,
+    scored: Iterable[Scored],  # each record once
+    known: Graph,  # of the decisions among them
     *,
-    may_bring: Callable[[str], bool] = lambda _: True,
-    may_show: Callable[[str], bool] = lambda _: True,
+    may_bring: Callable[[str], bool] = lambda _: True,  # whether a head that was not found satisfies the filter
+    may_show: Callable[[str], bool] = lambda _: True,  # whether what was found is for more than to lead to what holds
     limit: int | None = None,
 ) -> tuple[Placed, ...]:
-    """Return the places of an answer, best first.
-
-    Args:
-        scored: what was found, each record once.
-        known: the supersession graph of the decisions among them.
-        may_bring: says whether a head that was not found satisfies the filter of the search.
-        may_show: says whether what was found is for more than to lead to what holds.
-        limit: how many places are wanted; None for all.
-    """
+    """Return the places of an answer, best first."""
     found = {each.id: each for each in sorted(scored, key=lambda each: each.rank)}
     placed: list[Placed] = []
     for members in _groups(found, known):

@@ -90,26 +90,19 @@ class Scored(NamedTuple):
 
 
 def score(
-    candidates: Iterable[Candidate],
+    candidates: Iterable[Candidate],  # the union of what words and vectors found, each record once
     *,
     now: int,
-    recency: bool = True,
-    weights: Weights | None = None,
-    lesser: Container[str] = (),
-    whole: float = 0.0,
+    recency: bool = True,  # whether age counts at all
+    weights: Weights | None = None,  # None takes HYBRID; where no candidate has a cosine it is KEYWORD_ONLY
+    lesser: Container[str] = (),  # ids of records whose worth counts LESSER
+    whole: float = 0.0,  # the BM25 of a record with every word; the best must have half of it to count in full
     word: bool = False,
 ) -> tuple[Scored, ...]:
     """Return the candidates with scores, best first.
 
-    Args:
-        candidates: the union of what words and vectors found, each record once.
-        now: epoch milliseconds.
-        recency: whether age counts at all.
-        weights: None takes HYBRID. Where no candidate has a cosine it is KEYWORD_ONLY (final = keyword).
-        lesser: ids of records whose worth counts LESSER.
-        whole: the raw BM25 of a record that has every word asked for; the best must have half of it to count in full.
-        word: whether the query is one word. If it tells FEW records from the others, these stand first, in the upper
-            half of the scale: a name that was typed is meant, however near in meaning other texts are.
+    A single `word` that tells FEW records from the others puts them first, in the upper half of the scale: a name that
+    was typed is meant, however near in meaning other texts are.
     """
     found = list(candidates)
     cosines = [_unit(each.cosine) for each in found if each.cosine is not None]

@@ -86,15 +86,8 @@ def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
 
 
 def rejected_before(terms: Terms, rejected: Iterable[str], chosen: str = "") -> tuple[str, ...]:
-    """Return the rejected alternatives that the query names.
-
-    Args:
-        terms: the query.
-        rejected: items, each an alternative, then a colon and the reason.
-        chosen: what was decided; a word that stands there too does not tell one from the other.
-
-    Returns:
-        Those of which the query has half of the telling words, one of them not in `chosen`.
+    """Return the rejected alternatives (`alternative: reason`) of which the query has half of the telling words, one
+    of them not in `chosen`, what was decided.
     """
     wanted = _wanted(terms)
     said = {meant for _, _, meant in wanted.spans(chosen)}

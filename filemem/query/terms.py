@@ -45,11 +45,7 @@ def parse(text: str, now: int | None = None) -> tuple[Terms, Filter]:
     """Return the terms and the restrictions of a query string; at most 2 KB and 64 words of it count.
 
     A restriction given twice (`tag:a tag:b`, `tag:a,b`) means either; one with a value that its field cannot have
-    (`type:string`) is plain text.
-
-    Args:
-        text: anything.
-        now: epoch milliseconds; without it ages (`since:2w`) are plain text.
+    (`type:string`) is plain text, and so are ages (`since:2w`) without `now`.
     """
     found: dict[str, dict[str, None]] = {"words": {}, "phrases": {}, "excluded": {}, "odd": {}}
     said: list[str] = []
@@ -94,13 +90,10 @@ def clean(text: str, limit: int = MAX_BYTES) -> str:
 
 
 def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None:
-    """Return the moment that a restriction names, in epoch milliseconds, or None.
+    """Return the moment that a restriction names, its first or, with `end`, its last, in epoch milliseconds, or None.
 
-    Args:
-        text: a date in any form, a week, a month, a year, a time; an age: `12h`, `3d`, `2w`, `6m` (months of 30 days),
-            `1y`; or `now`, `today`, `yesterday` (UTC).
-        now: epoch milliseconds; without it there are no ages and no such words.
-        end: what is longer than a moment means its last one, not its first.
+    It is a date in any form, a week, a month, a year, a time; given `now`, also an age (`12h`, `3d`, `2w`, `6m` of 30
+    days each, `1y`) or `now`, `today`, `yesterday` (UTC).
     """
     word = text.strip().casefold()
     if age := re.fullmatch(_AGE, word):

@@ -38,26 +38,16 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 def amend(
     data: bytes,
-    path: str,
+    path: str,  # store-relative, for messages and for the type where the header does not say it
     *,
-    keys: Mapping[str, object] = _NO_KEYS,
-    outcome: Outcome | None = None,
+    keys: Mapping[str, object] = _NO_KEYS,  # key -> its new value: text, number, list of text, mapping; None: gone
+    outcome: Outcome | None = None,  # an entry to add to the log; the `outcome` key follows the newest entry
     title: str | None = None,
-    text: str | None = None,
+    text: str | None = None,  # below the heading, without the known sections
 ) -> bytes:
     """Return the bytes of a file with some values changed.
 
-    Args:
-        data: the file as it is.
-        path: store-relative, for messages and for the type where the header does not say it.
-        keys: front matter key -> its new value (text, number, list of text, mapping); None removes the key.
-        outcome: an entry to add to the log; the `outcome` key follows the newest entry.
-        title: the new heading.
-        text: the new text below the heading, without the known sections.
-
-    Raises:
-        BadInput: the file is broken (file:line in the message) or would be; the request is empty or of the wrong type.
-        Conflict: it cannot be done without touching other lines.
+    Raises BadInput: the file is broken or would be; Conflict: it cannot be done without touching other lines.
     """
     parsed = parse(data, path)
     before = parsed.record

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import unquote
 
 from filemem.record.identity import short_id
 from filemem.record.model import Record
@@ -21,7 +22,6 @@ _DATE_IN_FRONT = re.compile(r"[0-9]{4}(-?)[0-9]{2}\1[0-9]{2}[-_ ]+")
 _ANY_SERIES = frozenset(("adr", "madr", "no", "nr", "number", "decision"))  # in front of a number of any series
 _IN_TEXT = re.compile(r"\b([A-Za-z]{2,8})[- ]#?\d{1,5}\b")
 _UPWARDS = re.compile(r"\A(?:\.{1,2}/)+")
-_ESCAPED_BYTE = re.compile(r"((?:%[0-9A-Fa-f]{2})+)")
 
 
 def reference_index(records: Iterable[Record]) -> ReferenceIndex:
@@ -75,13 +75,10 @@ def numbers_in(text: str) -> tuple[str, ...]:
 
 
 def resolve_reference(reference: str, records_index: ReferenceIndex, folder: str = "") -> str | None:
-    """Return the id of the one record that `reference` means, or None.
+    """Return the id of the one record that a reference means, or None; a relative link starts in `folder`.
 
-    Args:
-        reference: an id, a path or file name (also in a link or a web address), a number such as `12`, `#12` or
-            `ADR-0012`, a title, or any of these as `[[wikilink]]`.
-        records_index: from `reference_index`.
-        folder: where the file lies that refers, store-relative: a relative link starts there.
+    It is an id, a path or file name (also in a link or a web address), a number such as `12`, `#12` or `ADR-0012`, a
+    title, or any of these as `[[wikilink]]`.
     """
     return next((found for name in readings(reference, folder) if (found := records_index.get(name))), None)
 
@@ -103,10 +100,6 @@ def answering(reference: str, records: Iterable[Record]) -> tuple[str, ...]:
     return several
 
 
-def _decoded(escaped: str) -> str:
-    return bytes.fromhex(escaped.replace("%", "")).decode(errors="replace")
-
-
 def readings(reference: str, folder: str = "") -> Iterator[str]:
     """Yield the names that a reference may mean, the surest first; see `resolve_reference`."""
     reference = reference.strip()
@@ -117,7 +110,7 @@ def readings(reference: str, folder: str = "") -> Iterator[str]:
         reference = match[1]
     reference = reference.strip(" \t<>()\"'")
     reference = reference.partition("#")[0] or reference
-    reference = _ESCAPED_BYTE.sub(lambda found: _decoded(found[1]), reference)
+    reference = unquote(reference)
     yield reference
     folded = reference.casefold().rstrip("/")
     if folder and folded.endswith(".md") and "://" not in folded and not folded.startswith("/"):
