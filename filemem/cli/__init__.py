@@ -11,7 +11,6 @@ import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from filemem import VERSION
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
@@ -115,45 +114,19 @@ def _run(words: Sequence[str]) -> int:
         text = f"filemem {VERSION}\n" if first in ("--version", "version") else HELP
         (sys.stdout if words else sys.stderr).write(text)
         return 0 if words else EXIT_CODES[BadInput]
-    if asked := plain_search(words):
-        from filemem.cli.project import Project, search
+    plain = [word for word in words[1:] if word != "--json"]
+    if first in ("status", "topics", "search") and not any(word.startswith("-") or first != "search" for word in plain):
+        from filemem.cli import project  # click takes two interpreters' time
 
-        folder, as_json, options = asked
-        search(Project.at(folder), as_json, options, every="limit" in options)
-        return 0
-    if first in ("status", "topics") and list(words[1:]) in ([], ["--json"]):  # click takes two interpreters' time
-        from filemem.cli import project
-
-        here, as_json = project.Project.at(""), len(words) > 1
-        project.status(here, as_json) if first == "status" else project.perform("topics", here, as_json, {})
+        here, as_json = project.Project.at(""), "--json" in words
+        if first == "search":
+            project.search(here, as_json, {"query": " ".join(plain)}, every=False)
+        else:
+            project.status(here, as_json) if first == "status" else project.perform("topics", here, as_json, {})
         return 0
     from filemem.cli.options import run
 
     return run(words, COMMANDS, HELP)
-
-
-def plain_search(words: Sequence[str]) -> tuple[str, bool, dict[str, Any]] | None:
-    """Understand a search with the most usual options, so that click need not be imported: folder, JSON, options."""
-    left = list(words)
-    folder = left[1] if left[:1] == ["-C"] and len(left) > 1 else ""
-    left = left[2:] if folder else left
-    if left[:1] != ["search"]:
-        return None
-    options: dict[str, Any] = {}
-    query: list[str] = []
-    given = iter(left[1:])
-    for word in given:
-        if not word.startswith("-"):
-            query.append(word)
-        elif word in ("--json", "--live"):
-            options[word[2:]] = True
-        elif word == "--mode" and (mode := next(given, "")) in ("hybrid", "keyword", "vector"):
-            options["mode"] = mode
-        elif word in ("-n", "--limit") and (limit := next(given, "")).isdecimal() and len(limit) < 4 and int(limit):
-            options["limit"] = int(limit)
-        else:
-            return None
-    return folder, options.pop("json", False), {**options, "query": " ".join(query)}
 
 
 def _fail(error: FilememError) -> None:

@@ -85,7 +85,7 @@ def one_line(answer: Answer) -> str:
 
 
 _PATHS = frozenset(("affects", "files_modified", "files_read", "open_files", "path", "paths"))
-_RECORDS = frozenset(("files", "id", "ids", "topic", "was"))  # of these only what ends in .md is a file
+_RECORDS = frozenset(("files", "id", "ids", "topic"))  # of these only what ends in .md is a file
 
 
 def perform(

@@ -219,19 +219,13 @@ def restore(**fields: Any) -> Fields:
     return fields
 
 
-@tool(
-    click.argument("files", nargs=-1, required=True),
-    click.option("--was", metavar="OLD", help="The path or id that the file had before it was renamed."),
-)
+@tool(click.argument("files", nargs=-1, required=True))
 def adopt(**fields: Any) -> Fields:
     """Write ids into files that have none, so that they stay the same records when they are renamed.
 
-    With --was, references to what the one file was known by before lead to it again.
-
     \b
-    Examples:
+    Example:
       filemem adopt docs/adr/*.md
-      filemem adopt docs/adr/0032-use-postgres.md --was docs/adr/0032-postgres.md
     """
     return fields
 

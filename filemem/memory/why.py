@@ -23,7 +23,6 @@ from filemem.memory.hits import present
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, fixed, split_identifiers, touches
 from filemem.record import DECISION, numbers_in
-from filemem.repo import GitError
 from filemem.repo.remote import ask, scratch
 
 GOVERNS, TOUCHED, NEAR = "governs", "touched", "near"
@@ -77,13 +76,7 @@ def why(store: Store, asked: str, limit: int) -> Why:
     BadInput: it lies outside, or has no such lines; NotFound: no such file was, and no decision speaks of it.
     """
     place, testimony = _place(store, asked), Testimony(store)
-    note = ""
-    try:
-        commits, names = _made(store, place, testimony.tip)
-    except GitError:
-        if not (note := store.code.incomplete()):
-            raise
-        commits, names = dict[str, str](), {place.path}
+    note, (commits, names) = "", _made(store, place, testimony.tip)
     reasons = _stating(store, names)
     reasons += _touched(store, place, commits, testimony, {one.hit.id for one in reasons})
     if place.text is None and not commits and not os.path.lexists(store.code.work_tree / place.path):
@@ -93,7 +86,7 @@ def why(store: Store, asked: str, limit: int) -> Why:
             hint = meant(place.path, known, "name a file of the project, from its top")
             raise NotFound(f"{note}, and no decision speaks of it", hint)
     elif place.lines and place.text is not None and not commits:
-        note = note or f"not committed yet: {place.what}"
+        note = f"not committed yet: {place.what}"
     total, known_ids = len(reasons), {one.hit.id for one in reasons}
     reasons += _near(store, place, known_ids, min(NEARBY, limit - total))
     shown = reasons[:limit]

@@ -11,6 +11,7 @@ import hmac
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs
 
@@ -31,7 +32,7 @@ _JSON = "application/json"
 _TOKEN = "send Authorization: Bearer TOKEN, the token of FILEMEM_TOKEN, or the one that the server printed at its start"  # noqa: S105
 _STRANGER = f"a token is required: {_TOKEN}"
 _WRONG = f"this token is not the one of this server: {_TOKEN}"
-_OWN = {MCP: ("POST", "GET", "DELETE"), "/health": ("GET", "HEAD")}
+_OWN = {MCP: ("POST",), "/health": ("GET", "HEAD")}
 
 Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on the memory, one at a time
 
@@ -189,11 +190,9 @@ async def _refuse(refusal: JSONResponse, scope: Scope, receive: Receive, send: S
         await send({**message, "more_body": True} if message["type"] == "http.response.body" else message)
 
     await refusal(scope, receive, unended)
-    try:
+    with suppress(ClientDisconnect, TimeoutError):
         async with asyncio.timeout(BODY_SECONDS):
             await _body(receive, DRAINED, keep=False)
-    except (ClientDisconnect, TimeoutError):
-        pass
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

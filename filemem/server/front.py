@@ -17,7 +17,6 @@ from filemem.server.wire import INVALID_PARAMS, Message, is_text
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 _CALLS = ("tools/call", "resources/read", "prompts/get")
-_KEPT = 16  # messages to repeat; a client that sends more handshakes than this meets the SDK
 
 Entry = dict[str, object]
 NAME = "filemem"
@@ -93,7 +92,7 @@ class Front:
         """Take one message; return the reply, or what else to do."""
         method = message["method"]
         if "id" not in message:
-            if method == "notifications/initialized" and len(self.kept) < _KEPT:
+            if method == "notifications/initialized":
                 self.kept.append(message)
             return Turn.NOTHING
         params = message.get("params") or {}
@@ -119,7 +118,7 @@ class Front:
         return any(message["method"] == "initialize" for message in self.kept)
 
     def _initialize(self, params: Mapping[str, object]) -> dict[str, object] | None:
-        if len(self.kept) >= _KEPT or "_meta" in params or not _is_plain_client(params):
+        if "_meta" in params or not _is_plain_client(params):
             return None
         wanted = params["protocolVersion"]
         result: dict[str, object] = {

@@ -8,10 +8,8 @@ import ipaddress
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -27,14 +25,9 @@ from uvicorn.server import HANDLED_SIGNALS
 from filemem.dialects.tool import Advertised
 from filemem.errors import BadInput, Locked
 from filemem.server.door import MCP, Door, Nothing, Site, replay
-from filemem.server.front import HANDSHAKE_VERSIONS
 from filemem.server.sdk import Calls, FilememServer, OnCrash, OpenMemory, log_crash
 from filemem.server.wire import MAX_LINE, Refusal, deadly_signals, parse
 
-SESSIONS = 256  # clients with a session at once; the next is told that there are too many
-IDLE = 1_800.0  # seconds after which a session that nobody uses ends; the client is told to begin anew
-_SESSION = "mcp-session-id"
-_VERSION = "mcp-protocol-version"
 SHORTEST = 16  # characters of a token that guards an address other machines reach
 
 
@@ -116,52 +109,32 @@ def application(
     site = site or Nothing()
     hosts = address.hosts(port)
     origins = frozenset(f"http://{host}" for host in hosts)
-    mcp = Endpoint(
+    manager = StreamableHTTPSessionManager(
         FilememServer(offer, calls, version),
-        TransportSecuritySettings(allowed_hosts=sorted(hosts), allowed_origins=sorted(origins)),
+        json_response=True,
+        stateless=True,  # nothing is kept of a client, and the server may restart under it
+        security_settings=TransportSecuritySettings(allowed_hosts=sorted(hosts), allowed_origins=sorted(origins)),
+        max_request_body_size=MAX_LINE,
     )
-    routes = [Route(MCP, mcp), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
-    inner = Starlette(routes=routes, lifespan=mcp.lifespan)
+    routes = [Route(MCP, Endpoint(manager)), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
+    inner = Starlette(routes=routes, lifespan=lambda _: manager.run())
     strict = not (address.lenient and is_loopback(address.host))
     return Door(inner, hosts, origins, address.token, site, strict=strict)
 
 
 class Endpoint:
-    """MCP over HTTP: sessions and streams for clients that begin with a handshake, one answer for one question to all.
+    """MCP over HTTP: one answer for one question, without sessions; what is no message is refused as over stdio."""
 
-    A program that only asks needs no session: nothing is kept of it, and the server may restart under it.
-    """
-
-    def __init__(self, server: FilememServer, security: TransportSecuritySettings) -> None:
-        limits: Any = {"security_settings": security, "max_request_body_size": MAX_LINE}
-        self._plain = StreamableHTTPSessionManager(server, json_response=True, stateless=True, **limits)
-        self._streams = StreamableHTTPSessionManager(server, session_idle_timeout=IDLE, max_sessions=SESSIONS, **limits)
+    def __init__(self, manager: StreamableHTTPSessionManager) -> None:
+        self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request = Request(scope, receive)
-        body = await request.body()  # the door has it all
+        body = await Request(scope, receive).body()  # the door has it all
         receive = replay(body, receive)
-        message = parse(body) if request.method == "POST" else None
-        if isinstance(message, Refusal):
+        if isinstance(message := parse(body), Refusal):
             return await JSONResponse(message.reply(), 400)(scope, receive, send)
-        stated = request.headers.get(_VERSION, HANDSHAKE_VERSIONS[0])
-        streams = request.method != "POST" or (
-            "text/event-stream" in request.headers.get("accept", "")
-            and (_SESSION in request.headers or stated not in HANDSHAKE_VERSIONS or _begins(message))
-        )
-        await (self._streams if streams else self._plain).handle_request(scope, receive, send)
-        return None
-
-    @asynccontextmanager
-    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        """Keep both ways open."""
-        async with self._streams.run(), self._plain.run():
-            yield
-
-
-def _begins(message: Mapping[str, object] | None) -> bool:
-    return message is not None and message["method"] == "initialize"
+        return await self._manager.handle_request(scope, receive, send)
 
 
 def listen(address: Address) -> socket.socket:

@@ -23,7 +23,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from filemem.server.sdk import FilememServer
-from filemem.server.wire import Message, Refusal, Wire, deadly_signals, encode
+from filemem.server.wire import Message, Refusal, Wire, deadly_signals
 
 ENDING = 10.0  # seconds that calls get to answer after the input ended: who still reads wants to know what was saved
 GRACE = 1.0  # the same after a signal, which clients send that wait no longer
@@ -112,28 +112,21 @@ class Connection:
         async for item in out:
             message = item.message
             if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-                await self._send(encode(_plain(message)))
+                await self._send(message)
                 continue
             if message.id in self.answered:
                 self.answered.remove(message.id)
             else:
-                await self._send(encode(_plain(message)))
+                await self._send(message)
             self._waiting.discard(message.id)
 
-    async def _send(self, data: memoryview) -> None:
-        try:
-            # The rest in a thread: a client may write all its requests before it reads the first answer.
-            if rest := self.wire.write_now(data):
-                await anyio.to_thread.run_sync(self.wire.write, rest, abandon_on_cancel=True)
-        except OSError:  # the client reads no more
-            self._scope.cancel()
-
-
-def _plain(message: types.JSONRPCMessage) -> Message:
-    """A message as what JSON can hold. The SDK gives results as such already, and walking a large one takes long."""
-    if isinstance(message, types.JSONRPCResponse):
-        return {"jsonrpc": message.jsonrpc, "id": message.id, "result": message.result}
-    return message.model_dump(by_alias=True, exclude_unset=True)
+    async def _send(self, message: types.JSONRPCMessage) -> None:
+        told = message.model_dump(by_alias=True, exclude_unset=True)
+        with suppress(OSError):
+            # In a thread: a client may write all its requests before it reads the first answer.
+            return await anyio.to_thread.run_sync(self.wire.send, told, abandon_on_cancel=True)
+        self._scope.cancel()  # the client reads no more
+        return None
 
 
 def serve(server: FilememServer, wire: Wire, messages: Iterator[Message | Refusal], answered: list[object]) -> int:

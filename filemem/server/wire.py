@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
@@ -95,7 +94,6 @@ def _refuse(constant: str) -> NoReturn:
 
 
 _CHUNK = 1 << 16
-_SURE = getattr(select, "PIPE_BUF", 512)  # bytes that a pipe with room takes at once
 
 
 class Wire:
@@ -113,24 +111,10 @@ class Wire:
                 yield message
 
     def send(self, message: object) -> None:
-        """Write one message, waiting for the reader if need be."""
-        self.write(encode(message))
-
-    def write(self, data: memoryview) -> None:
-        """Write bytes, waiting for the reader if need be; OSError as for `send`."""
+        """Write one message as a line, waiting for the reader if need be. Raises OSError: nobody reads."""
+        data = memoryview(dump(message).encode() + b"\n")
         while data:
             data = data[os.write(self._target, data) :]
-
-    def write_now(self, data: memoryview) -> memoryview:
-        """Write what goes without waiting, and return the rest; OSError as for `send`."""
-        while data and _has_room(self._target):
-            data = data[os.write(self._target, data[:_SURE]) :]
-        return data
-
-
-def encode(message: object) -> memoryview:
-    """One message as the bytes of its line."""
-    return memoryview(dump(message).encode() + b"\n")
 
 
 def claim_stdio() -> Wire:
@@ -148,13 +132,6 @@ def claim_stdio() -> Wire:
     os.close(empty)
     os.dup2(2, 1)
     return Wire(source, target)
-
-
-def _has_room(target: int) -> bool:
-    try:
-        return bool(select.select([], [target], [], 0)[1])
-    except (OSError, ValueError):  # Windows asks only sockets, select only low numbers
-        return False
 
 
 def _lines(source: int) -> Iterator[bytes | None]:

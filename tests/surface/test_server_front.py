@@ -123,14 +123,11 @@ def test_a_cursor_is_handed_over() -> None:
     assert front.answer(request("tools/list", 1, cursor="x")) is Turn.HAND_OVER
 
 
-def test_the_handshake_is_kept_in_order_and_has_an_end() -> None:
+def test_the_handshake_is_kept_in_order() -> None:
     front = Front(OFFER, VERSION)
     for message in (request("ping"), initialize(), INITIALIZED, request("tools/list")):
         front.answer(message)
     assert front.kept == [initialize(), INITIALIZED]
-    for _ in range(100):
-        front.answer(INITIALIZED)
-    assert len(front.kept) < 20
 
 
 def test_the_native_listing_is_small_and_equal() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from filemem.cli import COMMANDS, EXIT_CODES, HELP, plain_search
+from filemem.cli import COMMANDS, EXIT_CODES, HELP
 from filemem.cli.options import Commands
 from filemem.errors import BadInput, BrokenStore, Conflict, Locked, NotFound
 from tests.support import git, make_repo, write
@@ -80,20 +80,15 @@ def test_a_first_session_as_the_readme_tells_it(repo: Path) -> None:
 
 
 def test_a_plain_search_asks_what_click_would_ask(repo: Path) -> None:
-    assert plain_search(["-C", "x", "search", "how do", "we", "-n", "3", "--live", "--mode", "keyword", "--json"]) == (
-        "x",
-        True,
-        {"limit": 3, "live": True, "mode": "keyword", "query": "how do we"},
-    )
-    for words in (["topics"], ["search", "-n", "0"], ["search", "--help"], ["search", "--", "-x"], ["search", "-n"]):
-        assert plain_search(words) is None, words
     ok(repo, *DECISION)
-    assert cli(repo, "search", "cache").out == cli(repo, "search", "--type", "decision", "--", "cache").out != ""
+    for words in (["cache"], ["lru", "cache", "--json"]):
+        plain = process(repo, "search", *words)
+        assert plain.out == process(repo, "search", "--type", "decision", *words).out != ""
 
 
 def test_help_and_a_plain_search_import_no_click(repo: Path) -> None:
     probe = "import sys, filemem.cli\ntry: filemem.cli.main()\nfinally: print('click' in sys.modules)"
-    for words in (["--help"], ["search", "--mode", "keyword", "cache"]):
+    for words in (["--help"], ["search", "--json", "cache"], ["topics"]):
         command = [sys.executable, "-c", probe, *words]
         done = subprocess.run(command, cwd=repo, capture_output=True, text=True, check=False)
         assert done.stdout.splitlines()[-1] == "False", done
