@@ -33,11 +33,7 @@ _TIME_IN_ID = r"_([0-9]{10,15})_[0-9a-z]{8}\Z"
 _ANY_TIME = 1 << 62
 
 
-def resolve(
-    nodes: Iterable[Node],
-    *,
-    known_removed: Collection[str] = frozenset(),
-) -> Graph:
+def resolve(nodes: Iterable[Node], *, known_removed: Collection[str] = frozenset()) -> Graph:
     """The supersession graph of all decisions; `known_removed` are references that were removed on purpose."""
     known: dict[str, Node] = {}
     for node in sorted(nodes, key=lambda node: node.age):

@@ -33,7 +33,6 @@ from filemem.index.document import (
     compare,
     document,
     key,
-    latest,
     listed,
     mark,
     read_file,
@@ -88,12 +87,6 @@ class Index(Search):
             return self.exists
         except IndexDamaged:
             return False
-
-    @property
-    def outdated(self) -> bool:
-        """Whether building anew would give vectors that are missing."""
-        with self._now():
-            return bool(self.model and self._seal.missing and not self.model.trouble)
 
     @property
     def lacks_meaning(self) -> str:
@@ -248,7 +241,7 @@ def _planned(
 ) -> _Work:
     """What the next generation shall hold: what there was, what waits, then the changes, the later winning."""
     changed = {change.path: change.entry for change in changes}
-    waiting = {path: item for path, item in latest(items).items() if path not in changed}
+    waiting = {item.path: item for item in items if item.path not in changed}
     entries = {path: item.entry for path, item in waiting.items()} | changed
     for path, entry in seen.items():
         known = entries[path] if path in entries else before.get(path)

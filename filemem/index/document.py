@@ -8,7 +8,6 @@ generation second misses nothing.
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import re
@@ -30,12 +29,6 @@ _ENTRY = re.compile(r"[0-9]{20}-[0-9a-f]{8}\.json")
 _README = """\
 This folder is filemem's search index. Everything in it is derived from the records in the work tree and may be
 deleted at any time; the next `filemem` command makes it again.
-
-index.db      what the index was built from, what records say of each other, and which generation is in use
-g0000000001/  a generation: words/ (Tantivy) and vectors/
-fresh/        records that were saved but are not yet part of a generation
-notes.json    when the work tree was last looked at
-lock          held by the process that writes
 """
 
 
@@ -155,11 +148,8 @@ class IndexDamaged(BrokenStore):
 
 def refused(number: int) -> BrokenStore:
     """Return the error for something that the system refused a library, by its number."""
-    full = number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    return BrokenStore(
-        f"the search index can not be written or read: {os.strerror(number)}",
-        f"{'free some disk space' if full else 'see what the system says'}; the records are not affected",
-    )
+    told = f"the search index can not be written or read: {os.strerror(number)}"
+    return BrokenStore(told, "check the free space, and who may write there; the records are not affected")
 
 
 @contextlib.contextmanager
@@ -294,12 +284,7 @@ class Fresh:
     def _load(self, name: str) -> Item | None:
         """Read an entry; None where it was just folded in, or is torn: then the next look finds the file itself."""
         found = read_file(self._folder / name)
-        if found is None:
-            return None
-        doc = document(record_from(found["card"]), found["blob"]) if "card" in found else None
-        return Item(name, found["path"], doc, Entry(*found["entry"]) if found["entry"] else None)
-
-
-def latest(items: Iterable[Item]) -> dict[str, Item]:
-    """Return the last word on each path."""
-    return {item.path: item for item in items}
+        with contextlib.suppress(LookupError, TypeError, ValueError):
+            doc = document(record_from(found["card"]), found["blob"]) if "card" in found else None
+            return Item(name, found["path"], doc, Entry(*found["entry"]) if found["entry"] else None)
+        return None

@@ -31,7 +31,6 @@ from filemem.index.document import (
     Seal,
     compare,
     key,
-    latest,
     mark,
     record_from,
 )
@@ -45,7 +44,6 @@ from filemem.record import Record
 if TYPE_CHECKING:
     from filemem.index.vectors import Ranking, Vectors
 
-REBUILD = "run `filemem index`"  # what to do about vectors that are missing
 NO_MODEL = "no embedding model is configured"
 _LAYOUT = 15  # of the files, and what they say of chains; the rest of the format follows from how texts are read
 _FORMAT = (READING, Doc._fields, Node._fields, TERM_FIELDS)
@@ -159,7 +157,7 @@ class Search:
         self._tokens |= {number: words.tokens_of(doc) for number, doc in docs.items()}
         rows = {row.written.path: row for row in rows_of(docs, self._dates)}
         self._db.put({path: rows.get(path) for path in new})
-        self._items, self._waiting = items, latest(items)
+        self._items, self._waiting = items, {item.path: item for item in items}
 
     # one query
 
@@ -207,7 +205,7 @@ class Search:
         if not self._seal.name:
             return NOT_BUILT
         if (missing := self._seal.missing) and mode != "keyword":
-            return f"{missing} record{' has' if missing == 1 else 's have'} no vectors yet; {REBUILD}"
+            return f"{missing} record{' has' if missing == 1 else 's have'} no vectors; run `filemem index --rebuild`"
         return None
 
     def _sealed_ones(

@@ -120,11 +120,7 @@ def _exact(value: str | int) -> str | int:
 @cache
 def _analyzer(way: str) -> tantivy.TextAnalyzer:
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
-    filters = [
-        tantivy.Filter.remove_long(_LONGEST_TOKEN),
-        tantivy.Filter.lowercase(),
-        tantivy.Filter.ascii_fold(),
-    ]
+    filters = [tantivy.Filter.remove_long(_LONGEST_TOKEN), tantivy.Filter.lowercase(), tantivy.Filter.ascii_fold()]
     if way == STEM:
         filters += [tantivy.Filter.custom_stopword(_STOP_WORDS.split()), tantivy.Filter.stemmer("english")]
     for each in filters:

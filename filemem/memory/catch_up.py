@@ -165,10 +165,7 @@ class Keeper:
         with self.looking:
             self.finish()
             damaged = full and bool(self.store.index.verify())
-            found = self.look(full=full, fold=full, hints=hints, anew=damaged)
-            if full and not found.busy and self.store.index.outdated:
-                found = self.look(anew=True)._replace(changed=found.changed)
-            return found
+            return self.look(full=full, fold=full, hints=hints, anew=damaged)
 
     def look(self, *, hints: Iterable[str] = (), anew: bool = False, **how: bool) -> Look:
         """Look at the files; build the index anew where it is damaged. Only a server stays the writer of the index."""

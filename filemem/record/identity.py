@@ -16,7 +16,6 @@ _TOPIC_LIMIT = 50  # characters of a topic inside an id
 _TOPIC_BYTES = 40  # of a topic inside a file name
 _SEPARATORS = re.compile(r"[\s_\-/.:]+")
 _NOT_ID = re.compile(r"[^a-z0-9_]+")
-_NOT_ASCII_SLUG = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "0123456789¹²³")))
 _NUMBER_IN_FRONT = r"(?i)\A(?:(?:ADR|MADR|FIP|RFC)[- ]?)?\d{1,5}(?:[.:)\]]|[ \t]*[-–—:|])[ \t]+(?=\S)"
 ADR_NAME = r"(?i)(?!\d{4}-\d\d-\d\d)((?:[a-z]{2,8}[-_])?)(\d{1,5})([-_ ]|(?=\.md$)).*\.md"
@@ -96,12 +95,11 @@ def slug(text: str, limit: int = 60) -> str:
     Letters of every script stay, all else becomes `-`; control and format characters vanish.
     """
     folded = _nfc_fold(text)
-    kept = _NOT_ASCII_SLUG.sub("-", folded) if folded.isascii() else _unicode_slug(folded)
-    name = _cut(kept.strip("-"), limit) or _UNTITLED
+    name = _cut(_kept(folded).strip("-"), limit) or _UNTITLED
     return f"{name}_" if name in _RESERVED else name
 
 
-def _unicode_slug(text: str) -> str:
+def _kept(text: str) -> str:
     kept = []
     for character in text:
         category = unicodedata.category(character)

@@ -11,7 +11,7 @@ two equal keys in silence, and crash on deep nesting.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from filemem.record import body as md
@@ -261,10 +261,14 @@ def read_header(text: str) -> Header:
 
 def _other_header(kind: str, text: str, first_line: int, body: int) -> Header:
     """Read TOML or JSON, as the YAML that says the same."""
+    import tomllib  # noqa: PLC0415 - 40 ms, with the next; few files have such a header
+
+    from frontmatter.default_handlers import JSONHandler  # noqa: PLC0415
+
     try:
         if len(text) > _MAX_OTHER or any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
             raise ValueError(f"larger than {_MAX_OTHER // 1024} KiB, or a line has too many dots")
-        read = read_entries(flow(_loader(kind)(text)))[0]
+        read = read_entries(flow((tomllib.loads if kind == "toml" else JSONHandler().load)(text)))[0]
     except (ValueError, RecursionError, Refused) as error:
         place = re.search(r"\bline (\d{1,6})", str(error))
         why = "it nests too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
@@ -274,14 +278,3 @@ def _other_header(kind: str, text: str, first_line: int, body: int) -> Header:
     values = {entry.key: entry.value for entry in read if entry.key is not None}
     lines = {key: first_line + text.count("\n", 0, max(0, text.find(key))) for key in values}
     return Header(kind, values, lines, body)
-
-
-def _loader(kind: str) -> Callable[[str], object]:
-    """Return the reader of a language; late, because few files have such a header."""
-    if kind == "toml":
-        import tomllib  # noqa: PLC0415 - 12 ms
-
-        return tomllib.loads
-    from frontmatter.default_handlers import JSONHandler  # noqa: PLC0415 - 30 ms
-
-    return JSONHandler().load

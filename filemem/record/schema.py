@@ -7,7 +7,7 @@ The library finds the faults; what was expected is read from the schema itself, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -30,11 +30,7 @@ _RANGE = {"minimum": "from {}", "exclusiveMinimum": "above {}", "maximum": "up t
 _LIMITS: Mapping[str, Mapping[str, str]] = {
     "number": _RANGE,
     "integer": _RANGE,
-    "string": {
-        "maxLength": "of up to {} characters",
-        "minLength": "that is not empty",
-        "pattern": "that matches {}",
-    },
+    "string": {"maxLength": "of up to {} characters", "minLength": "that is not empty", "pattern": "that matches {}"},
     "array": {"maxItems": "of up to {} items", "minItems": "that is not empty"},
 }
 
@@ -64,22 +60,15 @@ def _sentences(schema: Mapping[str, Any], error: jsonschema_rs.ValidationError) 
     if kind.name == "required":
         field = _join(path, kind.property)
         yield field, f"{field} is required"
-    elif kind.name in ("additionalProperties", "unevaluatedProperties"):
+    elif kind.name == "additionalProperties":
         known = list(_at(schema, error.schema_path[:-1]).get("properties", {}))
         for name in kind.unexpected:
-            yield _join(path, name), _unknown(_join(path, name), name, known)
+            close = get_close_matches(name, known, n=1, cutoff=0.6)
+            hint = f"; did you mean {close[0]}?" if close else f"; pick from {', '.join(known)}" if known else ""
+            yield _join(path, name), f"{_join(path, name)} is not known{hint}"
     else:
         wanted = _expected(_at(schema, error.schema_path[:-1]))
-        if kind.name == "uniqueItems":
-            wanted = f"{wanted} without repetitions"
         yield path, f"{path or 'the value'} must be {wanted}, not {_shown(error.instance)}"
-
-
-def _unknown(field: str, name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, n=1, cutoff=0.6)
-    if close:
-        return f"{field} is not known; did you mean {close[0]}?"
-    return f"{field} is not known; pick from {', '.join(known)}" if known else f"{field} is not known"
 
 
 def _field(path: Iterable[str | int]) -> str:
@@ -99,17 +88,11 @@ def _shown(value: object) -> str:
 
 
 def _at(schema: Mapping[str, Any], path: Iterable[str | int]) -> Mapping[str, Any]:
-    """Return the part of the schema that a path leads to; an empty one where it leads nowhere."""
+    """Return the part of the schema, which holds no `$ref`, that a path leads to."""
     here: Any = schema
     for part in path:
-        if part == "$ref" and isinstance(here, Mapping):
-            here = _at(schema, str(here["$ref"]).removeprefix("#/").split("/"))
-            continue
-        try:
-            here = here[part] if isinstance(here, Mapping) else here[int(part)]
-        except (KeyError, IndexError, TypeError, ValueError):
-            return {}
-    return here if isinstance(here, Mapping) else {}
+        here = here[part] if isinstance(here, Mapping) else here[int(part)]
+    return here  # type: ignore[no-any-return]
 
 
 # -- what a schema asks for, in words ----------------------------------------------------------------------

@@ -81,9 +81,14 @@ class Repo:
         """What is missing of history in a shallow or partial clone, in a sentence; "" where it is whole."""
         if (self.common_dir / "shallow").exists():
             return "history is incomplete here: a shallow clone (`git fetch --unshallow` brings the rest)"
-        if any((self.common_dir / "objects" / "pack").glob("*.promisor")):
+        if self.partial:
             return "history is incomplete here: a partial clone (`git fetch --refetch --no-filter` brings the rest)"
         return ""
+
+    @property
+    def partial(self) -> bool:
+        """Whether it is a partial clone."""
+        return any((self.common_dir / "objects" / "pack").glob("*.promisor"))
 
     @property
     def boundary(self) -> frozenset[str]:

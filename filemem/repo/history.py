@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from filemem.errors import BrokenStore
-from filemem.repo.run import GitError, read
+from filemem.repo.run import read
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -46,8 +46,7 @@ _TRAILERS = "%(trailers:only,unfold,separator=%x1f,key_value_separator=%x1e)"
 _FORMAT = f"--format=%x01%H%x00%P%x00%ct%x00%an%x00%s%x00{_TRAILERS}%x00%b%x00"
 _ALL = ("--full-history", "--sparse", "--topo-order", "--reverse", "--ignore-missing", "--encoding=UTF-8", "-z")
 _QUIET = ("--no-color", "--no-show-signature", "--no-notes", "--no-ext-diff", "--no-textconv")
-_ROWS = ("--raw", "--no-abbrev", "--root", "--ignore-submodules=none", "--diff-merges=combined")
-_WAYS = (("-M", "-l1000", *_ROWS), ("-M100%", *_ROWS), ())  # a partial clone may lack old bytes, or old trees too
+_ROWS = ("--raw", "-l1000", "--no-abbrev", "--root", "--ignore-submodules=none", "--diff-merges=combined")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -343,15 +342,10 @@ _Row = tuple[str, str, str, str, str]  # kind (A, M, D or R), path, path before,
 def _logged(repo: Repo, folder: str, commit: str, without: Iterable[str]) -> Iterator[tuple[list[str], list[_Row]]]:
     """Headers and files of the commits that one reaches and others do not, parents before children. Raises GitError."""
     spans = "".join(f"^{tip}\n" for tip in without).encode()
-    for way in _WAYS:
-        paths = ("--", folder) if folder != "." and way else ()
-        try:
-            asked = ("log", *_ALL, *_QUIET, *way, _FORMAT, commit, "--stdin", *paths)
-            printed = repo.git.run(*asked, input=spans, limit=LIMIT)
-            break
-        except GitError:
-            if not way or not repo.incomplete():
-                raise
+    paths = ("--", folder) if folder != "." else ()
+    renames = "-M100%" if repo.partial else "-M"  # a partial clone lacks old bytes
+    asked = ("log", *_ALL, *_QUIET, *_ROWS, renames, _FORMAT, commit, "--stdin", *paths)
+    printed = repo.git.run(*asked, input=spans, limit=LIMIT)
     fields = iter(printed.decode("utf-8", "replace").split("\0"))
     rows = list[_Row]()
     for field in fields:

@@ -109,6 +109,7 @@ def stamp(file: Path) -> tuple[int, int, int]:
 _HINTS = {
     ".lock': File exists": "if no Git command is running there, one was interrupted: remove that file",
     "dubious ownership": "if you trust who owns it: git config --global --add safe.directory FOLDER",
+    "lazy fetching": "this is a partial clone: `git fetch --refetch --no-filter` brings what it lacks",
     "": "try the same with Git itself; `git fsck` shows whether the repository is sound",
 }
 

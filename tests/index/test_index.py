@@ -33,7 +33,6 @@ def test_everything_applied_is_found(index: Index) -> None:
     assert index.notes.head == "head1"
     assert index.manifest() == tree.entries()
     assert index.verify() == []
-    assert not index.outdated
 
 
 def test_an_empty_folder_says_so_and_finds_what_is_pushed(index: Index) -> None:

@@ -74,12 +74,18 @@ def test_the_past_and_the_branches_that_a_shallow_clone_lacks_are_refused(origin
     assert ok(shallow, "search", "--at", "HEAD")["count"] == 2
 
 
-@pytest.mark.parametrize("lacks", ["blob:none", "tree:0"])
-def test_a_partial_clone_tells_what_is_here_and_takes_nothing_for_empty(origin: Path, lacks: str) -> None:
+def test_a_clone_without_trees_says_what_brings_them(origin: Path) -> None:
+    treeless = clone(origin, "--filter=tree:0")
+    for command in (("search", "redis"), ("history", "caching")):
+        done = cli(treeless, *command)
+        assert "git fetch --refetch --no-filter" in done.out + done.err, done
+
+
+def test_a_partial_clone_tells_what_is_here_and_takes_nothing_for_empty(origin: Path) -> None:
     path = origin / "memory/decisions/redis.md"
     path.write_text(path.read_text() + "More.\n")
     commit(origin, "More", **day(4))
-    partial = clone(origin, f"--filter={lacks}")
+    partial = clone(origin, "--filter=blob:none")
     found = ok(partial, "search")
     assert ({hit["title"] for hit in found["results"]}, NOTE in found["note"]) == ({"Use redis", "Use lru"}, True)
     assert cli(partial, "check").code == 0
