@@ -181,9 +181,9 @@ def _linted(project: Project, paths: Sequence[str]) -> Answer:
         inside, record = files.inside(path), is_record(posixpath.basename(path))
         try:
             data = files.read(inside)
-            problems = [*(lint(inside, data).problems if record else lint_other(inside, data))]
+            problems = lint(data, inside).problems if record else lint_other(data, inside)
         except BadInput as error:
-            problems = [Problem(inside, 1, "unreadable", "error", f"{error.message}; skipped")]
+            problems = (Problem(inside, 1, "unreadable", "error", f"{error.message}; skipped"),)
         found += [one._replace(path=path) for one in problems]
     found.sort(key=lambda one: one.order)
     count = sum(is_record(posixpath.basename(path)) for path in named)

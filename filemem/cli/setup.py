@@ -81,12 +81,9 @@ def run(folder: Path, store: str | None, *, dry_run: bool, branch: str = "") -> 
     try:
         code = own_branch.project(folder)
     except NotFound:
-        made = Step(".git", "create", None, "a Git repository: memories are commits")
         if dry_run:
-            top, name = folder.resolve(), config.store_path(store or config.Config().store)
-            _refuse_second(top, store)
-            steps = [made, *_store(top, name), *_settings(top, name, branch), _mcp(top), *_agents(top, name, branch)]
-            return _answer(folder, branch, steps, dry_run=True)
+            made = Step(".git", "create", None, "a Git repository: memories are commits")
+            return _answer(folder, branch, [made], dry_run=True)
         create(folder.resolve())
         code = own_branch.project(folder)
     with closing(code):
@@ -109,13 +106,13 @@ def run(folder: Path, store: str | None, *, dry_run: bool, branch: str = "") -> 
         return _answer(top, branch, [*ours, *steps], dry_run=dry_run) | _nameless(code)
 
 
-def _refuse_second(top: Path, store: str | None, code: Repo | None = None) -> None:
+def _refuse_second(top: Path, store: str | None, code: Repo) -> None:
     """Refuse a second memory beside records that are there, unless its folder is named. Raises BadInput, Conflict."""
     usual = config.Config().store
     if store or config.load(top).store != usual or (top / usual).exists():
         return
     anew = f"filemem --store {usual} init"
-    if code and (there := own_branch.elsewhere(code, usual)):
+    if there := own_branch.elsewhere(code, usual):
         told = f"this project has a memory already: {there} holds {usual}/, and what is checked out does not"
         way = f"git merge {there}" if code.head() else f"git switch {there.partition('/')[2]}"
         raise Conflict(told, f"`{way}` brings it; `{anew}` begins another one")

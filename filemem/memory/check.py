@@ -21,7 +21,7 @@ from filemem.files import MAX_SIZE, is_listed, is_private, is_record
 from filemem.memory import evidence
 from filemem.memory.snapshot import Snapshot, moment, of_commit, of_merge, of_work_tree
 from filemem.memory.store import Store
-from filemem.record import Parsed, Problem, adr_number, format_time
+from filemem.record import Problem, adr_number, format_time
 from filemem.record.identity import TYPE_OF_FOLDER
 from filemem.record.lines import hidden_characters, named
 from filemem.record.lint import lint, lint_other
@@ -56,11 +56,11 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
     """
     against = moment(store, base, "base").id if base else ""
     if against:
-        reading = cache(_lint)  # what both have is read once
+        reading = cache(lint)  # what both have is read once
         before, now = of_commit(store, against, reading), of_merge(store, against, reading=reading)
         found = brought(before, now)
     else:
-        now = of_work_tree(store, _lint)
+        now = of_work_tree(store, lint)
         found = [*(each.problem for each in problems(now)), *_of_work_tree(store, now)]
     found += _of_code(now, against)
     wanted = [_relative(store, path, now.files) for path in paths]
@@ -99,10 +99,6 @@ def problems(snapshot: Snapshot) -> list[Finding]:
         *_others(snapshot),
         *_names(snapshot),
     ]
-
-
-def _lint(data: bytes, path: str) -> Parsed:
-    return lint(path, data)
 
 
 def _each(snapshot: Snapshot) -> Iterator[Finding]:
@@ -177,7 +173,7 @@ def _others(snapshot: Snapshot) -> Iterator[Finding]:
             text = "is private, and Git has it: git rm --cached it, and purge it from history if it was pushed"
             yield Finding(Problem(path, 1, "private-committed", "error", text), path)
         if not is_listed(path):
-            yield from (Finding(one, path) for one in lint_other(path, blob(oid) or b""))
+            yield from (Finding(one, path) for one in lint_other(blob(oid) or b"", path))
 
 
 def _names(snapshot: Snapshot) -> Iterator[Finding]:

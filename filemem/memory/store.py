@@ -45,10 +45,6 @@ def listed(nodes: Collection[Node]) -> str:
     return "; ".join(called(node) for node in list(nodes)[:NAMED]) + more
 
 
-def _dated(path: str) -> tuple[str, str]:
-    return max(re.findall(r"\d{8}(?=-)", path), default=""), path
-
-
 class Store:
     """The parts that the facade joins; `clock` gives epoch milliseconds, `entropy` eight random bytes."""
 
@@ -95,7 +91,8 @@ class Store:
         With `most` only so many files are read, the newest by the dates in their names.
         """
         docs, known, other = dict[str, Doc | None](), self.tombstones, copy.copy(self)
-        there = sorted(self.files.scan({}, hash_name=self.repo.hash_name).files, key=_dated, reverse=True)
+        found = self.files.scan({}, hash_name=self.repo.hash_name).files
+        there = sorted(found, key=lambda one: (max(re.findall(r"\d{8}(?=-)", one), default=""), one), reverse=True)
         for path in there[:most]:
             with suppress(NotFound):  # gone since it was listed
                 docs[path] = self.document(path, known)

@@ -18,7 +18,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _ALIKE = (re.compile("[A-Za-z\u00c0-\u024f]"), re.compile("[\u0400-\u052f]"))  # Latin, Cyrillic
 
 
-def lint(path: str, data: bytes) -> Parsed:
+def lint(data: bytes, path: str) -> Parsed:
     """Read one record and say all that is wrong with it alone."""
     parsed = parse(data, path)
     if parsed.record is None:
@@ -26,7 +26,7 @@ def lint(path: str, data: bytes) -> Parsed:
     return parsed._replace(problems=(*parsed.problems, *_in_text(path, data, parsed.record)))
 
 
-def lint_other(path: str, data: bytes) -> tuple[Problem, ...]:
+def lint_other(data: bytes, path: str) -> tuple[Problem, ...]:
     """Return what is wrong with a file of the store that by its name is no record; arguments as for `lint`."""
     record = parse(data, path).record if path.lower().endswith(".md") else None
     message = f"states the id {record.id}, and by its name it is no record: rename it" if record else ""

@@ -32,6 +32,7 @@ _JSON = "application/json"
 _TOKEN = "send Authorization: Bearer TOKEN, the token of FILEMEM_TOKEN, or the one that the server printed at its start"  # noqa: S105
 _STRANGER = f"a token is required: {_TOKEN}"
 _WRONG = f"this token is not the one of this server: {_TOKEN}"
+_LARGE = f"the request body is larger than {MAX_LINE} bytes"
 _OWN = {MCP: ("POST",), "/health": ("GET", "HEAD")}
 
 Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on the memory, one at a time
@@ -117,7 +118,7 @@ class Door:
         except TimeoutError:
             return await self._no(scope, 408, "the request body did not arrive in time")(scope, receive, send)
         if body is None:
-            return await _refuse(self._too_large(scope), scope, receive, send)
+            return await _refuse(self._no(scope, 413, _LARGE), scope, receive, send)
         return await self._app(scope, replay(body, receive), send)
 
     def _caller(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
@@ -138,13 +139,12 @@ class Door:
         """Whether the token comes in the header or, where there is none, in the address: one at most."""
         if "authorization" in headers:
             scheme, _, given = headers.one("authorization").partition(" ")
-            return scheme.lower() == "bearer" and self._is_token(given.strip())
-        asked = scope.get("query_string", b"").decode("latin-1")
-        named = parse_qs(asked, encoding="latin-1").get("token", []) if "token=" in asked else []
-        return len(named) == 1 and self._is_token(named[0])
-
-    def _is_token(self, given: str) -> bool:
-        return bool(self._token) and hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+            named = [given.strip()] if scheme.lower() == "bearer" else []
+        else:
+            asked = scope.get("query_string", b"").decode("latin-1")
+            named = parse_qs(asked, encoding="latin-1").get("token", [])
+        right = [hmac.compare_digest(one.encode("utf-8", "replace"), self._token) for one in named]
+        return bool(self._token) and right == [True]
 
     def _request(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
         allowed = _OWN.get(scope["path"]) or self._site.methods(scope["path"])
@@ -156,10 +156,7 @@ class Door:
             return self._no(scope, 415, f"Content-Type must be {_JSON}")
         length = headers.one("content-length")
         large = length.isdecimal() and int(length[:20]) > MAX_LINE
-        return self._too_large(scope) if large else None
-
-    def _too_large(self, scope: Scope) -> JSONResponse:
-        return self._no(scope, 413, f"the request body is larger than {MAX_LINE} bytes")
+        return self._no(scope, 413, _LARGE) if large else None
 
     def _no(self, scope: Scope, status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
         words = self._site.words(scope["path"], status, message)

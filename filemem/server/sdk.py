@@ -17,11 +17,10 @@ from urllib.parse import unquote
 
 import anyio
 import mcp_types as types
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
 from filemem.dialects.call import call, perform
 from filemem.dialects.tool import Advertised, Dialect, Payload, Resource, suggest
@@ -167,9 +166,6 @@ class Reading:
             raise MCPError(INVALID_PARAMS, f"no prompt {params.name[:64]!r}: {suggest(params.name, self._prompts)}")
         given = {name: value for name, value in (params.arguments or {}).items() if value.strip()}
         names = {argument.name: argument.usual for argument in one.arguments}
-        for name in given:
-            if name not in names:
-                raise MCPError(INVALID_PARAMS, f"{one.name} has no argument {name[:64]!r}: {suggest(name, names)}")
         for argument in one.arguments:
             if argument.required and argument.name not in given:
                 raise MCPError(INVALID_PARAMS, f"{argument.name} is required: {argument.description}")
@@ -185,17 +181,12 @@ def _mcp_error(error: FilememError, code: int, data: object = None) -> MCPError:
     return MCPError(code if at_fault else INTERNAL_ERROR, told, data)
 
 
-def refuse_cursor(params: _Params) -> None:
-    """Refuse a cursor: no list here has a second page."""
-    if params is not None and params.cursor is not None:
-        raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
-
-
 def _always(result: Any) -> Callable[[_Context, _Params], Awaitable[Any]]:
     """A handler that answers with a list that never changes."""
 
     async def answer(_: _Context, params: _Params) -> Any:
-        refuse_cursor(params)
+        if params is not None and params.cursor is not None:
+            raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
         return result
 
     return answer
@@ -225,7 +216,6 @@ class FilememServer(Server[Any]):
         title = None if dialect.server == NAME else NAME
         more: dict[str, Any] = {"instructions": dialect.instructions or None, "lifespan": self._lifespan}
         super().__init__(dialect.server, version=version, title=title, **more, **handlers)
-        self.middleware.append(explain)
 
     async def _call_tool(self, _: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         return await self.calls.run(params.name, params.arguments or {})
@@ -240,20 +230,3 @@ class FilememServer(Server[Any]):
             if first:
                 with anyio.CancelScope(shield=True):
                     await self.calls.close(CLOSING)
-
-
-async def explain(ctx: _Context, call_next: CallNext) -> HandlerResult:
-    """Answer a request, and say of one that breaks the protocol what breaks it, as MCPError."""
-    try:
-        return await call_next(ctx)
-    except ValidationError as error:
-        told = dict.fromkeys(map(_worded, error.errors(include_url=False, include_input=False)))
-        raise MCPError(INVALID_PARAMS, f"{ctx.method}: {'; '.join(list(told)[:3])}") from None
-
-
-def _worded(error: Any) -> str:
-    """One error as a sentence. Pydantic names the models of a union among the keys; these are not the caller's."""
-    keys = [str(key) for key in error["loc"] if str(key)[:1].islower() and key != "str"]
-    name = ".".join(keys[1:] or keys) or "params"
-    said = error["msg"].replace("Input should", "must").replace("dictionary", "object")
-    return f"{name} is missing" if error["type"] == "missing" else f"{name} {said}"

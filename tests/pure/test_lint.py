@@ -13,7 +13,7 @@ HEAD = "---\nid: decision_x_1763650000123_k3f9w2ma\ntype: decision\ntopic: cachi
 
 
 def problems(text: str) -> list[tuple[int, str]]:
-    found = lint("decisions/caching/x.md", (HEAD + text).encode()).problems
+    found = lint((HEAD + text).encode(), "decisions/caching/x.md").problems
     return [(problem.line, problem.code) for problem in found if problem.level != "hint"]
 
 
@@ -32,7 +32,7 @@ def problems(text: str) -> list[tuple[int, str]]:
     ],
 )
 def test_what_nobody_sees_is_found_with_its_line(text: str, first: str) -> None:
-    found = [p for p in lint("x.md", f"{HEAD}One\n{text}\n".encode()).problems if p.code == "hidden-character"]
+    found = [p for p in lint(f"{HEAD}One\n{text}\n".encode(), "x.md").problems if p.code == "hidden-character"]
     assert [(problem.line, problem.level) for problem in found] == [(10, "warning")]
     assert first in found[0].message
 
@@ -54,7 +54,7 @@ def test_ordinary_writing_in_any_script_is_left_alone(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["# A \x1b[31mB\n", "# A\n\nx\x07y\n", "# A\n\nä \x9b31m\n", "# A\n\n\x7f\n"])
 def test_what_a_terminal_may_obey_is_a_problem_of_the_text_too(text: str) -> None:
-    found = lint("x.md", text.encode()).problems
+    found = lint(text.encode(), "x.md").problems
     line = 1 if "# A\n" not in text else 3
     assert (line, "control-character") in [(one.line, one.code) for one in found]
 

@@ -293,25 +293,6 @@ def test_hostile_but_well_formed_requests_are_answered(loaded: Process) -> None:
         assert loaded.reply()["id"] == id_
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "said"),
-    [
-        ("tools/call", {"name": "echo", "arguments": []}, "tools/call: arguments must be a valid object"),
-        ("tools/call", {}, "tools/call: name is missing"),
-        ("tools/call", {"name": 7}, "tools/call: name must be a valid string"),
-        ("tools/list", {"cursor": 5}, "tools/list: cursor must be a valid string"),
-        ("initialize", {}, "initialize: capabilities is missing; clientInfo is missing; protocolVersion is missing"),
-    ],
-)
-def test_parameters_that_break_the_protocol_are_named(
-    loaded: Process, method: str, params: dict[str, Any], said: str
-) -> None:
-    loaded.ask(method, 1, **params)
-    error = loaded.reply()["error"]
-    assert error["code"] == -32602
-    assert said in error["message"]
-
-
 def test_a_line_of_almost_four_mib_is_served(loaded: Process) -> None:
     loaded.call("echo", 1, text="x" * (FOUR_MIB - 1000))
     assert len(loaded.reply()["result"]["structuredContent"]["said"]) == FOUR_MIB - 1000
