@@ -155,9 +155,9 @@ def _store(work_tree: Path, store: str) -> list[Step]:
         f"{folder}README.md": (README.format(folder=folder), ""),
         f"{folder}{PRIVATE}/.gitignore": ("*\n", "private records are never committed"),
     }
-    there = {path: _read(work_tree, path) is not None for path in wanted}
+    kept = "is there already"
     return [
-        Step(path, "keep", None, "is there already") if there[path] else Step(path, "create", content, note)
+        Step(path, "create", content, note) if _read(work_tree, path) is None else Step(path, "keep", None, kept)
         for path, (content, note) in wanted.items()
     ]
 
@@ -193,7 +193,7 @@ def _settings(work_tree: Path, store: str, branch: str) -> list[Step]:
     if not news:
         return []
     old = _read(work_tree, path) or ""
-    added = "".join(f'{name} = "{value}"{_line_end(old)}' for name, value in news.items())
+    added = "".join(f'{name} = "{value}"\n' for name, value in news.items())
     return [Step(path, "change" if old else "create", added + old, f"names the {' and the '.join(news)}")]
 
 
@@ -217,25 +217,15 @@ def _mcp(work_tree: Path) -> Step:
     return Step(path, "change" if old else "create", text, "an entry for filemem; the others stay" if old else "")
 
 
-def _line_end(text: str) -> str:
-    """How the lines of a text end, so that a line that is added ends like the others."""
-    return "\r\n" if "\r\n" in text else "\n"
-
-
 def _agents(work_tree: Path, store: str, branch: str) -> list[Step]:
     """What agents are told; Claude Code reads CLAUDE.md alone, so one that is there takes the other in."""
     told, path = _block(work_tree, store, branch), "CLAUDE.md"
     old = _read(work_tree, path)
-    if (
-        old is None
-        or "@AGENTS.md" in old
-        or BEGIN in old
-        or _target_of(work_tree, path) == _target_of(work_tree, told.path)
-    ):
+    linked = _target_of(work_tree, path) == _target_of(work_tree, told.path)
+    if old is None or "@AGENTS.md" in old or BEGIN in old or linked:
         return [told]
-    end = _line_end(old)
-    gap = "" if not old or old.endswith(end) else end
-    return [told, Step(path, "change", f"{old}{gap}{end}@AGENTS.md{end}", "Claude Code reads AGENTS.md by this line")]
+    new = f"{old.rstrip()}\n\n@AGENTS.md\n".lstrip()
+    return [told, Step(path, "change", new, "Claude Code reads AGENTS.md by this line")]
 
 
 def _block(work_tree: Path, store: str, branch: str) -> Step:
@@ -244,11 +234,9 @@ def _block(work_tree: Path, store: str, branch: str) -> Step:
     old, block = _read(work_tree, path), BLOCK.format(store=store, sync=sync)
     if old is None:
         return Step(path, "create", block)
-    end = _line_end(old)
-    block = block.replace("\n", end)
     first, last = old.find(BEGIN), old.find(END)
     if first < 0 and last < 0:
-        gap = "" if not old.strip() else end if old.endswith(end) else end * 2
+        gap = "" if not old.strip() else "\n" if old.endswith("\n") else "\n\n"
         return Step(path, "change", f"{old}{gap}{block}", "a block is added at the end")
     if not 0 <= first < last:
         raise BadInput(f"{path}: the block between {BEGIN} and {END} is broken", "restore or remove both lines")

@@ -120,9 +120,7 @@ def forget(answer: Answer) -> str:
 
 def adopt(answer: Answer) -> str:
     """Which files have ids now."""
-    rows = [f"{one['path']}  {one['id']}" for one in answer["adopted"]]
-    made = next((one["commit"] for one in answer["adopted"] if one.get("commit")), "")
-    return rows_of(*rows, *[f"committed as {made[:10]}"] * bool(made)) or "every file has an id already"
+    return rows_of(*(f"{one['path']}  {one['id']}{_commit(one)}" for one in answer["adopted"]))
 
 
 def _commit(answer: Answer) -> str:

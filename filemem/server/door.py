@@ -35,6 +35,7 @@ _WRONG = f"this token is not the one of this server: {_TOKEN}"
 _LARGE = f"the request body is larger than {MAX_LINE} bytes"
 _OWN = {MCP: ("POST",), "/health": ("GET", "HEAD")}
 
+_Headers = dict[str, str]
 Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]  # runs a function on the memory, one at a time
 
 
@@ -106,7 +107,7 @@ class Door:
         return None
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = _Headers(scope)
+        headers = _headers(scope)
         refusal = self._caller(scope, headers) or self._request(scope, headers)
         if refusal is not None:
             return await _refuse(refusal, scope, receive, send)
@@ -122,11 +123,11 @@ class Door:
         return await self._app(scope, replay(body, receive), send)
 
     def _caller(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
-        if headers.one("host") not in self._hosts:
+        if headers.get("host", "") not in self._hosts:
             return self._no(scope, 421, "this Host is not served here")
-        if "origin" in headers and headers.one("origin") not in self._origins:
+        if "origin" in headers and headers.get("origin", "") not in self._origins:
             return self._no(scope, 403, "pages of this Origin may not ask here")
-        if "sec-fetch-site" in headers and headers.one("sec-fetch-site") not in ("same-origin", "none"):
+        if "sec-fetch-site" in headers and headers.get("sec-fetch-site", "") not in ("same-origin", "none"):
             return self._no(scope, 403, "other sites may not ask here")
         # Without a token nothing of a site can be written at all.
         needed = (self._strict and self._token) or self._site.writes(scope["method"], scope["path"])
@@ -138,7 +139,7 @@ class Door:
     def _knows_token(self, scope: Scope, headers: _Headers) -> bool:
         """Whether the token comes in the header or, where there is none, in the address: one at most."""
         if "authorization" in headers:
-            scheme, _, given = headers.one("authorization").partition(" ")
+            scheme, _, given = headers.get("authorization", "").partition(" ")
             named = [given.strip()] if scheme.lower() == "bearer" else []
         else:
             asked = scope.get("query_string", b"").decode("latin-1")
@@ -152,9 +153,9 @@ class Door:
             return self._no(scope, 404, "nothing is served here; MCP is at /mcp")
         if scope["method"] not in allowed:
             return self._no(scope, 405, f"use {allowed[0]}", {"Allow": ", ".join(allowed)})
-        if scope["method"] == "POST" and headers.one("content-type").split(";")[0].strip().lower() != _JSON:
+        if scope["method"] == "POST" and headers.get("content-type", "").split(";")[0].strip().lower() != _JSON:
             return self._no(scope, 415, f"Content-Type must be {_JSON}")
-        length = headers.one("content-length")
+        length = headers.get("content-length", "")
         large = length.isdecimal() and int(length[:20]) > MAX_LINE
         return self._no(scope, 413, _LARGE) if large else None
 
@@ -163,21 +164,13 @@ class Door:
         return JSONResponse(words, status, headers={"X-Content-Type-Options": "nosniff", **(headers or {})})
 
 
-class _Headers:
-    """The headers of a request; one that is repeated counts as wrong, since readers differ in which they take."""
-
-    def __init__(self, scope: Scope) -> None:
-        self._values: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            self._values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._values
-
-    def one(self, name: str) -> str:
-        """The value, or "" where there is none or more than one."""
-        values = self._values.get(name, [])
-        return values[0] if len(values) == 1 else ""
+def _headers(scope: Scope) -> _Headers:
+    """The headers of a request by name; "" for one that is repeated, since readers differ in which they take."""
+    found: _Headers = {}
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").lower()
+        found[key] = "" if key in found else value.decode("latin-1")
+    return found
 
 
 async def _refuse(refusal: JSONResponse, scope: Scope, receive: Receive, send: Send) -> None:

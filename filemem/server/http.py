@@ -143,7 +143,10 @@ def listen(address: Address) -> socket.socket:
     if not is_loopback(host) and not (address.remote and address.token):
         hint = "listen on 127.0.0.1, or set a token that every request must carry: FILEMEM_TOKEN or --token"
         raise BadInput(f"{host or 'this address'} can be reached from other machines", hint, field="host")
-    _check_token(address.token, remote=not is_loopback(host))
+    if address.token and not (address.token.isascii() and address.token.isprintable() and " " not in address.token):
+        raise BadInput("the token must be printable ASCII without spaces", "openssl rand -hex 32", field="token")
+    if len(address.token) < SHORTEST and not is_loopback(host):
+        raise BadInput(f"off loopback the token needs {SHORTEST} characters", "openssl rand -hex 32", field="token")
     if not 0 <= port <= 65535:
         raise BadInput(f"{port} is no port", "choose one from 1024 to 65535, or 0 for a free one", field="port")
     try:
@@ -155,13 +158,6 @@ def listen(address: Address) -> socket.socket:
         raise BadInput(f"cannot listen on {host}, port {port}: {error.strerror}", field="host") from error
     listening.setblocking(False)
     return listening
-
-
-def _check_token(token: str, *, remote: bool) -> None:
-    if token and not (token.isascii() and token.isprintable() and " " not in token):
-        raise BadInput("the token must be printable ASCII without spaces", "openssl rand -hex 32", field="token")
-    if remote and len(token) < SHORTEST:
-        raise BadInput(f"off loopback the token needs {SHORTEST} characters", "openssl rand -hex 32", field="token")
 
 
 def is_loopback(host: str) -> bool:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.query import Hit
 
-MOST = 5_000  # nodes of one answer; `meta.truncated` says where there are more
 NEWEST, NEIGHBOURS, ALIKE = 50, 3, 0.7  # likeness: of how many decisions, to how many each, from which value on
 SIMILAR, LIKE = 5, 0.5  # what /graph/similar shows: how many, from which value on
 _WORDS = 2_000  # characters of a decision that its likeness to others is judged by
@@ -28,8 +27,7 @@ _WORDS = 2_000  # characters of a decision that its likeness to others is judged
 def graph(memory: Memory, arguments: Arguments) -> Answer:
     """Draw the decisions, or those of a topic with their neighbours' edges."""
     began = time.perf_counter()
-    hits = every_decision(memory, MOST + 1)
-    more, hits = len(hits) > MOST, hits[:MOST]
+    hits = every_decision(memory)
     edges = _edges(hits)
     if topic := arguments.get("topic"):
         hits = [hit for hit in hits if topic_key(hit.record.topic) == topic_key(topic)]
@@ -45,7 +43,6 @@ def graph(memory: Memory, arguments: Arguments) -> Answer:
             "total_edges": len(edges),
             "topics": sorted({hit.record.topic for hit in hits if hit.record.topic}),
             "similarity_edges": len(alike),
-            **({"truncated": True} if more else {}),
         },
         **present.lacking(memory),
         "latency": round((time.perf_counter() - began) * 1000),

@@ -87,9 +87,9 @@ def export(memory: Memory, arguments: Arguments) -> Result:
     return Told(text, media="text/markdown; charset=utf-8", headers=headers)
 
 
-def every_decision(memory: Memory, most: int = 1_000_000) -> list[Hit]:
+def every_decision(memory: Memory) -> list[Hit]:
     """Decisions, the newest first."""
-    return list(find(memory, "", lambda _: True, most, type=DECISION).hits)
+    return list(find(memory, "", lambda _: True, 1_000_000, type=DECISION).hits)
 
 
 def _cell(value: object) -> str:

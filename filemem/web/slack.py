@@ -18,8 +18,6 @@ SECONDS = 20  # for each request to Slack
 LARGEST = 10 << 20  # bytes of a file
 TEXT = 40_000  # characters that Slack takes
 
-File = tuple[str, bytes]
-
 
 async def send(context: Context, arguments: Arguments) -> Answer:
     """Send what is asked for."""
@@ -30,14 +28,12 @@ async def send(context: Context, arguments: Arguments) -> Answer:
     if not context.web.slack_token:
         raise Refused(503, "NOT_CONFIGURED", "Slack is not configured", "set SLACK_BOT_TOKEN, the token of a Slack bot")
     _refuse_secret("message", message)
-    file: File | None = None
-    if named:
-        file = await asyncio.wrap_future(context.ask(lambda memory: _file(memory, named)))
+    file = await asyncio.wrap_future(context.ask(lambda memory: _file(memory, named))) if named else None
     await asyncio.to_thread(_deliver, context.web, channel, message, file)
     return {"success": True, "message": f"Message sent to Slack channel {channel}"}
 
 
-def _file(memory: Memory, named: str) -> File:
+def _file(memory: Memory, named: str) -> tuple[str, bytes]:
     path, data = read_file(memory, named, LARGEST)
     _refuse_secret("file_path", data.decode("utf-8", "replace"))
     return path.rpartition("/")[2], data
@@ -50,7 +46,7 @@ def _refuse_secret(field: str, text: str) -> None:
         raise BadInput(told, "remove it, and change it if it was real", field=field)
 
 
-def _deliver(web: Web, channel: str, message: str, file: File | None) -> None:
+def _deliver(web: Web, channel: str, message: str, file: tuple[str, bytes] | None) -> None:
     """Talk to Slack; it answers with a word for what went wrong, which is passed on, and nothing else is."""
     try:
         from slack_sdk import WebClient  # noqa: PLC0415  an extra, imported by those who use it
