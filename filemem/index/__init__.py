@@ -42,7 +42,7 @@ from filemem.index.document import (
 from filemem.index.embed import Model, ModelUnavailable, embedder
 from filemem.index.generation import Dates, Row, rows_of
 from filemem.index.search import NO_MODEL, Found, Layer, Search
-from filemem.index.words import Words, WordsWriter
+from filemem.index.words import WordsWriter
 
 __all__ = ["Around", "Doc", "Found", "Index", "IndexDamaged", "Model", "ModelUnavailable", "Node", "document"]
 __all__ += ["embedder"]
@@ -280,14 +280,14 @@ def _make(root: Path, base: Seal, work: _Work, model: Model | None, dates: Dates
                     database.note_files(work.entries)
                 return
             staged = _stage(root, base)
-            rows, total, lacking = _fill(staged, database.last + 1, work, model, dates, progress)
+            rows, lacking = _fill(staged, database.last + 1, work, model, dates, progress)
             files: dict[str, list[int]] = {}
             for part in (WORDS, VECTORS):
                 for name in (f"{part}/{each}" for each in listed(staged / part) if not each.endswith(".lock")):
                     known, there = base.files.get(name), mark(staged / name)
                     files[name] = known if known and known[:-1] == there else [*there, checksum(staged / name)]
             last = max((int(name[1:]) for name in listed(root) if GENERATION.fullmatch(name)), default=0)
-            seal = Seal(f"g{last + 1:010d}", files, total, base.missing + lacking)
+            seal = Seal(f"g{last + 1:010d}", files, base.missing + lacking)
             staged.rename(root / seal.name)
             with database.writing():
                 database.note_files(work.entries)
@@ -320,10 +320,8 @@ def _stage(root: Path, base: Seal) -> Path:
 
 def _fill(
     staged: Path, number: int, work: _Work, model: Model | None, dates: Dates, progress: Progress | None
-) -> tuple[dict[str, Row | None], int, int]:
-    """Put documents into a staged folder; return their rows, None for what is gone, how many documents there are then,
-    and how many of the new ones lack vectors.
-    """
+) -> tuple[dict[str, Row | None], int]:
+    """Put documents into a staged folder; return their rows, None for what is gone, and how many lack vectors."""
     words = WordsWriter(staged / WORDS)
     for path in work.gone:
         words.remove(path)
@@ -340,7 +338,7 @@ def _fill(
         done += len(chunk)
         if progress:
             progress(done, max(done, work.size))
-    total = Words(words.close()).total
+    words.close()
     if growth:
         growth.write({key(entry.blob) for entry in {**work.before, **work.entries}.values() if entry})
-    return rows, total, done if lacking else 0
+    return rows, done if lacking else 0

@@ -195,7 +195,6 @@ class Seal(NamedTuple):
 
     name: str = ""  # of its folder; "" for none
     files: Mapping[str, list[int]] = {}  # name relative to that -> [inode, bytes, time, CRC-32]
-    docs: int = 0  # documents in the words
     missing: int = 0  # documents that have no vectors because the model could not be had
 
 

@@ -14,8 +14,6 @@ from filemem.record.model import Parsed, Problem, Record
 from filemem.record.parse import parse
 
 _CONTROL = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")  # form feeds part pages in old texts
-_WORD = re.compile(r"[^\W\d_]+")
-_ALIKE = (re.compile("[A-Za-z\u00c0-\u024f]"), re.compile("[\u0400-\u052f]"))  # Latin, Cyrillic
 
 
 def lint(data: bytes, path: str) -> Parsed:
@@ -47,16 +45,6 @@ def _in_text(path: str, data: bytes, record: Record) -> Iterator[Problem]:
     if control := _CONTROL.search(text):
         message = f"holds the control character U+{ord(control[0]):04X}, which a terminal may obey"
         yield Problem(path, text.count("\n", 0, control.start()) + 1, "control-character", "warning", message)
-    if text.isascii():
-        return
-    # A word of two alphabets that share letter shapes (UTS #39).
-    words = _WORD.findall(record.topic)
-    if mixed := next((word for word in words if all(script.search(word) for script in _ALIKE)), ""):
-        line = next((n for n, row in enumerate(text.splitlines(), 1) if row.startswith("topic:")), 1)
-        message = (
-            f"the topic's word {mixed} mixes Latin and Cyrillic letters, which look alike: it may pass for another"
-        )
-        yield Problem(path, line, "mixed-script", "warning", message)
     for number, row in enumerate(text.split("\n"), 1):
         if found := hidden_characters(row):
             yield Problem(path, number, "hidden-character", "warning", f"holds {named(found)}")
