@@ -87,8 +87,6 @@ def page(found: Results, offset: int, limit: int) -> Results:
 
 def find(memory: Memory, reference: object, field: str) -> Hit:
     """Find a record by number, number as text, or id as the facade takes it."""
-    if isinstance(reference, float) and reference.is_integer():  # JSON knows no difference
-        reference = int(reference)
     text = str(reference).strip()
     if isinstance(reference, bool) or not text:
         raise BadInput(f"{field} must be the id of a record", field=field)

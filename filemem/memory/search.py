@@ -16,7 +16,6 @@ from filemem.query import Filter, Placed, Results, Scored, Terms, fold, parse_mo
 from filemem.record import CHECKPOINT, OUTCOMES, STATUSES, TYPES, topic_key
 
 RANKED = 50  # candidates asked at least
-SPARE = 10  # candidates beyond what is shown whose chains are asked for at once, at most: as many as are shown
 CLOSE = 0.3  # the best that was found shares neither words nor meaning with the query if its score is below this
 TOO_LONG = f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it were searched"
 NOISE = 0.1  # a cosine below this, without a single word in common, says nothing
@@ -156,21 +155,14 @@ def _scored(store: Store, found: Found, terms: Terms, wanted: Filter, *, mode: s
 def _placed(
     store: Store, scored: Sequence[Scored], known: Mapping[str, Node], wanted: Filter, limit: int
 ) -> tuple[tuple[Placed, ...], Around]:
-    """Put what was found in known order; return `limit` places, and the chains that they are of.
-
-    Chains are asked for the best of them first, and for all only where many are of few chains, so that places are left.
-    """
-    for count in (limit + min(SPARE, limit), len(scored)):
-        around = store.index.around(known[one.id] for one in scored[:count])
-        nodes = {one.id: known[one.id] for one in scored[:count]} | dict(around.nodes)
-        among = [one for at, one in enumerate(scored) if at < count or one.id in around.nodes]
-        passing = {node.id for node in around.nodes.values() if _passes(around, node, wanted)}
-        live = {one.id for one in among if not wanted.live or _holds(around, nodes[one.id])}
-        placed = query.arrange(
-            among, around.graph, may_bring=passing.__contains__, may_show=live.__contains__, limit=limit
-        )
-        if len(placed) >= limit or count >= len(scored):
-            break
+    """Put what was found in known order; return `limit` places, and the chains that they are of."""
+    around = store.index.around(known[one.id] for one in scored)
+    nodes = {one.id: known[one.id] for one in scored} | dict(around.nodes)
+    passing = {node.id for node in around.nodes.values() if _passes(around, node, wanted)}
+    live = {one.id for one in scored if not wanted.live or _holds(around, nodes[one.id])}
+    placed = query.arrange(
+        scored, around.graph, may_bring=passing.__contains__, may_show=live.__contains__, limit=limit
+    )
     return placed, around._replace(nodes=nodes)
 
 

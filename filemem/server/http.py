@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import ipaddress
 import signal
@@ -18,15 +17,14 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.types import ASGIApp
 from uvicorn.server import HANDLED_SIGNALS
 
 from filemem.dialects.tool import Advertised
 from filemem.errors import BadInput, Locked
-from filemem.server.door import MCP, Door, Nothing, Site, replay
+from filemem.server.door import MCP, Door, Nothing, Site
 from filemem.server.sdk import Calls, FilememServer, OnCrash, OpenMemory, log_crash
-from filemem.server.wire import MAX_LINE, Refusal, deadly_signals, parse
+from filemem.server.wire import deadly_signals
 
 SHORTEST = 16  # characters of a token that guards an address other machines reach
 
@@ -72,7 +70,7 @@ def serve(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        http=AtOnce,
+        http="h11",
         ws="none",
         lifespan="on",
         limit_concurrency=1024,
@@ -87,15 +85,6 @@ def serve(
         if number not in HANDLED_SIGNALS:  # that the terminal hung up
             signal.signal(number, server.handle_exit)
     server.run(sockets=[listening])
-
-
-class AtOnce(H11Protocol):
-    """Lets small packets go at once: asyncio does so only where a socket says that it is TCP, which those of
-    `socket.create_server` do not, and an answer of two parts then waits 40 ms for the client's acknowledgement."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def application(
@@ -114,27 +103,11 @@ def application(
         json_response=True,
         stateless=True,  # nothing is kept of a client, and the server may restart under it
         security_settings=TransportSecuritySettings(allowed_hosts=sorted(hosts), allowed_origins=sorted(origins)),
-        max_request_body_size=MAX_LINE,
     )
-    routes = [Route(MCP, Endpoint(manager)), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
+    routes = [Route(MCP, manager.asgi_app), Route("/health", health), *site.routes(calls.ask, calls.on_crash)]
     inner = Starlette(routes=routes, lifespan=lambda _: manager.run())
     strict = not (address.lenient and is_loopback(address.host))
     return Door(inner, hosts, origins, address.token, site, strict=strict)
-
-
-class Endpoint:
-    """MCP over HTTP: one answer for one question, without sessions; what is no message is refused as over stdio."""
-
-    def __init__(self, manager: StreamableHTTPSessionManager) -> None:
-        self._manager = manager
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        body = await Request(scope, receive).body()  # the door has it all
-        receive = replay(body, receive)
-        if isinstance(message := parse(body), Refusal):
-            return await JSONResponse(message.reply(), 400)(scope, receive, send)
-        return await self._manager.handle_request(scope, receive, send)
 
 
 def listen(address: Address) -> socket.socket:
@@ -157,6 +130,7 @@ def listen(address: Address) -> socket.socket:
             raise Locked(f"port {port} of {host} is in use", "end the other program or choose another port") from error
         raise BadInput(f"cannot listen on {host}, port {port}: {error.strerror}", field="host") from error
     listening.setblocking(False)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer of two parts waits for 40 ms
     return listening
 
 
