@@ -97,13 +97,16 @@ def run(folder: Path, store: str | None, *, dry_run: bool, branch: str = "") -> 
         if not branch:
             own_branch.find(top, name).code.close()  # what cannot be a store is refused
             _refuse_second(top, store, code)
-        ours = [] if branch else _store(top, name)
         steps = [*_settings(top, name, branch), _mcp(top), *_agents(top, name, branch)]
-        if branch:
-            ours = [_attached(code, name, branch, begin=begin, dry_run=dry_run)]
+        ours = [_attached(code, name, branch, begin=begin, dry_run=dry_run)] if branch else _store(top, name)
         if not dry_run:
             _carry_out(code, [*ours, *steps])
-        return _answer(top, branch, [*ours, *steps], dry_run=dry_run) | _nameless(code)
+        answer = _answer(top, branch, [*ours, *steps], dry_run=dry_run)
+        try:
+            code.identity()
+        except BadInput as error:  # nothing that is saved could be committed
+            answer["hint"] = f"{error.message}: {error.hint}"
+        return answer
 
 
 def _refuse_second(top: Path, store: str | None, code: Repo) -> None:
@@ -125,15 +128,6 @@ def _refuse_second(top: Path, store: str | None, code: Repo) -> None:
 def _numbered(folder: Path) -> list[Path]:
     """The files of a folder that are named as decision records are."""
     return [path for path in folder.glob("*.md") if re.match(r"(adr[-_]?)?\d+[-_. ]", path.name, re.IGNORECASE)]
-
-
-def _nameless(code: Repo) -> dict[str, str]:
-    """Why saves could not be committed yet: Git knows no name of the user's."""
-    try:
-        code.identity()
-    except BadInput as error:
-        return {"hint": f"{error.message}: {error.hint}"}
-    return {}
 
 
 def _answer(folder: Path, branch: str, steps: Iterable[Step], *, dry_run: bool) -> dict[str, Any]:
@@ -165,8 +159,7 @@ def _store(work_tree: Path, store: str) -> list[Step]:
 def _attached(code: Repo, name: str, branch: str, *, begin: bool, dry_run: bool) -> Step:
     """Attach the branch of the records, or plan it."""
     files = {"README.md": README.format(folder="").encode(), config.REPOSITORY_FILE: own_branch.SETTINGS.encode()}
-    now = time.time_ns() // 1_000_000
-    done = own_branch.attach(code, name, branch, files if begin else None, now, dry_run=dry_run)
+    done = own_branch.attach(code, name, branch, files if begin else None, time.time_ns() // 10**6, dry_run=dry_run)
     return Step(f"{name}/", "create" if done else "keep", None, done or f"the branch {branch} is attached")
 
 
@@ -241,9 +234,8 @@ def _block(work_tree: Path, store: str, branch: str) -> Step:
     if not 0 <= first < last:
         raise BadInput(f"{path}: the block between {BEGIN} and {END} is broken", "restore or remove both lines")
     new = old[:first] + block.rstrip() + old[last + len(END) :]
-    if new == old:
-        return Step(path, "keep", None, "is up to date")
-    return Step(path, "change", new, "the block is renewed")
+    kept = new == old
+    return Step(path, "keep", None, "is up to date") if kept else Step(path, "change", new, "the block is renewed")
 
 
 def _read(work_tree: Path, path: str) -> str | None:

@@ -193,11 +193,9 @@ def _value(hit: Hit, key: str) -> object:
         return getattr(hit.record, key) or None
     if key == "created_at" and key not in hit.record.metadata:
         return format_time(hit.created)
-    metadata = hit.record.metadata
-    for name in (key, key.removeprefix("metadata.")):
-        if name in metadata:
-            return metadata[name]
-    value: object = metadata
+    value: object = hit.record.metadata
+    if key in hit.record.metadata:
+        return hit.record.metadata[key]
     for part in key.removeprefix("metadata.").split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     return value

@@ -96,7 +96,7 @@ class Front:
                 self.kept.append(message)
             return Turn.NOTHING
         params = message.get("params") or {}
-        if not isinstance(params, dict) or not _is_plain_meta(params):
+        if not isinstance(params, dict) or "_meta" in params:  # where 2026-07-28 carries its version
             return Turn.HAND_OVER
         if not self._greeted and (method in self._lists or method in _CALLS):
             # The SDK answers "Invalid request parameters", which tells nobody what to do.
@@ -118,7 +118,7 @@ class Front:
         return any(message["method"] == "initialize" for message in self.kept)
 
     def _initialize(self, params: Mapping[str, object]) -> dict[str, object] | None:
-        if "_meta" in params or not _is_plain_client(params):
+        if not _is_plain_client(params):
             return None
         wanted = params["protocolVersion"]
         result: dict[str, object] = {
@@ -141,13 +141,4 @@ def _is_plain_client(params: Mapping[str, object]) -> bool:
         and isinstance(client, dict)
         and {"name", "version"} <= client.keys()
         and all(is_text(value) for value in client.values())
-    )
-
-
-def _is_plain_meta(params: Mapping[str, object]) -> bool:
-    """Whether `_meta` is absent or only a progress token; the form of 2026-07-28 carries its version there."""
-    meta = params.get("_meta", {})
-    return isinstance(meta, dict) and all(
-        key == "progressToken" and isinstance(value, str | int) and not isinstance(value, bool)
-        for key, value in meta.items()
     )

@@ -43,7 +43,7 @@ class Connection:
     status: int = 0
     """Exit status of the process once `serve` has returned."""
     _waiting: set[object] = field(default_factory=set)  # ids of requests that will be answered
-    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _scope: anyio.CancelScope = field(init=False)
 
     async def serve(self, server: FilememServer, messages: Iterator[Message | Refusal]) -> None:
         """Serve until the messages or the process are ended, or nobody reads the answers."""
@@ -54,7 +54,7 @@ class Connection:
             signal.signal(number, partial(self._stop, server, loop))
         feeding = (messages, into, outgoing.clone(), loop)
         threading.Thread(target=self._read, args=feeding, daemon=True).start()
-        with self._scope:
+        with anyio.CancelScope() as self._scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write, out)
                 await server.run(incoming, outgoing, server.create_initialization_options())
@@ -132,12 +132,9 @@ class Connection:
 def serve(server: FilememServer, wire: Wire, messages: Iterator[Message | Refusal], answered: list[object]) -> int:
     """Serve one connection over stdio, but for requests that were `answered`; return the exit status of the process."""
 
-    async def connected() -> int:
-        connection = Connection(wire, answered)
-        await connection.serve(server, messages)
-        return connection.status
-
-    return asyncio.run(connected())
+    connection = Connection(wire, answered)
+    asyncio.run(connection.serve(server, messages))
+    return connection.status
 
 
 def _end_soon(status: int, seconds: float) -> None:

@@ -124,9 +124,8 @@ def claim_stdio() -> Wire:
     except OSError:  # without standard error the copies below would land on its number
         os.open(os.devnull, os.O_WRONLY)
     source, target = os.dup(0), os.dup(1)
-    if hasattr(os, "set_blocking"):  # not on Windows before Python 3.12
-        os.set_blocking(source, True)
-        os.set_blocking(target, True)
+    os.set_blocking(source, True)
+    os.set_blocking(target, True)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
@@ -154,6 +153,5 @@ def _lines(source: int) -> Iterator[bytes | None]:
 
 def deadly_signals() -> tuple[int, ...]:
     """The signals that end a server; that the terminal hung up only if it is not ignored, as by `nohup`."""
-    hangup = getattr(signal, "SIGHUP", None)  # not on Windows
-    heard = hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN
-    return (signal.SIGTERM, signal.SIGINT, *((hangup,) if heard else ()))
+    heard = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if heard else ()))

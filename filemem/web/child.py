@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,6 @@ def main() -> None:
 
 def limit_process(seconds: int) -> None:
     """Give up what this process does not need; where the system knows no such limits, the parent's remain."""
-    try:
-        import resource  # noqa: PLC0415
-    except ImportError:
-        return
     limits = {"CPU": seconds, "AS": SPACE, "FSIZE": 0, "NOFILE": 3, "CORE": 0, "NPROC": 0}
     for name, value in limits.items():
         with contextlib.suppress(AttributeError, ValueError, OSError):  # unknown here, or lower already
