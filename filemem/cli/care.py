@@ -192,10 +192,7 @@ def web(
 
 
 def _opener(project: Project, user: str = "") -> Callable[[], Memory]:
-    """What opens the memory at the first call, with a watcher beside it that keeps its index in step.
-
-    Closing the memory ends both. `user` is who is meant if a call names none.
-    """
+    """What opens the memory and a watcher beside it at the first call; `user` is who is meant if a call names none."""
 
     def opened() -> Memory:
         from filemem.memory import Memory

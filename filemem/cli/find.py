@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from filemem.cli.options import Fields, as_json, as_of, limit, many, oneline, pass_project, tool, words
 from filemem.cli.project import Project, one_line, perform
@@ -30,8 +29,8 @@ from filemem.cli.project import search as found
 @as_of
 @click.option("--explain", is_flag=True, help="Show the parts of each score.")
 @as_json
-@click.pass_context
-def search(context: click.Context, /, as_json: bool, query: tuple[str, ...], **options: Any) -> None:
+@pass_project
+def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options: Any) -> None:
     """Find records by meaning and by words. Without a query, the newest first.
 
     The query may hold "phrases", -words to leave out, and topic:caching tag:x type:decision outcome:failed
@@ -45,9 +44,8 @@ def search(context: click.Context, /, as_json: bool, query: tuple[str, ...], **o
       filemem search --path src/auth/jwt.ts --live
       filemem search "how do we cache?" --at v1.2
     """
-    every = context.get_parameter_source("limit") is not ParameterSource.DEFAULT
     how = {name: options.pop(name) for name in ("explain", "oneline")}
-    found(context.obj, as_json, {"query": " ".join(query), **options}, every=every, **how)
+    found(project, as_json, {"query": " ".join(query), **options}, every=options["limit"] is not None, **how)
 
 
 @tool(click.argument("path", metavar="PATH[:LINE[-LAST]]"), limit)

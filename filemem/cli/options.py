@@ -24,9 +24,7 @@ _DRAFT = "filemem.draft"  # the key under which click keeps the file that was op
 pass_project = click.make_pass_decorator(Project)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 as_of = click.option("--at", metavar="REV|DATE", help="As it was at this commit, tag, branch or date.")
-limit = click.option(
-    "-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Maximum number of results."
-)
+limit = click.option("-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of results (default: 10).")
 oneline = click.option("--oneline", is_flag=True, help="One line each: short id, date, title, topic.")
 agent = click.option("--agent", help="Who acts, if it is not you: the agent's name.")
 

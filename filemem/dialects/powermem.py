@@ -160,10 +160,7 @@ def _reader(memory: Memory, arguments: Arguments) -> Reader:
 
 
 def _passing(memory: Memory, arguments: Arguments, *, anyone: bool = False) -> Callable[[Hit], bool]:
-    """Whether a memory is whose the call names, and passes its filters.
-
-    Unless a user is named or `anyone` may be meant, it is the default user, or nobody in particular.
-    """
+    """Whether a memory is of whom the call names, else of the default user, nobody or `anyone`, and passes filters."""
     filters = arguments.get("filters") or {}
     wanted = tuple((name, arguments[name]) for name in _OWNERS if arguments.get(name))
     tests = conditions(filters)

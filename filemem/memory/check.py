@@ -63,7 +63,10 @@ def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tupl
         now = of_work_tree(store, lint)
         found = [*(each.problem for each in problems(now)), *_of_work_tree(store, now)]
     found += _of_code(now, against)
-    wanted = [_relative(store, path, now.files) for path in paths]
+    wanted = [store.asked(path.strip("/")) if path.strip("/") != store.name else "" for path in paths]
+    for path in wanted:
+        if path and not any(one == path or one.startswith(f"{path}/") for one in now.files):
+            raise NotFound(f"{path}: no record there", f"name a file or folder below {store.name}/")
     shown = [p for p in found if not wanted or any(p.path == w or p.path.startswith(f"{w}/") for w in wanted)]
     plain = ((one, posixpath.dirname(one.path) if secrets.find(one.path) else one.path) for one in shown)
     named = {one._replace(path=store.shown(path)) for one, path in plain}
@@ -223,10 +226,3 @@ def _of_code(now: Snapshot, base: str) -> Iterator[Problem]:
         files = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
         known = store.history.ancestors(base)
     yield from evidence.problems(now, testimony, files, known)
-
-
-def _relative(store: Store, path: str, known: Iterable[str]) -> str:
-    inside = store.asked(path.strip("/")) if path.strip("/") != store.name else ""
-    if inside and not any(one == inside or one.startswith(f"{inside}/") for one in known):
-        raise NotFound(f"{path}: no record there", f"name a file or folder below {store.name}/")
-    return inside

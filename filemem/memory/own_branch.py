@@ -20,7 +20,6 @@ from filemem.repo import Repo
 from filemem.repo.run import LONG
 
 TOP = "."  # the store that is all of its work tree
-SUBMODULE = b"160000"  # mode of another repository in a tree
 SETTINGS = f'store = "{TOP}"\n'  # of such a branch itself, so that it is a memory wherever it is checked out
 
 
@@ -75,7 +74,7 @@ def _home(code: Repo, stated: str | None) -> Home:
     for inner in (path, *path.parents[:-1]) if name != TOP else ():
         there = code.work_tree / inner
         item = None if there.is_dir() and any(there.iterdir()) else code.item(str(inner))
-        if os.path.lexists(there / ".git") or (item and item.mode == SUBMODULE):
+        if os.path.lexists(there / ".git") or (item and item.mode == b"160000"):  # a submodule
             hint = f"work in that one, filemem -C {shlex.quote(str(there))}, or set another store"
             raise BadInput(f"the store {name} lies inside another repository, {inner}", hint, field="store")
     return Home(config, code, code, name, name, named)

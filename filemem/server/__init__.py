@@ -28,7 +28,7 @@ def serve_stdio(offer: Advertised, open_memory: OpenMemory, *, version: str, on_
     """
     wire = claim_stdio()
     for number in deadly_signals():
-        signal.signal(number, _leave)
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     front = Front(offer, version)
     messages = wire.messages()
     made: list[Calls] = []
@@ -73,7 +73,3 @@ def _listen(
         if waiting and isinstance(message, dict) and message["method"] == "tools/list":
             waiting.pop()()
     return None
-
-
-def _leave(number: int, _frame: object) -> None:
-    sys.exit(128 + number)

@@ -136,12 +136,10 @@ def listen(address: Address) -> socket.socket:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address; names other than localhost are not trusted to be local."""
-    if host == "localhost":
-        return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False
+        return host == "localhost"
 
 
 def _bracketed(host: str) -> str:

@@ -143,7 +143,9 @@ class Reading:
         try:
             text = await self._calls.read(one.tool, arguments)
         except FilememError as error:
-            raise _mcp_error(error, missing, {"uri": uri[:_SHOWN]}) from None
+            told = f"{error.message} ({error.hint})" if error.hint else error.message
+            code = missing if isinstance(error, BadInput | NotFound) else INTERNAL_ERROR
+            raise MCPError(code, told, {"uri": uri[:_SHOWN]}) from None
         content = types.TextResourceContents(uri=uri, mime_type=one.mime, text=text)
         return types.ReadResourceResult(contents=[content])
 
@@ -173,12 +175,6 @@ class Reading:
         return types.GetPromptResult(
             description=one.description, messages=[types.PromptMessage(role="user", content=content)]
         )
-
-
-def _mcp_error(error: FilememError, code: int, data: object = None) -> MCPError:
-    at_fault = isinstance(error, BadInput | NotFound)
-    told = f"{error.message} ({error.hint})" if error.hint else error.message
-    return MCPError(code if at_fault else INTERNAL_ERROR, told, data)
 
 
 def _always(result: Any) -> Callable[[_Context, _Params], Awaitable[Any]]:

@@ -116,7 +116,8 @@ def from_query(schema: Arguments, pairs: Iterable[tuple[str, str]], path: Mappin
             given.setdefault(name, []).append(value)
     found: dict[str, object] = {}
     for name, values in given.items():
-        kinds = _kinds(schema["properties"].get(name, {}))
+        shape = schema["properties"].get(name, {})
+        kinds = {one.get("type", "string") for one in shape.get("anyOf", [shape])}
         if len(values) > 1 and "array" not in kinds:
             raise BadInput(f"{name} comes {len(values)} times", "give it once", field=name[:64])
         listed = "array" in kinds and (len(values) > 1 or "string" not in kinds)
@@ -134,10 +135,6 @@ def from_body(body: bytes) -> dict[str, object]:
     if not isinstance(value, dict):
         raise BadInput("the body must be one JSON object", 'for example {"topic": "caching"}')
     return {name: part for name, part in value.items() if part is not None}
-
-
-def _kinds(schema: Mapping[str, Any]) -> set[str]:
-    return {one.get("type", "string") for one in schema.get("anyOf", [schema])}
 
 
 def _typed(text: str, kinds: set[str]) -> object:
