@@ -84,6 +84,7 @@ def test_a_plain_search_asks_what_click_would_ask(repo: Path) -> None:
     for words in (["cache"], ["lru", "cache", "--json"]):
         plain = process(repo, "search", *words)
         assert plain.out == process(repo, "search", "--type", "decision", *words).out != ""
+        assert "degraded" not in plain.out, "the first save is in the index"
 
 
 def test_help_and_a_plain_search_import_no_click(repo: Path) -> None:
