@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -71,13 +73,15 @@ def drafted(text: bytes, field: str = "text") -> bytes:
     context = click.get_current_context()
     with closing(Repo.discover(context.obj.folder)) as repo:  # a repository alone cannot name the program
         editor = repo.environment.get("GIT_EDITOR") or repo.settings.text("core.editor", user_only=True) or None
-    draft = context.meta[_DRAFT] = repo.private / f"draft-{os.getpid()}.md"
-    draft.parent.mkdir(parents=True, exist_ok=True)
+    repo.private.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(".md", "draft-", repo.private)
+    os.close(handle)
+    draft = context.meta[_DRAFT] = Path(name)
     draft.write_bytes(text)
     sys.stderr.write(f"waiting for your editor; the text is in {draft}\n")
     click.edit(filename=str(draft), editor=editor)
     now: bytes = draft.read_bytes()
-    if now == text or not now.partition(_CUT.encode())[0].strip():
+    if now == text or not now.partition(b"\n" + _CUT.encode())[0].strip():
         draft.unlink()
         sys.stderr.write("nothing was saved: the text is empty or unchanged\n")
         raise click.exceptions.Exit(1)
@@ -94,10 +98,13 @@ def filled(given: Mapping[str, Any], name: str, heading: str = "") -> Fields:
         raise BadInput(f"-F and --{name} both give the {name}", "use one of them", field=name)
     if whole is None:
         topic = "" if fields.get("topic", "") is not None else "Topic: \n"
-        told = f"Write the {heading} in the first line, the {name} below it." if heading else f"Write the {name}."
+        heads = heading and not fields[heading]
+        told = f"Write the {heading} in the first line, the {name} below it." if heads else f"Write the {name}."
         template = f"{topic}\n\n{_CUT}\nWhat stands below that line is ignored. {told} An empty text saves nothing.\n"
-        whole = drafted(template.encode(), heading or name).decode(errors="replace")
-    body = whole.partition(_CUT)[0].strip()
+        whole = (
+            drafted(template.encode(), heading if heads else name).decode(errors="replace").partition(f"\n{_CUT}")[0]
+        )
+    body = whole.strip()
     if fields.get("topic", "") is None and (found := re.match(r"(?i)topic:[ \t]*(.*)", body)):
         fields["topic"], body = found[1], body[found.end() :].strip()
     marked, body = body.startswith("# "), body.removeprefix("# ")

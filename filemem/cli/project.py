@@ -76,11 +76,12 @@ def emit(answer: Answer, as_json: bool, shape: Callable[[Answer], str] = str) ->
 
 def one_line(answer: Answer) -> str:
     """A line for each record of a search, decision of a history or topic: short id, date, title, topic."""
-    rows = []
+    rows = show.head(answer)
     for one in answer.get("results") or answer.get("chain") or answer.get("topics") or ():
         named = one.get("id") or next(iter(one.get("ids", ())), "")
         day = str(one.get("created") or one.get("date") or one.get("latest") or "")[:10]
-        rows.append("  ".join(filter(None, (named.rpartition("_")[2], day, one["title"], one.get("topic")))))
+        state = "superseded" if one.get("superseded_by") else ""
+        rows.append("  ".join(filter(None, (named.rpartition("_")[2], day, one["title"], one.get("topic"), state))))
     return "\n".join(rows) or "nothing found"
 
 
@@ -138,10 +139,9 @@ def _standing(answer: Mapping[str, Any], *, verbose: bool = False) -> str:
         todo.append(show.styled(f"the index is {index['state']}: filemem index", "yellow"))
     todo += [show.styled(f"{name}: {answer[name]}", "yellow") for name in _ASIDE if answer.get(name)]
     holding, last = answer["holding"], answer.get("checkpoint")
-    on = f", on {show.counted(answer['topics'], 'topic')}" if answer["topics"] else ""
     said = [
         f"{store}: " + ", ".join(show.counted(counts[kind], kind) for kind in counts),
-        f"{show.counted(holding, 'decision')} {'holds' if holding == 1 else 'hold'}{on}" if counts["decision"] else "",
+        f"{show.counted(holding, 'decision')} {'holds' if holding == 1 else 'hold'}" if counts["decision"] else "",
         f"last checkpoint: {last['created'][:10]}  {last['title']}" if last else "",
     ]
     if verbose:

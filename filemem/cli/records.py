@@ -13,7 +13,7 @@ _tags = words("--tag", "tags", help="A tag.")
 _allow = click.option("--allow-secret", is_flag=True, help="Write although it looks like a secret.")
 _common = (_tags, agent, _text("--session", help="Name of the session this belongs to."), _allow)
 _about = (
-    _text("--decision", help="What was decided, in one sentence if it can be."),
+    text("--decision", help="What was decided, in one sentence if it can be."),
     text("--reasoning", help="Why."),
     file,
     many("--rejected", help='An alternative and why not: "Keep Redis: one more service to run".'),
@@ -64,7 +64,7 @@ def decision(**fields: Any) -> Fields:
 @tool(
     text("--summary", help="Where the work stands: done, and not done."),
     file,
-    _text("--next-steps", help="What to do next."),
+    text("--next-steps", help="What to do next."),
     many("--open-files", "--open-file", "open_files", help="A file in hand."),
     _text("--branch", help="Branch it belongs to (default: the one checked out)."),
     *_common,
@@ -124,7 +124,7 @@ def get(**fields: Any) -> Fields:
 @tool(
     click.argument("id"),
     _text("--outcome", help="What came of it: success, failed, partial or pending."),
-    _text("--reason", help="Why; earlier reasons are kept."),
+    text("--reason", help="Why; earlier reasons are kept."),
     _text("--status", help="proposed, accepted, rejected or deprecated."),
     _text("--title", help="A new heading."),
     text("--text", help="New text below the heading; the old one stays in history."),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-import re
 import shutil
 import sys
 import time
@@ -23,15 +22,11 @@ from filemem.cli.show import counted, rows, rows_of
 from filemem.errors import BadInput, Conflict, NotFound
 from filemem.files import Files
 from filemem.memory import own_branch
+from filemem.memory.store import numbered_files, others
 from filemem.record.identity import PRIVATE
 from filemem.repo import Repo
 from filemem.repo.run import create
 
-ADRS = (
-    *(f"{top}/{name}" for top in ("docs", "doc") for name in ("adr", "adrs", "decisions", "architecture/decisions")),
-    *("docs/architecture/adr", "architecture/decisions", "adr", "adrs", "decisions"),
-)
-"""Where other tools keep decision records."""
 BEGIN, END = "<!-- filemem:begin -->", "<!-- filemem:end -->"
 SERVER = {"command": "filemem", "args": ["serve"]}
 
@@ -119,15 +114,8 @@ def _refuse_second(top: Path, store: str | None, code: Repo) -> None:
         told = f"this project has a memory already: {there} holds {usual}/, and what is checked out does not"
         way = f"git merge {there}" if code.head() else f"git switch {there.partition('/')[2]}"
         raise Conflict(told, f"`{way}` brings it; `{anew}` begins another one")
-    for folder in ADRS:
-        if count := len(_numbered(top / folder)):
-            told = f"{folder}/ holds {counted(count, 'decision record')}: use them, or begin a second memory?"
-            raise BadInput(told, f"`filemem --store {folder} init` uses them; `{anew}` begins a second memory")
-
-
-def _numbered(folder: Path) -> list[Path]:
-    """The files of a folder that are named as decision records are."""
-    return [path for path in folder.glob("*.md") if re.match(r"(adr[-_]?)?\d+[-_. ]", path.name, re.IGNORECASE)]
+    if beside := others(top):
+        raise BadInput(*beside)
 
 
 def _answer(folder: Path, branch: str, steps: Iterable[Step], *, dry_run: bool) -> dict[str, Any]:
@@ -142,7 +130,7 @@ def _answer(folder: Path, branch: str, steps: Iterable[Step], *, dry_run: bool) 
 
 def _store(work_tree: Path, store: str) -> list[Step]:
     """The files for the folder of records; other makers' records are left to themselves."""
-    if found := _numbered(work_tree / store):
+    if found := numbered_files(work_tree / store):
         return [Step(f"{store}/", "keep", None, f"{counted(len(found), 'decision record')}, read where they are")]
     folder = "" if store == own_branch.TOP else f"{store}/"
     wanted = {

@@ -139,14 +139,14 @@ def search(answer: Answer, *, every: bool = True, explain: bool = False) -> str:
     found = [_hit(number, hit, shown, explain=explain) for number, hit in enumerate(near, 1)]
     if weaker := len(hits) - len(near):
         found.append(styled(f"{counted(weaker, 'weaker hit')}: -n {len(hits)} shows all", "dim"))
-    return rows_of(*_head(answer), *(found or ["nothing found"]))
+    return rows_of(*head(answer), *(found or ["nothing found"]))
 
 
 def why(answer: Answer) -> str:
     """The decisions that code rests on, in groups: the surest first."""
     lines = "-".join(str(answer[name]) for name in ("line", "last_line") if name in answer)
     place = f"{answer['path']}:{lines}" if lines else answer["path"]
-    said, kind = _head(answer), ""
+    said, kind = head(answer), ""
     shown = {hit["id"]: hit for hit in answer["results"]}
     for number, hit in enumerate(answer["results"], 1):
         said += [styled(f"{_WHY[hit['kind']]} {place}:", "dim")] if hit["kind"] != kind else []
@@ -160,18 +160,18 @@ def why(answer: Answer) -> str:
 def get(answer: Answer) -> str:
     """Whole records."""
     shown = {hit["id"]: hit for hit in answer["results"]}
-    return "\n\n".join(filter(None, (*_head(answer), *(_whole(hit, shown) for hit in shown.values()))))
+    return "\n\n".join(filter(None, (*head(answer), *(_whole(hit, shown) for hit in shown.values()))))
 
 
 def load_checkpoint(answer: Answer) -> str:
     """The checkpoint to go on from, and whose it is if it is another's."""
     found = answer["checkpoint"]
-    return rows_of(*_head(answer), _whole(found, {}) if found else answer["message"])
+    return rows_of(*head(answer), _whole(found, {}) if found else answer["message"])
 
 
 def topics(answer: Answer) -> str:
     """One line a topic."""
-    said = _head(answer)
+    said = head(answer)
     for topic in answer["topics"]:
         stated, number = topic["stated"], f"ADR-{topic['number']}" if "number" in topic else ""
         title = _unnumbered(topic["title"]) if number else topic["title"]
@@ -183,7 +183,7 @@ def topics(answer: Answer) -> str:
     return rows_of(*said, "" if answer["topics"] else "no decision is here")
 
 
-def _head(answer: Answer) -> list[str]:
+def head(answer: Answer) -> list[str]:
     """The commit that an answer is as of, if that is not the present, and why it may not be all."""
     said = rows(answer, _NOTES, 2)
     if at := answer.get("at"):
@@ -280,7 +280,7 @@ def _standing(hit: Answer, shown: Mapping[str, Answer], fields: str = _STANDING)
 
 def history(answer: Answer) -> str:
     """A chain, oldest first."""
-    said = [*_head({**answer, "note": ""}), styled(answer["topic"], "bold")]
+    said = [*head({**answer, "note": ""}), styled(answer["topic"], "bold")]
     titles = {step["id"]: step["title"] for step in answer["chain"]}
     above = ""
     for step in answer["chain"]:

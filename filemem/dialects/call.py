@@ -196,15 +196,20 @@ def _entry(mark: str, one: Answer) -> str:
     about = (one["title"], state, one.get("type"), one.get("topic"), day, one.get("outcome"))
     rows = [f"{name}: {_said(value)}" for name, value in one.items() if name not in (*_HEAD, *_TEXTS)]
     texts = [one[name] for name in _TEXTS if one.get(name)]
-    # No line of a record begins as ours do.
-    return mark + "\n".join((" · ".join(filter(None, about)), *rows, *texts)).replace("\n", "\n   ")
+    texts = [f"> {_line(row)}" for text in texts for row in text.splitlines()]  # no line of a record begins as ours do
+    return "\n   ".join((mark + " · ".join(_line(part) for part in about if part), *rows, *texts))
+
+
+def _line(text: str) -> str:
+    """A text as one line that steers nothing."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
 
 
 def _said(value: Any) -> str:
     if isinstance(value, Mapping):
         if value.keys() == {"id", "title"}:
-            return f"{value['title']} ({value['id']})"
+            return f"{_line(value['title'])} ({value['id']})"
         return ", ".join(f"{name} {_said(one)}" for name, one in value.items() if one not in ("", []))
     if isinstance(value, list):
         return "; ".join(map(_said, value))
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    return ("yes" if value else "no") if isinstance(value, bool) else _line(str(value))

@@ -122,7 +122,7 @@ def get(memory: Memory, arguments: Arguments) -> Answer:
         if len(wanted) != 1 or not (ids := _of_topic(memory, wanted[0])):
             raise
         hits = memory.get(*ids)
-        answer["note"] = f"{wanted[0]!r} is a topic: this is what holds on it, or was decided last; timeline tells all"
+        answer["note"] = f"{wanted[0]!r} is a topic: this is what holds on it, or was decided last"
     lacking, names = present.lacking(memory), _names(memory, hits)
     results = [present.hit(hit, whole=True, edited=memory.edited(hit), names=names) for hit in hits]
     if given.get("history"):

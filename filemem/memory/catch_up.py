@@ -81,8 +81,8 @@ def catch_up(
         found += [Change(MODIFIED, path, after[path]) for path in sorted(paths) if path in after]
     load = partial(store.document, forgotten=store.tombstones)
     touched = any(entry.mtime >= 0 and before.get(path) != entry for path, entry in after.items())
-    folds = waiting and (fold or not index.exists or index.crowded(old=store.serving))
-    if anew or found or touched or moved or folds:  # a move may have dated records
+    folds = waiting and (fold or index.crowded(old=store.serving))
+    if anew or found or touched or moved or folds or not index.sound:  # a move may have dated records
         index.apply(found, load, progress, seen=after, waited=waiting, anew=anew)
     index.note(folders=times, **now)
     return Look(len(found))

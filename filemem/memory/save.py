@@ -78,7 +78,7 @@ def save(store: Store, given: Mapping[str, object]) -> Saved:
     kind, checked = fields.check(given)
     allowed = refuse_secrets(checked)
     if why := store.obstacle():
-        raise BrokenStore(f"nothing was saved: what is there cannot be seen: {why}")
+        raise BrokenStore(f"nothing was saved: {why}")
     if "affects" in checked:
         checked["affects"] = tuple(dict.fromkeys(map(store.from_top, checked["affects"])))
     checked.setdefault("agent", store.config.agent)
@@ -157,7 +157,8 @@ def resolve(store: Store, topic: str, given: Mapping[str, object]) -> Saved:
 
 def _repeats(record: Record, before: Record) -> bool:
     """Whether a new decision says what an older one does; an ADR says it among its status, date and links."""
-    skip = _OF_THE_SAVE if before.id_stated else (*_OF_THE_SAVE, *_OF_AN_ADR)
+    came = ("outcome",) if record.outcome == OUTCOMES[0] else ()  # of the older one since
+    skip = (*_OF_THE_SAVE, *came, *(() if before.id_stated else _OF_AN_ADR))
     own = record.title == topic_of_heading(before.title) and record.text in before.text
     worded = before.id_stated or (own and record.decision in f"{before.decision}\n{before.text}")
     return worded and before == record._replace(**{name: getattr(before, name) for name in skip})

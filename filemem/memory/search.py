@@ -12,7 +12,7 @@ from filemem.index import Around, Found, Node
 from filemem.memory import advice, fields
 from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
-from filemem.query import Filter, Placed, Results, Scored, Terms, fold, parse_moment
+from filemem.query import Filter, Hit, Placed, Results, Scored, Terms, fold, parse_moment
 from filemem.record import CHECKPOINT, OUTCOMES, STATUSES, TYPES, topic_key
 
 RANKED = 50  # candidates asked at least
@@ -92,7 +92,8 @@ def search(
     told, degraded = [f"{one} is no restriction that can be made, so it was read as text" for one in terms.odd], ""
     told += [TOO_LONG] if terms.cut else []
     if not (terms.words or terms.phrases):
-        shown = present(store, _newest(store, terms, wanted, limit, offset), terms, detail=detail)
+        listed = present(store, _newest(store, terms, wanted, limit, offset), terms, detail=detail)
+        shown = tuple(one._replace(brought_in=bool(wanted.path) and not _governs(one, wanted.path)) for one in listed)
         matched = store.index.count(wanted) if offset and not shown else 0
         if shown and text.strip() and wanted == given and not terms.excluded:
             told.append("the query has no word in it: these are the newest")
@@ -125,6 +126,10 @@ def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int)
     first = {one.id: one for one in heads if _passes(around, one, wanted)}
     others = (node for node in nodes if node.id not in first and (_holds(around, node) or not wanted.live))
     return [*first.values(), *others][:limit]
+
+
+def _governs(hit: Hit, path: str) -> bool:
+    return any(query.affects_match(one, path) for one in hit.record.affects)
 
 
 def _found(store: Store, terms: Terms, wanted: Filter, depth: int, mode: str) -> Found:

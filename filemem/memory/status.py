@@ -75,7 +75,7 @@ def status(store: Store, *, behind: bool) -> dict[str, Any]:
         "edited": [store.shown(path) for path in changed if path in held],
         "new": [store.shown(path) for path in changed if path not in held],
         "commit": changed and f"{call} add {place} && {call} commit {place}",
-        "gone": [{"path": path, "restore": f"filemem restore {path}"} for path in lost],
+        "gone": [{"path": path, "restore": f"filemem restore {shlex.quote(path)}"} for path in lost],
         "incomplete": store.repo.incomplete(),
         "left": left_to_user(store, "decisions/a.md", DECISION),
     }

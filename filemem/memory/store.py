@@ -25,6 +25,12 @@ TOP = "."  # the store that is all of its work tree
 FORGOTTEN = ".forgotten"  # the folder of tombstones
 LEAST = 4  # characters of a short id that name a record
 NAMED = 5  # records in a message
+ADRS = (
+    *(f"{top}/{name}" for top in ("docs", "doc") for name in ("adr", "adrs", "decisions", "architecture/decisions")),
+    *("docs/architecture/adr", "architecture/decisions", "adr", "adrs", "decisions"),
+)
+"""Where other tools keep decision records."""
+_NUMBERED = re.compile(r"(adr[-_]?)?\d+[-_. ].*\.md", re.IGNORECASE)
 
 
 def mark_of(record_id: str) -> str:
@@ -32,6 +38,20 @@ def mark_of(record_id: str) -> str:
     import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; most memories have forgotten nothing
 
     return hashlib.sha256(record_id.encode()).hexdigest()
+
+
+def numbered_files(folder: Path) -> list[str]:
+    """The files of a folder that are named as decision records are."""
+    return [one for one in os.listdir(folder) if _NUMBERED.fullmatch(one)] if folder.is_dir() else []
+
+
+def others(top: Path) -> tuple[str, str] | None:
+    """Say, with the way on, that a project has decision records of another tool's."""
+    for folder in ADRS:
+        if count := len(numbered_files(top / folder)):
+            told = f"{folder}/ holds decision records ({count}): use them, or begin a second memory?"
+            return told, f"`filemem --store {folder} init` uses them; `filemem --store memory init` begins another"
+    return None
 
 
 def called(node: Node) -> str:
@@ -244,7 +264,8 @@ class Store:
             return f"a sparse checkout leaves out records: git sparse-checkout add {self.files.store}"
         if not self.folder.exists() and self.repo.item(self.files.store) is not None:
             return f"{self.name} is gone from the work tree, though HEAD has it: git restore {self.files.store}"
-        return ""
+        beside = others(self.repo.work_tree) if self.absent and not self.stated else None
+        return " ".join(beside) if beside else ""
 
     def refuse_missing(self) -> None:
         """Refuse to read a store that was named and is not there. Raises NotFound; BrokenStore where all is gone."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from filemem.errors import BadInput, Conflict, FilememError, NotFound
+from filemem.files import is_private
 from filemem.index import Node
 from filemem.memory import fields
 from filemem.memory.save import Saved, answer, ids_of, message_of, refuse_secrets, show, write
@@ -56,6 +57,10 @@ def edit(store: Store, reference: str, data: bytes, before: bytes) -> Saved:
     record, problems = parse(data, node.path)
     if wrong := next((one for one in problems if one.level == "error"), None):
         raise BadInput(f"{store.shown(node.path)}:{wrong.line}: {wrong.message}", "nothing was saved", field="data")
+    if record is None or (record.id, record.type) != (node.id, node.type):
+        raise BadInput(f"{store.shown(node.path)} has another id or type", "nothing was saved: keep these two", "data")
+    if record.visibility == "private" and not is_private(node.path):
+        raise BadInput("this record is committed, so it cannot become private", "save it anew, and forget this", "data")
     refuse_secrets({"text": data.decode(), "allow_secret": record is not None and record.secrets_allowed})
 
     def edited(now: bytes) -> bytes:

@@ -118,7 +118,7 @@ def busy(git_dir: Path, common_dir: Path) -> str:
 def merging(git_dir: Path) -> bool:
     """Whether a merge seems to have begun: it has read HEAD and index, will write both, and holds no lock yet."""
     began = stamp(git_dir / "ORIG_HEAD")[2]
-    return began > stamp(git_dir / "logs" / "HEAD")[2] and time.time() - began / 1e9 < _MERGE_LIMIT
+    return began > stamp(git_dir / "logs" / "HEAD")[2] and 0 <= time.time() - began / 1e9 < _MERGE_LIMIT
 
 
 def branch_meant(git: Git) -> str:
