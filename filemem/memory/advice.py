@@ -14,7 +14,6 @@ from filemem.record import CHECKPOINT, DECISION, Record, topic_key
 
 LOOKED_AT, READ = 80, 10  # records compared by meaning, and by words where that would load the model
 GIST = 900  # characters of a text by which it is compared
-APART = 0.06  # share of words in common: less has no successor of 60 here, and a third of what is about other things
 NEAR_TOPIC = 0.85  # of difflib's ratio: `cache key` and `cache keys` are nearer than `auth` and `auth api`
 NOTHING_YET = "nothing is saved yet"
 
@@ -77,9 +76,9 @@ def _near_topics(store: Store, record: Record) -> Iterator[Similar]:
 
 
 def apart(record: Record, replaced: Record) -> str:
-    """Warn of a decision that has little in common with the one that it replaces on its topic."""
+    """Warn of a decision that has no word in common with the one that it replaces on its topic."""
     alike = record.title.split()[:1] == replaced.title.split()[:1]  # `Use REST`, `Use GraphQL`
-    if alike or query.topical(_text(record), _text(replaced)) >= APART:
+    if alike or query.topical(_text(record), _text(replaced)):
         return ""
     told = f"this has little in common with {replaced.title!r}: one topic holds one decision"
     return f"{told}; if both hold, undo this and give it a topic of its own"

@@ -107,7 +107,7 @@ def test_the_text_says_what_the_object_says_and_notes_come_first(memory: Memory)
     assert lines[1].startswith("1. Use an LRU · holds · decision · cache · ")
     assert f"   superseded_by: Use an LRU ({new['id']})" in lines
     assert f"   id: {old['id']}" in lines
-    assert "   2. between workers" in lines, "no line of a record begins as ours do"
+    assert "   > 2. between workers" in lines, "no line of a record begins as ours do"
     noted = ask(memory, "native", "get", id="cache").text
     assert noted.startswith("note: 'cache' is a topic")
 

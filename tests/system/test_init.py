@@ -148,7 +148,7 @@ def test_beside_decision_records_init_asks_which_of_the_two_is_wanted(repo: Path
     for options in ((), ("--dry-run",)):
         refused = cli(repo, "init", *options)
         assert (refused.code, snapshot(repo)) == (2, before)
-        for way in ("docs/adr/ holds 1 decision record:", "`filemem --store docs/adr init`", "--store memory init`"):
+        for way in ("docs/adr/ holds decision records (1):", "`filemem --store docs/adr init`", "--store memory init`"):
             assert way in refused.err
     assert ok(repo, "--store", "memory", "init", "--dry-run")["success"]
     ok(repo, "--store", "docs/adr", "init")

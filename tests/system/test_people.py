@@ -197,7 +197,7 @@ def test_status_names_what_is_to_be_done_and_its_command(repo: Path) -> None:
     git(repo, "add", "-A")
     assert cli(repo, "status").out.splitlines() == [
         "memory: 1 decision, 0 checkpoints, 0 observations",
-        "1 decision holds, on 1 topic",
+        "1 decision holds",
         "nothing to do",
     ]
     ok(repo, "save", "checkpoint", "--summary", "Half done")
