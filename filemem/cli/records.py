@@ -219,13 +219,19 @@ def restore(**fields: Any) -> Fields:
     return fields
 
 
-@tool(click.argument("files", nargs=-1, required=True))
+@tool(
+    click.argument("files", nargs=-1, required=True),
+    click.option("--was", metavar="OLD", help="The path or id that the file had before it was renamed."),
+)
 def adopt(**fields: Any) -> Fields:
     """Write ids into files that have none, so that they stay the same records when they are renamed.
 
+    With --was, references to what the one file was known by before lead to it again.
+
     \b
-    Example:
+    Examples:
       filemem adopt docs/adr/*.md
+      filemem adopt docs/adr/0032-use-postgres.md --was docs/adr/0032-postgres.md
     """
     return fields
 

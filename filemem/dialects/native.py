@@ -212,7 +212,7 @@ restore, edit, undo = map(_writes, ("restore", "edit", "undo"))
 
 def adopt(memory: Memory, arguments: Arguments) -> Answer:
     """Write ids into files that have none."""
-    done = memory.adopt(arguments["files"])
+    done = memory.adopt(arguments["files"], was=arguments.get("was", ""))
     return {"success": True, "count": len(done), "adopted": [present.saved(one) for one in done]}
 
 

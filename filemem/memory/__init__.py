@@ -246,10 +246,10 @@ class Memory:
         """Take back the last save by a new commit. Errors as for `forget.undo`."""
         return self.keeper.write(verbs.forget.undo)
 
-    def adopt(self, files: Collection[str]) -> tuple[Saved, ...]:
+    def adopt(self, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
         """Write ids into files that state none. Arguments and errors as for `filemem.memory.update.adopt`."""
-        named = fields.each("files", files, fields.path)
-        return self.keeper.write(lambda store: verbs.update.adopt(store, named))
+        named, former = fields.each("files", files, fields.path), fields.line("was", was)
+        return self.keeper.write(lambda store: verbs.update.adopt(store, named, former))
 
     def delete(self, id: str, *, reason: str = "", agent: str = "", allow_secret: bool = False) -> Saved:  # noqa: A002
         """Remove a record by a commit; nothing but `restore` brings it back. Errors as for `forget.delete`."""

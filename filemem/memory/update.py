@@ -11,7 +11,7 @@ from filemem.index import Node
 from filemem.memory import fields
 from filemem.memory.save import Saved, answer, ids_of, message_of, refuse_secrets, show, write
 from filemem.memory.store import Store
-from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, new_id, parse
+from filemem.record import DECISION, OBSERVATION, Outcome, Record, amend, derived_id, new_id, parse
 from filemem.record.keys import SECRETS_ALLOWED
 from filemem.repo.commit import Edit, Made
 
@@ -84,11 +84,14 @@ def _put(store: Store, node: Node, agent: str, told: str, changed: Callable[[byt
     return answer(store, old, made, f"Updated {old.id}: {told}", degraded)
 
 
-def adopt(store: Store, files: Collection[str]) -> tuple[Saved, ...]:
+def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[Saved, ...]:
     """Write ids into files that state none, so that a rename leaves them the same record; one commit for all.
 
-    Raises NotFound; BadInput: a file states an id; Conflict as for `update`.
+    `was` is the id, or the path, that the one file had before it was renamed: references to it lead there again. Raises
+    NotFound; BadInput: a file states an id, or `was` is given for several files; Conflict as for `update`.
     """
+    if was and len(files) != 1:
+        raise BadInput("was names the former id or path of one file", "adopt the files one by one", field="was")
     edits, adopted = [], []
     with store.repo.saving():
         for path in dict.fromkeys(map(store.asked, files)):
@@ -97,7 +100,8 @@ def adopt(store: Store, files: Collection[str]) -> tuple[Saved, ...]:
                 raise BadInput(f"{store.shown(path)} states its id already: {old.id}", field="files")
             created = old.created or store.dates([path]).get(path) or store.clock()
             fresh = new_id(old.type, created, store.entropy(), old.topic)
-            data = _amended(store, before, path, keys={"id": fresh})
+            former = was if was.startswith("file_") else derived_id(store.asked(was)) if was else ""
+            data = _amended(store, before, path, keys={"id": former or fresh})
             edits.append(Edit(path, data, before))
             adopted.append(parse(data, path).record or old)
         told = "state its id" if len(edits) == 1 else f"state the ids of {len(edits)} records"
