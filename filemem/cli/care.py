@@ -170,9 +170,11 @@ def web(
 
     from filemem import VERSION, config
     from filemem.dialects.tool import profile as offered
+    from filemem.repo import Repo
     from filemem.server import http
     from filemem.web.site import Site
 
+    Repo.discover(project.folder).close()  # without one it does not start
     offer, stated = offered(profile, prefix), config.web()
     strict = token or config.load(project.folder).token
     known = strict or stated.token

@@ -195,12 +195,9 @@ class History:
     @_answering
     def saves(self, author: str, tip: str = "HEAD") -> tuple[Touch, ...]:
         """What the last commits of this author that name a record did, newest first."""
-        named = (
-            "select n from commits where author = ? and trailers like '%Filemem-Id%' order by at desc, n desc limit 100"
-        )
-        return self._told(
-            self._db.execute(f"{_TOUCHES} n in ({named}) order by at desc, n desc", (author,)), self._reach(tip)
-        )
+        named = "select n from commits where author = ? and trailers like '%Filemem-Id%' order by n desc limit 100"
+        found = self._told(self._db.execute(f"{_TOUCHES} n in ({named}) order by n desc", (author,)), self._reach(tip))
+        return tuple(sorted(found, key=lambda touch: touch.commit.at, reverse=True))
 
     @_answering
     def ancestors(self, tip: str) -> frozenset[str]:

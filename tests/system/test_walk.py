@@ -21,9 +21,9 @@ LIMITS = {
     "get": 31,
     "update": 38,
     "why": 35,
-    "check": 27,
+    "check": 28,
     "catch-up": 37,
-    "delete": 31,
+    "delete": 32,
 }  # modules
 
 
