@@ -261,11 +261,12 @@ class Fresh:
         """Add an entry; raises `BrokenStore` where the folder can not be written."""
         entry = Entry(doc.blob) if doc and entry is None else entry
         last = max((item.saved for item in self._items.values()), default=0)
-        name = f"{max(self._clock(), last + 1):020d}-{os.urandom(4).hex()}.json"
-        said = {"path": path, "blob": doc.blob, "card": doc.card} if doc else {"path": path}
+        said: dict[str, Any] = {"path": path, "entry": entry}
+        said |= {"blob": doc.blob, "card": doc.card} if doc else {}
+        name = f"{max(self._clock(), last + 1):020d}-{_sum(said)}.json"
         with writing(self._root):
             self._folder.mkdir(exist_ok=True)
-            replace_file(self._folder / name, {**said, "entry": entry})
+            replace_file(self._folder / name, said)
         self._items[name] = Item(name, path, doc, entry)
 
     def items(self) -> tuple[Item, ...]:
@@ -284,6 +285,13 @@ class Fresh:
         """Read an entry; None where it was just folded in, or is torn: then the next look finds the file itself."""
         found = read_file(self._folder / name)
         with contextlib.suppress(LookupError, TypeError, ValueError):
+            if not name.endswith(f"-{_sum(found)}.json"):
+                return None
             doc = document(record_from(found["card"]), found["blob"]) if "card" in found else None
             return Item(name, found["path"], doc, Entry(*found["entry"]) if found["entry"] else None)
         return None
+
+
+def _sum(said: Mapping[str, Any]) -> str:
+    """The CRC-32 of an entry that waits, which its name ends with."""
+    return f"{zlib.crc32(json.dumps(said, sort_keys=True).encode()):08x}"

@@ -36,7 +36,7 @@ def listed(folder: Path, name: str, rev: str) -> set[str]:
 
 
 def markdown(paths: set[str]) -> set[str]:
-    return {path for path in paths if path.endswith(".md") and not path.endswith("README.md")}
+    return {path for path in paths if path.endswith(".md") and not path.endswith(("README.md", "template.md"))}
 
 
 def test_births_and_edits_are_those_of_git(cloned: tuple[str, Path, Memory]) -> None:
