@@ -12,18 +12,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from filemem.errors import BadInput
 
 REPOSITORY_FILE = ".filemem.toml"
 POLICIES = ("commit", "leave")
 DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(dict.fromkeys(("decision", "checkpoint", "observation"), "commit"))
+HOOKS = ("start", "prompt-first", "prompt", "edits", "capture", "remind")
 _BRANCH = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
 
 
 class Config(NamedTuple):
-    """Every setting, with its default. A repository may set the first three, the user all."""
+    """Every setting, with its default. A repository may set the first three and `allowed`, the user all but that."""
 
     store: str = "memory"  # folder of records, relative to the work tree, with `/`; "." for the work tree itself
     branch: str = ""  # that holds the records if they have one of their own; the store is its work tree
@@ -33,6 +34,8 @@ class Config(NamedTuple):
     agent: str = ""  # name recorded for saves that do not say who makes them
     cache: Path | None = None  # where the index goes if the Git directory cannot be written; None: the user's cache
     token: str = ""  # what every request over HTTP must carry; required off loopback
+    hooks: Mapping[str, Any] = MappingProxyType({})  # events and budget that the user adds to what agents' files call
+    allowed: Mapping[str, Any] = MappingProxyType({})  # what the repository allows of that
 
     @property
     def index_cache(self) -> Path:
@@ -56,15 +59,22 @@ def load(work_tree: Path, environment: Mapping[str, str] | None = None) -> Confi
     user_file = user_folder("config", environment) / "config.toml"
     everything = {**_SHARED, **_USER}
     config = _apply(Config(), _read(work_tree / REPOSITORY_FILE), REPOSITORY_FILE, _SHARED)
+    config = config._replace(hooks=Config().hooks, allowed=config.hooks)
     config = _apply(config, _read(user_file, str(user_file)), str(user_file), everything)
     variables = {key: environment[name] for key in everything if (name := f"FILEMEM_{key.upper()}") in environment}
     return _apply(config, variables, "the environment (FILEMEM_...)", everything)
 
 
 def user_folder(kind: str, environment: Mapping[str, str]) -> Path:
-    """The user's folder for our files of a kind, `config` or `cache`: as XDG has it, on every system."""
+    """The user's folder for our files of a kind, `config`, `cache` or `data`: as XDG has it, on every system."""
     stated = Path(environment.get(f"XDG_{kind.upper()}_HOME", ""))
-    return (stated if stated.is_absolute() else Path.home() / f".{kind}") / "filemem"
+    usual = ".local/share" if kind == "data" else f".{kind}"
+    return (stated if stated.is_absolute() else Path.home() / usual) / "filemem"
+
+
+def personal_folder() -> Path:
+    """Where the user's personal memory is, or will be."""
+    return user_folder("data", os.environ) / "personal"
 
 
 def own_store(work_tree: Path) -> str:
@@ -119,6 +129,15 @@ def _policy(value: object) -> Mapping[str, str]:
     return MappingProxyType({**DEFAULT_POLICY, **value})
 
 
+def _hooks(value: object) -> Mapping[str, Any]:
+    given = value if isinstance(value, Mapping) else {"": value}
+    events, budget = given.get("events", []), given.get("budget", 100)
+    known = isinstance(events, list) and all(one in HOOKS for one in events) and given.keys() <= {"events", "budget"}
+    if not known or not isinstance(budget, int) or not 100 <= budget <= 2_000:
+        raise BadInput(f"takes events, a list of any of {', '.join(HOOKS)}, and budget, 100 to 2000 tokens")
+    return MappingProxyType(given)
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.isprintable():
         raise BadInput(f"must be one line of text, not {value!r}")
@@ -133,7 +152,7 @@ def _flag(value: object) -> bool:
 
 
 _Readers = Mapping[str, Callable[[object], object]]
-_SHARED: _Readers = {"store": store_path, "branch": branch_name, "policy": _policy}
+_SHARED: _Readers = {"store": store_path, "branch": branch_name, "policy": _policy, "hooks": _hooks}
 _USER: _Readers = {
     "model": _text,
     "run_hooks": _flag,
@@ -148,7 +167,7 @@ def _apply(config: Config, values: Mapping[str, object], where: str, allowed: _R
         key = "policy" if name == "commit" else name  # in files the table is written [commit]
         if key not in allowed:
             user_only = " (only the user's own configuration may set it)" if key in _USER else ""
-            known = ", ".join(allowed).replace("policy", "[commit]")
+            known = ", ".join({"policy": "[commit]", "hooks": "[hooks]"}.get(one, one) for one in allowed)
             raise BadInput(f"{where}: unknown setting {name!r}{user_only}", f"known here: {known}")
         try:
             config = config._replace(**{key: allowed[key](value)})  # type: ignore[arg-type]

@@ -33,6 +33,8 @@ class Node(NamedTuple):
     superseded_by: tuple[str, ...] = ()  # what the record itself says it was superseded by
     edges: tuple[tuple[str, str, str], ...] = ()  # kind, target and reason of all but `supersedes`
     slug: str = ""  # what else the header says that it goes by
+    affects: tuple[str, ...] = ()  # the paths and globs that it governs
+    branch: str = ""  # of a checkpoint
 
     @property
     def key(self) -> str:
@@ -99,6 +101,8 @@ class Node(NamedTuple):
             superseded_by=record.superseded_by,
             edges=tuple((edge.kind, edge.target, edge.reason) for edge in record.edges if edge.kind != "supersedes"),
             slug=slug if isinstance(slug := record.extra.get("slug"), str) else "",
+            affects=record.affects,
+            branch=record.branch,
         )
 
 
@@ -164,10 +168,7 @@ class Graph(NamedTuple):
         return self.replaces.get(node, ())
 
     def heads_of(self, node: str, /) -> tuple[str, ...]:
-        """Return what holds today for this decision: the ends of all ways up from it, also on other topics.
-
-        Where no way leads to a head (it was only proposed, or ends in a deprecated one), the topic's heads.
-        """
+        """Return what holds today for a decision: the ends of all ways up, on any topic; else its topic's heads."""
         return self.ends.get(node) or self.chain(self.topic_of(node)).heads
 
     def ends_of(self, nodes: Iterable[str], /) -> tuple[str, ...]:
@@ -186,14 +187,12 @@ class Graph(NamedTuple):
         return chain.heads or tuple([node for node in left if self.nodes[node].status == "deprecated"][-1:])
 
     def family(self, node: str, /) -> tuple[str, ...]:
-        """Return the decisions that one belongs to, oldest first: its topic's, or, where it states none, those without
-        a topic that links join to it."""
+        """Return the decisions of its topic, oldest first; where it states none, those without one that links join."""
         topic = self.topic_of(node)
         return self.chain(topic).order if topic else self.linked([node], loose=True)
 
     def linked(self, start: Iterable[str], /, *, loose: bool = False) -> tuple[str, ...]:
-        """Return the decisions that links join to some, those included, oldest first; with `loose`, by those without a
-        topic."""
+        """Return the decisions that links join to some, those too, oldest first; `loose`: by those without a topic."""
         waiting = list(start)
         seen = set(waiting)
         while waiting:

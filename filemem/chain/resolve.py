@@ -20,12 +20,9 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import islice
 from typing import NamedTuple
 
 from filemem.chain.graph import Chain, Flaw, Graph, Node
-
-LOOK_BACK = 256  # decisions passed over before giving up; then nothing is demoted
 
 Edges = Mapping[str, AbstractSet[str]]  # successor -> what it replaces
 
@@ -161,7 +158,7 @@ def _unstated(
 
 def _before(line: Sequence[Node], circle: Collection[str], limit: int) -> set[str]:
     """Return the last of `line` that is in no circle with a decision, nor younger than `limit`; empty if none is."""
-    for old in islice(reversed(line), LOOK_BACK):
+    for old in reversed(line):
         if old.created <= limit and old.id not in circle:
             return {old.id}
     return set()

@@ -139,10 +139,7 @@ class Files:
         return found.st_size, newest(found)
 
     def newest_adr(self) -> str:
-        """The name with the highest number at the top of a folder of ADRs; "" where the store is none.
-
-        It is one if files named by number lie at its top, as in `0012-use-x.md`, and there is no `decisions` folder.
-        """
+        """The name with the highest number at the top of the store; "" for none, or beside a `decisions` folder."""
         names = os.listdir(self.root) if self.root.is_dir() else []
         found = [(number, one) for one in names if is_record(one) and (number := adr_number(one)) is not None]
         return max(found)[1] if found and "decisions" not in names else ""
@@ -162,10 +159,7 @@ class Files:
             return Scan({}, {}, [Problem("", 1, "unreadable", "error", f"the store: {error.message}; skipped")])
 
     def changed_folders(self, before: Mapping[str, int]) -> set[str]:
-        """Return which of these folders were written to or removed since; new ones show by their parent.
-
-        All of a store that nobody looked at yet.
-        """
+        """Return which of these folders were written to or removed since; all of a store that nobody looked at yet."""
         changed, top = set(), f"{self.root}/"
         for folder, seen in (before or {"": 0}).items():
             try:

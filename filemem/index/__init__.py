@@ -44,8 +44,8 @@ from filemem.index.generation import Dates, Row, rows_of
 from filemem.index.search import NO_MODEL, Found, Layer, Search
 from filemem.index.words import WordsWriter
 
-__all__ = ["Around", "Doc", "Found", "Index", "IndexDamaged", "Model", "ModelUnavailable", "Node", "document"]
-__all__ += ["embedder"]
+__all__ = ["Around", "Catalog", "Doc", "Found", "Index", "IndexDamaged", "Model", "ModelUnavailable", "Node", "Row"]
+__all__ += ["document", "embedder"]
 
 MANY_WAITING = 16  # saves that wait to be folded in; each costs a query a little
 LONG_WAITING = 2 * 10**9  # nanoseconds; the same

@@ -61,6 +61,8 @@ def document(record: Record, blob: str) -> Doc:
     body = "\n\n".join(part for part in _body(record) if part)
     analysed = f"{record.title}\n{body}"
     topic = record.topic if record.topic_stated else ""  # else it is the title, which would count twice
+    plain = Record._field_defaults
+    said = {name: value for name, value in record._asdict().items() if name not in plain or value != plain[name]}
     return Doc(
         path=record.path,
         blob=blob,
@@ -71,25 +73,13 @@ def document(record: Record, blob: str) -> Doc:
         body=f"{body}\n\n{query.split_identifiers(analysed)}",
         passages=query.passages(f"{topic}: {record.title}" if topic else record.title, body),
         node=Node.of_record(record),
-        card=_card(record),
+        card=json.dumps(said, separators=(",", ":"), default=str),
     )
 
 
 def key(blob: str) -> int:
     """Return the number under which the vectors of a blob are filed: its first 63 bits."""
     return int(blob[:16], 16) >> 1
-
-
-def clean(text: str) -> str:
-    """Return a text that can be written as UTF-8."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def _card(record: Record) -> str:
-    """Write a record as JSON."""
-    plain = Record._field_defaults
-    said = {name: value for name, value in record._asdict().items() if name not in plain or value != plain[name]}
-    return json.dumps(said, separators=(",", ":"), default=str)
 
 
 def record_from(text: str) -> Record:

@@ -27,10 +27,7 @@ class ModelUnavailable(FilememError):
 
 
 class Model:
-    """A static model in model2vec's layout: the one that ships with filemem, or one of the user's.
-
-    `name` tells one state of its files from another; each has an index of its own.
-    """
+    """A static model in model2vec's layout, ours or the user's; each `name`, a state of its files, has an index."""
 
     def __init__(self, folder: Path = _SHIPPED, name: str = BUNDLED) -> None:
         self.name, self._folder = name, folder

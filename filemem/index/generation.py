@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS links (kind TEXT, value, row INTEGER, PRIMARY KEY (ki
 _ROWS = "SELECT row, live, shown, blob, node, meant FROM nodes WHERE"
 _NUMBERS = "IN (SELECT value FROM json_each(?))"
 _AMONG = "IN (SELECT CAST(value AS BLOB) FROM json_each(?))"
-_LINKED = ("name", "refers", "target")  # kinds of links
+_LINKED = ("name", "refers", "target", "affects", "branch")  # kinds of links
 
 Dates = Callable[[Collection[str]], Mapping[str, int]]  # first-commit dates of paths, epoch milliseconds
 
@@ -153,10 +153,17 @@ class Database:
             which = f"row IN (SELECT row FROM links WHERE kind = '{field}' AND value {_AMONG})"  # noqa: S608 - names only
         return map(_row, self._ask(f"{_ROWS} {which}", wanted))
 
-    def every(self) -> list[Row]:
-        """Return all records that are shown, newest first."""
-        found = [row for row in map(_row, self._ask(f"{_ROWS} shown = 1")) if row.written.path not in self._over]
+    def every(self, most: int = -1) -> list[Row]:
+        """Return all records that are shown, or so many of the newest, newest first."""
+        rows = map(_row, self._ask(f"{_ROWS} shown = 1 ORDER BY created DESC LIMIT {most}"))
+        found = [row for row in rows if row.written.path not in self._over]
         return sorted([*found, *(row for row in self._over.values() if row and row.shown)], key=newest_first)
+
+    def stated(self, kind: str) -> set[str]:
+        """Return all values of a kind of links, such as the paths that decisions govern."""
+        found = self._ask(f"SELECT DISTINCT value FROM links WHERE kind = '{kind}'")  # noqa: S608 - names only
+        values = {value.decode("utf-8", "surrogatepass") for (value,) in found}
+        return values.union(*(map(str, row.values(kind)) for row in self._over.values() if row))
 
     def hidden(self) -> set[int]:
         """Return the numbers that the words of the generation know and that are not to be found."""
@@ -224,9 +231,11 @@ def newest_first(row: Row) -> tuple[int, str]:
 
 
 def _links(row: Row) -> tuple[tuple[str, str], ...]:
-    """The names of a record, the names to which it refers, and the ids that these mean."""
+    """The names of a record, those to which it refers and the ids that these mean; what it governs, and its branch."""
     targets = (("target", row.meant.get(each, each)) for each in row.written.references)
-    return (*_names_and_references(row.written), *targets)
+    governed = (("affects", path) for path in row.written.affects)
+    branch = (("branch", row.written.branch),) if row.written.branch else ()
+    return (*_names_and_references(row.written), *targets, *governed, *branch)
 
 
 @lru_cache(maxsize=4096)

@@ -109,10 +109,17 @@ class Search:
                         return
                 self._opened = None
 
+    @contextlib.contextmanager
+    def facts(self) -> Iterator[Catalog]:
+        """The records as the generation in use knows them, without what waits; changes are not kept."""
+        there = (self.root / DATABASE).exists()
+        with contextlib.closing(Catalog(self.root / DATABASE if there else None)) as database, database.reading():
+            if there:
+                database.lay_over()
+            yield database
+
     def _look(self) -> None:
-        """Open what is there. What waits is listed first and the generation looked at second: an entry that is gone
-        when we list is in the generation that we then find.
-        """
+        """Open what is there: what waits is listed first, as an entry that is gone then is in the generation."""
         items = self._items if self._layer else self._fresh.items()
         there = mark(self.root / DATABASE)
         if there != self._opened:
@@ -164,9 +171,7 @@ class Search:
     def candidates(
         self, terms: Terms, wanted: Filter | None = None, depth: int = 100, *, mode: str = "hybrid"
     ) -> Found:
-        """Return the best records for a query, in no order, at most `depth`; so many are looked at by words, and so
-        many by meaning. `mode` is hybrid, keyword or vector.
-        """
+        """Return the best `depth` records of so many by words and by meaning; `mode`: hybrid, keyword or vector."""
         with self._now():
             near, degraded = None, self._gap(mode)
             if mode != "keyword" and terms.text.strip():
@@ -233,10 +238,7 @@ class Search:
     def newest(
         self, wanted: Filter | None = None, limit: int = 10, offset: int = 0, *, without: Terms | None = None
     ) -> list[Node]:
-        """Return the nodes of the records created last, newest first; those of which no date is known come last.
-
-        `without` is a query whose exclusions hold; it has no words of its own.
-        """
+        """Return the nodes of the newest records, newest first, undated ones last; the exclusions of `without` hold."""
         with self._now():
             asked, wanted = plan.plan(without or Terms()), wanted or Filter()
             limits = [*self._restriction(wanted), *asked.demands(self._words), *self._not_hidden()]
@@ -252,8 +254,7 @@ class Search:
             return self._words.count(both(everything(), limits)) + len(self._allowed(wanted, Plan()))
 
     def lookup(self, field: str, values: Collection[str]) -> list[Node]:
-        """Return the records with one of some values: id, path, topic (its key), heading (the key of the topic of those
-        that state none), short (id), ref (ids referred to)."""
+        """Return the records with one of some values: id, path, topic and heading (keys), short, ref."""
         values = [UNSTATED + one for one in values] if field == "heading" else values
         with self._now():
             rows = self._db.rows(_COLUMNS.get(field, field), values) if values else []
@@ -285,10 +286,7 @@ class Search:
             return [row.node for row in self._db.answering(name)]
 
     def records(self, paths: Iterable[str]) -> dict[str, tuple[Entry, Record]]:
-        """Return records as they were when they were indexed, by path: what is found is shown without its file.
-
-        With each comes its file as it was then, so that the caller sees whether it is still that one.
-        """
+        """Return records as they were indexed, by path, each with its file as it was then: the caller compares that."""
         paths = list(paths)
         with self._now():
             rows = self._db.rows("path", paths)

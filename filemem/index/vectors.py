@@ -17,7 +17,8 @@ import numpy.typing as npt
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from filemem.index.document import VECTORS, Doc, IndexDamaged, Seal, clean, compare, key
+from filemem.index.document import VECTORS, Doc, IndexDamaged, Seal, compare, key
+from filemem.record.lines import valid
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -26,7 +27,6 @@ MERGE_RATIO = 4  # a segment is merged into the one before it unless that is thi
 MOSTLY_DEAD = 3  # what no file has is dropped where it is this often as many as all
 _SEGMENT = ".rows"
 _TELLING = 200.0  # length of the vectors of words that are about something: of five tokens four have more
-_BATCH = 256  # texts embedded at a time
 _MOST_TOKENS = 48  # of a query, the heaviest, are looked for one by one
 _LARGE = 50_000  # rows from which on usearch is so much faster that its import, slow as that of numpy, pays
 _STRIPE = 4096  # rows converted to float at a time: what stays in the processor's cache
@@ -50,15 +50,14 @@ class Table:
         """Return one row per text, the sum of its tokens, of length 1 or 0; all tokens; and how many each text has."""
         out = np.zeros((len(texts), self._rows.shape[1]), dtype=np.float32)
         read: list[Integers] = [np.zeros(0, dtype=np.int64)]
-        for start in range(0, len(texts), _BATCH):
-            batch = [clean(text) for text in texts[start : start + _BATCH]]
-            for at, encoding in enumerate(self._tokenizer.encode_batch_fast(batch, add_special_tokens=False), start):
-                ids = np.array(encoding.ids, dtype=np.int64)
-                total = self._weights[ids] @ self._rows[ids].astype(np.float32)
-                length = float(np.sqrt(total @ total))
-                if length > 0:
-                    out[at] = total / length
-                read.append(ids)
+        plain = [valid(text) for text in texts]
+        for at, encoding in enumerate(self._tokenizer.encode_batch_fast(plain, add_special_tokens=False)):
+            ids = np.array(encoding.ids, dtype=np.int64)
+            total = self._weights[ids] @ self._rows[ids].astype(np.float32)
+            length = float(np.sqrt(total @ total))
+            if length > 0:
+                out[at] = total / length
+            read.append(ids)
         tokens = np.concatenate(read).astype(np.min_scalar_type(len(self._rows)))
         return out, tokens, np.array([len(ids) for ids in read[1:]], dtype=np.int64)
 
@@ -73,10 +72,7 @@ class Table:
         return found
 
     def weighed(self, words: Mapping[str, float]) -> tuple[Integers, Floats]:
-        """Return the tokens of a query's words, each word with its weight, and how much each token counts, together 1.
-
-        Of a token in several words the heaviest counts.
-        """
+        """Return the tokens of some words with weights, and what each counts, by the heaviest; together 1."""
         found: dict[int, float] = {}
         for word, weight in words.items():
             for token in self._ids(word).tolist():
@@ -100,7 +96,7 @@ class Table:
         return Growth(folder, self)
 
     def _ids(self, word: str) -> Integers:
-        return np.array(self._tokenizer.encode(clean(word), add_special_tokens=False).ids, dtype=np.int64)
+        return np.array(self._tokenizer.encode(valid(word), add_special_tokens=False).ids, dtype=np.int64)
 
 
 def bundled(folder: Path) -> Table:
@@ -128,7 +124,7 @@ class Configured(Table):
 
     def encode(self, texts: Sequence[str]) -> tuple[Floats, Integers, Integers]:
         """See `Table`."""
-        plain = [clean(text) for text in texts]
+        plain = [valid(text) for text in texts]
         rows = np.asarray(self._model.encode(plain, use_multiprocessing=False), dtype=np.float32)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0), *super().encode(texts)[1:]
@@ -321,10 +317,7 @@ def nearest(part: Rows, query: Floats) -> Floats:
 
 
 def met(part: Rows, at: Integers, table: Table, asked: Integers, weights: Floats) -> Floats:
-    """Return how well some weighed tokens are met, each by its nearest, in the best passage of some documents.
-
-    Each different token is compared once, however often it stands.
-    """
+    """Return how well some weighed tokens are met, each by its nearest, in the best passage of some documents."""
     counts = part.starts[at + 1] - part.starts[at]
     own = _ranges(part.starts[at], counts)
     lengths = part.token_starts[own + 1] - part.token_starts[own]
@@ -333,7 +326,7 @@ def met(part: Rows, at: Integers, table: Table, asked: Integers, weights: Floats
     if len(tokens) and len(asked):
         place = np.zeros(int(tokens.max()) + 1, dtype=np.int64)
         place[tokens] = 1
-        different = np.flatnonzero(place)
+        different = np.flatnonzero(place)  # each is compared once, however often it stands
         place[different] = np.arange(len(different))
         near = (table.directions(different) @ table.directions(asked).T)[place[tokens]]
         begins = (np.cumsum(lengths) - lengths)[lengths > 0]

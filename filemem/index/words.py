@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import tantivy
 from tantivy import Occur, Query
 
-from filemem.index.document import TERM_FIELDS, Doc, IndexDamaged, clean, key, refused
+from filemem.index.document import TERM_FIELDS, Doc, IndexDamaged, key, refused
+from filemem.record.lines import valid
 
 EXACT, STEM = "exact", "stem"  # the two ways of reading a text; unspaced scripts are in the exact one only
 
@@ -82,7 +83,7 @@ def _unspaced() -> re.Pattern[str]:
 
 def normal(text: str) -> str:
     """Return the form in which all text is read: NFKC, so that wide and half-width letters are one; no surrogates."""
-    return unicodedata.normalize("NFKC", clean(text))
+    return unicodedata.normalize("NFKC", valid(text))
 
 
 def prepared(way: str, text: str) -> str:
@@ -154,7 +155,7 @@ class Clause(NamedTuple):
 
 
 class Words:
-    """The words of one state, a folder or what `WordsWriter` filled, open for questions. Raises IndexDamaged."""
+    """The words of one state, in a folder or in memory, open for questions. Raises IndexDamaged."""
 
     def __init__(self, index: Path | tantivy.Index) -> None:
         with border():
@@ -281,10 +282,9 @@ class WordsWriter:
         with border():
             self._writer.add_document(tantivy.Document.from_dict(values, schema()))
 
-    def close(self) -> tantivy.Index:
-        """Commit and finish all merges; return what was written, open for `Words`."""
+    def close(self) -> None:
+        """Commit and finish all merges."""
         with border():
             self._writer.commit()
             self._writer.wait_merging_threads()
             del self._writer
-        return self._index

@@ -23,7 +23,8 @@ from filemem.record import Problem
 
 if TYPE_CHECKING:
     import filemem.memory as verbs
-    from filemem.memory import check, evidence, forget, hits, search, status, update  # noqa: F401
+    from filemem.memory import brief, check, evidence, forget, hits, search, status, update  # noqa: F401
+    from filemem.memory.brief import Brief
     from filemem.memory.diff import Comparison
     from filemem.memory.history import History, Revision
     from filemem.memory.past import PastMemory
@@ -57,6 +58,7 @@ class Memory:
         self._store = store
         self.closing: list[Callable[[], None]] = []  # done before the parts are closed
         self._past: PastMemory | None = None  # the one opened last
+        self.personal: Callable[[], Memory] | None = None  # opens the user's personal memory, where that may be asked
         self.stated_user = ""  # whose memories are saved where a save does not say; "": as configured
 
     @classmethod
@@ -72,12 +74,9 @@ class Memory:
     ) -> Memory:
         """Open the memory that a folder belongs to, finish what a crash left, and catch up with the files.
 
-        Args:
-            folder, store: as for `Store`, errors too.
-            serving: a watcher will keep the index in step; keep helpers alive between calls.
-            progress: called with records done and in all, in long work.
-            look: bring the index in step; without it only what reads the files themselves may be asked.
-            stays: look again before later questions and saves, for a program that has no watcher.
+        `folder`, `store`: as for `Store`, errors too; `serving`: a watcher will keep the index in step; `progress`:
+        called with records done and in all; `look`: bring the index in step, else only what reads the files themselves
+        may be asked; `stays`: look again before later questions and saves, for a program that has no watcher.
         """
         memory = cls(Store(folder, store, serving=serving), progress)
         keeper = memory.keeper
@@ -192,6 +191,14 @@ class Memory:
     def latest_checkpoint(self, branch: str = "") -> tuple[Hit, str] | None:
         """The checkpoint to go on from, and a note where it is another branch's or author's."""
         return self.keeper.read(lambda store: verbs.timeline.latest_checkpoint(store, fields.line("branch", branch)))
+
+    def brief(self, budget: int = 800, *, paths: Collection[str] = ()) -> Brief:
+        """What a session should know at its start. Nothing is brought in step first. Arguments as for `brief.brief`."""
+        most = fields.whole("budget", budget, verbs.brief.LEAST, verbs.brief.MOST)
+        with self.keeper.lock:
+            self._store.refuse_missing()
+            named = [self._store.of_code(one) for one in fields.each("paths", paths, fields.path)]
+            return verbs.brief.brief(self._store, most, named)
 
     def topics(self, prefix: str = "") -> tuple[Topic, ...]:
         """The topics that have these words in their name or title, and what holds on each."""

@@ -47,9 +47,8 @@ class Finding(NamedTuple):
 def check(store: Store, paths: Iterable[str], base: str = "") -> tuple[int, tuple[Problem, ...]]:
     """Read every record; return how many files were read, and what is wrong: the worst first, then by path and line.
 
-    Args:
-        paths: report only these files or folders (store-relative or below the work tree); all where none is given.
-        base: report only what merging HEAD into that revision would bring; everything where it is empty.
+    `paths`: report only these files or folders (store-relative or below the work tree). `base`: report only what
+    merging HEAD into that revision would bring.
 
     Raises NotFound: a path that holds no record, or no such revision; Conflict: HEAD has no history in common with
     `base`; BrokenStore: versions of records are missing, or Git is too old to merge.

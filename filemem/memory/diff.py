@@ -101,7 +101,16 @@ class Change:
         for one, parsed in self.was.items():
             if one not in self.now and parsed.record:
                 yield _of(parsed.record, "removed")
-        yield from self._following()
+        follows, was, now = self._follows, self.old.nodes, self.new.nodes  # for decisions, touched or not
+        for one, successors in follows.superseded.items():
+            yield _of(now[one], "superseded", (), self._named(successors))
+        for one in follows.accepted:
+            yield _of(now[one], "accepted", (f"status {was[one].status} -> {now[one].status}",))
+        for key, heads in follows.forked.items():
+            yield _topic(self.new, "forked", heads, key)
+        for key in follows.headless:
+            if not self.new.graph.holding(key):  # else it went on elsewhere, as what was superseded says
+                yield _topic(self.old, "orphaned", self.old.graph.chain(key).heads, key, _NOTHING)
         yield from self._hanging()
 
     def _new(self, one: Record, parsed: Parsed) -> Effect:
@@ -123,19 +132,6 @@ class Change:
         outcomes = tuple(one for one in phrases if one.startswith("outcome "))
         others = (*(one for one in phrases if one not in outcomes), *damage(before.problems, after.problems))
         yield from (_of(now, kind, told) for kind, told in (("outcome", outcomes), ("revised", others)) if told)
-
-    def _following(self) -> Iterator[Effect]:
-        """What follows for decisions, touched or not."""
-        follows, was, now = self._follows, self.old.nodes, self.new.nodes
-        for one, successors in follows.superseded.items():
-            yield _of(now[one], "superseded", (), self._named(successors))
-        for one in follows.accepted:
-            yield _of(now[one], "accepted", (f"status {was[one].status} -> {now[one].status}",))
-        for key, heads in follows.forked.items():
-            yield _topic(self.new, "forked", heads, key)
-        for key in follows.headless:
-            if not self.new.graph.holding(key):  # else it went on elsewhere, as what was superseded says
-                yield _topic(self.old, "orphaned", self.old.graph.chain(key).heads, key, _NOTHING)
 
     def _hanging(self) -> Iterator[Effect]:
         """Decisions that refer to what is not there any more."""

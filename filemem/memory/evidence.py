@@ -26,8 +26,7 @@ DAY = 86_400_000  # milliseconds
 
 
 def statements(trailers: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return what trailers say: the decisions as they are called, each with the outcome that comes next and its reason;
-    both empty where none does."""
+    """Return what trailers say: by decision, as called, the outcome that comes next and its reason, or "" twice."""
     found: dict[str, tuple[str, str]] = {}
     named: list[str] = []  # decisions since the last outcome
     for key, value in trailers:
@@ -130,8 +129,7 @@ def problems(
         drift = drifts.get(node.id, Drift(FRESH))
         here = [one for one in (*drift.missing, *drift.changed) if files is None or one in files]
         if drift.outgrown and here and not _answered(snapshot.store, record, drift, testimony.tip):
-            more = f" and {len(here) - NAMED} more" if len(here) > NAMED else ""
-            text = f"the code that it governs is {drift}: {', '.join(here[:NAMED])}{more}"
+            text = f"the code that it governs is {drift}: {', '.join(here[:NAMED])}"
             yield Problem(node.path, 1, "drift", "warning", text)
         for found in testimony.of(node, record):
             if found.commit not in known:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from filemem.errors import BadInput
+from filemem.errors import BadInput, suggest
 from filemem.record import (
     CHECKPOINT,
     DECIDERS,
@@ -161,13 +161,6 @@ def meant(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return what to say of a field that is not known: which was probably meant, or all that there are."""
-    names = list(known)
-    near = alike(name, names)
-    return f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(names)}"
-
-
 def shown(value: object) -> str:
     """Return a short picture of a wrong value for a message."""
     if value is None:
@@ -240,7 +233,7 @@ def check(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
     for name in named:
         if name not in known and (name in given or name not in NAMES):
             owner = next((other for other, table in FIELDS.items() if name in table), None)
-            hint = f"that is for {article(owner)}: leave it out, or save twice" if owner else nearest(name, known)
+            hint = f"that is for {article(owner)}: leave it out, or save twice" if owner else suggest(name, known)
             raise BadInput(f"{article(kind)} has no field {name!r}", hint, field=name)
     checked = {name: known[name](name, value) for name, value in given.items()}
     if lacking := missing(kind, checked):

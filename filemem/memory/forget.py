@@ -153,9 +153,8 @@ def undo(store: Store) -> Saved:
         touches = _last(store)
         done, edits = touches[0].commit, list[Edit]()
         if sum(touch.kind != "D" and is_listed(store.files.inside(touch.path)) for touch in touches) > 1:
-            raise Conflict(
-                f"{done.id[:10]} holds several records: {done.subject}", f"git revert {done.id[:10]} undoes it"
-            )
+            told = f"{done.id[:10]} holds several records: {done.subject}"
+            raise Conflict(told, f"git revert {done.id[:10]} undoes it")
         for touch in touches:
             held, path = store.repo.item(touch.path), store.files.inside(touch.path)
             if (held.oid if held else "") != touch.new or touch.kind == "R":

@@ -29,7 +29,8 @@ def present(
     around = store.index.around(wanted)
     around = around._replace(nodes={node.id: node for node in wanted} | dict(around.nodes))
     places = [Placed(node.id, None) for node in wanted]
-    return of_places(store, around, places, terms, listing=True, whole=whole, detail=detail)
+    hits = of_places(store, around, places, terms, whole=whole, detail=detail)
+    return tuple(one._replace(brought_in=False) for one in hits)  # nothing was searched for
 
 
 def of_places(
@@ -38,14 +39,12 @@ def of_places(
     places: Sequence[Placed],
     terms: Terms | None,
     *,
-    listing: bool = False,
     whole: bool = False,
     detail: bool = True,
 ) -> tuple[Hit, ...]:
     """Make hits of places in known order; a record whose file is gone is left out.
 
-    `around` holds all chains of the places; `listing`: nothing was searched for; `whole` reads files; `detail` says who
-    wrote them, not only in which commit.
+    `around` holds all chains of the places; `whole` reads files; `detail` says who wrote them, too.
     """
     graph, nodes = around.graph, [around.nodes[place.id] for place in places]
     records = store.records([node.path for node in nodes])
@@ -81,7 +80,7 @@ def of_places(
                 proposed=graph.proposed_for(node.id),
                 chain=query.summary(graph, node.key),
                 more=place.more,
-                brought_in=place.scored is None and not listing,
+                brought_in=place.scored is None,
                 related=tuple({one[:2]: one for one in (*(Edge(*e) for e in node.edges), *incoming[node.id])}.values()),
                 already_rejected=query.rejected_before(terms, record.rejected, about) if terms else (),
                 provenance=who._replace(agent=record.agent or who.agent) if who.commit else who,

@@ -113,12 +113,7 @@ def attach(
 ) -> str:
     """Attach a work tree of its own for the records, from the branch that holds them here or on the other side.
 
-    Args:
-        code: the repository of the project.
-        name, branch: the folder, from the top of its work tree, and the branch.
-        files, at: what a new branch begins with, and when (epoch ms); None where there must be one already.
-        dry_run: only say what would be done here.
-
+    A new branch begins with `files`; None where there must be one already. `dry_run`: only say what would be done.
     Returns what was done, in words; "" where it is attached already. Raises NotFound: there is no such branch;
     Conflict: something is in the way, or the branch is no memory; BrokenStore: programs would run, or nobody answers.
     """
@@ -183,15 +178,12 @@ def _checked_out(repo: Repo, branch: str) -> Path | None:
 
 
 def _add_work_tree(repo: Repo, place: Path, branch: str) -> None:
-    """Check a branch out into a work tree of its own, which `git status` elsewhere overlooks. Raises BrokenStore."""
+    """Check a branch out into a work tree of its own, which `git status` elsewhere overlooks."""
     file, line = repo.common_dir / "info" / "exclude", os.fsencode(f"/{place.relative_to(repo.work_tree).as_posix()}/")
-    try:
-        held = file.read_bytes() if file.is_file() else b""
-        if line not in held.splitlines():
-            file.parent.mkdir(exist_ok=True)
-            with file.open("ab") as end:  # added to: a full disk must not cost the user what stands there
-                end.write((b"" if not held or held.endswith(b"\n") else b"\n") + line + b"\n")
-    except OSError as error:
-        raise BrokenStore(f"{file}: {error.strerror}", "check space and permissions there") from None
+    held = file.read_bytes() if file.is_file() else b""
+    if line not in held.splitlines():
+        file.parent.mkdir(exist_ok=True)
+        with file.open("ab") as end:  # added to: a full disk must not cost the user what stands there
+            end.write((b"" if not held or held.endswith(b"\n") else b"\n") + line + b"\n")
     repo.git.run("worktree", "prune")
     repo.git.run("worktree", "add", "--force", "--force", "--quiet", str(place), branch, limit=LONG)

@@ -96,7 +96,9 @@ class PastMemory:
         self.moment, self._memory = then, memory
 
     def __getattr__(self, name: str) -> Any:
-        return _refuse if name in _WRITES else getattr(self._memory, name)
+        if name in _WRITES:
+            raise BadInput("the memory of then cannot be changed", "leave `at` out", field="at")
+        return getattr(self._memory, name)
 
 
 def at(store: Store, when: object, opened: Callable[[Store], Any], last: PastMemory | None = None) -> PastMemory:
@@ -108,7 +110,3 @@ def at(store: Store, when: object, opened: Callable[[Store], Any], last: PastMem
     if last is not None and last.moment.id == then.id:
         return PastMemory(last._memory, then)
     return PastMemory(opened(PastStore(store, of_commit(store, then.id), then)), then)
-
-
-def _refuse(*_: object, **__: object) -> None:
-    raise BadInput("the memory of then cannot be changed", "leave `at` out", field="at")

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 from filemem import query
-from filemem.errors import BadInput
+from filemem.errors import BadInput, suggest
 from filemem.index import Around, Found, Node
 from filemem.memory import advice, fields
 from filemem.memory.hits import of_places, present
 from filemem.memory.store import Store
-from filemem.query import Filter, Hit, Placed, Results, Scored, Terms, fold, parse_moment
+from filemem.query import Filter, Placed, Results, Scored, Terms, fold, parse_moment
 from filemem.record import CHECKPOINT, OUTCOMES, STATUSES, TYPES, topic_key
 
 RANKED = 50  # candidates asked at least
@@ -43,7 +43,7 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
     known = (*words, "since", "until", "path", "live")
     for name, value in restrictions.items():
         if name not in known:
-            raise BadInput(f"search has no restriction {name!r}", fields.nearest(name, known), field=name)
+            raise BadInput(f"search has no restriction {name!r}", suggest(name, known), field=name)
         if value is None:
             continue
         if name in words:
@@ -75,15 +75,10 @@ def search(
     recency: bool = True,
     detail: bool = True,
 ) -> Results:
-    """Answer a query.
+    """Answer a query: words, "phrases", -exclusions, restrictions such as topic:caching or is:live; "" for the newest.
 
-    Args:
-        text: words, "phrases", -exclusions, and restrictions such as topic:caching or is:live; "" for the newest.
-        given: restrictions besides those in the text.
-        limit, offset: how many hits to show, and how many to pass over.
-        mode: hybrid, keyword or vector.
-        recency: whether age counts.
-        detail: whether to say who wrote what is found.
+    `given`: restrictions besides those in the text; `offset`: hits to pass over; `recency`: whether age counts;
+    `detail`: whether to say who wrote what is found.
     """
     terms, stated = query.parse(text, store.clock())
     wanted = query.merge(given, stated)
@@ -92,8 +87,10 @@ def search(
     told, degraded = [f"{one} is no restriction that can be made, so it was read as text" for one in terms.odd], ""
     told += [TOO_LONG] if terms.cut else []
     if not (terms.words or terms.phrases):
-        listed = present(store, _newest(store, terms, wanted, limit, offset), terms, detail=detail)
-        shown = tuple(one._replace(brought_in=bool(wanted.path) and not _governs(one, wanted.path)) for one in listed)
+        shown = present(store, _newest(store, terms, wanted, limit, offset), terms, detail=detail)
+        if wanted.path:
+            governs = (any(query.affects_match(one, wanted.path) for one in hit.record.affects) for hit in shown)
+            shown = tuple(hit._replace(brought_in=not own) for hit, own in zip(shown, governs, strict=True))
         matched = store.index.count(wanted) if offset and not shown else 0
         if shown and text.strip() and wanted == given and not terms.excluded:
             told.append("the query has no word in it: these are the newest")
@@ -126,10 +123,6 @@ def _newest(store: Store, terms: Terms, wanted: Filter, limit: int, offset: int)
     first = {one.id: one for one in heads if _passes(around, one, wanted)}
     others = (node for node in nodes if node.id not in first and (_holds(around, node) or not wanted.live))
     return [*first.values(), *others][:limit]
-
-
-def _governs(hit: Hit, path: str) -> bool:
-    return any(query.affects_match(one, path) for one in hit.record.affects)
 
 
 def _found(store: Store, terms: Terms, wanted: Filter, depth: int, mode: str) -> Found:

@@ -17,19 +17,18 @@ from filemem.errors import BadInput, BrokenStore, NotFound
 from filemem.files import Files
 from filemem.index import Doc, Index, Node, document, embedder
 from filemem.memory import fields, own_branch
+from filemem.memory.own_branch import TOP as TOP
 from filemem.record import Parsed, Record, parse, short_id, topic_key
 from filemem.repo.history import History
 
 Progress = Callable[[int, int], object]  # records done, records in all
-TOP = "."  # the store that is all of its work tree
 FORGOTTEN = ".forgotten"  # the folder of tombstones
 LEAST = 4  # characters of a short id that name a record
 NAMED = 5  # records in a message
-ADRS = (
+ADRS = (  # where other tools keep decision records
     *(f"{top}/{name}" for top in ("docs", "doc") for name in ("adr", "adrs", "decisions", "architecture/decisions")),
     *("docs/architecture/adr", "architecture/decisions", "adr", "adrs", "decisions"),
 )
-"""Where other tools keep decision records."""
 _NUMBERED = re.compile(r"(adr[-_]?)?\d+[-_. ].*\.md", re.IGNORECASE)
 
 

@@ -180,8 +180,6 @@ def _move(store: Store, new: str) -> None:
         if files := [row.strip() for row in error.stderr.splitlines() if row.startswith("\t")]:
             told = f"only fetched, because {_seen(store, files[0])} is in the way: not tracked, or not committed"
             raise _LeftError(told, "commit or move that, then sync again") from None
-        if "fast-forward" in error.stderr:
-            raise Raced("HEAD has moved meanwhile", "sync again") from None
         raise
 
 

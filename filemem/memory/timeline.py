@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from filemem.errors import BadInput, NotFound
+from filemem.errors import BadInput
 from filemem.index import Around, Node
 from filemem.memory import search
 from filemem.memory.hits import present, vacancy
 from filemem.memory.store import Store
 from filemem.query import Filter, Hit, Results
-from filemem.record import CHECKPOINT, DECISION, adr_number, number, parse_time, short_id, topic_key
+from filemem.record import CHECKPOINT, DECISION, adr_number, parse_time, short_id, topic_key
 
 LOOKED_AT = 50  # checkpoints among which this author's is looked for
 
@@ -43,22 +43,19 @@ def timeline(
     if anchor and query:
         raise BadInput("give anchor or query, not both", field="anchor")
     middle: Node | None = None
-    if anchor and (at := parse_time(anchor)) is not None:
-        moment, name = at, anchor
-    else:
+    if (at := parse_time(anchor) if anchor else None) is None:
         best = () if anchor else search.search(store, query, Filter(), limit=1).hits
         if not (anchor or best):
             return Results((), note="nothing found" if query else "nothing saved yet")
         middle = store.find(anchor or best[0].id)
-        moment = middle.created or store.clock()
-        name = middle.id
+        at = middle.created or store.clock()
     skip = middle.id if middle else ""
-    older = [n for n in store.index.newest(Filter(until=moment), depth_before + 1, 0) if n.id != skip][:depth_before]
-    since = Filter(since=moment)
+    older = [n for n in store.index.newest(Filter(until=at), depth_before + 1, 0) if n.id != skip][:depth_before]
+    since = Filter(since=at)
     first = max(0, store.index.count(since) - depth_after - 1)  # the end of the newest-first listing
     younger = [n for n in reversed(store.index.newest(since, depth_after + 1, first)) if n.id != skip][:depth_after]
     nodes = [*reversed(older), *([middle] if middle else []), *younger]
-    return Results(present(store, nodes), anchor=name)
+    return Results(present(store, nodes), anchor=skip or anchor)
 
 
 def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
@@ -86,11 +83,10 @@ def latest_checkpoint(store: Store, branch: str = "") -> tuple[Hit, str] | None:
 
 
 def topics(store: Store, prefix: str = "") -> tuple[Topic, ...]:
-    """List the topics with a word in their name or in the title of what holds, each with that: in alphabetical order,
-    and by number where the files have one.
+    """List the topics with a word in their name or in what holds, by number where files have one, else by the alphabet.
 
-    Decisions that state no topic come last, by their paths: one entry for all that their links join. Where those links
-    lead to a topic that is stated, they are counted there.
+    Decisions that state no topic come last, by their paths: one entry for all that links join, unless those lead to a
+    stated topic; then they are counted there.
     """
     key, around = topic_key(prefix), store.index.around(store.index.nodes())
     found = [_topic(around, chain.order, name) for name, chain in sorted(around.graph.chains.items()) if name]
@@ -130,11 +126,3 @@ def _topic(around: Around, members: Sequence[str], key: str = "") -> Topic:
         number=adr_number((newest or last).path, (newest or last).id),
         path="" if key else named.path,
     )
-
-
-def numbered(store: Store, wanted: int) -> str:
-    """Return the id of the record that a number stands for. Raises NotFound."""
-    for node in store.index.nodes():
-        if number(node.id) == wanted:
-            return node.id
-    raise NotFound(f"no record has the number {wanted}", "search lists what there is")

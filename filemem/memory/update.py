@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from filemem.errors import BadInput, Conflict, FilememError, NotFound
+from filemem.errors import BadInput, Conflict, FilememError, NotFound, suggest
 from filemem.files import is_private
 from filemem.index import Node
 from filemem.memory import fields
@@ -28,7 +28,7 @@ def update(store: Store, reference: str, given: Mapping[str, object]) -> Saved:
     known = {**fields.FIELDS[OBSERVATION], **fields.FIELDS[DECISION], **fields.COMMON}
     for name, value in given.items():  # before the record is looked for, as a schema does: one order on every surface
         if name not in (*_TAKEN, *_LINKS) and (value is not None or name not in fields.NAMES):
-            raise BadInput(f"update has no field {name!r}", fields.nearest(name, _TAKEN), field=name)
+            raise BadInput(f"update has no field {name!r}", suggest(name, _TAKEN), field=name)
     checked: dict[str, Any] = {name: known[name](name, value) for name, value in given.items() if value is not None}
     if "affects" in checked:
         checked["affects"] = tuple(dict.fromkeys(map(store.from_top, checked["affects"])))

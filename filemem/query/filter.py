@@ -86,11 +86,8 @@ def governs(affected: str, wanted: Filter) -> bool:
 
 
 def touches(affected: str, path: str) -> bool:
-    """Return whether a stated `affects` and an asked path meet: either may be a glob or a folder of the other.
-
-    The top folder, `.`, meets all that is stated of this repository.
-    """
-    if not segments(path):
+    """Return whether a stated `affects` and an asked path meet: either may be a glob or a folder of the other."""
+    if not segments(path):  # the top folder
         return within(affected)
     return affects_match(affected, path) or affects_match(path, affected)
 

@@ -117,16 +117,10 @@ class Hit(NamedTuple):
 
 
 class Results:
-    """An answer to a search: hits, best first.
-
-    It says why it may be worse than it could be, and what else the reader should know; a timeline its `anchor`, an id.
-    """
+    """An answer to a search: hits, best first; why it may be worse than it could be; of a timeline its `anchor`."""
 
     def __init__(self, hits: tuple[Hit, ...], degraded: str = "", note: str = "", anchor: str = "") -> None:
-        self.hits = hits
-        self.degraded = degraded
-        self.note = note
-        self.anchor = anchor
+        self.hits, self.degraded, self.note, self.anchor = hits, degraded, note, anchor
 
     def replace(self, **changes: Any) -> "Results":
         """The same answer with other values."""

@@ -86,9 +86,7 @@ def passages(title: str, text: str, size: int = PASSAGE) -> tuple[str, ...]:
 
 
 def rejected_before(terms: Terms, rejected: Iterable[str], chosen: str = "") -> tuple[str, ...]:
-    """Return the rejected alternatives (`alternative: reason`) of which the query has half of the telling words, one
-    of them not in `chosen`, what was decided.
-    """
+    """Return the rejected alternatives of which a query has half of the telling words, one of them not in `chosen`."""
     wanted = _wanted(terms)
     said = {meant for _, _, meant in wanted.spans(chosen)}
     found = []

@@ -28,10 +28,8 @@ _BY_PATH = ("id", "type", "created")  # what a file in such a folder need not st
 def write_adr(
     record: Record, newest: str, like: bytes, replaced: Iterable[tuple[str, str]], step: int = 1
 ) -> tuple[str, bytes]:
-    """Return the path and the bytes of a new decision, in the style of the one with the highest number: `newest` is its
-    name, `like` its bytes. `replaced` are title and path of what the new one replaces; its id is not written. `step` is
-    how far its number lies behind that.
-    """
+    """Return path and bytes of a new decision, `step` numbers after `newest` and in the style of its bytes, `like`;
+    `replaced` are titles and paths of what the new one replaces."""
     found = re.fullmatch(ADR_NAME, newest)
     series, digits, apart = found.groups() if found else ("", "0000", "-")
     number = int(digits) + step

@@ -56,14 +56,11 @@ def new_id(type: str, created_ms: int, entropy: bytes, topic: str = "") -> str: 
     """A new record id such as `decision_caching_1763650000123_k3f9w2ma`, of at least five random bytes of entropy."""
     if type not in TYPES or len(entropy) < _ENTROPY:
         raise ValueError(f"new_id needs one of {TYPES} and {_ENTROPY} random bytes")
-    tail = f"{created_ms}_{_base32(entropy[:_ENTROPY])}"
-    return f"{type}_{_ascii_topic(topic)}_{tail}" if type == DECISION else f"{type}_{tail}"
-
-
-def _ascii_topic(topic: str) -> str:
-    key = topic_key(topic)
+    tail, key = f"{created_ms}_{_base32(entropy[:_ENTROPY])}", topic_key(topic)
+    if type != DECISION:
+        return f"{type}_{tail}"
     plain = _NOT_ID.sub("", unicodedata.normalize("NFKD", key))[:_TOPIC_LIMIT].strip("_")
-    return plain or _base32(_digest(key)[:_ENTROPY])
+    return f"{type}_{plain or _base32(_digest(key)[:_ENTROPY])}_{tail}"
 
 
 def short_id(id: str) -> str:  # noqa: A002
@@ -90,10 +87,7 @@ def number(id: str) -> int:  # noqa: A002
 
 
 def slug(text: str, limit: int = 60) -> str:
-    """A text as one portable path component of at most `limit` bytes.
-
-    Letters of every script stay, all else becomes `-`; control and format characters vanish.
-    """
+    """A text as one portable path component of at most `limit` bytes: letters of every script, `-` for all else."""
     folded = _nfc_fold(text)
     name = _cut(_kept(folded).strip("-"), limit) or _UNTITLED
     return f"{name}_" if name in _RESERVED else name
@@ -122,10 +116,7 @@ def _cut(name: str, limit: int) -> str:
 
 
 def record_path(record: Record) -> str:
-    """Return the store-relative path of a new record; `created` must be known (UTC decides the date).
-
-    A month reads like a table of contents: a decision's name begins with its topic.
-    """
+    """Return the store-relative path of a new record, whose `created` is known; a decision's begins with its topic."""
     when = moment(record.created or 0)
     name = f"{when:%Y%m%d}-{slug(record.title)}-{slug(short_id(record.id))}.md"
     if record.type == DECISION:

@@ -19,9 +19,8 @@ _CONTROL = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")  # form feed
 def lint(data: bytes, path: str) -> Parsed:
     """Read one record and say all that is wrong with it alone."""
     parsed = parse(data, path)
-    if parsed.record is None:
-        return parsed
-    return parsed._replace(problems=(*parsed.problems, *_in_text(path, data, parsed.record)))
+    found = _in_text(path, data, parsed.record) if parsed.record else ()
+    return parsed._replace(problems=(*parsed.problems, *found))
 
 
 def lint_other(data: bytes, path: str) -> tuple[Problem, ...]:

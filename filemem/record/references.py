@@ -75,11 +75,7 @@ def numbers_in(text: str) -> tuple[str, ...]:
 
 
 def resolve_reference(reference: str, records_index: ReferenceIndex, folder: str = "") -> str | None:
-    """Return the id of the one record that a reference means, or None; a relative link starts in `folder`.
-
-    It is an id, a path or file name (also in a link or a web address), a number such as `12`, `#12` or `ADR-0012`, a
-    title, or any of these as `[[wikilink]]`.
-    """
+    """Return the id of the one record that a reference means, or None; a relative link starts in `folder`."""
     return next((found for name in readings(reference, folder) if (found := records_index.get(name))), None)
 
 

@@ -56,9 +56,8 @@ def parse_span(text: str) -> tuple[int, int] | None:
     plain = text.strip()
     if found := re.fullmatch(_YEAR_MONTH, plain):
         year, month = int(found[1]), int(found[2])
-        first, after = (
-            parse_time(f"{y:04}-{m:02}-01") for y, m in ((year, month), (year + month // 12, month % 12 + 1))
-        )
+        both = (year, month), (year + month // 12, month % 12 + 1)
+        first, after = (parse_time(f"{year:04}-{month:02}-01") for year, month in both)
         return None if first is None or after is None else (first, after - 1)
     at = parse_time(plain)
     if at is None:

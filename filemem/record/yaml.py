@@ -37,9 +37,7 @@ class Refused(Exception):
 
     def __init__(self, code: str, message: str, at: int) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
-        self.at = at
+        self.code, self.message, self.at = code, message, at
 
 
 _WORDS = r"\w(?:[\w./@+*\-]| (?=[\w./@+*\-]))*+"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from filemem.repo import Repo
     from filemem.repo.journal import Entry
 
-__all__ = ["Commit", "History", "Touch"]
-
 LIMIT = 600.0  # seconds for the first look at a long history
 REVERTS = "Reverts"  # the trailer that stands for "This reverts commit X." in a message
 NAME, NAMES = 200, 20  # characters of a name, and names of one kind, that are read: a commit can state any number
@@ -124,10 +122,7 @@ class History:
 
     @_answering
     def append(self, entry: Entry, onto: str, author: str) -> None:
-        """Add what a save has just committed onto a known commit, so that the next question starts no process.
-
-        It removes no file: for that, Git looks for renames.
-        """
+        """Add what a save, which removes no file, has just committed onto a known commit: that starts no process."""
         if self._known(onto) is None:
             return
         subject, _, rest = entry.message.partition("\n\n")
@@ -240,16 +235,14 @@ class History:
             tuple(value[:NAME] for key, value in trailers if key.lower() == wanted)[:NAMES]
             for wanted in ("agent", "reviewed-by", "co-authored-by")
         )
-        agent = " ".join(agents)[:NAME]
-        return Commit(one, parents, author[:NAME], at, subject, agent, reviewers, helpers, trailers)
+        return Commit(one, parents, author[:NAME], at, subject, " ".join(agents)[:NAME], reviewers, helpers, trailers)
 
     def _reach(self, tip: str) -> Collection[int]:
         """The numbers of the commits that a tip reaches."""
         if (start := self._number(tip)) is None:
             return ()
-        if self._db.execute("select n from tips").fetchall() == [(start,)]:
-            return range(1, start + 1)
-        return self._landings_of(start)
+        whole = self._db.execute("select n from tips").fetchall() == [(start,)]
+        return range(1, start + 1) if whole else self._landings_of(start)
 
     def _landings_of(self, start: int) -> Mapping[int, int]:
         """Of each commit that one reaches, the first on its line of first parents that contains it."""
@@ -258,8 +251,7 @@ class History:
             asked = "select child, nth, parent from edges where child <= ? order by child desc"
             for child, nth, parent in self._db.execute(asked, (start,)):
                 if (landing := found.get(child)) is not None:
-                    on_line = landing == child and nth == 0
-                    found[parent] = parent if on_line else min(landing, found.get(parent, landing))
+                    found[parent] = parent if landing == child and not nth else min(landing, found.get(parent, landing))
             if len(self._landings) >= _KEPT:
                 self._landings.clear()
             self._landings[start] = found
@@ -299,8 +291,7 @@ class History:
 
     def _known(self, commit: str) -> int | None:
         """The number of a commit that the table has."""
-        row = self._db.execute("select n from commits where id = ?", (commit,)).fetchone()
-        return row[0] if row else None
+        return next((n for (n,) in self._db.execute("select n from commits where id = ?", (commit,))), None)
 
     def _number(self, tip: str) -> int | None:
         """The number of a revision; the table is brought up to it first. None where there is no such commit."""

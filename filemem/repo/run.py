@@ -135,24 +135,11 @@ class Git(NamedTuple):
         self, *arguments: str, config: Sequence[str] = (), extra: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
         """Start one call with all three streams as pipes; `config` holds further `key=value` settings."""
-        import subprocess  # noqa: PLC0415 - most searches start no process
-
         top = self.places.work_tree
         settings = (part for each in (*OFF, *config) for part in ("-c", each))
         fixed = ("--no-pager", "--literal-pathspecs", "--no-replace-objects", f"--work-tree={top}")
-        try:
-            return subprocess.Popen(
-                [self.program, *fixed, *settings, *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=top,
-                env={**self.environment, "GIT_CEILING_DIRECTORIES": str(top.parent), **(extra or {})},
-                start_new_session=True,
-            )
-        except OSError as error:
-            _refuse_gone(top)
-            raise BrokenStore(f"{self.program} cannot be started: {error.strerror}", "install Git") from None
+        environment = {**self.environment, "GIT_CEILING_DIRECTORIES": str(top.parent), **(extra or {})}
+        return start([self.program, *fixed, *settings, *arguments], top, environment)
 
     def run(
         self,
@@ -295,6 +282,17 @@ def hooked(git: Git, folder: str, tree: str, text: str) -> str:
                 said = " ".join(error.stderr.split())[:200]
                 raise Conflict(f"the {hook[0]} hook refused: {said}", "satisfy the hook, then save again") from None
         return message.read_text(errors="replace")
+
+
+def start(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a program in a folder with all three streams as pipes. Raises BrokenStore."""
+    from subprocess import PIPE, Popen  # noqa: PLC0415 - most searches start no process
+
+    try:
+        return Popen(words, cwd=folder, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True)
+    except OSError as error:
+        _refuse_gone(folder)
+        raise BrokenStore(f"{words[0]} cannot be started: {error.strerror}", "install it again") from None
 
 
 def create(folder: Path) -> None:

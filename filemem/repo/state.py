@@ -40,6 +40,7 @@ _MARKERS = {
 _STARTED_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
 _COMMENT = tuple("#;@!$%^&|:")  # what `core.commentChar=auto` chooses from
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_MOVE = re.compile(r"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) .*?> (\d{1,12}) [-+]\d{4}\t(.*)")
 _REFLOG = "filemem: save"  # what `git reflog` shows for our commits
 _HELD = ".lock': File exists"  # what Git says of a lock that another command has
 _LOOK, _STARTS = 0.0005, 1.0  # seconds between two looks for the lock, and those that Git has to start
@@ -130,6 +131,26 @@ def branch_meant(git: Git) -> str:
             ref = text if text.startswith(BRANCHES) else BRANCHES + text
             return ref if tip_of(git, ref) else ""
     return ""
+
+
+class Move(NamedTuple):
+    """How HEAD or a branch moved in this clone."""
+
+    old: str
+    new: str
+    at: int  # seconds since 1970
+    saves: bool  # by a save of ours
+    commits: bool  # by a new commit by hand, no amended, picked or merged one
+
+
+def moves(git: Git, ref: str) -> list[Move]:
+    """The moves of HEAD, or of a branch by its whole name, oldest first: its reflog, into which no fetch writes."""
+    folder = git.places.git_dir if ref == "HEAD" else git.places.common_dir
+    rows = (_MOVE.match(row) for row in read(folder / "logs" / ref).splitlines())
+    made = ("commit: ", "commit (initial): ")
+    return [
+        Move(row[1], row[2], int(row[3]), row[4].startswith(_REFLOG), row[4].startswith(made)) for row in rows if row
+    ]
 
 
 def numbered(folder: Path) -> list[str]:
