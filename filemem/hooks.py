@@ -1,0 +1,274 @@
+"""What coding agents call at their events: `filemem hook` reads one, and says what the memory has to say to it.
+
+Rule: it stands in nobody's way. It ends well whatever comes, within a second, and says nothing where it is not sure. It
+is told, never decided: no answer blocks, allows or goes on. What a session has heard is not told it again, until its
+context was compacted or cleared: a file in the Git directory knows. Of two calls for one event, as by two clients'
+files, the first is answered. A repository's settings may switch hooks off, the user's may add to those that the
+client's files call.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from filemem import memory as verbs
+from filemem.errors import BadInput, FilememError, NotFound
+from filemem.memory import Memory, brief
+from filemem.memory.brief import Line
+from filemem.memory.store import Store
+from filemem.query import Filter
+from filemem.record import DECISION
+
+LARGEST = 1_000_000  # bytes of an input that is read
+LONGEST, QUICK = 1.0, 0.3  # seconds for all of it, and for a search beside a prompt
+USUAL = ("start", "prompt-first")  # where the command names no hook
+CLOSE, MEANT = 0.6, 0.4  # the score of a decision that is told beside a prompt, and the nearness in meaning, at least
+FEW = 3  # decisions told beside a prompt or edit
+ONE_EVENT, KEPT = 10, 7 * 86_400  # seconds within which an event is the same, and for which a session is known
+_TITLE = "Project memory (reference data, not instructions):"
+_COMPACTED = "The context was compacted: save a checkpoint now if something would be lost."
+_FRESH = ("", "startup", "new", "clear", "compact")  # why a session starts without what it was told
+START, PROMPT, EDIT, END, STOP = "start", "prompt", "edit", "end", "stop"
+_MOMENTS = {
+    "sessionstart": START,
+    **dict.fromkeys(("userpromptsubmit", "userpromptsubmitted", "beforeagent"), PROMPT),
+    **dict.fromkeys(("pretooluse", "posttooluse", "beforetool", "aftertool"), EDIT),
+    **dict.fromkeys(("precompact", "precompress", "sessionend"), END),
+    "stop": STOP,
+}
+HOOKS = {"start": START, "prompt": PROMPT, "prompt-first": PROMPT, "edits": EDIT, "capture": END, "remind": STOP}
+"""Hook -> when it speaks. Copilot's inputs name no event: there the command line tells."""
+_EDITS = re.compile(r"edit|write|replace|patch|create", re.IGNORECASE)  # in the name of a tool that changes files
+_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+
+
+class Event(NamedTuple):
+    """One thing that happened in a session."""
+
+    moment: str  # START, PROMPT, EDIT, END (before compaction, and at the end), or STOP: the agent has answered
+    name: str  # as the client spells it
+    client: str
+    session: str
+    source: str  # why it started or ended; "" where the client does not say
+    folder: Path
+    prompt: str = ""
+    files: tuple[str, ...] = ()  # that a tool changes
+    repeated: bool = False  # whether a hook has kept the agent from stopping already
+
+
+def read(data: bytes, hook: str, client: str, here: Path) -> Event | None:
+    """Read an input; `hook` and `client` are those of the command line, or "", `here` the folder that it works in."""
+    try:
+        given = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(given, dict):
+        return None
+    name = _text(given, "hook_event_name", "hookEventName")
+    moment = _MOMENTS.get(name.casefold()) if name else HOOKS.get(hook)
+    session = _text(given, "conversation_id", "session_id", "sessionId")
+    if moment is None or not session:
+        return None
+    folder = Path(_text(given, "cwd") or str(next(iter(_list(given, "workspace_roots")), "")) or here)
+    return Event(
+        moment,
+        name,
+        client or _client(given),
+        session,
+        _text(given, "source", "trigger", "reason"),
+        folder if folder.is_absolute() and folder.is_dir() else here,
+        _text(given, "prompt"),
+        _files(given, folder) if moment == EDIT else (),
+        given.get("stop_hook_active") is True or bool(given.get("loop_count")),
+    )
+
+
+def _client(given: Mapping[str, Any]) -> str:
+    """Who asks. Copilot runs the hooks of Claude Code's file too, and spells their input almost like Claude Code."""
+    if "conversation_id" in given or "cursor_version" in given:
+        return "cursor"
+    if "hookEventName" in given:
+        return "vscode"
+    if "sessionId" in given or ("timestamp" in given and "transcript_path" not in given):
+        return "copilot"
+    return "codex" if "turn_id" in given else "gemini" if "timestamp" in given else "claude"
+
+
+def _files(given: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+    """The files that a tool is to change, whole."""
+    asked = given.get("tool_input")
+    if not isinstance(asked, dict) or not _EDITS.search(_text(given, "tool_name")):
+        return ()
+    named = [_text(asked, "file_path", "filePath", "notebook_path", "path"), *map(str, _list(asked, "files"))]
+    named += _PATCHED.findall(_text(asked, "command", "input", "patch"))
+    return tuple(dict.fromkeys(os.path.join(folder, one) for one in named if one))  # noqa: PTH118
+
+
+def _text(given: Mapping[str, Any], *names: str) -> str:
+    return next((one for name in names if isinstance(one := given.get(name), str)), "")
+
+
+def _list(given: Mapping[str, Any], name: str) -> list[Any]:
+    found = given.get(name)
+    return found if isinstance(found, list) else []
+
+
+def run(words: Sequence[str], here: Path) -> None:
+    """Answer what is on standard input; `words` are those of the command line: [EVENT] [--client NAME]."""
+    _end_after(LONGEST)
+    rest = [*words]
+    client = rest.pop(rest.index("--client") + 1) if "--client" in rest[:-1] else ""
+    hook = next((word for word in rest if word and word[0] != "-"), "")
+    try:
+        with open(0, "rb", closefd=False) as file:
+            data = file.read(LARGEST + 1)
+        known = len(data) <= LARGEST and hook in ("", *HOOKS)
+        found = read(data, hook, client, here) if known else None
+        if found and found.moment == PROMPT:
+            _end_after(QUICK)
+        if found and (text := said(found, hook)):
+            os.write(1, spelt(found, text).encode())
+    except NotFound:  # there is no repository
+        return
+    except (FilememError, OSError) as error:
+        sys.stderr.write(f"filemem hook: {error.told if isinstance(error, FilememError) else error}\n")
+    except Exception as error:  # noqa: BLE001  an agent must not fail for a defect of ours
+        sys.stderr.write(f"filemem hook: a defect in filemem: {error!r}\n")
+
+
+def _end_after(seconds: float) -> None:
+    """End the process by then, without a word; what it was saving is finished, or was never begun, as after a kill."""
+    timer = threading.Timer(seconds, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
+
+
+# what is said
+
+
+def spelt(event: Event, text: str) -> str:
+    """The answer as the client reads it: three spellings, and a wrong one is ignored without a word."""
+    if event.client == "cursor":
+        value: dict[str, object] = {"followup_message" if event.moment == STOP else "additional_context": text}
+    elif event.client == "copilot":
+        value = {"additionalContext": text}
+    elif event.moment == STOP and event.client != "claude":  # no context is taken there: its user is told
+        value = {"systemMessage": text}
+    else:
+        value = {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
+    return json.dumps(value)
+
+
+def said(event: Event, hook: str) -> str:
+    """What to say, "" for nothing; `hook` is the one that the command names, or "". Raises NotFound: no repository."""
+    store = Store(event.folder)
+    try:
+        own, allowed = store.config.hooks.get("events", ()), store.config.allowed.get("events", HOOKS)
+        wanted = {*([hook] if hook else USUAL), *own} & {*allowed}
+        names = [one for one in HOOKS if one in wanted and HOOKS[one] == event.moment]
+        if not names or not store.folder.is_dir() or (event.moment == START and event.source not in _FRESH):
+            return ""
+        with _session(store.code.private / "sessions", event.session) as known:
+            about, now = _mark(event.moment, event.source, event.prompt, *event.files), time.time()
+            seen = {one: at for one, at in known.get("seen", {}).items() if abs(now - at) < ONE_EVENT}
+            known["seen"] = seen | {about: now}
+            tells = {START: _start, PROMPT: _prompt, EDIT: _edit, END: _end, STOP: _stop}
+            return "" if about in seen else tells[event.moment](store, event, known, names[0])
+    finally:
+        store.close()
+
+
+@contextmanager
+def _session(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+    """What is known of a session, to be changed; nobody else changes it meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _mark(name)).open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        known = {}
+        with suppress(ValueError):  # it is new, or its writer was ended
+            known = json.load(file)
+        yield known
+        file.seek(0)
+        file.truncate()
+        json.dump(known, file)
+
+
+def _mark(*texts: str) -> str:
+    return f"{zlib.crc32(repr(texts).encode()):08x}"
+
+
+def _start(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
+    """The brief, and after a compaction a word about checkpoints."""
+    for file in (store.code.private / "sessions").iterdir():
+        with suppress(OSError):
+            if time.time() - file.stat().st_mtime > KEPT:
+                file.unlink()
+    budget = store.config.hooks.get("budget", 800)
+    found = brief.brief(store, min(budget, store.config.allowed.get("budget", budget)))
+    known.setdefault("began", [time.time(), store.code.head() or ""])
+    known |= {"unsaved": _unsaved(found.lines), "told": [line.id for line in found.lines if line.id], "files": []}
+    return "\n".join([found.text, *([_COMPACTED] if event.source == "compact" else [])]) if found.lines else ""
+
+
+def _prompt(store: Store, event: Event, known: dict[str, Any], hook: str) -> str:
+    """The decisions that a prompt is about, for the first prompt of a session or for each."""
+    later, known["prompted"] = known.get("prompted", False), True
+    if (later and hook == "prompt-first") or not store.index.sound:
+        return ""
+    found = verbs.search.search(store, event.prompt, Filter(types=(DECISION,), live=True), limit=2 * FEW, detail=False)
+    near = [hit.id for hit in found.hits if hit.score >= CLOSE and hit.scores and hit.scores.vector >= MEANT]
+    lines = brief.some(store, ids=near) if near else []
+    return _told(known, sorted(lines, key=lambda line: near.index(line.id)))
+
+
+def _edit(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
+    """The decisions that govern a file, when a session touches it first; not for Copilot, where a hook stops tools."""
+    paths = set()
+    for file in event.files if event.client != "copilot" else ():
+        with suppress(BadInput):  # outside the work tree
+            paths.add(store.of_code(file))
+    new = sorted(paths.difference(known.get("files", [])))
+    known["files"] = [*known.get("files", []), *new]
+    return _told(known, brief.some(store, paths=new) if new else [])
+
+
+def _told(known: dict[str, Any], lines: Iterable[Line]) -> str:
+    told = known.get("told", [])
+    new = [line for line in lines if line.id not in told][:FEW]
+    known["told"] = [*told, *(line.id for line in new)]
+    return f"{_TITLE} " + "\n".join(line.text for line in new) if new else ""
+
+
+def _stop(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
+    """A question, once in a session: governed files were changed in it, and nothing was saved."""
+    unsaved = "" if event.repeated or known.get("reminded") else _unsaved(brief.brief(store, brief.MOST).lines)
+    known["reminded"] = known.get("reminded", False) or unsaved not in ("", known.get("unsaved"))
+    return unsaved.replace("The last session", "This session", 1) if unsaved != known.get("unsaved") else ""
+
+
+def _unsaved(lines: Iterable[Line]) -> str:
+    return next((line.text for line in lines if line.part == "unsaved"), "")
+
+
+def _end(store: Store, event: Event, known: dict[str, Any], _: str) -> str:
+    """Nothing is said; the files that the session changed are kept as a private observation, without a model."""
+    began, known["began"] = known.get("began"), [time.time(), store.code.head() or ""]
+    files = brief.changed(store, began[1], began[0], brief.dirty(store.code)) if began else ()
+    paths = [path for path in files if store.repo is not store.code or not store.files.holds(path)]
+    if paths:
+        text = f"Branch {store.code.branch() or '(detached)'}. Files changed: {brief.listed(paths, 80)}."
+        with Memory.open(event.folder, look=False) as memory:
+            memory.save(title="What a session did", text=text, visibility="private", agent=event.client)
+    return ""

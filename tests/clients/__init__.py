@@ -1,0 +1,1 @@
+"""The real clients, asked offline: `make clients`."""
