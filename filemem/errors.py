@@ -6,6 +6,7 @@ any other exception is a defect of filemem: a crash report is written, one file 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -75,3 +76,12 @@ def crash_report(trace: str, arguments: list[str]) -> Path:
     path = Path(tempfile.mkdtemp(prefix="filemem-crash-"), "report.txt")
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
+
+
+def suggest(word: str, choices: Iterable[str]) -> str:
+    """Name the one of `choices` that was probably meant by `word`, or list them all."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
+
+    names = sorted(choices)
+    near = [name for name in names if word and name.startswith(f"{word}_")] or get_close_matches(word[:64], names, n=1)
+    return f"did you mean {near[0]!r}?" if near else "choose one of " + ", ".join(names)

@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from filemem import VERSION
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
@@ -21,15 +22,16 @@ _LIVE = 100_000  # objects made before the collector runs; after Python's 700 it
 _COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions: docs/cli.md
 _MODULES = {
     "records": "save update edit link resolve forget restore undo adopt get",
-    "find": "search history topics checkpoint why",
+    "find": "search history topics checkpoint why brief hook",
     "gate": "diff check",
     "care": "init sync status index serve web",
+    "doctor": "doctor",
 }
 COMMANDS = {name: f"filemem.cli.{module}" for module, names in _MODULES.items() for name in names.split()}
 """Command -> the module that has it under its name; only the one that is called is imported."""
 
 HELP = """\
-Usage: filemem [-C DIR] [--store DIR] COMMAND [ARGS]...
+Usage: filemem [-C DIR] [--store DIR] [--personal] COMMAND [ARGS]...
 
   Remember what was decided and why, in the project's own Git repository.
 
@@ -43,6 +45,7 @@ Examples:
 Options:
   -C DIR        Work in this folder, as in git -C.
   --store DIR   Folder of records inside the work tree (default: memory, or as configured).
+  --personal    Work on your personal memory, which belongs to no project.
   --version     Show the version.
   -h, --help    Show this help; filemem help COMMAND shows that of a command.
 
@@ -64,6 +67,7 @@ Find:
   topics      List the topics, each with its live decision
   checkpoint  Show the latest checkpoint
   why         Show the decisions that govern a file or line
+  brief       Show what a session on this branch should know at its start
 
 Review:
   diff        Show what a branch changes in the memory
@@ -73,9 +77,11 @@ Set up and look after:
   init        Set up a project
   sync        Fetch, merge and push the memory
   status      Show how the memory stands, and what to do
+  doctor      Check Git, the memory and each coding agent
   index       Update the search index, or rebuild it
   serve       Serve MCP over stdio
   web         Serve a page for people, and the routes of other systems
+  hook        Answer an event of a coding agent
 
 Other names: show for get, log for history, list for topics, delete for forget.
 """
@@ -114,6 +120,11 @@ def _run(words: Sequence[str]) -> int:
         text = f"filemem {VERSION}\n" if first in ("--version", "version") else HELP
         (sys.stdout if words else sys.stderr).write(text)
         return 0 if words else EXIT_CODES[BadInput]
+    if first == "hook" and not {"-h", "--help"} & {*words}:  # it must not fail for a word that is wrong
+        from filemem import hooks
+
+        hooks.run(words[1:], Path())
+        return 0
     plain = [word for word in words[1:] if word != "--json"]
     if first in ("status", "topics", "search") and not any(word.startswith("-") or first != "search" for word in plain):
         from filemem.cli import project  # click takes two interpreters' time

@@ -28,15 +28,26 @@ PATIENCE = 1.0  # seconds that the first call waits for the first look at the fi
     flag_value="filemem",
     help="Keep the records on a branch of their own (default name: filemem).",
 )
+@click.option("--client", default="auto", metavar="auto|all|NAME,...", help="Coding agents to set up.  [default: auto]")
+@click.option("--command", default="filemem", show_default=True, help="How they start filemem, e.g. 'uvx filemem'.")
+@click.option("--profile", default="", help="Whose tools the server lists: docs/migrating.md.")
+@click.option(
+    "--hooks",
+    metavar="[HOOK,...]",
+    is_flag=False,
+    flag_value="start,prompt-first",
+    help="Add hooks: start, prompt-first, prompt, edits, capture, remind (default: the first two).",
+)
+@click.option("--undo", is_flag=True, help="Remove what init wrote; with --client NAME for that agent only.")
 @as_json
 @pass_project
-def init(project: Project, as_json: bool, dry_run: bool, own_branch: str | None) -> None:
+def init(project: Project, /, as_json: bool, dry_run: bool, own_branch: str | None, undo: bool, **wiring: Any) -> None:
     """Set up a project.
 
-    Writes memory/README.md, memory/private/.gitignore, an entry in .mcp.json and a block in AGENTS.md; the line
-    @AGENTS.md in CLAUDE.md if there is one; .filemem.toml if the records are in another folder or on a branch of their
-    own. Creates a Git repository if needed. Merges with what is there, never overwrites; may be run again. Nothing is
-    staged or committed on this branch.
+    Writes memory/README.md, memory/private/.gitignore, a block in AGENTS.md, which a CLAUDE.md that is there takes in,
+    and an entry in .mcp.json and in the file of each coding agent that the project uses; .filemem.toml if the records
+    are in another folder or on a branch of their own. Creates a Git repository if needed. Replaces only its own block
+    and entries; may be run again. Nothing is staged or committed on this branch. docs/agents.md has the agents.
 
     Beside a folder of decision records such as docs/adr it asks which of the two you want: filemem --store docs/adr
     init works in that folder, and every later command and the MCP server find it.
@@ -48,14 +59,24 @@ def init(project: Project, as_json: bool, dry_run: bool, own_branch: str | None)
     \b
     Examples:
       filemem init --dry-run
+      filemem init --client codex,cursor --hooks
+      filemem init --undo
       filemem --store docs/adr init
       filemem init --own-branch
     """
     from filemem import config
-    from filemem.cli import setup
+    from filemem.cli import clients, setup
+    from filemem.dialects.tool import profile as offered
 
-    branch = "" if own_branch is None else config.branch_name(own_branch)
-    emit(setup.run(project.folder, project.store, dry_run=dry_run, branch=branch), as_json, setup.shown)
+    if wiring["profile"]:
+        offered(wiring["profile"])  # one that is unknown is refused
+    wanted = clients.Wiring.of(**wiring)
+    if undo:
+        answer = setup.undo(project.folder, project.store, wanted, dry_run=dry_run)
+    else:
+        branch = "" if own_branch is None else config.branch_name(own_branch)
+        answer = setup.run(project.folder, project.store, wanted, dry_run=dry_run, branch=branch)
+    emit(answer, as_json, setup.shown)
 
 
 @tool(
@@ -121,6 +142,9 @@ _prefix = click.option("--prefix", default="", help="Put this before every tool 
 def serve(project: Project, profile: str, prefix: str, config: Path | None, env: Path | None) -> None:
     """Serve this project's memory over MCP on standard input and output. `filemem web` serves it over HTTP.
 
+    Outside a Git repository it serves your personal memory, a repository in your data folder made at the first save.
+    `filemem --personal serve` serves that one anywhere; `filemem -C DIR serve` serves the memory of DIR or none.
+
     \b
     Examples:
       filemem serve
@@ -128,6 +152,7 @@ def serve(project: Project, profile: str, prefix: str, config: Path | None, env:
     """
     from filemem import VERSION, server
     from filemem import config as settings
+    from filemem.cli import personal
     from filemem.dialects.tool import profile as offered
 
     told = [settings.environment_file(env)] if env else []
@@ -138,7 +163,8 @@ def serve(project: Project, profile: str, prefix: str, config: Path | None, env:
     if sys.stdin.isatty():
         waits = "waiting for an MCP client on standard input; docs/mcp.md says how to connect one; Ctrl-C ends"
         click.echo(f"filemem: {waits}", err=True)
-    server.serve_stdio(offered(profile, prefix), _opener(project, user), version=VERSION, on_crash=_report)
+    opener = personal.opener(project, _opener(project), user)
+    server.serve_stdio(offered(profile, prefix), opener, version=VERSION, on_crash=_report)
 
 
 @click.command()
@@ -193,15 +219,14 @@ def web(
     http.serve(offer, _opener(project), VERSION, address, _report, site, tell)
 
 
-def _opener(project: Project, user: str = "") -> Callable[[], Memory]:
-    """What opens the memory and a watcher beside it at the first call; `user` is who is meant if a call names none."""
+def _opener(project: Project) -> Callable[[], Memory]:
+    """What opens the memory and a watcher beside it at the first call."""
 
     def opened() -> Memory:
         from filemem.memory import Memory
         from filemem.watch import Watcher
 
         memory = Memory.open(project.folder, store=project.store, serving=True)
-        memory.stated_user = user
         watcher = Watcher(memory)
         # Where the newest files answer, the others take longer than anyone waits.
         if memory.keeper.ask(lambda store: store.unread):

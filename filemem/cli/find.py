@@ -1,4 +1,4 @@
-"""Commands that find: search, why, history, topics, checkpoint."""
+"""Commands that find: search, why, history, topics, checkpoint, brief."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from filemem.cli.options import Fields, as_json, as_of, limit, many, oneline, pass_project, tool, words
-from filemem.cli.project import Project, one_line, perform
+from filemem.cli.project import Project, emit, one_line, perform
 from filemem.cli.project import search as found
 
 
@@ -109,3 +109,46 @@ def checkpoint(**options: Any) -> Fields:
       filemem checkpoint
     """
     return options
+
+
+@click.command()
+@click.option("--budget", default=800, show_default=True, metavar="TOKENS", help="At most so long: 100 to 2000.")
+@many("--path", help="A file that the session will work on, besides those that the branch changed.")
+@as_json
+@pass_project
+def brief(project: Project, as_json: bool, budget: int, path: tuple[str, ...]) -> None:
+    """Show what a session on this branch should know at its start.
+
+    The last checkpoint, the decisions that govern the files that the branch touches, and what the default branch has
+    decided on them since. Nothing where nothing was saved yet. A record that only this branch has is quoted only if it
+    was saved in this clone.
+
+    \b
+    Examples:
+      filemem brief
+      filemem brief --budget 300 --path src/cache/lru.py
+    """
+    with project.memory(look=False) as memory:
+        paths = [project.named(one, memory.work_tree) for one in path]
+        told = memory.brief(budget, paths=paths)
+    if as_json or told.lines:
+        emit({"lines": [line._asdict() for line in told.lines], "text": told.text}, as_json, lambda _: told.text)
+
+
+@click.command()
+@click.argument("event", default="")
+@click.option("--client", default="", help="Who asks, if the input does not show it.")
+@pass_project
+def hook(project: Project, event: str, client: str) -> None:
+    """Answer an event of a coding agent: its input comes on standard input, as JSON.
+
+    EVENT is start, prompt-first, prompt, edits, capture or remind; without it, one of the first two. The files that
+    `filemem init --hooks` writes call this. It always succeeds, within a second.
+
+    \b
+    Example:
+      filemem hook start < input.json
+    """
+    from filemem import hooks
+
+    hooks.run([event, "--client", client], project.folder)

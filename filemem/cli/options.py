@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from filemem.cli.project import Answer, Project, one_line, perform
+from filemem.config import personal_folder
 from filemem.errors import BadInput
 
 Fields = Mapping[str, Any]
@@ -47,7 +48,7 @@ def _content(ctx: click.Context, _option: click.Parameter, name: str | None) -> 
     if name is None:
         return None
     try:
-        data = sys.stdin.buffer.read() if name == "-" else (ctx.obj.folder / name).read_bytes()
+        data = sys.stdin.buffer.read() if name == "-" else (ctx.obj.here / name).read_bytes()
         return data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{name} cannot be read: {getattr(error, 'strerror', 'it is not UTF-8')}") from None
@@ -101,9 +102,8 @@ def filled(given: Mapping[str, Any], name: str, heading: str = "") -> Fields:
         heads = heading and not fields[heading]
         told = f"Write the {heading} in the first line, the {name} below it." if heads else f"Write the {name}."
         template = f"{topic}\n\n{_CUT}\nWhat stands below that line is ignored. {told} An empty text saves nothing.\n"
-        whole = (
-            drafted(template.encode(), heading if heads else name).decode(errors="replace").partition(f"\n{_CUT}")[0]
-        )
+        draft = drafted(template.encode(), heading if heads else name)
+        whole = draft.decode(errors="replace").partition(f"\n{_CUT}")[0]
     body = whole.strip()
     if fields.get("topic", "") is None and (found := re.match(r"(?i)topic:[ \t]*(.*)", body)):
         fields["topic"], body = found[1], body[found.end() :].strip()
@@ -126,6 +126,11 @@ def tool(
         @click.pass_context
         def run(context: click.Context, /, as_json: bool, **given: Any) -> None:
             shape = one_line if given.pop("oneline", False) else None
+            if verb == "save" and context.obj.personal:
+                from filemem.cli.setup import begin
+
+                if begin(folder := personal_folder()):
+                    sys.stderr.write(f"filemem: your personal memory is {folder}, a Git repository\n")
             answer = perform(verb or arguments.__name__, context.obj, as_json, arguments(**given), shape)
             if _DRAFT in context.meta:
                 context.meta[_DRAFT].unlink()
@@ -143,13 +148,13 @@ class Commands(click.Group):
     """All commands, each imported from the module that `modules` names when it is asked for; `page` is their help."""
 
     def __init__(self, modules: Mapping[str, str], page: str) -> None:
-        options = [click.Option(["-C", "folder"], default=""), click.Option(["--store"])]
+        personal = click.Option(["--personal"], is_flag=True)
+        options = [click.Option(["-C", "folder"], default=""), click.Option(["--store"]), personal]
         settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
         super().__init__("filemem", params=options, callback=_begin, context_settings=settings)
         self.modules, self.page = modules, page
-        self.commands = dict.fromkeys(
-            (*modules, *ALIASES, "help", "version"), click.Command(None)
-        )  # the names that click suggests
+        # The names that click suggests.
+        self.commands = dict.fromkeys((*modules, *ALIASES, "help", "version"), click.Command(None))
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(self.modules)
@@ -164,8 +169,8 @@ class Commands(click.Group):
 
 
 @click.pass_context
-def _begin(ctx: click.Context, folder: str, store: str | None) -> None:
-    ctx.obj = Project.at(folder, store)
+def _begin(ctx: click.Context, folder: str, store: str | None, personal: bool) -> None:
+    ctx.obj = Project.at(folder, store, personal=personal)
 
 
 def run(words: Sequence[str], modules: Mapping[str, str], page: str) -> int:

@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filemem import config
 from filemem.cli import show
-from filemem.errors import BadInput
+from filemem.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -23,14 +24,23 @@ _MANY = 200  # records whose indexing shows a bar
 
 
 class Project:
-    """Where a command works: the folder of `-C` and the store of `--store`."""
+    """Where a command works: the folder of `-C` and the store of `--store`, or the user's `--personal` memory."""
 
-    def __init__(self, folder: Path, store: str | None = None) -> None:
-        self.folder = folder
-        self.store = store
+    def __init__(self, here: Path, store: str | None = None, *, personal: bool = False, stated: bool = True) -> None:
+        self.here, self.stated = here, stated  # where the user is; whether -C says so
+        self.store, self.personal = store, personal
+
+    @property
+    def folder(self) -> Path:
+        """The folder whose memory is meant. Raises NotFound for a personal memory that is not there yet."""
+        folder = config.personal_folder() if self.personal else self.here
+        if self.personal and not (folder / ".git").exists():
+            told = f"nothing is saved yet in your personal memory, {folder}"
+            raise NotFound(told, "`filemem --personal save decision ...` begins it")
+        return folder
 
     @classmethod
-    def at(cls, folder: str, store: str | None = None) -> Project:
+    def at(cls, folder: str, store: str | None = None, *, personal: bool = False) -> Project:
         """The project of a folder as it is given. Raises BadInput if there is no such folder."""
         try:
             whole = Path(folder).absolute()  # now: a server must not look elsewhere once this folder is gone
@@ -38,13 +48,10 @@ class Project:
             raise BadInput("the current folder was removed", "go to one that is there") from None
         if not whole.is_dir():
             raise BadInput(f"-C {folder}: no such folder")
-        return cls(whole, store)
+        return cls(whole, store, personal=personal, stated=bool(folder))
 
     def named(self, given: str, work_tree: Path) -> str:
-        """Name a file, a glob or PATH:LINE as the memory does: what is there from the folder, from the top of the tree.
-
-        Anything else stays as it is given.
-        """
+        """Name a file, glob or PATH:LINE that is there from the top of the tree; anything else stays as it is given."""
         fixed = re.sub(r"/[^/]*[*?\[].*|[:#].*", "", given, flags=re.DOTALL)
         if not (fixed and any(os.path.lexists(self.folder / one) for one in (given, fixed))):
             return given

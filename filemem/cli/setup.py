@@ -1,25 +1,26 @@
 """What `filemem init` writes: a plan of whole files first, so that it can be shown before it is carried out.
 
-Rule: a file is replaced as a whole, or stays what it was; of a file that others write too only our own part changes.
+Rule: a file is replaced as a whole, or stays what it was; of a file that others write too only our own part changes,
+and `undo` takes just that out again.
 """
 
 from __future__ import annotations
 
-import json
+import difflib
 import os
 import posixpath
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from filemem import config
+from filemem.cli import clients, splice
 from filemem.cli.show import counted, rows, rows_of
-from filemem.errors import BadInput, Conflict, NotFound
+from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.files import Files
 from filemem.memory import own_branch
 from filemem.memory.store import numbered_files, others
@@ -28,7 +29,8 @@ from filemem.repo import Repo
 from filemem.repo.run import create
 
 BEGIN, END = "<!-- filemem:begin -->", "<!-- filemem:end -->"
-SERVER = {"command": "filemem", "args": ["serve"]}
+IMPORT = "@AGENTS.md <!-- filemem -->"
+PLUGIN = Path(__file__).with_name("opencode.js")
 
 README = """\
 # Memory
@@ -66,19 +68,19 @@ class Step(NamedTuple):
     """One file of the plan: its new content, or None if it stays as it is, and why."""
 
     path: str
-    action: str  # create, change, keep
+    action: str  # create, change, keep, remove
     content: str | None = None
     note: str = ""
 
 
-def run(folder: Path, store: str | None, *, dry_run: bool, branch: str = "") -> dict[str, Any]:
+def run(folder: Path, store: str | None, wiring: clients.Wiring, *, dry_run: bool, branch: str = "") -> dict[str, Any]:
     """Set a project up, its repository included; with `dry_run` only plan it."""
     try:
         code = own_branch.project(folder)
     except NotFound:
         if dry_run:
             made = Step(".git", "create", None, "a Git repository: memories are commits")
-            return _answer(folder, branch, [made], dry_run=True)
+            return _answer(folder, branch, [made], dry_run=True) | _wire(folder.resolve(), wiring)[1]
         create(folder.resolve())
         code = own_branch.project(folder)
     with closing(code):
@@ -92,11 +94,13 @@ def run(folder: Path, store: str | None, *, dry_run: bool, branch: str = "") -> 
         if not branch:
             own_branch.find(top, name).code.close()  # what cannot be a store is refused
             _refuse_second(top, store, code)
-        steps = [*_settings(top, name, branch), _mcp(top), *_agents(top, name, branch)]
+        wired, told = _wire(top, wiring)
+        agents = [] if "--profile" in wiring.words else _agents(top, name, branch)  # it names our own tools
+        steps = [*_settings(top, name, branch), *agents, *wired]
         ours = [_attached(code, name, branch, begin=begin, dry_run=dry_run)] if branch else _store(top, name)
         if not dry_run:
             _carry_out(code, [*ours, *steps])
-        answer = _answer(top, branch, [*ours, *steps], dry_run=dry_run)
+        answer = _answer(top, branch, [*ours, *steps], dry_run=dry_run) | told
         try:
             code.identity()
         except BadInput as error:  # nothing that is saved could be committed
@@ -118,14 +122,73 @@ def _refuse_second(top: Path, store: str | None, code: Repo) -> None:
         raise BadInput(*beside)
 
 
+def begin(folder: Path) -> bool:
+    """Make a repository with an empty memory and nothing else, unless it is there. Raises BrokenStore."""
+    if (folder / ".git").exists():
+        return False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BrokenStore(f"{folder} cannot be made: {error.strerror}", "check space and permissions there") from None
+    create(folder)
+    with closing(Repo.discover(folder)) as code:
+        _carry_out(code, _store(folder, config.load(folder).store))
+    return True
+
+
+def undo(folder: Path, store: str | None, wiring: clients.Wiring, *, dry_run: bool) -> dict[str, Any]:
+    """Take out what `run` wrote, for one client or for all; records stay, and what others changed."""
+    with closing(own_branch.project(folder)) as code:
+        top, settings, client = code.work_tree, config.load(code.work_tree), wiring.client
+        steps = []
+        for path in clients.files(clients.chosen("all" if client == "auto" else client, top)):
+            if (old := _read(top, path)) is not None:
+                new, note = clients.unwired(path, old, PLUGIN.read_text(), wiring.words)
+                steps += [_step(path, old, new, note)] if new != old or note else []
+        if client == "auto":
+            name = config.store_path(store) if store else settings.store
+            steps += [*_without_block(top), *_without_store(top, name, own_branch.branch_of(code, settings))]
+        if not dry_run:
+            _carry_out(code, steps)
+    return _answer(top, "", steps, dry_run=dry_run) | {"undo": True, "clients": []}
+
+
 def _answer(folder: Path, branch: str, steps: Iterable[Step], *, dry_run: bool) -> dict[str, Any]:
-    answer = {"success": True, "dry_run": dry_run, "folder": str(folder), "branch": branch}
-    found = shutil.which("filemem")
+    shown = [{**step._asdict(), **({"diff": _diff(folder, step)} if dry_run else {})} for step in steps]
+    return {"success": True, "dry_run": dry_run, "folder": str(folder), "branch": branch, "steps": shown}
+
+
+def _diff(folder: Path, step: Step) -> list[str]:
+    if step.content is None and step.action != "remove":
+        return []
+    old, new = _read(folder, step.path), step.content
+    names = ("/dev/null" if old is None else f"a/{step.path}", "/dev/null" if new is None else f"b/{step.path}")
+    return list(difflib.unified_diff((old or "").splitlines(), (new or "").splitlines(), *names, lineterm=""))
+
+
+def _wire(work_tree: Path, wiring: clients.Wiring) -> tuple[list[Step], dict[str, Any]]:
+    """The files of the clients; what is told about them."""
+    steps, names = [], clients.chosen(wiring.client, work_tree)
+    planned, said = clients.plan(names, work_tree, wiring, PLUGIN.read_text())
+    for path, parts in planned.items():
+        old = _read(work_tree, path)
+        steps.append(_step(path, old, *clients.wired(path, old, parts)))
+    answer: dict[str, Any] = {"clients": said}
+    more = [name for name in clients.CLIENTS if name not in names and shutil.which(name)]
+    if more and wiring.client == "auto":
+        said.append(f"installed here, not connected: `filemem init --client {','.join(more)}` connects them")
+    found = shutil.which(program := wiring.words[0])
     if not found or (sys.prefix != sys.base_prefix and Path(found).is_relative_to(sys.prefix)):
         where = f" outside {sys.prefix}" if found else ""
-        told = f"no command filemem on the PATH{where}: an agent finds it after `pipx install` or `uv tool install`"
-        answer["warning"] = f"{told} of it"
-    return {**answer, "steps": [step._asdict() for step in steps]}
+        told = f"no command {program} on the PATH{where}: an agent finds it after `pipx install` or `uv tool install`"
+        answer["warning"] = f"{told} of it" + ", or `filemem init --command 'uvx filemem'`" * (program == "filemem")
+    return steps, answer
+
+
+def _step(path: str, old: str | None, new: str | None, note: str = "") -> Step:
+    if new == old:
+        return Step(path, "keep", None, note or "is up to date")
+    return Step(path, "create" if old is None else "change" if new is not None else "remove", new, note)
 
 
 def _store(work_tree: Path, store: str) -> list[Step]:
@@ -144,6 +207,21 @@ def _store(work_tree: Path, store: str) -> list[Step]:
     ]
 
 
+def _without_store(work_tree: Path, store: str, branch: str) -> list[Step]:
+    """Remove the folder of records where it holds none, and what names it; say what is left."""
+    ours = {step.path: step.content for step in _store(work_tree / "nowhere", store)}
+    found = [one.relative_to(work_tree).as_posix() for one in (work_tree / store).rglob("*") if not one.is_dir()]
+    more = [path for path in found if path not in ours or _read(work_tree, path) != ours[path]]
+    if branch or store == own_branch.TOP or more:
+        what = f"the branch {branch}" if branch else counted(len(more), "file") + " that init did not write"
+        named = f"; {config.REPOSITORY_FILE} names it" if branch or store != config.Config().store else ""
+        return [Step(f"{store}/", "keep", None, f"holds {what}{named}")]
+    old = _read(work_tree, config.REPOSITORY_FILE) or ""
+    new = old.removeprefix(f'store = "{store}"{splice.line_end(old)}')
+    stated = [] if new == old else [_step(config.REPOSITORY_FILE, old, new or None)]
+    return [*(Step(path, "remove") for path in found), *stated]
+
+
 def _attached(code: Repo, name: str, branch: str, *, begin: bool, dry_run: bool) -> Step:
     """Attach the branch of the records, or plan it."""
     files = {"README.md": README.format(folder="").encode(), config.REPOSITORY_FILE: own_branch.SETTINGS.encode()}
@@ -154,16 +232,22 @@ def _attached(code: Repo, name: str, branch: str, *, begin: bool, dry_run: bool)
 def _carry_out(code: Repo, steps: Iterable[Step]) -> None:
     files = Files(code.work_tree, own_branch.TOP, code.spool)
     for step in steps:
-        if step.content is None:
+        if step.action == "remove":
+            target = _target_of(code.work_tree, step.path)
+            (code.work_tree / target).unlink()
+            with suppress(OSError):  # a folder that is not empty stays
+                for folder in Path(target).parents[:-1]:
+                    (code.work_tree / folder).rmdir()
+        elif step.content is None:
             continue
-        if step.path.endswith("/.gitignore"):  # no other file of Git's is ever written
+        elif step.path.endswith("/.gitignore"):  # no other file of Git's is ever written
             files.hide(posixpath.dirname(step.path))
-            continue
-        target = _target_of(code.work_tree, step.path)
-        staged = files.stage(target, step.content.encode())
-        with suppress(FileNotFoundError):  # who may read a file is not ours to change
-            os.fchmod(staged.fd, (code.work_tree / target).stat().st_mode & 0o777)
-        staged.finish()
+        else:
+            target = _target_of(code.work_tree, step.path)
+            staged = files.stage(target, step.content.encode())
+            with suppress(FileNotFoundError):  # who may read a file is not ours to change
+                os.fchmod(staged.fd, (code.work_tree / target).stat().st_mode & 0o777)
+            staged.finish()
 
 
 def _settings(work_tree: Path, store: str, branch: str) -> list[Step]:
@@ -174,28 +258,8 @@ def _settings(work_tree: Path, store: str, branch: str) -> list[Step]:
     if not news:
         return []
     old = _read(work_tree, path) or ""
-    added = "".join(f'{name} = "{value}"\n' for name, value in news.items())
+    added = "".join(f'{name} = "{value}"{splice.line_end(old)}' for name, value in news.items())
     return [Step(path, "change" if old else "create", added + old, f"names the {' and the '.join(news)}")]
-
-
-def _mcp(work_tree: Path) -> Step:
-    """Our server as the first one; a file that a program would lay out otherwise is left to its writer."""
-    path, layouts = ".mcp.json", [partial(json.dumps, indent=indent, ensure_ascii=False) for indent in (2, 4, "\t")]
-    old = (_read(work_tree, path) or "").strip()
-    try:
-        value = json.loads(old or "{}")
-        servers = {**value.get("mcpServers", {})}
-    except (json.JSONDecodeError, RecursionError, AttributeError, TypeError) as error:
-        told = f"{path} is no JSON object of MCP servers: {error}"
-        raise BadInput(told, "correct it, then run filemem init again") from None
-    if "filemem" in servers:
-        return Step(path, "keep", None, "names a filemem server already")
-    layout = next((one for one in layouts if one(value) == old), None) if old else layouts[0]
-    if layout is None:
-        entry = json.dumps({"filemem": SERVER})[1:-1]
-        return Step(path, "keep", None, f"laid out by hand: add to its mcpServers {entry}")
-    text = layout({**value, "mcpServers": {"filemem": SERVER, **servers}}) + "\n"
-    return Step(path, "change" if old else "create", text, "an entry for filemem; the others stay" if old else "")
 
 
 def _agents(work_tree: Path, store: str, branch: str) -> list[Step]:
@@ -205,8 +269,7 @@ def _agents(work_tree: Path, store: str, branch: str) -> list[Step]:
     linked = _target_of(work_tree, path) == _target_of(work_tree, told.path)
     if old is None or "@AGENTS.md" in old or BEGIN in old or linked:
         return [told]
-    new = f"{old.rstrip()}\n\n@AGENTS.md\n".lstrip()
-    return [told, Step(path, "change", new, "Claude Code reads AGENTS.md by this line")]
+    return [told, Step(path, "change", splice.with_block(old, IMPORT), "Claude Code reads AGENTS.md by this line")]
 
 
 def _block(work_tree: Path, store: str, branch: str) -> Step:
@@ -217,13 +280,22 @@ def _block(work_tree: Path, store: str, branch: str) -> Step:
         return Step(path, "create", block)
     first, last = old.find(BEGIN), old.find(END)
     if first < 0 and last < 0:
-        gap = "" if not old.strip() else "\n" if old.endswith("\n") else "\n\n"
-        return Step(path, "change", f"{old}{gap}{block}", "a block is added at the end")
+        return Step(path, "change", splice.with_block(old, block.rstrip()), "a block is added at the end")
     if not 0 <= first < last:
         raise BadInput(f"{path}: the block between {BEGIN} and {END} is broken", "restore or remove both lines")
-    new = old[:first] + block.rstrip() + old[last + len(END) :]
-    kept = new == old
-    return Step(path, "keep", None, "is up to date") if kept else Step(path, "change", new, "the block is renewed")
+    block = block.rstrip().replace("\n", splice.line_end(old))
+    return _step(path, old, old[:first] + block + old[last + len(END) :])
+
+
+def _without_block(work_tree: Path) -> Iterator[Step]:
+    """Take out what `_agents` puts in; CLAUDE.md and AGENTS.md may be one file."""
+    for path in {_target_of(work_tree, path): path for path in ("CLAUDE.md", "AGENTS.md")}.values():
+        old = _read(work_tree, path) or ""
+        first, last = old.find(BEGIN), old.find(END) + len(END)
+        block = old[first:last] if 0 <= first < last - len(END) else IMPORT
+        new = splice.without_block(old, block)
+        if new != old:
+            yield _step(path, old, new if first or old[last:].strip() else None)
 
 
 def _read(work_tree: Path, path: str) -> str | None:
@@ -249,13 +321,18 @@ def _target_of(work_tree: Path, path: str) -> str:
 def shown(answer: Mapping[str, Any]) -> str:
     """What init did, or would do, in words."""
     would = "would " if answer["dry_run"] else ""
-    verbs = {"create": f"{would}create", "change": f"{would}change", "keep": "keep"}
     said = []
     for step in answer["steps"]:
-        said.append(f"{verbs[step['action']]} {step['path']}" + (f"  ({step['note']})" if step["note"] else ""))
-        said += [f"    {row}" for row in (step["content"] or "").splitlines() if answer["dry_run"]]
-    if not answer["dry_run"] and any(step["content"] for step in answer["steps"]):
+        verb = step["action"] if step["action"] == "keep" else would + step["action"]
+        said.append(f"{verb} {step['path']}" + (f"  ({step['note']})" if step["note"] else ""))
+        said += step.get("diff", ())
+    changed = [step for step in answer["steps"] if step["action"] != "keep"]
+    if changed and not answer["dry_run"]:
         said.append("nothing was staged or committed here: look at the files, then commit them yourself")
         if answer["branch"]:
             said.append(f"until {config.REPOSITORY_FILE} is committed and pushed, other clones do not find the memory")
+    if "undo" in answer:
+        said.append("what agents noted in files of their own is left" if changed else "nothing to undo")
+    if answer["clients"]:
+        said += ["coding agents, and what each still asks of you:", *(f"  {line}" for line in answer["clients"])]
     return rows_of(*said, *rows(answer, "warning hint", 2))

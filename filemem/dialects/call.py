@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from filemem.dialects.present import around
 from filemem.dialects.public import PublicMemory
-from filemem.dialects.tool import Answer, Dialect, Payload, Tool, suggest, tool_of
-from filemem.errors import BadInput, FilememError
+from filemem.dialects.tool import Answer, Dialect, Payload, Tool, tool_of
+from filemem.errors import BadInput, FilememError, suggest
 from filemem.record import cut, schema
 
 if TYPE_CHECKING:
@@ -102,15 +102,15 @@ def _check_characters(path: str, text: str) -> None:
 # -- the budget of an answer: its texts are cut until it fits, and no result is ever left out. The best result is shown
 # more fully than the others: what answers the question should not need a second call.
 
-LISTS = ("results", "observations", "sessions", "suggestions", "decisions")
-"""Keys of an answer that hold results."""
+LISTS = ("results", "observations", "sessions", "suggestions", "decisions")  # keys of an answer that hold results
+# What a reader follows or judges by: shown whatever the budget is.
 _NAMES = frozenset(
     """
     id decision_id record type _type kind topic title holds superseded_by outcome status score similarity
     final_score
     """.split()  # noqa: SIM905
 )
-"""What a reader follows or judges by: shown whatever the budget is."""
+# What else is shown whole, unless these alone are too much.
 _FACTS = _NAMES | frozenset(
     """
     path created created_at created_at_epoch timestamp recency_days proposed successors heads chain more
@@ -118,7 +118,6 @@ _FACTS = _NAMES | frozenset(
     agent_id run_id scope memory_type
     """.split()  # noqa: SIM905
 )
-"""What else is shown whole, unless these alone are too much."""
 _LEADS = ("snippet", "decision", "memory", "summary", "text")  # the first of these that a result has is cut last
 _TITLE = 160  # characters
 _ITEM = 40  # characters of a text per item of a list

@@ -56,7 +56,7 @@ def save(memory: Memory, arguments: Arguments) -> Answer:
         "created_at_epoch": saved.created,
         "readable_by": _READABLE[fields["visibility"]].format(**fields),
         "record": saved.id,
-        **present.waits(saved),
+        **present.fields(saved, "pending? degraded?"),
         **({"ignored": ignored} if ignored else {}),
     }
 
@@ -160,10 +160,7 @@ def _reader(memory: Memory, arguments: Arguments) -> Reader:
 
 def _seen(memory: Memory, reference: Any, who: Reader, field: str) -> Hit:
     """A record that this reader may see; one that is not for it looks as if it were not there."""
-    try:
-        hit = reader.find(memory, reference.strip().lstrip("#") if isinstance(reference, str) else reference, field)
-    except NotFound:
-        hit = None
+    hit = reader.find(memory, reference.strip().lstrip("#") if isinstance(reference, str) else reference, field)
     if hit is None or not who.may_see(hit.record):
         raise NotFound(f"{field}: no observation {reference}", "search shows ids")
     return hit

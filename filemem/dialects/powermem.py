@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from filemem.config import powermem_user
 from filemem.dialects import present, reader
-from filemem.dialects.present import asides, everything, similarities, waits
+from filemem.dialects.present import asides, everything, similarities
 from filemem.dialects.reader import Reader, in_words
 from filemem.dialects.tool import TEXT, Answer, Arguments, Dialect, Resource, tools, worded
 from filemem.errors import BadInput, NotFound
@@ -46,7 +46,7 @@ def add_memory(memory: Memory, arguments: Arguments) -> Answer:
             **fields,
         )
     added = {**_memory_of(memory.get(saved.id)[0]), "event": "ADD"}
-    return {"success": True, "results": [added], **waits(saved)}
+    return {"success": True, "results": [added], **present.fields(saved, "pending? degraded?")}
 
 
 def search_memories(memory: Memory, arguments: Arguments) -> Answer:
@@ -201,10 +201,7 @@ def _value(hit: Hit, key: str) -> object:
 def _allowed(memory: Memory, arguments: Arguments) -> Hit:
     """The memory that a call names; one of another user or agent looks as if it were not there."""
     named = arguments["memory_id"]
-    try:
-        hit = reader.find(memory, named, "memory_id")
-    except NotFound:
-        hit = None
+    hit = reader.find(memory, named, "memory_id")
     passes = _passing(memory, {**arguments, "run_id": "", "filters": {}}, anyone=True)
     if hit is None or not passes(hit) or not _reader(memory, arguments).may_see(hit.record):
         raise NotFound(f"memory_id: there is no memory {named}", "list_memories shows what there is")

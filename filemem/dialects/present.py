@@ -118,7 +118,7 @@ def _holds(hit: Hit) -> bool | None:
     return hit.record.status == "accepted" and not hit.superseded_by if hit.record.type == DECISION else None
 
 
-FIELDS: Mapping[str, Callable[[Hit], Any]] = {
+FIELDS: Mapping[str, Callable[[Hit], Any]] = {  # of a hit, besides its own parts and the keys of its record
     "number": lambda hit: number(hit.id),
     "topic": lambda hit: hit.record.topic if hit.record.type == DECISION else "",
     "created": lambda hit: time(hit.created),
@@ -149,7 +149,6 @@ FIELDS: Mapping[str, Callable[[Hit], Any]] = {
     "related_to": lambda hit: hit.related[0].target if hit.related else None,
     "edge_reason": lambda hit: hit.related[0].reason if hit.related else None,
 }
-"""What can be shown of a hit besides its own parts and the keys of its record."""
 _EMPTY: tuple[object, ...] = (None, "", [], {}, ())
 
 
@@ -208,11 +207,6 @@ def asides(found: Results) -> Answer:
 def lacking(memory: Memory) -> Answer:
     """Why the last answer of a memory may lack something; nothing if it does not."""
     return {"degraded": memory.lacked} if memory.lacked else {}
-
-
-def waits(saved: Saved) -> Answer:
-    """Why what was saved is not committed, or not found yet."""
-    return fields(saved, "pending? degraded?")
 
 
 # -- native answers

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from filemem.dialects.present import asides, everything, waits
+from filemem.dialects.present import asides, everything, fields
 from filemem.dialects.reader import Reader, in_words
 from filemem.dialects.reader import search as find
 from filemem.dialects.tool import Answer, Arguments, Dialect, sentence, tools
@@ -30,7 +30,7 @@ def save_context(memory: Memory, arguments: Arguments) -> Answer:
     more = {"metadata": {"summary": short} if short else None, "allow_secret": arguments.get("allow_secret")}
     with in_words(text="context_text"):
         saved = memory.save(type=OBSERVATION, kind="context", text=text, **more)
-    return {"status": "success", "id": saved.id, **waits(saved)}
+    return {"status": "success", "id": saved.id, **fields(saved, "pending? degraded?")}
 
 
 def retrieve_context(memory: Memory, arguments: Arguments) -> Answer:

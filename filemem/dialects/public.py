@@ -33,6 +33,8 @@ class PublicMemory:
     Of what is private every method raises NotFound, as of what is not there.
     """
 
+    personal = None
+
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self.agent = ""

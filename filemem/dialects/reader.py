@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filemem.errors import BadInput, NotFound
 from filemem.memory.advice import nothing_like, passed_over
-from filemem.memory.timeline import numbered
 from filemem.query import Results, fold
-from filemem.record import OBSERVATION, Record
+from filemem.record import OBSERVATION, Record, number
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -85,18 +84,20 @@ def page(found: Results, offset: int, limit: int) -> Results:
     return found.replace(hits=(), note=passed_over(len(found.hits), offset))
 
 
-def find(memory: Memory, reference: object, field: str) -> Hit:
-    """Find a record by number, number as text, or id as the facade takes it."""
+def find(memory: Memory, reference: object, field: str) -> Hit | None:
+    """Find a record by number, number as text, or id as the facade takes it; None where there is none."""
     text = str(reference).strip()
     if isinstance(reference, bool) or not text:
         raise BadInput(f"{field} must be the id of a record", field=field)
     if text.isascii() and text.isdigit():
-        try:
-            return memory.get(memory.keeper.ask(lambda store: numbered(store, int(text[:20]))))[0]
-        except NotFound:
-            if isinstance(reference, int):
-                raise
-    return memory.get(text)[0]
+        wanted = int(text[:20])
+        ids = memory.keeper.ask(lambda store: [one.id for one in store.index.nodes() if number(one.id) == wanted])
+        if isinstance(reference, int) and not ids:
+            return None
+        text = ids[0] if ids else text
+    with suppress(NotFound):
+        return memory.get(text)[0]
+    return None
 
 
 @contextmanager

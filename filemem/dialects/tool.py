@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound, suggest
 
 if TYPE_CHECKING:
     from filemem.memory import Memory
@@ -58,7 +58,6 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {
     "words": {"anyOf": [TEXT, _TEXTS]},  # one word or several
     "flag": {"type": "boolean"},
     "object": {"type": "object"},
-    "objects": {"type": "array", "items": {"type": "object"}},
     "fraction": {"type": "number", "minimum": 0, "maximum": 1},
     "id": {"anyOf": [{"type": "integer"}, TEXT]},  # older programs pass numbers as text
 }
@@ -268,12 +267,3 @@ def sentence(error: FilememError) -> str:
 def worded(name: str, **first: object) -> Callable[[FilememError], Payload]:
     """Word failures as an object: `first`, the sentence under a name, and the hint."""
     return lambda error: {**first, name: sentence(error), **({"hint": error.hint} if error.hint else {})}
-
-
-def suggest(word: str, choices: Iterable[str]) -> str:
-    """Name the one of `choices` that was probably meant by `word`, or list them all."""
-    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong word only
-
-    names = sorted(choices)
-    near = [name for name in names if word and name.startswith(f"{word}_")] or get_close_matches(word[:64], names, n=1)
-    return f"did you mean {near[0]!r}?" if near else "choose one of " + ", ".join(names)

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 def serve_stdio(offer: Advertised, open_memory: OpenMemory, *, version: str, on_crash: OnCrash | None = None) -> None:
-    """Serve MCP over standard input and output until the input ends; the process should end right after.
-
-    Must be called in the main thread. Both streams belong to the protocol from here on.
-    """
+    """Serve MCP over standard input and output until the input ends, in the main thread; then end the process."""
     wire = claim_stdio()
     for number in deadly_signals():
         signal.signal(number, lambda number, _: sys.exit(128 + number))

@@ -98,7 +98,8 @@ class Front:
         params = message.get("params") or {}
         if not isinstance(params, dict) or "_meta" in params:  # where 2026-07-28 carries its version
             return Turn.HAND_OVER
-        if not self._greeted and (method in self._lists or method in _CALLS):
+        greeted = any(one["method"] == "initialize" for one in self.kept)
+        if not greeted and (method in self._lists or method in _CALLS):
             # The SDK answers "Invalid request parameters", which tells nobody what to do.
             told = {"code": INVALID_PARAMS, "message": f"{method} came before initialize: send initialize first"}
             return {"jsonrpc": "2.0", "id": message["id"], "error": told}
@@ -112,10 +113,6 @@ class Front:
         if method == "initialize":
             self.kept.append(message)
         return {"jsonrpc": "2.0", "id": message["id"], "result": result}
-
-    @property
-    def _greeted(self) -> bool:
-        return any(message["method"] == "initialize" for message in self.kept)
 
     def _initialize(self, params: Mapping[str, object]) -> dict[str, object] | None:
         if not _is_plain_client(params):

@@ -23,8 +23,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from filemem.dialects.call import call, perform
-from filemem.dialects.tool import Advertised, Dialect, Payload, Resource, suggest
-from filemem.errors import BadInput, FilememError, Locked, NotFound
+from filemem.dialects.tool import Advertised, Dialect, Payload, Resource
+from filemem.errors import BadInput, FilememError, Locked, NotFound, suggest
 from filemem.server.front import NAME, lists
 from filemem.server.wire import INTERNAL_ERROR, INVALID_PARAMS, dump
 
@@ -59,15 +59,12 @@ class Calls:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="filemem-calls")
 
     async def run(self, name: str, arguments: Mapping[str, object]) -> types.CallToolResult:
-        """Call a tool; a defect in it becomes a failure answer and a crash report.
-
-        Failures go as text alone: clients check whatever structure they get against the schema of success.
-        """
+        """Call a tool; a defect becomes a report and a failure. Failures are text alone: the schema is of success."""
         try:
-            text, structure, is_error = await self._answer(self._thread.submit(self._run, name, arguments), name)
+            texts, structure, is_error = await self._answer(self._thread.submit(self._run, name, arguments), name)
         except FilememError as error:
-            text, structure, is_error = _text(self.dialect.failure(error)), None, True
-        result = types.CallToolResult(content=[types.TextContent(text=text)], is_error=is_error)
+            texts, structure, is_error = [_text(self.dialect.failure(error))], None, True
+        result = types.CallToolResult(content=[types.TextContent(text=text) for text in texts], is_error=is_error)
         if structure is not None:
             result.structured_content = structure
         return result
@@ -96,13 +93,15 @@ class Calls:
         with suppress(TimeoutError, FilememError):
             await asyncio.wait_for(self._answer(closing, "close"), seconds)
 
-    def _run(self, name: str, arguments: Mapping[str, object]) -> tuple[str, Any, bool]:
+    def _run(self, name: str, arguments: Mapping[str, object]) -> tuple[list[str], Any, bool]:
         if self._ending:
             raise Locked("the server was told to end before this was begun", "nothing was done: call again")
-        payload, is_error, words = call(self.dialect, self._opened(), name, arguments)
-        text = _text(payload)
+        memory = self._opened()
+        payload, is_error, words = call(self.dialect, memory, name, arguments)
+        notice = vars(memory).pop("notice", "")  # what the first answer says besides
         structured = name in self._structured and not is_error and not isinstance(payload, str)
-        return _text(words) if words else text, json.loads(text) if structured else None, is_error
+        structure = json.loads(_text(payload)) | ({"notice": notice} if notice else {}) if structured else None
+        return [_text(words or payload), *([notice] if notice else [])], structure, is_error
 
     def _opened(self) -> Memory:
         if self._memory is None:

@@ -131,7 +131,6 @@ class Connection:
 
 def serve(server: FilememServer, wire: Wire, messages: Iterator[Message | Refusal], answered: list[object]) -> int:
     """Serve one connection over stdio, but for requests that were `answered`; return the exit status of the process."""
-
     connection = Connection(wire, answered)
     asyncio.run(connection.serve(server, messages))
     return connection.status

@@ -34,12 +34,7 @@ TOO_LONG = Refusal(INVALID_REQUEST, f"message longer than {MAX_LINE} bytes")
 
 
 def parse(line: bytes) -> Message | Refusal | None:
-    """Read one line.
-
-    Returns:
-        A request or notification whose `method` is text, whose `id`, if there is one, is an integer or text, and
-        whose `params`, if there are any, are an object; a Refusal; or None for what needs no answer.
-    """
+    """Read one line: a request or notification whose parts have their types, a Refusal, or None: it needs no answer."""
     if not line.strip():
         return None
     try:

@@ -36,15 +36,14 @@ OUTPUT = 16_000_000  # bytes of all its lines
 CHILD = Path(__file__).with_name("child.py")
 _WORDS = "secrets?|credentials?|passwords?"  # with other words too, but for tokens: of a design, a parser
 _DATA = "json|ya?ml|toml|ini|txt|xml|cfg|conf|properties|enc"
-_SECRET = re.compile(
+_SECRET = re.compile(  # names, in lower case, of files and folders that hold secrets, or other people's data
     r"\.env(\..*)?|\.(netrc|npmrc|pypirc|git-credentials|htpasswd|pgpass|ssh|aws|gnupg)|credentials"
     r"|id_(rsa|dsa|ecdsa|ed25519).*"
     rf"|.*\.(env|pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc|gpg|tfvars|tfstate(\..*)?|db|sqlite3?|{_WORDS})"
     rf"|(tokens?|(.*[._-])?({_WORDS})([._-].*)?)\.({_DATA})"
 )
-"""Names, in lower case, of files and folders that hold secrets, or other people's data."""
-
-
+# What a script may call: profile and tool behind it, and the argument that may come first without its name, as in
+# `search("caching", {limit: 3})`. Only what reads stands here.
 _FUNCTIONS: Mapping[str, tuple[str, str, str]] = {
     "Read": ("", "", "path"),
     "search": ("native", "search", "query"),
@@ -55,8 +54,6 @@ _FUNCTIONS: Mapping[str, tuple[str, str, str]] = {
     "mama_search": ("mama", "search", "query"),
     "mama_load_checkpoint": ("mama", "load_checkpoint", "branch"),
 }
-"""What a script may call: profile and tool behind it, and the argument that may come first without its name, as in
-`search("caching", {limit: 3})`. Only what reads stands here."""
 
 
 @dataclass
@@ -77,14 +74,12 @@ async def act(context: Context, arguments: Arguments) -> Answer:
     if engine is None or engine.origin is None:
         raise Refused(503, "NOT_INSTALLED", "No JavaScript engine is installed", how_to_install("code"))
     allowed = min(arguments.get("timeout", DEFAULT), MOST) / 1000
-    origin = Path(engine.origin)
-    installed = origin.parent.parent if origin.name == "__init__.py" else origin.parent
-    run = _Run()
+    installed, run = str(Path(engine.origin).parent.parent), _Run()
     async with context.running:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(allowed):
-                await _execute(run, context.ask, str(installed), arguments["code"], allowed)
+                await _execute(run, context.ask, installed, arguments["code"], allowed)
         except TimeoutError:
             run.error = f"ended after {allowed * 1000:g} ms"
         duration = round((time.perf_counter() - began) * 1000)

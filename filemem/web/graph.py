@@ -10,7 +10,6 @@ from filemem.dialects import present
 from filemem.dialects.mama import shown
 from filemem.dialects.present import similarity
 from filemem.dialects.reader import find
-from filemem.errors import NotFound
 from filemem.record import DECISION, topic_key
 from filemem.web.mama import MILLISECONDS, every_decision
 from filemem.web.route import Answer, Arguments, Refused
@@ -51,10 +50,7 @@ def graph(memory: Memory, arguments: Arguments) -> Answer:
 
 def similar(memory: Memory, arguments: Arguments) -> Answer:
     """Find the decisions that are like a given one."""
-    try:
-        hit = find(memory, arguments["id"], "id")
-    except NotFound:
-        hit = None
+    hit = find(memory, arguments["id"], "id")
     if hit is None or hit.record.type != DECISION:
         raise Refused(404, "NOT_FOUND", f"Decision not found: {arguments['id']}", "GET /api/mama/search shows ids")
     near = _near(memory, hit, SIMILAR, LIKE)

@@ -63,25 +63,16 @@ def how_to_install(extra: str) -> str:
 
 
 class Route(NamedTuple):
-    """One route.
-
-    Args:
-        method, path: as Starlette writes them, with `{id}` for a part of the path.
-        schema: JSON Schema of the arguments, wherever they come from.
-        work: what answers.
-        style: how failures are worded.
-        writes: it changes or runs something, so it needs the token in any case.
-        lacking, failed: MAMA's codes for a required argument that is not there, and for what went wrong on our side.
-    """
+    """One route."""
 
     method: str
-    path: str
-    schema: Mapping[str, Any]
-    work: Work
-    style: Callable[[Refused], Answer]
-    writes: bool
-    lacking: str
-    failed: str
+    path: str  # as Starlette writes it, with `{id}` for a part of it
+    schema: Mapping[str, Any]  # JSON Schema of the arguments, wherever they come from
+    work: Work  # what answers
+    style: Callable[[Refused], Answer]  # how failures are worded
+    writes: bool  # it changes or runs something, so it needs the token in any case
+    lacking: str  # MAMA's code for a required argument that is not there
+    failed: str  # the same for what went wrong on our side
 
 
 def as_mama(failure: Refused) -> Answer:

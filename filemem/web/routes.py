@@ -48,10 +48,6 @@ def _observation(memory: Any, arguments: Arguments) -> Answer:
     return {**found[0], **present.lacking(memory)}
 
 
-def _batch(memory: Any, arguments: Arguments) -> Told:
-    return Told(claude_tools.get_observations(memory, arguments)["observations"])
-
-
 # Method, path and other paths, MAMA's codes or `plain` for mem-claude's style; then the arguments.
 _TABLE = """
 POST /api/checkpoint/save SAVE_FAILED
@@ -107,7 +103,7 @@ _WORK: Mapping[str, Any] = {
     "/api/save": claude_tools.save,
     "/api/search": claude_tools.search,
     "/api/observation/{id}": _observation,
-    "/api/observations/batch": _batch,
+    "/api/observations/batch": lambda *asked: Told(claude_tools.get_observations(*asked)["observations"]),
     "/api/timeline": claude_tools.timeline,
     "/api/memory/export": mama.export,
     "/api/code-act": code.act,

@@ -17,7 +17,7 @@ from starlette.routing import compile_path
 
 from filemem.config import Web
 from filemem.dialects.call import checked
-from filemem.dialects.tool import Tool
+from filemem.dialects.tool import Tool, sentence
 from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
 from filemem.web.route import JSON, TOKEN, Ask, Context, Refused, Route, Told, from_body, from_query, plain
 from filemem.web.routes import ROUTES, meant
@@ -110,7 +110,7 @@ def _failed(route: Route, given: Mapping[str, Any], error: FilememError) -> Resp
     if not isinstance(error, Refused):
         status, code = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), (500, ""))
         field = error.field if isinstance(error, BadInput) else ""
-        message = error.message if field in error.message else f"{field}: {error.message}"
+        message = sentence(error)
         missing = [name for name in route.schema.get("required", ()) if not str(given.get(name, "")).strip()]
         value = given.get(field)
         if route.path == "/api/save" and field in ("title", "text") and not (isinstance(value, str) and value.strip()):

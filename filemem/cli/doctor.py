@@ -1,0 +1,149 @@
+"""`filemem doctor`: whether Git, the memory and each coding agent are ready, and the command that mends what is not.
+
+Rule: it writes nothing, and runs nothing that a file of the project names but `filemem serve` as `init` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import click
+
+from filemem.cli import clients, show
+from filemem.cli.options import as_json, pass_project
+from filemem.cli.project import Project, emit
+from filemem.errors import FilememError
+
+_TRUST = {  # a file in the home or, without ~, in the project; where it lists folders, or servers
+    "claude": (".claude/settings.local.json", "enabledMcpjsonServers"),
+    "codex": ("~/.codex/config.toml", "projects"),
+    "gemini": ("~/.gemini/trustedFolders.json", ""),
+    "copilot": ("~/.copilot/config.json", "trustedFolders"),
+}
+_YES = re.compile('"(trusted|TRUST_FOLDER|TRUST_PARENT)"')
+
+
+class Check(NamedTuple):
+    """What was looked at, how it stands, and what is to be done."""
+
+    name: str
+    state: str
+    todo: str = ""
+
+
+@click.command()
+@as_json
+@pass_project
+@click.pass_context
+def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
+    """Check Git, the memory and each coding agent, and say what is to be done. Writes nothing.
+
+    Of each agent: whether its program is on the PATH, whether its file starts filemem, and whether you trusted the
+    folder or approved the server, where your own files say so. Only `filemem serve` is started, to see whether that
+    works; any other command is shown and not run.
+
+    Exit status: 0 all is well, 1 something is to be done.
+
+    \b
+    Example:
+      filemem doctor
+    """
+    top, checks = _memory(project)
+    used, refusal = clients.chosen("auto", top), cache(_refusal)
+    checks += [one for name in clients.CLIENTS if (one := _agent(name, top, refusal, used=name in used))]
+    todo = [*dict.fromkeys(one.todo for one in checks if one.todo)]
+    emit({"success": True, "checks": [one._asdict() for one in checks], "todo": todo}, as_json, _shown)
+    context.exit(1 if todo else 0)
+
+
+def _memory(project: Project) -> tuple[Path, list[Check]]:
+    """The work tree; Git, store, index and model."""
+    from filemem.memory.store import Store
+
+    top, checks = project.here, list[Check]()
+    try:
+        with closing(Store(project.folder, project.store)) as store:
+            top, model, git = store.code.work_tree, store.index.model, store.repo.git.run("version")
+            absent = "there is no memory yet: `filemem init`, or just save" if store.absent else ""
+            trouble = f"model: {model.trouble}" if model and model.trouble else ""
+            checks += [Check("git", git.decode().strip()), Check("store", store.name, absent)]
+            checks += [Check("index", "built" if store.index.sound else "not built yet")]
+            checks += [Check("model", model.name if model else "none", trouble)]
+            store.repo.identity()
+    except FilememError as error:
+        checks.append(Check("memory", "not ready", error.told))
+    return top, checks
+
+
+def _agent(name: str, top: Path, refusal: Callable[[tuple[str, ...]], str], *, used: bool) -> Check | None:
+    """How a client stands in a work tree; None where it is neither installed nor connected."""
+    client, installed = clients.CLIENTS[name], bool(shutil.which("code" if name == "vscode" else name))
+    there, title, todo = "installed" if installed else "not on the PATH", client.title, ""
+    for one in (client, clients.OTHERS.get(name, client)):
+        try:
+            entry, words = clients.started(one, _read(top / one.path))
+        except clients.WRONG as error:
+            return Check(title, f"{there}, {one.path} cannot be read", f"{title}: correct {one.path}: {error}")
+        if entry:
+            break
+    else:
+        todo = f"{title}: `filemem init --client {name}` connects it" if used else ""
+        return Check(title, "installed, not connected", todo) if installed else None
+    if not clients.USUAL.fullmatch(" ".join(words)):
+        return Check(title, f"{there}, another entry in {one.path}, which is not run: {json.dumps(entry)}")
+    trusted = _trusted(name, top)
+    told = {True: ", trusted", False: ", not trusted yet", None: ""}[trusted]
+    asked = f"{title}: {client.todo}" if installed and trusted is False else ""
+    return Check(title, f"{there}, connected by {one.path}{told}", refusal(tuple(words)) or asked)
+
+
+def _refusal(words: tuple[str, ...]) -> str:
+    """Why a server that is started by these words fails, or ""; where it runs nothing is, and nothing is left."""
+    from filemem.repo.run import finish, start
+
+    program = shutil.which(words[0])
+    if not program or not Path(program).is_absolute():
+        return f"no command {words[0]} on the PATH: install it, or start it otherwise by `filemem init --command`"
+    with TemporaryDirectory(prefix="filemem-") as folder:
+        try:
+            environment = {**os.environ, **dict.fromkeys(("TMPDIR", "XDG_DATA_HOME"), folder)}
+            finish(start([program, *words[1:]], Path(folder), environment), program)
+        except FilememError as error:
+            return f"`{' '.join(words)}` does not start: {error.message.rpartition('failed: ')[2]}"
+    return ""
+
+
+def _trusted(name: str, top: Path) -> bool | None:
+    """Whether the user's own files say that this client may start our server here; None where they cannot tell."""
+    if name not in _TRUST:
+        return None
+    file, key = _TRUST[name]
+    try:
+        whole = _read(top / Path(file).expanduser())
+        listed = whole.get(key, {}) if key else whole
+        if name == "claude":
+            return bool(whole.get("enableAllProjectMcpServers")) or "filemem" in listed
+        nearest = next((str(one) for one in (top, *top.parents) if str(one) in listed), "")
+        return bool(nearest) and (isinstance(listed, list) or bool(_YES.search(json.dumps(listed[nearest]))))
+    except clients.WRONG:
+        return None
+
+
+def _read(path: Path) -> Any:
+    """What a settings file says; {} where there is none, nor a link to a device."""
+    return clients.parsed(path.name, path.read_text("utf-8-sig")) if path.is_file() else {}
+
+
+def _shown(answer: Mapping[str, Any]) -> str:
+    """What was found, in words."""
+    said = [f"{one['name']}: {one['state']}" for one in answer["checks"]]
+    return show.rows_of(*said, *(show.styled(f"to do: {one}", "yellow") for one in answer["todo"] or ["nothing"]))
