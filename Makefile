@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check lint bench eval tools lock clean
+.PHONY: help demo test test-long check lint bench eval tools clients plugins lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -45,6 +45,12 @@ eval: $(READY)  ## how good search is, on the retrieval sets in EVAL_SETS
 
 tools: $(READY)  ## the protocol makers' own suite and client, for tests/conformance; the tests do it too where they can
 	$(BIN)/python -m tests.conformance.npm
+
+clients: $(READY)  ## ask the real coding agents that npm has, offline: does each hear of a decision, once?
+	@$(BIN)/python -m tests.clients
+
+plugins: $(READY)  ## write the plugins for Claude Code, Codex and OpenClaw anew from tools/plugins.py
+	@$(BIN)/python -m tools.plugins
 
 lock:  ## renew requirements.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv

@@ -87,16 +87,19 @@ class Surroundings:
             raise RuntimeError(f"{' '.join(command)} failed with {done.returncode}:\n{done.stderr.strip()[-2000:]}")
         return done.stdout
 
-    def cpu(self, *command: str) -> float:
-        """Run a command to its end; return the seconds of processor time that it and its children used."""
+    def cpu(self, *command: str, given: bytes = b"") -> float:
+        """Run a command to its end, on an input; return the seconds of processor time that it and its children used."""
         child = subprocess.Popen(
             command,
             cwd=self.folder,
             env=self.environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+        assert child.stdin
+        with child.stdin:
+            child.stdin.write(given)
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode:

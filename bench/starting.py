@@ -44,6 +44,30 @@ def measure_one_shot(stores: Stores, sizes: list[int], mode: str) -> Iterator[Li
         yield commands(repository.surroundings, mode, size, ours)
 
 
+def measure_brief(stores: Stores, sizes: list[int]) -> Iterator[Line]:
+    """Measure what the brief of a branch that changed five governed files costs, and the start of a session there."""
+    for size in sizes:
+        repository = stores.get(size)
+        repository.filemem("search", *repository.queries(1)[0])
+        changed = [repository.folder / f"src/{one.terms[2]}/{one.terms[3]}.py" for one in repository.topics[:5]]
+        was = {path: path.read_bytes() if path.exists() else None for path in changed}
+        for path in changed:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("changed = True\n", encoding="utf-8")
+        ours = partial(repository.surroundings.cpu, "filemem", "-C", str(repository.folder), "brief")
+        yield commands(repository.surroundings, "brief", size, ours)
+        yield commands(repository.surroundings, "hook", size, partial(_told, repository, count()))
+        for path, data in was.items():
+            path.unlink() if data is None else path.write_bytes(data)
+
+
+def _told(repository: Repository, number: Iterator[int]) -> float:
+    """Begin a session, each time another one: the same is told once."""
+    given = f'{{"hook_event_name": "SessionStart", "session_id": "{time.time()} {next(number)}"}}'
+    command = ("filemem", "-C", str(repository.folder), "hook", "start")
+    return repository.surroundings.cpu(*command, given=given.encode())
+
+
 def measure_command(stores: Stores, size: int, row: str) -> Iterator[Line]:
     """Measure the command of a row, the index being in step; each save is of a topic of its own."""
     repository, number, verb = stores.copy(size), count(), row.removeprefix("once-")

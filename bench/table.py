@@ -74,6 +74,8 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "help": Target("--help, processor time", "bare interpreter", "x", 6, 4),
         "keyword": Target("one-shot keyword search, processor time", "bare interpreter", "x", 8, 6),
         "hybrid": Target("one-shot hybrid search, processor time", "bare interpreter", "x", 14, 10),
+        "brief": Target("brief of a branch, processor time", "bare interpreter", "x", 20, 12),
+        "hook": Target("start of a session on it, processor time", "bare interpreter", "x", 20, 12),
         **{
             f"once-{verb}": Target(f"one-shot {verb} at 100 records, processor time", "bare interpreter", "x", 8)
             for verb in ("status", "topics", "check", "save")

@@ -21,7 +21,7 @@ def test_an_unknown_setting_is_answered_with_what_stands_in_files(tmp_path: Path
     (tmp_path / ".filemem.toml").write_text("stroe = 'x'\n")
     with pytest.raises(BadInput) as refused:
         load(tmp_path, environment={})
-    assert refused.value.hint == "known here: store, branch, [commit]"
+    assert refused.value.hint == "known here: store, branch, [commit], [hooks]"
 
 
 def test_the_commit_policy_is_commit_or_leave(tmp_path: Path) -> None:

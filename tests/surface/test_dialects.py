@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from filemem.dialects.call import MAX_DEPTH, call
-from filemem.dialects.tool import Advertised, Dialect, envelope, profile, suggest
-from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound
+from filemem.dialects.tool import Advertised, Dialect, envelope, profile
+from filemem.errors import BadInput, BrokenStore, Conflict, FilememError, Locked, NotFound, suggest
 from tests.surface.server_tools import DIALECT, Notebook
 
 

@@ -16,7 +16,7 @@ from tools.walk import Walk, journeys
 LIMITS = {
     "save": 45,
     "save that replaces": 45,
-    "search": 30,
+    "search": 31,
     "history": 23,
     "get": 31,
     "update": 38,

@@ -143,21 +143,21 @@ class Talk:
 
 
 @contextmanager
-def talking(where: Path | str, mode: str = "auto") -> Iterator[Talk]:
+def talking(where: Path | str, mode: str = "auto", *, named: bool = True) -> Iterator[Talk]:
     """Serve a folder over stdio, or reach a URL, and talk to it by the official client.
 
     Args:
         where: the folder to serve, or the address of a server.
         mode: legacy for the handshake of 2025, auto for what the client prefers.
+        named: whether -C names the folder, or the server is only started there.
     """
     failure: BaseException | None = None
     with start_blocking_portal() as portal, contextlib.ExitStack() as stack:
         server: Any = where
         if isinstance(where, Path):
             stderr = stack.enter_context((where.parent / f"{where.name}.stderr").open("w"))
-            parameters = StdioServerParameters(
-                command=sys.executable, args=["-m", "filemem", "-C", str(where), "serve"], env=dict(os.environ)
-            )
+            words = ["-m", "filemem", *(["-C", str(where)] if named else []), "serve"]
+            parameters = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ), cwd=where)
             server = stdio_client(parameters, errlog=stderr)
         client = stack.enter_context(portal.wrap_async_context_manager(Client(server, mode=mode)))
         try:
