@@ -143,8 +143,6 @@ def run(words: Sequence[str], here: Path) -> None:
         return
     except (FilememError, OSError) as error:
         sys.stderr.write(f"filemem hook: {error.told if isinstance(error, FilememError) else error}\n")
-    except Exception as error:  # noqa: BLE001  an agent must not fail for a defect of ours
-        sys.stderr.write(f"filemem hook: a defect in filemem: {error!r}\n")
 
 
 def _end_after(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Where a command works, and how it asks and prints: what all commands share, without click."""
+"""Where a command works, and how it asks and prints; search and status, which run without click."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from filemem.changes import blob_id
 from filemem.errors import BadInput, BrokenStore, NotFound
-from filemem.files import Files
+from filemem.files import Files, is_record
 from filemem.index import Doc, Index, Node, document, embedder
 from filemem.memory import fields, own_branch
 from filemem.memory.own_branch import TOP as TOP
-from filemem.record import Parsed, Record, parse, short_id, topic_key
+from filemem.record import Parsed, Record, adr_number, parse, short_id, topic_key
 from filemem.repo.history import History
 
 Progress = Callable[[int, int], object]  # records done, records in all
@@ -29,7 +29,6 @@ ADRS = (  # where other tools keep decision records
     *(f"{top}/{name}" for top in ("docs", "doc") for name in ("adr", "adrs", "decisions", "architecture/decisions")),
     *("docs/architecture/adr", "architecture/decisions", "adr", "adrs", "decisions"),
 )
-_NUMBERED = re.compile(r"(adr[-_]?)?\d+[-_. ].*\.md", re.IGNORECASE)
 
 
 def mark_of(record_id: str) -> str:
@@ -41,7 +40,8 @@ def mark_of(record_id: str) -> str:
 
 def numbered_files(folder: Path) -> list[str]:
     """The files of a folder that are named as decision records are."""
-    return [one for one in os.listdir(folder) if _NUMBERED.fullmatch(one)] if folder.is_dir() else []
+    names = os.listdir(folder) if folder.is_dir() else []
+    return [one for one in names if is_record(one) and adr_number(one) is not None]
 
 
 def others(top: Path) -> tuple[str, str] | None:

@@ -92,7 +92,8 @@ def _at(schema: Mapping[str, Any], path: Iterable[str | int]) -> Mapping[str, An
     here: Any = schema
     for part in path:
         here = here[part] if isinstance(here, Mapping) else here[int(part)]
-    return here  # type: ignore[no-any-return]
+    found: Mapping[str, Any] = here
+    return found
 
 
 # -- what a schema asks for, in words ----------------------------------------------------------------------
