@@ -20,6 +20,8 @@ from filemem.cli.project import search as found
 @many("--outcome", help="Only decisions with this outcome.")
 @many("--status", help="Only decisions with this status.")
 @many("--agent", help="Only records of this agent.")
+@many("--session", help="Only what was saved in this session.")
+@many("--project", help="Only observations on this project.")
 @click.option("--since", help="Only from this day on: 2025-11-20, or an age such as 2w.")
 @click.option("--until", help="Only up to this day.")
 @click.option("--path", help="Only decisions that govern this file; relative to the current folder, as with Git.")
@@ -34,7 +36,7 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
     """Find records by meaning and by words. Without a query, the newest first.
 
     The query may hold "phrases", -words to leave out, and topic:caching tag:x type:decision outcome:failed
-    agent:x status:proposed since:2w until:2025-11-20 path:src/a.py is:live. Hits with less than half the score of the
+    agent:x session:x project:x status:proposed since:2w until:2025-11-20 path:src/a.py is:live. Hits with less than half the score of the
     best are only counted, unless -n or --json is given.
 
     \b

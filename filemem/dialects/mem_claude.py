@@ -67,7 +67,7 @@ def search(memory: Memory, arguments: Arguments) -> Answer:
     kind, order = arguments.get("type", ""), arguments.get("orderBy", "")
     how: dict[str, Any] = {"since": arguments.get("dateStart") or None, "until": arguments.get("dateEnd") or None}
     only = _TYPES["observations"] if kind in KINDS else _TYPES.get(kind)
-    how |= {"type": only} if only else {}
+    how |= {"type": only, "session": arguments.get("memory_session_id") or None}
 
     enough = _ALL if order == "date_asc" and not query else limit + offset  # a listing begins with the newest
     if kind == "prompts":
@@ -172,7 +172,7 @@ def _passing(arguments: Arguments) -> Callable[[Hit], bool]:
     def named(name: str, value: Any) -> set[str]:
         return {part.strip() for one in lines(name, value) for part in one.split(",")}
 
-    kind, session = arguments.get("type"), arguments.get("memory_session_id", "")
+    kind = arguments.get("type")
     kinds = set(map(fold, named("obs_type", arguments.get("obs_type") or (kind if kind in KINDS else ()))))
     concepts = set(map(fold, named("concepts", arguments.get("concepts", ()))))
     files = named("files", arguments.get("files") or arguments.get("filePath") or ())
@@ -185,7 +185,6 @@ def _passing(arguments: Arguments) -> Callable[[Hit], bool]:
             (not kinds or (record.kind if record.type == OBSERVATION else record.type) in kinds)
             and (not concepts or not words.isdisjoint(concepts))
             and (not files or any(affects_match(one, path) for one in files for path in touched))
-            and session in ("", record.session)
         )
 
     return passes

@@ -288,7 +288,7 @@ decision + reasoning; it replaces what held on its topic. Checkpoint: summary. O
     visibility: private|department|project|public
     metadata: object
 search reads cut: Find records by meaning and words, what holds first, before you choose or change something; try two \
-or three wordings. Without query the newest. Query may hold "phrases", -words, topic: tag: is:live.
+or three wordings. Without query the newest. Query may hold "phrases", -words, topic: tag: session: is:live.
     query: text
     type: words # all, decision, checkpoint, observation
     limit: 1..1000 = 10
@@ -303,6 +303,7 @@ or three wordings. Without query the newest. Query may hold "phrases", -words, t
     at: text # the memory as it was: commit, tag or date
     unlisted
     mode: hybrid|keyword|vector
+    session project memory_session_id: words
 get reads: Whole records by id, with reasons, edges and provenance; or what holds on a topic.
     {_ID.replace("!", "")}
     ids: ids

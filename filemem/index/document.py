@@ -22,7 +22,7 @@ from filemem.changes import Entry
 from filemem.errors import BrokenStore
 from filemem.record import DECISION, Edge, Outcome, Record, short_id, topic_key
 
-TERM_FIELDS = tuple("short type topic tag outcome status agent affects branch user run".split())  # noqa: SIM905
+TERM_FIELDS = tuple("short type topic tag outcome status agent affects branch user run session project".split())  # noqa: SIM905
 WORDS, VECTORS, DATABASE = "words", "vectors", "index.db"
 GENERATION = re.compile(r"g\d{10}")
 _ENTRY = re.compile(r"[0-9]{20}-[0-9a-f]{8}\.json")
@@ -106,6 +106,8 @@ def _terms(record: Record) -> dict[str, tuple[str, ...]]:
         "branch": (record.branch,) if record.branch else (),
         "user": (record.user_id,) if record.user_id else (),
         "run": (record.run_id,) if record.run_id else (),
+        "session": (query.fold(record.session),) if record.session else (),
+        "project": (query.fold(record.project),) if record.project else (),
     }
 
 

@@ -25,7 +25,7 @@ MODES = ("hybrid", "keyword", "vector")
 def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
     """Read what narrows a search, as callers name it; `now` is in epoch milliseconds.
 
-    It may be type, topic, tag, outcome, status, agent, branch, user, run (one or several words), since, until (a date
+    It may be type, topic, tag, outcome, status, agent, branch, user, run, session, project (one or several words), since, until (a date
     or an age such as 2w), path, live. Raises BadInput: an unknown one, or a value that it does not take.
     """
     words: dict[str, tuple[str, Callable[[str], str], tuple[str, ...]]] = {
@@ -38,6 +38,9 @@ def filter_of(restrictions: Mapping[str, Any], now: int) -> Filter:
         "branch": ("branches", str, ()),
         "user": ("users", str, ()),
         "run": ("runs", str, ()),
+        "session": ("sessions", fold, ()),
+        "memory_session_id": ("sessions", fold, ()),
+        "project": ("projects", fold, ()),
     }
     values: dict[str, Any] = {}
     known = (*words, "since", "until", "path", "live")

@@ -22,13 +22,15 @@ FIELDS: Mapping[str, str] = {
     "branches": "branch",
     "users": "user",
     "runs": "run",
+    "sessions": "session",
+    "projects": "project",
 }
 
 
 class Filter(NamedTuple):
     """What a hit must satisfy; an empty field restricts nothing."""
 
-    types: tuple[str, ...] = ()  # as written, as most are; tags and agents: folded
+    types: tuple[str, ...] = ()  # as written, as most are; tags, agents, sessions, projects: folded
     topics: tuple[str, ...] = ()  # topic keys
     tags: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()
@@ -37,6 +39,8 @@ class Filter(NamedTuple):
     branches: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
     since: int | None = None  # epoch milliseconds, as `until`; both inclusive
     until: int | None = None
     path: str = ""  # a path or glob that the record's `affects` must touch
@@ -45,7 +49,7 @@ class Filter(NamedTuple):
 
 
 def fold(value: str) -> str:
-    """Return the form in which tags and agents are stored and compared: NFC, casefolded, trimmed."""
+    """Return the form in which names such as tags and agents are stored and compared: NFC, casefolded, trimmed."""
     return unicodedata.normalize("NFC", value.strip()).casefold()
 
 

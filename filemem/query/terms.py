@@ -154,6 +154,8 @@ _WORDED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "status": ("statuses", STATUSES),
     "tag": ("tags", ()),
     "agent": ("agents", ()),
+    "session": ("sessions", ()),
+    "project": ("projects", ()),
 }
 _KEYS = (*_WORDED, "topic", "branch", "path", "is", "since", "until")
 _EMPTY = frozenset(f"{key}:" for key in _KEYS)

@@ -112,6 +112,10 @@ def test_a_session_can_be_asked_for_and_an_unknown_filter_is_refused(memory: Mem
     save(memory, "two", memory_session_id="s-2")
     found = good(memory, "mem-claude", "search", memory_session_id="s-1")["observations"]
     assert [row["title"] for row in found] == ["one"]
+    for asked in ({"session": "S-1"}, {"memory_session_id": "s-1"}, {"query": "session:s-1"}):
+        assert [one["title"] for one in good(memory, "native", "search", **asked)["results"]] == ["one"]
+    assert good(memory, "native", "search", query="project:manual", session="s-2")["count"] == 1
+    assert good(memory, "native", "search", project="shop")["note"] == "no record has project 'shop'"
     assert "no argument 'session_id'" in refused(memory, "mem-claude", "search", session_id="s-1")["error"]
     assert save(memory, "three", mood="good")["ignored"] == ["mood"]
 
