@@ -27,6 +27,10 @@ def public(record: Record) -> bool:
     return record.visibility != "private" and not is_private(record.path)
 
 
+def _absent(asked: str) -> NotFound:
+    return NotFound(f"no record {asked!r}")
+
+
 class PublicMemory:
     """What the reading tools ask of a memory. The memory as it was, `at`, needs no care: commits have nothing private.
 
@@ -48,11 +52,15 @@ class PublicMemory:
         return found.replace(hits=self._cleared(found.hits))
 
     def get(self, *ids: str) -> tuple[Hit, ...]:
-        """Whole records."""
-        hits = self._cleared(self._memory.get(*ids))
-        if len(hits) < len(ids):
-            raise NotFound("not public")
-        return hits
+        """Whole records. The hint of a failure would name titles, private ones too, so there is none."""
+        try:
+            hits = self._memory.get(*ids)
+        except NotFound as error:
+            raise NotFound(error.message) from None
+        for asked, hit in zip(ids, hits, strict=True):
+            if not public(hit.record):
+                raise _absent(asked)
+        return self._cleared(hits)
 
     def update(self, id: str, **given: Any) -> Saved:  # noqa: A002  the tools' word
         """Change a record."""
@@ -69,7 +77,7 @@ class PublicMemory:
         found = self._memory.timeline(**asked)
         hits = self._cleared(found.hits)
         if found.anchor and all(hit.id != found.anchor for hit in hits):
-            raise NotFound("not public")
+            raise _absent(str(asked.get("anchor") or asked.get("query")))
         return found.replace(hits=hits)
 
     def history(self, topic_or_id: str) -> History:
@@ -77,7 +85,7 @@ class PublicMemory:
         told = self._memory.history(topic_or_id)
         chain = tuple(step for step in told.chain if public(step.record))
         if not chain:
-            raise NotFound("not public")
+            raise _absent(topic_or_id)
         hidden = {step.record.id for step in told.chain} - {step.record.id for step in chain}
         return told._replace(chain=chain, heads=tuple(head for head in told.heads if head not in hidden))
 

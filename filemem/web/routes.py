@@ -48,14 +48,15 @@ def _observation(memory: Any, arguments: Arguments) -> Answer:
     return {**found[0], **present.lacking(memory)}
 
 
-# Method, path and other paths, MAMA's codes or `plain` for mem-claude's style; then the arguments.
+# Method, path and other paths, MAMA's codes or `plain` for mem-claude's style, `closed` if unknown arguments are refused
+# (a filter that is passed over answers another question); then the arguments.
 _TABLE = """
 POST /api/checkpoint/save SAVE_FAILED
     summary!: said
     next_steps: text
     open_files: words
 GET /api/checkpoint/load LOAD_FAILED
-GET /api/mama/search MISSING_QUERY SEARCH_FAILED
+GET /api/mama/search MISSING_QUERY SEARCH_FAILED closed
     q!: said
     limit: 1..
 POST /api/mama/save SAVE_FAILED
@@ -130,7 +131,7 @@ def _routes(block: str) -> Iterator[Route]:
     route = Route(
         method,
         path,
-        _SCHEMAS.get(path) or arguments(rows, closed=False, **_SHAPES),
+        _SCHEMAS.get(path) or arguments(rows, closed="closed" in words, **_SHAPES),
         work if iscoroutinefunction(work) else remembered(work),
         plain if "plain" in words else as_mama,
         writes=method == "POST" and "reads" not in words,

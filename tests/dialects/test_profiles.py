@@ -17,7 +17,7 @@ from filemem.dialects.tool import DIALECTS, profile
 from filemem.memory import Memory
 from filemem.record import number
 from filemem.server import front as entries
-from tests.dialects.support import good
+from tests.dialects.support import good, refused
 
 MOST_BYTES = {
     "native": 7_000,
@@ -57,6 +57,9 @@ def test_a_tool_that_the_profile_does_not_list_reaches_no_private_record(memory:
         assert "What we pay" not in json.dumps(call(profile(name).dialect, memory, tool, arguments).payload), tool
     assert "What we pay" in json.dumps(good(memory, "mem-claude", "get_observations", ids=[kept["id"]], agent="ann"))
     assert good(memory, "native", "search", query="salaries")["results"]
+    told = [refused(memory, "mama", "get", id=one) for one in ("Salaries", "Salarie", "Nothing")]
+    assert [one["error"]["message"] for one in told] == [f"no record '{n}'" for n in ("Salaries", "Salarie", "Nothing")]
+    assert {one["error"]["hint"] for one in told} == {""}
 
 
 @pytest.mark.requirement("profiles")

@@ -76,6 +76,7 @@ def test_search_takes_at_most_twenty(server: Server, saved: str) -> None:
     assert server.get("/api/mama/search", q="bounds").body["count"] == 10
     assert server.get("/api/mama/search", q="bounds", limit=500).body["count"] == 20
     assert server.get("/api/mama/search", q="bounds", limit=3).body["count"] == 3
+    assert "no argument 'topics'" in server.get("/api/mama/search", q="bounds", topics="auth").body["message"]
     reply = server.get("/api/mama/search")
     assert (reply.status, reply.body["code"], reply.body["error"]) == (400, "MISSING_QUERY", True)
 
