@@ -36,8 +36,8 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
     """Find records by meaning and by words. Without a query, the newest first.
 
     The query may hold "phrases", -words to leave out, and topic:caching tag:x type:decision outcome:failed
-    agent:x session:x project:x status:proposed since:2w until:2025-11-20 path:src/a.py is:live. Hits with less than half the score of the
-    best are only counted, unless -n or --json is given.
+    agent:x session:x project:x status:proposed since:2w until:2025-11-20 path:src/a.py is:live. Hits with less than
+    half the score of the best are only counted, unless -n or --json is given.
 
     \b
     Examples:

@@ -48,8 +48,8 @@ def _observation(memory: Any, arguments: Arguments) -> Answer:
     return {**found[0], **present.lacking(memory)}
 
 
-# Method, path and other paths, MAMA's codes or `plain` for mem-claude's style, `closed` if unknown arguments are refused
-# (a filter that is passed over answers another question); then the arguments.
+# Method, path and other paths, MAMA's codes or `plain` for mem-claude's style, `closed` if an unknown argument is
+# refused: a filter that is ignored answers another question. Then the arguments.
 _TABLE = """
 POST /api/checkpoint/save SAVE_FAILED
     summary!: said

@@ -31,7 +31,9 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
         header = f"id: decision_{topic}\ntopic: {topic}\ntags: [tag-{topic}]\ncreated: 2025-11-20"
         write(repo / f"memory/decisions/{topic}.md", f"---\n{header}\n---\n# {title}\n\n{text}\n")
     write(repo / "memory/checkpoints/c.md", "---\nid: checkpoint_1\nsession: S-1\n---\n# Users and tokens are done\n")
-    text = "---\nid: observation_1\nproject: shop\ncreated: 2025-11-20\n---\n# Two users of the shop share one address\n"
+    text = (
+        "---\nid: observation_1\nproject: shop\ncreated: 2025-11-20\n---\n# Two users of the shop share one address\n"
+    )
     write(repo / "memory/observations/o.md", text)
     with Memory.open(repo) as opened:
         yield opened
@@ -80,7 +82,11 @@ def test_filters_in_the_query_are_those_of_the_parameters(memory: Memory) -> Non
     for query, given in pairs:
         word = query.split()[0]
         assert [h.id for h in memory.search(query).hits] == [h.id for h in memory.search(word, **given).hits], query
-    for query, one in (("type:checkpoint", "checkpoint_1"), ("session:s-1", "checkpoint_1"), ("project:shop", "observation_1")):
+    for query, one in (
+        ("type:checkpoint", "checkpoint_1"),
+        ("session:s-1", "checkpoint_1"),
+        ("project:shop", "observation_1"),
+    ):
         assert [hit.id for hit in memory.search(f"users {query}").hits] == [one]
 
 
