@@ -31,9 +31,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
         header = f"id: decision_{topic}\ntopic: {topic}\ntags: [tag-{topic}]\ncreated: 2025-11-20"
         write(repo / f"memory/decisions/{topic}.md", f"---\n{header}\n---\n# {title}\n\n{text}\n")
     write(repo / "memory/checkpoints/c.md", "---\nid: checkpoint_1\nsession: S-1\n---\n# Users and tokens are done\n")
-    text = (
-        "---\nid: observation_1\nproject: shop\ncreated: 2025-11-20\n---\n# Two users of the shop share one address\n"
-    )
+    text = "---\nid: observation_1\nproject: shop\ncreated: 2025-11-20\n---\n# Two users share one address\n"
     write(repo / "memory/observations/o.md", text)
     with Memory.open(repo) as opened:
         yield opened
